@@ -9,8 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
+from aliquot.client import BlockingClient
+from aliquot.client.generated.inputs import CancelSessionInput, CommandInput, CreateSessionInput, SlotAmountInput
 from rest_server import RestServer
 
+CPU: Final = (SlotAmountInput(slot="cpu", amount="1"),)
 CLOSED: Final = "http://127.0.0.1:9"
 
 
@@ -39,9 +42,28 @@ def test_sessions_of_the_server_that_is_named_are_offered(demo_server: RestServe
     elsewhere = {"ALIQUOT_SERVER": CLOSED, "ALIQUOT_TOKEN": token}
     _clusters(tmp_path, f'[clusters.lab]\nurl = "{address}"\nkey = "{token}"\n')
     assert made["session_id"] in _completed(tmp_path, "session", "show", **there)
-    assert made["session_id"] in _completed(tmp_path, "session", "why", "--server", address, **elsewhere)
-    assert made["session_id"] in _completed(tmp_path, "session", "cancel", "--cluster", "lab")
+    assert made["session_id"] in _completed(tmp_path, "session", "logs", "--server", address, **elsewhere)
+    assert made["session_id"] in _completed(tmp_path, "session", "show", "--cluster", "lab")
     assert _completed(tmp_path, "session", "show", **{**there, "ALIQUOT_TOKEN": "wrong"}) == []
+
+
+def test_sessions_that_a_command_is_for_are_offered(demo_server: RestServer, tmp_path: Path) -> None:
+    there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
+
+    def offered(id: str) -> set[str]:
+        commands = ("show", "cancel", "hold", "release", "retry", "why", "wait")
+        return {command for command in commands if id in _completed(tmp_path, "session", command, **there)}
+
+    with BlockingClient(demo_server.address, demo_server.token) as client:
+        held = client.submit_once(CreateSessionInput(command=CommandInput(argv=["true"]), slots=CPU, held=True)).id
+        assert offered(held) == {"show", "cancel", "release", "why", "wait"}
+        client.cancel_session(CancelSessionInput(id=held))
+        assert offered(held) == {"show", "retry"}
+
+
+def test_values_of_enumerations_are_offered(tmp_path: Path) -> None:
+    assert "running" in _completed(tmp_path, "session", "list", "--state")
+    assert "gpus_desc" in _completed(tmp_path, "session", "list", "--order")
 
 
 @pytest.mark.parametrize("address", [CLOSED, "nonsense", "http://["])

@@ -1,4 +1,4 @@
-"""`aliquot gpus --watch`: what changes is seen, as JSON and in a terminal, until Ctrl-C."""
+"""`gpus --watch` and `queue --watch`: what changes is seen, as JSON and in a terminal, until Ctrl-C."""
 
 import json
 import os
@@ -11,17 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from aliquot.cli.connection.screen import fitting
 from cli_people import PATIENCE_S, Person
 from own_processes import end
 from rest_server import RestServer
 
-WATCH = (sys.executable, "-m", "aliquot", "gpus", "--watch", "--interval", "0.2")
+WATCH = ("--watch", "--interval", "0.2")
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+"""Of a terminal's alternate screen."""
 
 
 @contextmanager
-def _watching(server: RestServer, *flags: str, home: Path, out: int) -> "Iterator[subprocess.Popen[bytes]]":
+def _watching(
+    server: RestServer, *flags: str, home: Path, out: int, command: str = "gpus"
+) -> "Iterator[subprocess.Popen[bytes]]":
     person = Person(url=server.address, token=server.token, home=home)
-    process = subprocess.Popen([*WATCH, *flags], env=person.environment, stdin=subprocess.DEVNULL, stdout=out)
+    words = [sys.executable, "-m", "aliquot", command, *WATCH, *flags]
+    process = subprocess.Popen(words, env=person.environment, stdin=subprocess.DEVNULL, stdout=out)
     try:
         yield process
     finally:
@@ -60,22 +68,47 @@ def test_each_look_is_a_list_of_its_own(demo_server: RestServer, tmp_path: Path)
 
 
 def test_a_terminal_shows_what_changes_until_it_is_interrupted(demo_server: RestServer, tmp_path: Path) -> None:
+    with _terminal() as (ours, theirs), _watching(demo_server, home=tmp_path, out=theirs) as watch:
+        assert ENTER in _read_until(ours, b"0 of 8 GPUs held")
+        with _held(demo_server):
+            _read_until(ours, b"1 of 8 GPUs held")
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(PATIENCE_S) == 0
+        assert _read_until(ours, LEAVE).endswith(LEAVE)
+
+
+@pytest.mark.parametrize("command", ["gpus", "queue"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_screen_is_restored_however_it_ends(
+    demo_server: RestServer, tmp_path: Path, command: str, number: int, code: int
+) -> None:
+    with _terminal() as (ours, theirs), _watching(demo_server, home=tmp_path, out=theirs, command=command) as watch:
+        _read_until(ours, b"free" if command == "gpus" else b"the queue is empty")
+        watch.send_signal(number)
+        assert watch.wait(PATIENCE_S) == code
+        assert _read_until(ours, LEAVE).endswith(LEAVE)
+
+
+def test_a_screen_shows_what_fits_and_says_how_much_does_not() -> None:
+    lines = [str(number) for number in range(10)]
+    assert fitting(lines, 10) == lines
+    assert fitting(lines, 4) == ["0", "1", "2", "… and 7 more lines"]
+
+
+@contextmanager
+def _terminal() -> Iterator[tuple[int, int]]:
     ours, theirs = pty.openpty()
     try:
-        with _watching(demo_server, home=tmp_path, out=theirs) as watch:
-            _read_until(ours, "0.00 of 8 GPUs held")
-            with _held(demo_server):
-                _read_until(ours, "1.00 of 8 GPUs held")
-            watch.send_signal(signal.SIGINT)
-            assert watch.wait(PATIENCE_S) == 0
+        yield ours, theirs
     finally:
         os.close(ours)
         os.close(theirs)
 
 
-def _read_until(terminal: int, words: str) -> None:
+def _read_until(terminal: int, words: bytes) -> bytes:
     seen = b""
-    while words.encode() not in seen:
+    while words not in seen:
         ready, _, _ = select.select([terminal], [], [], PATIENCE_S)
         assert ready, seen
         seen += os.read(terminal, 65536)
+    return seen

@@ -5,16 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from aliquot.cli.connection.output import amount_text, cells, console, print_json, printable, table
+from aliquot.cli.connection.output import amount_text, print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
+from aliquot.cli.connection.tables import Brief, Column, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aliquot.client.generated.agents import Agent
 
 
-def state_text(agent: "Agent") -> str:
+def state_text(agent: "Agent", *, with_note: bool = True) -> str:
     """`alive`, `alive, draining (new fans)`, ..."""
-    note = f" ({printable(agent.note)})" if agent.note else ""
+    note = f" ({printable(agent.note)})" if agent.note and with_note else ""
     if agent.draining:
         return f"{agent.state}, {'drained' if agent.drained else 'draining'}{note}"
     return str(agent.state) if agent.schedulable else f"{agent.state}, not schedulable{note}"
@@ -40,11 +43,38 @@ def list_agents(
     if as_json:
         print_json(found)
         return
-    rows = table("agent", "state", "pool", "kernels", "held", "labels")
-    for one in found:
+    agents_table(found).show()
+
+
+def agents_table(agents: "Sequence[Agent]") -> Table:
+    """Agents with what is held of each; below each, why it is not schedulable, and its labels."""
+    rows = Table(
+        Column("agent", width_min=16),
+        Column("state"),
+        Column("pool", importance=20, width_min=8),
+        Column("kernels", importance=30, is_number=True),
+        Column("held", in_terminal=False),
+        Column("GPUs", brief="GPUs held", importance=90, is_number=True, in_pipe=False),
+        Column("CPUs", brief="CPUs held", importance=60, is_number=True, in_pipe=False),
+        Column("memory", brief="memory held", importance=50, is_number=True, in_pipe=False),
+        Column("labels", in_terminal=False),
+    )
+    for one in agents:
         labels = " ".join(f"{label.name}={label.value}" for label in one.labels)
-        rows.add_row(*cells(one.id, state_text(one), one.pool, len(one.kernels), _held(one), labels))
-    console().print(rows)
+        state = Brief(state_text(one, with_note=False), state_text(one))
+        held = _held(one)
+        gpus = ", ".join(text for slot, text in held.items() if slot not in ("cpu", "mem"))
+        note = "; ".join(filter(None, (one.note, labels)))
+        rows.add(
+            *(one.id, state, one.pool, len(one.kernels), ", ".join(held.values())),
+            *(
+                gpus.replace(" GPUs", "").replace(" GPU", ""),
+                held.get("cpu", "").removesuffix("s").removesuffix(" CPU"),
+            ),
+            *(held.get("mem"), labels),
+            note=note,
+        )
+    return rows
 
 
 @agents.command("drain")
@@ -106,11 +136,11 @@ def _print(agent: "Agent", *, as_json: bool) -> None:
         print(f"{agent.id}  {state_text(agent)}  {labels}".rstrip())
 
 
-def _held(agent: "Agent") -> str:
-    """`4 of 64 CPUs, 2.5 of 8 GPUs, 2 GiB of 64 GiB`; whole devices and shares are amounts of the same devices."""
+def _held(agent: "Agent") -> dict[str, str]:
+    """By slot `4 of 64 CPUs`, `2.5 of 8 GPUs`, `2 GiB of 64 GiB`; whole devices and shares are of the same devices."""
     occupied = {one.slot: one.amount for one in agent.occupied}
     slots = {one.slot for one in agent.capacity}
-    parts = []
+    parts = {}
     for one in agent.capacity:
         kind, _, unit = one.slot.partition(".")
         held = occupied.get(one.slot, "0")
@@ -118,5 +148,5 @@ def _held(agent: "Agent") -> str:
             held = f"{float(held) + float(occupied.get(f'{kind}.shares', '0')):g}"
         if unit != "shares" or f"{kind}.device" not in slots:
             held = amount_text(one.slot, held) if one.slot == "mem" else held
-            parts.append(f"{held} of {amount_text(one.slot, one.amount)}")
-    return ", ".join(parts)
+            parts[one.slot] = f"{held} of {amount_text(one.slot, one.amount)}"
+    return parts

@@ -1,64 +1,59 @@
-"""`aliquot gpus`: draws a map of the GPUs in the terminal, one line each, with a bar of the holders' shares."""
+"""`aliquot gpus`: shows the GPUs in the terminal, one line each, with their holders."""
 
-import time
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from aliquot.cli.connection.output import console, print_json
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
-from aliquot.cli.session.options import seconds_of
+from aliquot.cli.connection.output import json_text
+from aliquot.cli.connection.screen import Interval, Watch, interval_of, show
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
+from aliquot.cli.connection.tables import FullIds, present
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.agents import Agent
 
 
-Watch = Annotated[bool, Option("--watch", "-w", help="Refresh until Ctrl-C.")]
-Interval = Annotated[
-    str, Option(metavar="DURATION", help="Time between refreshes, like 500ms or 2s; a number is seconds.")
+Compact = Annotated[
+    bool | None, Option("--compact/--no-compact", help="One line per node; the default for 64 GPUs and more.")
 ]
-INTERVAL_S_MIN: Final = 0.2
 
 
 def gpus(
     watch: Watch = False,
     interval: Interval = "2s",
+    compact: Compact = None,
+    full_ids: FullIds = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show every GPU with its holders, utilization and memory. With --json, print one list per refresh."""
-    from aliquot.cli.cluster.gpu_map import gpu_map, gpus_of
+    from aliquot.cli.cluster.gpu_map import gpus_of
 
-    interval_s = seconds_of(interval, option="--interval") or 0.0
-    if interval_s < INTERVAL_S_MIN:
-        usage(f"--interval {interval}: give at least {INTERVAL_S_MIN} s")
+    interval_s = interval_of(interval)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        if watch and not as_json:
-            _live(client, interval=interval_s)
-            return
-        while True:
-            agents = _agents(client)
-            print_json([gpus_of(agent) for agent in agents]) if as_json else console().print(gpu_map(agents))
-            if not watch:
-                return
-            time.sleep(interval_s)
+        show(
+            lambda: (
+                [json_text([gpus_of(agent) for agent in _agents(client)])]
+                if as_json
+                else _drawn(client, compact=compact, full_ids=full_ids)
+            ),
+            interval_s=interval_s if watch else None,
+            on_screen=not as_json,
+        )
 
 
-def _live(client: "BlockingClient", *, interval: float) -> None:
-    from rich.live import Live
+def _drawn(client: "BlockingClient", *, compact: bool | None, full_ids: bool) -> list[str]:
+    from aliquot.cli.cluster.gpu_map import GpuMap
+    from aliquot.cli.session.list import session_names
 
-    from aliquot.cli.cluster.gpu_map import gpu_map
-
-    try:
-        with Live(gpu_map(_agents(client)), console=console(), auto_refresh=False, screen=False) as live:
-            while True:
-                time.sleep(interval)
-                live.update(gpu_map(_agents(client)), refresh=True)
-    except KeyboardInterrupt:
-        return
+    agents = _agents(client)
+    holders = [holder for agent in agents for device in agent.devices for holder in device.holders]
+    ids = {one.session_id for one in holders if one.session_id is not None and one.kind == "session"}
+    names = {} if full_ids else session_names(client, ids)
+    return GpuMap(agents, names=names, now=present(), full_ids=full_ids).shown(compact=compact)
 
 
 def _agents(client: "BlockingClient") -> "list[Agent]":

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
 
@@ -26,6 +26,10 @@ File = Annotated[
 ]
 
 
+NOT_SET: Final = "not set"
+_OF_EACH_CHANGE: Final = frozenset({"version", "changed_at"})
+
+
 def show(
     cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
@@ -42,7 +46,7 @@ def change(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the policy from the next scheduling pass on: all changes, or none if one is wrong.
+    """Change the policy from the next scheduling pass on: all changes, or none if one is wrong. Prints what changed.
 
     A document is refused when the policy was changed after the document was printed.
     """
@@ -50,9 +54,13 @@ def change(
     _warn(given)
     wanted = _wanted(_document(file) | given)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        changed = client.update_policy(wanted).policy
-    _print(changed, as_json=as_json)
-    note = preemption_note(changed)
+        before = client.policy()
+        after = client.update_policy(wanted).policy
+    if as_json:
+        print_json(after)
+    else:
+        print("\n".join(differences(before, after)) or "nothing changed: the policy was like this already")
+    note = preemption_note(after)
     if note is not None and not as_json:
         print(f"aliquot: {note}", file=sys.stderr)
 
@@ -64,6 +72,16 @@ def _warn(given: dict[str, Any]) -> None:
         from aliquot_schema.policies import AGE_UNIT_DEPRECATION
 
         print(f"warning: weights.age_unit: {AGE_UNIT_DEPRECATION}", file=sys.stderr)
+
+
+def differences(before: "Policy", after: "Policy") -> list[str]:
+    """The fields of a policy that differ, like `weights.age: 1 -> 2`."""
+    old, new = _named_leaves(before), _named_leaves(after)
+    return [
+        f"{path}: {printable(old.get(path, NOT_SET))} -> {printable(new.get(path, NOT_SET))}"
+        for path in {**old, **new}
+        if path not in _OF_EACH_CHANGE and old.get(path) != new.get(path)
+    ]
 
 
 def _document(file: Path | None) -> dict[str, Any]:
@@ -138,17 +156,20 @@ def _in_new_words(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(policy: "Policy", *, as_json: bool) -> None:
-    import msgspec
-
     if as_json:
         print_json(policy)
         return
+    for path, leaf in _named_leaves(policy).items():
+        print(f"{path}={printable(leaf)}")
+
+
+def _named_leaves(policy: "Policy") -> dict[str, str]:
+    import msgspec
+
     fields = msgspec.to_builtins(policy)
     del fields["preemption"]["victims"]  # the deprecated name of `preempt`
     del fields["weights"]["age_unit"]  # without effect
-    for name, value in fields.items():
-        for path, leaf in _leaves(name, value):
-            print(f"{path}={printable(leaf)}")
+    return {path: leaf for name, value in fields.items() for path, leaf in _leaves(name, value)}
 
 
 def _leaves(path: str, value: Any) -> list[tuple[str, str]]:

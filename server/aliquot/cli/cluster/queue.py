@@ -1,16 +1,21 @@
 """`aliquot queue`, `pools`, `projects` and `usage`: pending sessions, parts of the cluster, and its use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from typer import Argument, Option
 
 from aliquot.cli.cluster.quota import terms
-from aliquot.cli.connection.output import cells, console, moment, print_json, request_text, table
+from aliquot.cli.connection.output import json_text, print_json, request_text
+from aliquot.cli.connection.screen import Interval, Watch, interval_of, show
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
+from aliquot.cli.connection.tables import Brief, Cell, Column, FullIds, Table, age, present, short_id, with_names
 
 if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
+    from aliquot.client.generated.cluster import Project
     from aliquot.client.generated.queries_types import QueueEntry
 
 
@@ -19,39 +24,69 @@ First = Annotated[int, Option("--first", "-n", min=1, help="How many, from the h
 
 def queue(
     first: First = 50,
+    watch: Watch = False,
+    interval: Interval = "2s",
+    full_ids: FullIds = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the queue: pending sessions, the reason each one waits, and its latest start where that is known."""
+    interval_s = interval_of(interval)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        found = list(nodes(lambda count, after: client.queue(first=count, after=after), first=first))
-        total = client.queue(first=1).total_count
-        idle = client.idle_behind_quotas()
-    if as_json:
-        print_json(found)
-    elif found:
-        _print(found)
-        if total > len(found):
-            print(f"and {total - len(found)} more; -n shows more")
-        if idle is not None:
-            print(idle.message)
-    else:
-        print("the queue is empty")
+        show(
+            lambda: [json_text(_first(client, first))] if as_json else _drawn(client, first, full_ids=full_ids),
+            interval_s=interval_s if watch else None,
+            on_screen=not as_json,
+        )
 
 
-def _print(found: "Sequence[QueueEntry]") -> None:
-    rows = table(
-        "session", "position", "name", "owner", "priority", "request", "submitted", "latest start", "waiting for"
+def _first(client: "BlockingClient", first: int) -> "list[QueueEntry]":
+    return list(nodes(lambda count, after: client.queue(first=count, after=after), first=first))
+
+
+def _drawn(client: "BlockingClient", first: int, *, full_ids: bool) -> list[str]:
+    from aliquot.cli.session.list import waiting_names
+
+    found = _first(client, first)
+    if not found:
+        return ["the queue is empty"]
+    names = waiting_names(client, [entry.session for entry in found])
+    lines = queue_table(found, names=names, now=present(), full_ids=full_ids).shown()
+    total = client.queue(first=1).total_count
+    more = [f"and {total - len(found)} more; -n shows more"] if total > len(found) else []
+    idle = client.idle_behind_quotas()
+    return [*lines, *more, *([] if idle is None else [idle.message])]
+
+
+def queue_table(entries: "Sequence[QueueEntry]", *, names: Mapping[str, str], now: datetime, full_ids: bool) -> Table:
+    """Pending sessions in the order of the queue; below each, why it waits.
+
+    Args:
+        names: of the sessions that these wait for, by id.
+    """
+    rows = Table(
+        Column("session"),
+        Column("position", brief="pos", is_number=True),
+        Column("name", importance=70, width_min=12),
+        Column("owner", importance=50, width_min=8),
+        Column("priority", importance=20),
+        Column("request", importance=60, width_min=16),
+        Column("submitted", brief="age", importance=80, is_number=True),
+        Column("latest start", brief="starts in", importance=40, is_number=True),
+        Column("waiting for", in_terminal=False),
     )
-    for entry in found:
+    for entry in entries:
         one = entry.session
-        why = "" if one.waits is None else f"{one.waits.reason}: {one.waits.message}"
+        why, note = "", ""
+        if one.waits is not None:
+            why, note = f"{one.waits.reason}: {one.waits.message}", with_names(one.waits.message, names)
         request = request_text(one.slots, kernels=one.cluster_size)
-        times = (moment(one.queued_at), moment(one.expected_start))
-        rows.add_row(*cells(one.id, entry.position, one.name, one.owner, one.priority, request, *times, why))
-    console().print(rows)
+        times = (age(one.queued_at, now=now), age(one.expected_start, now=now))
+        id = short_id(one.id, full=full_ids)
+        rows.add(id, entry.position, one.name, one.owner, one.priority, request, *times, why, note=note)
+    return rows
 
 
 def pools(
@@ -63,12 +98,14 @@ def pools(
     if as_json:
         print_json(found)
         return
-    rows = table("pool", "agents", "nodes", "GPUs", "free", "held", "running", "waiting", "GPU type", "state")
+    counted = ("agents", "nodes", "GPUs", "free", "held", "running", "waiting")
+    numbers = (Column(name, is_number=True, importance=50 - place) for place, name in enumerate(counted))
+    rows = Table(Column("pool"), *numbers, Column("GPU type", importance=30, width_min=12), Column("state"))
     for one in found:
-        gpus = (f"{number:.2f}" for number in (one.total_gpus, one.available_gpus, one.allocated_gpus))
-        counts = (len(one.agents), len(one.nodes), *gpus, one.running, one.total_queued)
-        rows.add_row(*cells(one.name, *counts, one.gpu_type, "" if one.schedulable else "not schedulable"))
-    console().print(rows)
+        gpus = (_number(number) for number in (one.total_gpus, one.available_gpus, one.allocated_gpus))
+        counts: tuple[Cell, ...] = (len(one.agents), len(one.nodes), *gpus, one.running, one.total_queued)
+        rows.add(one.name, *counts, one.gpu_type, "" if one.schedulable else "not schedulable")
+    rows.show()
 
 
 def projects(
@@ -83,12 +120,41 @@ def projects(
     if not found:
         print("no project has been used yet")
         return
-    rows = table("project", "users", "running", "waiting", "GPUs held", "GPU-hours", "this month", "share", "limits")
-    for one in found:
-        hours = (f"{number:.2f}" for number in (one.gpu_hours, one.gpu_hours_month))
-        counts = (one.running, one.total_queued, f"{one.allocated_gpus:.2f}", *hours, f"{one.share:.1%}")
-        rows.add_row(*cells(one.name, ", ".join(one.users), *counts, "" if one.quota is None else terms(one.quota)))
-    console().print(rows)
+    projects_table(found).show()
+
+
+def projects_table(projects: "Sequence[Project]") -> Table:
+    """Projects with their use; below each, its users and limits."""
+    rows = Table(
+        Column("project", width_min=12),
+        Column("users", in_terminal=False),
+        Column("users", importance=20, is_number=True, in_pipe=False),
+        Column("running", is_number=True),
+        Column("waiting", is_number=True),
+        Column("GPUs held", importance=90, is_number=True),
+        Column("GPU-hours", importance=50, is_number=True),
+        Column("this month", importance=60, is_number=True),
+        Column("share", importance=40, is_number=True),
+        Column("limits", in_terminal=False),
+    )
+    for one in projects:
+        hours = (_number(number) for number in (one.gpu_hours, one.gpu_hours_month))
+        counts: tuple[Cell, ...] = (
+            one.running,
+            one.total_queued,
+            _number(one.allocated_gpus),
+            *hours,
+            f"{one.share:.1%}",
+        )
+        users, limits = ", ".join(one.users), "" if one.quota is None else terms(one.quota)
+        note = "; ".join(filter(None, (limits and f"limits: {limits}", users and f"users: {users}")))
+        rows.add(one.name, users, len(one.users), *counts, limits, note=note)
+    return rows
+
+
+def _number(number: float) -> Brief:
+    """`2` or `0.25`; with two decimals in a pipe."""
+    return Brief(f"{number:.2f}".rstrip("0").rstrip("."), f"{number:.2f}")
 
 
 project: Final = typer.Typer(no_args_is_help=True, help="Create projects; `aliquot projects` shows them.")
@@ -135,8 +201,9 @@ def usage(
     if not found:
         print("nothing has been used yet")
         return
-    rows = table("project", "user", "GPU-hours", "this month", "decayed", "share")
+    numbers = (Column(name, is_number=True) for name in ("GPU-hours", "this month", "decayed", "share"))
+    rows = Table(Column("project", width_min=12), Column("user", width_min=8), *numbers)
     for one in sorted(found, key=lambda one: -one.gpu_hours_decayed):
-        hours = (f"{number:.2f}" for number in (one.gpu_hours, one.gpu_hours_month, one.gpu_hours_decayed))
-        rows.add_row(*cells(one.project, one.user, *hours, f"{one.share:.1%}"))
-    console().print(rows)
+        hours = (_number(number) for number in (one.gpu_hours, one.gpu_hours_month, one.gpu_hours_decayed))
+        rows.add(one.project, one.user, *hours, f"{one.share:.1%}")
+    rows.show()

@@ -25,9 +25,14 @@ _SIZES: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 def print_json(value: Any) -> None:
     """Print one JSON value on one line."""
+    print(json_text(value), flush=True)
+
+
+def json_text(value: Any) -> str:
+    """One JSON value on one line."""
     import msgspec
 
-    print(msgspec.json.encode(value).decode(), flush=True)
+    return msgspec.json.encode(value).decode()
 
 
 def print_result(result: Any, *, text: str, as_json: bool) -> None:

@@ -1,17 +1,55 @@
 """Shell completion: names from the selected server, with a timeout of one second; nothing if it does not answer."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from typer import Context
+
+from aliquot.cli.connection.output import printable
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
 
 
-def recent_sessions(context: Context) -> list[str]:
-    """The ids of the newest 20 sessions."""
-    return _query(context, lambda client: [edge.node.id for edge in client.sessions(first=20).edges])
+T = TypeVar("T")
+_STATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "cancel": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
+    "wait": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
+    "why": ("queued", "held"),
+    "hold": ("queued",),
+    "release": ("held",),
+    "retry": ("completed", "failed", "canceled"),
+}
+"""By command, the states of the sessions that it is for; the others are for all."""
+
+
+def recent_sessions(context: Context) -> list[tuple[str, str]]:
+    """The ids of the newest 20 sessions that the command is for, each with its name and state."""
+
+    def ask(client: "BlockingClient") -> list[tuple[str, str]]:
+        from aliquot.client.generated.enums import SessionState
+        from aliquot.client.generated.sessions import SessionFilter
+
+        states = _STATES.get(context.info_name or "")
+        wanted = SessionFilter(states=None if states is None else [SessionState(name) for name in states])
+        found = (edge.node for edge in client.sessions(first=20, filter=wanted).edges)
+        return [(one.id, f"{printable(one.name)} {one.state}".strip()) for one in found]
+
+    return _query(context, ask)
+
+
+def state_names() -> list[str]:
+    """The states of a session."""
+    from aliquot.client.generated.enums import SessionState
+
+    return list(SessionState)
+
+
+def order_names() -> list[str]:
+    """The orders of a list of sessions."""
+    from aliquot.client.generated.enums import SessionOrder
+
+    return list(SessionOrder)
 
 
 def pool_names(context: Context) -> list[str]:
@@ -24,7 +62,7 @@ def project_names(context: Context) -> list[str]:
     return _query(context, lambda client: [project.name for project in client.projects()])
 
 
-def _query(context: Context, ask: "Callable[[BlockingClient], list[str]]") -> list[str]:
+def _query(context: Context, ask: "Callable[[BlockingClient], list[T]]") -> list[T]:
     from aliquot.client import BlockingClient, ClientFailure, find_place
     from aliquot_schema.errors import AliquotError
 

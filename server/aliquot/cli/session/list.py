@@ -1,21 +1,23 @@
 """`aliquot session list`: lists sessions, filtered and ordered by its options."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
-from aliquot.cli.connection.output import cells, choice, console, moment, print_json, request_text, table
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
-from aliquot.cli.session.completion import pool_names, project_names
+from aliquot.cli.connection.output import choice, print_json, request_text
+from aliquot.cli.connection.server import PAGE, AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
+from aliquot.cli.connection.tables import SESSION_ID_CHARS, Column, FullIds, Table, age, present, short_id, with_names
+from aliquot.cli.session.completion import order_names, pool_names, project_names, state_names
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import priority_of
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
 
 if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.enums import SessionState
     from aliquot.client.generated.sessions import Session, TimeRange
 
@@ -25,7 +27,10 @@ _WHERE: Final = "Place"
 _WHEN: Final = "Time: like 2026-03-01T12:00 (UTC), or a duration before now, like 90m or 7d"
 _HOW: Final = "Outcome"
 
-States = Annotated[list[str] | None, Option("--state", help="In this state; may be repeated.", rich_help_panel=_WHOSE)]
+States = Annotated[
+    list[str] | None,
+    Option("--state", help="In this state; may be repeated.", rich_help_panel=_WHOSE, autocompletion=state_names),
+]
 Owners = Annotated[list[str] | None, Option("--owner", help="Submitted by this user.", rich_help_panel=_WHOSE)]
 Mine = Annotated[bool, Option("--mine", help="Submitted by you.", rich_help_panel=_WHOSE)]
 Projects = Annotated[
@@ -61,7 +66,13 @@ Failures = Annotated[
     Option("--failure", metavar="CODE", help="Failed for this reason, like time_limit, signal or exit_code.",
            rich_help_panel=_HOW),
 ]  # fmt: skip
-Order = Annotated[str, Option(help="newest, oldest; or priority, started, ended, gpus, name, each with _desc or _asc.")]
+Order = Annotated[
+    str,
+    Option(
+        help="newest, oldest; or priority, started, ended, gpus, name, each with _desc or _asc.",
+        autocompletion=order_names,
+    ),
+]
 All = Annotated[bool, Option("--all", help="Include ended sessions.")]
 Last = Annotated[int, Option("--last", "-n", min=1, help="How many: the first ones in that order.")]
 
@@ -138,6 +149,7 @@ def list_sessions(
     order: Order = "newest",
     all_states: All = False,
     last: Last = 50,
+    full_ids: FullIds = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -170,22 +182,65 @@ def list_sessions(
         )
         ask = partial(client.sessions, filter=wanted, order=by)
         found = list(nodes(lambda first, after: ask(first=first, after=after), first=last))
-    _print(found, as_json=as_json)
+        _print(client, found, full_ids=full_ids, as_json=as_json)
 
 
-def _print(found: "Sequence[Session]", *, as_json: bool) -> None:
+def _print(client: "BlockingClient", found: "Sequence[Session]", *, full_ids: bool, as_json: bool) -> None:
     if as_json:
         print_json(found)
-        return
-    if not found:
+    elif found:
+        sessions_table(found, names=waiting_names(client, found), now=present(), full_ids=full_ids).show()
+    else:
         print("no sessions; `aliquot session list --all` includes ended ones")
-        return
-    rows = table("session", "name", "owner", "state", "request", "submitted", "details")
-    for one in found:
+
+
+def session_names(client: "BlockingClient", ids: "Iterable[str]", *, known: "Iterable[Session]" = ()) -> dict[str, str]:
+    """The names of those of the sessions that have one, by id; a task is named like `sweep_3`.
+
+    Args:
+        known: sessions that need not be asked for.
+    """
+    from aliquot.client.generated.sessions import SessionFilter
+
+    names = {one.id: one.name for one in known}
+    asked = sorted({id for id in ids if id not in names})
+    for start in range(0, len(asked), PAGE):
+        page = SessionFilter(ids=asked[start : start + PAGE])
+        names |= {edge.node.id: edge.node.name for edge in client.sessions(first=PAGE, filter=page).edges}
+    return {id: name + id[SESSION_ID_CHARS:] for id, name in names.items() if name}
+
+
+def waiting_names(client: "BlockingClient", sessions: "Sequence[Session]") -> dict[str, str]:
+    """The names of the sessions that some sessions wait for; without a request where these are among them."""
+    ids = (id for one in sessions if one.waits is not None for id in one.waits.blocked_by)
+    return session_names(client, ids, known=sessions)
+
+
+def sessions_table(sessions: "Sequence[Session]", *, names: dict[str, str], now: datetime, full_ids: bool) -> Table:
+    """Sessions with their state and age; below each, why it waits or how it ended.
+
+    Args:
+        names: of the sessions that these wait for, by id.
+    """
+    rows = Table(
+        Column("session"),
+        Column("name", importance=70, width_min=12),
+        Column("owner", importance=50, width_min=8),
+        Column("state"),
+        Column("request", importance=60, width_min=16),
+        Column("submitted", brief="age", importance=80, is_number=True),
+        Column("details", in_terminal=False),
+    )
+    for one in sessions:
         why = f"{one.waits.reason}: {one.waits.message}" if one.waits else ""
         outcome = f"exit code {one.exit_code}" if one.exit_code else one.failure.message if one.failure else ""
         array = "" if one.tasks is None else f"{one.tasks.completed.count} completed, {one.tasks.failed.count} failed"
         request = request_text(one.slots, kernels=one.cluster_size)
-        details = array or why or outcome
-        rows.add_row(*cells(one.id, one.name, one.owner, one.state, request, moment(one.queued_at), details))
-    console().print(rows)
+        rows.add(
+            short_id(one.id, full=full_ids),
+            *(one.name, one.owner, one.state, request),
+            age(one.queued_at, now=now),
+            array or why or outcome,
+            note="; ".join(filter(None, (array, with_names(one.waits.message, names) if one.waits else outcome))),
+        )
+    return rows

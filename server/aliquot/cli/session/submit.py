@@ -1,23 +1,41 @@
 """Submission of a session: prints its id or a preview, or waits for its end and exits accordingly."""
 
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from aliquot.cli.connection.output import print_json
+from aliquot.cli.connection.output import print_json, printable
 from aliquot.cli.connection.server import FAILED, INTERRUPTED
+from aliquot.cli.connection.tables import with_names
 from aliquot.cli.session.follow import ArrayFollower, Choice, Follower, ask_what_to_do, wait_for
 from aliquot.cli.session.show import outcome_text, preview_text
 from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.inputs import CancelSessionInput
+from aliquot.client.sessions import ENDED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from aliquot.client import BlockingClient
     from aliquot.client.generated.inputs import CreateSessionInput
     from aliquot.client.generated.sessions import Session
+
+
+LOOKS_MAX: Final = 10
+LOOK_S: Final = 0.1
+_FOLLOW: Final = "`aliquot session logs -f {id}` follows it"
+_NEXT: Final = {
+    SessionState.QUEUED: _FOLLOW,
+    SessionState.HELD: "`aliquot session release {id}` lets it start",
+    SessionState.SCHEDULED: _FOLLOW,
+    SessionState.ALLOCATING: _FOLLOW,
+    SessionState.RUNNING: _FOLLOW,
+    SessionState.COMPLETED: "`aliquot session logs {id}` shows its output",
+    SessionState.FAILED: "`aliquot session logs {id}` shows its output",
+}
+"""By state, the command for what a submitter may want next."""
 
 
 def submit(
@@ -37,7 +55,8 @@ def submit(
         return
     session = client.submit_once(wanted)
     if not (wait or follow):
-        print_json(session) if as_json else print(session.id)
+        print_json(session) if as_json else print(session.id, flush=True)
+        report_standing(client, session)
     elif follow and not as_json:
         print(session.id, file=sys.stderr)
         follower = (Follower if wanted.array is None else ArrayFollower)(client, session.id, raw=raw)
@@ -46,6 +65,56 @@ def submit(
         if not as_json:
             print(session.id, flush=True)
         conclude(client, session.id, lambda: wait_for(client, session.id), as_json=as_json)
+
+
+def report_standing(client: "BlockingClient", submitted: "Session") -> None:
+    """Print on standard error what the first scheduling passes made of a submission, and how to follow it."""
+    from aliquot.cli.session.list import waiting_names
+    from aliquot.client import ClientFailure
+    from aliquot_schema.errors import AliquotError
+
+    try:
+        found = _considered(client, submitted)
+        names = waiting_names(client, [found])
+    except (ClientFailure, AliquotError) as error:
+        # The session is submitted, which is what the exit code says.
+        print(f"aliquot: submitted; its state could not be read: {error}", file=sys.stderr)
+        return
+    advice = _NEXT.get(found.state, "`aliquot session show {id}` shows it").format(id=found.id)
+    print(f"aliquot: {standing_text(found, names=names)}\n         {advice}", file=sys.stderr)
+
+
+def _considered(client: "BlockingClient", session: "Session") -> "Session":
+    """The session once a scheduling pass has considered it, or after `LOOKS_MAX` looks."""
+    for _ in range(LOOKS_MAX):
+        if session.state is not SessionState.QUEUED or session.waits is not None:
+            break
+        time.sleep(LOOK_S)
+        session = client.look(session.id)
+    return session
+
+
+def standing_text(session: "Session", *, names: "Mapping[str, str]") -> str:
+    """What became of a submission: `waiting, position 4: Each kernel needs 2 GPUs, ...`, `running on gpu01`.
+
+    Args:
+        names: of the sessions that it waits for, by id.
+    """
+    if session.state in ENDED:
+        return outcome_text(session)
+    if session.state is SessionState.HELD:
+        return "held"
+    active = 0 if session.tasks is None else session.tasks.active.count
+    tasks = f", {active} of its tasks running" if active else ""
+    if session.state is SessionState.QUEUED:
+        position = "" if session.queue_position is None else f", position {session.queue_position}"
+        why = ", not considered by the scheduler yet"
+        if session.waits is not None:
+            why = f": {printable(with_names(session.waits.message, names)).rstrip('.')}"
+        return f"waiting{position}{tasks}{why}"
+    places = ", ".join(dict.fromkeys(printable(kernel.agent_id) for kernel in session.kernels))
+    word = "running" if session.state is SessionState.RUNNING else "starting"
+    return f"{word}{f' on {places}' if places else ''}{tasks}"
 
 
 def conclude(client: "BlockingClient", id: str, work: "Callable[[], Session]", *, as_json: bool = False) -> None:

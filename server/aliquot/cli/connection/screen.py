@@ -1,0 +1,92 @@
+"""Screen: draws text again and again on a terminal's alternate screen, and restores the terminal at the end."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+from typer import Option
+
+from aliquot.cli.connection.server import usage
+from aliquot.cli.connection.tables import ELLIPSIS, terminal_size
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.resources.units import parse_duration
+
+Watch = Annotated[bool, Option("--watch", "-w", help="Refresh until Ctrl-C.")]
+Interval = Annotated[
+    str, Option(metavar="DURATION", help="Time between refreshes, like 500ms or 2s; a number is seconds.")
+]
+INTERVAL_S_MIN: Final = 0.2
+_ENTER: Final = "\x1b[?1049h\x1b[?25l"
+_LEAVE: Final = "\x1b[?25h\x1b[?1049l"
+_HOME: Final = "\x1b[H"
+_CLEAR_LINE: Final = "\x1b[K"
+_CLEAR_BELOW: Final = "\x1b[J"
+_ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+def interval_of(text: str) -> float:
+    """The seconds between refreshes. Exits when they are too few, or no duration."""
+    try:
+        interval_s = parse_duration(text)
+    except InvalidRequest as error:
+        usage(f"--interval: {error.message}")
+    if interval_s < INTERVAL_S_MIN:
+        usage(f"--interval {text}: give at least {INTERVAL_S_MIN} s")
+    return interval_s
+
+
+def show(draw: Callable[[], Sequence[str]], *, interval_s: float | None, on_screen: bool = True) -> None:
+    """Print lines once, or draw them again after each interval until Ctrl-C.
+
+    Args:
+        on_screen: whether a terminal's alternate screen is used, if there is one; else one drawing follows the other.
+    """
+    lines = draw()
+    if interval_s is None or not on_screen or not sys.stdout.isatty():
+        print("\n".join(lines), flush=True)
+        while interval_s is not None:
+            time.sleep(interval_s)
+            print("\n".join(draw()), flush=True)
+        return
+    try:
+        with _alternate_screen():
+            while True:
+                _put(fitting(lines, terminal_size().lines))
+                time.sleep(interval_s)
+                lines = draw()
+    except KeyboardInterrupt:
+        return
+
+
+def fitting(lines: Sequence[str], height: int) -> list[str]:
+    """The lines that fit; the last one says how many do not."""
+    if len(lines) <= height:
+        return list(lines)
+    return [*lines[: height - 1], f"{ELLIPSIS} and {len(lines) - height + 1} more lines"]
+
+
+def _put(lines: Sequence[str]) -> None:
+    text = "\r\n".join(f"{line}{_CLEAR_LINE}" for line in lines)
+    sys.stdout.write(f"{_HOME}{text}{_CLEAR_BELOW}")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _alternate_screen() -> Iterator[None]:
+    """The alternate screen without a cursor; what was there before is shown again also when the process is ended."""
+    before = {number: signal.signal(number, _end) for number in _ENDS}
+    sys.stdout.write(_ENTER)
+    try:
+        yield
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: Any) -> None:
+    raise SystemExit(128 + number)

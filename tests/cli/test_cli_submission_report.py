@@ -1,0 +1,121 @@
+"""What `session create` and `policy set` say they did."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aliquot.cli import main
+from aliquot.cli.cluster.policy import differences
+from aliquot.cli.session.submit import report_standing, standing_text
+from aliquot.client import BlockingClient
+from aliquot.client.generated.agents import Kernel
+from aliquot.client.generated.enums import SessionState
+from aliquot.client.generated.policy import Policy
+from aliquot.client.generated.sessions import ArrayTasks, Session, TaskSet, Verdict
+from cli_tables import filled, session_id
+from rest_server import RestServer
+
+ID, AHEAD = session_id(1), session_id(2)
+
+
+@pytest.fixture
+def server(demo_server: RestServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestServer]:
+    """The one that commands ask, with all 16 GPUs held."""
+    monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
+    monkeypatch.setenv("ALIQUOT_TOKEN", demo_server.token)
+    jobs = ("report-1", "report-2")
+    with demo_server.client() as http:
+        for job in jobs:
+            http.post("/cluster/gpu-allocate", json={"job_id": job, "gpu_count": 8}).raise_for_status()
+        try:
+            yield demo_server
+        finally:
+            for job in jobs:
+                http.post("/cluster/gpu-release", json={"job_id": job}).raise_for_status()
+
+
+def _run(*words: str) -> Any:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_a_submission_that_waits_says_where_and_why(server: RestServer) -> None:
+    done = _run("session", "create", "-r", "cuda.device=1", "--", "true")
+    id = done.stdout.strip()
+    try:
+        report, advice = done.stderr.splitlines()
+        assert report.startswith("aliquot: waiting, position 1: Each kernel needs 1 GPU")
+        assert advice.strip() == f"`aliquot session logs -f {id}` follows it"
+    finally:
+        _run("session", "cancel", id)
+
+
+def test_a_submission_that_is_held_says_how_it_starts(server: RestServer) -> None:
+    done = _run("session", "create", "--hold", "--", "true")
+    id = done.stdout.strip()
+    _run("session", "cancel", id)
+    assert done.stderr == f"aliquot: held\n         `aliquot session release {id}` lets it start\n"
+
+
+def test_json_is_not_accompanied_by_a_report_of_another_state(server: RestServer) -> None:
+    done = _run("session", "create", "--hold", "--json", "--", "true")
+    assert done.stdout.count("\n") == 1
+    assert done.stderr.startswith("aliquot: held\n")
+    _run("session", "cancel", done.stdout.split('"id":"')[1].split('"')[0])
+
+
+def test_a_changed_policy_is_told_by_what_changed(server: RestServer) -> None:
+    before = _run("policy", "show").stdout.splitlines()
+    assert "weights.fair=1" in before
+    assert _run("policy", "set", "weights.fair=3", "backfill_depth=100").stdout == "weights.fair: 1 -> 3\n"
+    assert _run("policy", "set", "weights.fair=3").stdout == "nothing changed: the policy was like this already\n"
+    assert _run("policy", "set", "weights.fair=1").stdout == "weights.fair: 3 -> 1\n"
+
+
+def test_fields_that_are_set_or_unset_are_changes() -> None:
+    before, after = filled(Policy, version=1), filled(Policy, version=2, order="priority", allow_fragmentation=True)
+    assert differences(before, after) == [
+        f"order: {before.order} -> priority",
+        "allow_fragmentation: false -> true",
+    ]
+    assert differences(before, before) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ({"state": SessionState.QUEUED}, "waiting, not considered by the scheduler yet"),
+        (
+            {
+                "state": SessionState.QUEUED,
+                "queue_position": 4,
+                "waits": filled(Verdict, message=f"Waits behind {AHEAD}, which is next in the queue."),
+            },
+            "waiting, position 4: Waits behind big, which is next in the queue",
+        ),
+        (
+            {"state": SessionState.QUEUED, "tasks": filled(ArrayTasks, active=filled(TaskSet, count=3))},
+            "waiting, 3 of its tasks running, not considered by the scheduler yet",
+        ),
+        (
+            {
+                "state": SessionState.RUNNING,
+                "kernels": tuple(filled(Kernel, agent_id=id) for id in ("gpu01", "gpu01", "gpu02")),
+            },
+            "running on gpu01, gpu02",
+        ),
+        ({"state": SessionState.SCHEDULED}, "starting"),
+        ({"state": SessionState.FAILED, "exit_code": 3}, f"{ID}: failed with exit code 3"),
+    ],
+)
+def test_what_became_of_a_submission(known: dict[str, Any], text: str) -> None:
+    assert standing_text(filled(Session, id=ID, **known), names={AHEAD: "big"}) == text
+
+
+def test_a_server_that_is_lost_after_a_submission_makes_it_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    with BlockingClient("http://127.0.0.1:9", "none") as client:
+        report_standing(client, filled(Session, id=ID, state=SessionState.QUEUED))
+    assert capsys.readouterr().err.startswith("aliquot: submitted; its state could not be read: http://127.0.0.1:9")

@@ -1,0 +1,153 @@
+"""Tables of the command line: they fit the terminal, and a pipe gets everything."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from aliquot.cli.connection.tables import (
+    Brief,
+    Column,
+    Table,
+    age,
+    columns_of,
+    rough_duration,
+    short_id,
+    shortened,
+    with_names,
+)
+from cli_tables import NOW, RECORD, TABLES, WIDTHS, agents, gpu_map, printed, projects, queue, session_id, sessions
+
+ID = session_id(12)
+ROWS = (queue, sessions, agents, projects)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_as_recorded(name: str, width: int) -> None:
+    recorded = (RECORD / f"{name}-{width}.txt").read_text(encoding="utf-8")
+    assert printed(name, width) == recorded, "python tests/support/cli_tables.py writes the record again"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_line_is_wider_than_the_terminal(name: str) -> None:
+    for width in range(70, 200):
+        assert [line for line in TABLES[name](width) if columns_of(line) > width] == []
+
+
+@pytest.mark.parametrize("make", ROWS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_row_is_at_most_two_lines_and_ends_inside_no_word(make: Callable[[], Table], width: int) -> None:
+    table = make()
+    _, *lines = table.in_terminal(width)
+    rows = [line for line in lines if not line.startswith("  ")]
+    assert len(rows) == len(table.in_pipe()) - 1
+    assert not re.search(r"(?m)^  .*\n  ", "\n".join(lines)), "a note has two lines"
+    words = set(re.split(r"\s+", "\n".join(table.in_terminal(1000))))
+    broken = [word for line in lines for word in line.split() if word not in words and not word.endswith("…")]
+    assert broken == []
+
+
+@pytest.mark.parametrize("make", ROWS)
+def test_a_pipe_gets_whole_cells_without_padding(make: Callable[[], Table]) -> None:
+    heads, *lines = make().in_pipe()
+    assert {line.count("\t") for line in lines} == {heads.count("\t")}
+    assert not any("  " in line or "…" in line for line in lines)
+
+
+def test_a_pipe_gets_whole_ids_and_times() -> None:
+    (line, *_) = queue().in_pipe()[1:]
+    assert line.startswith(session_id(0) + "\t1\t")
+    assert f"\t{(NOW - timedelta(minutes=13)).astimezone():%Y-%m-%d %H:%M:%S}\t" in line
+    assert f"held by {session_id(101)}" in line
+
+
+def test_a_pipe_gets_the_model_and_the_amount_on_each_line_of_a_gpu() -> None:
+    lines = gpu_map().in_pipe()
+    gpus = [line.split("\t") for line in lines if "\t" in line]
+    assert len(gpus) == 16
+    assert {cells[1] for cells in gpus} == {"NVIDIA H100 80GB HBM3"}
+    assert [cells[2] for cells in gpus[:5]] == ["1.00", "1.00", "0.75", "1.00", "0.00"]
+    assert session_id(101) in gpus[0][4]
+
+
+def test_sixteen_gpus_fit_a_small_terminal_and_sixty_four_a_line_each_node() -> None:
+    sixteen = gpu_map().in_terminal(80, colours=False)
+    assert len(sixteen) <= 24
+    assert sum("H100" in line for line in sixteen) == 2
+    assert sum(line.startswith("  cuda") for line in sixteen) == 16
+    assert len(gpu_map(nodes=8).compact(80, colours=False)) == 8 + 2
+
+
+def test_colours_change_no_width() -> None:
+    plain = gpu_map().in_terminal(80, colours=False)
+    coloured = gpu_map().in_terminal(80, colours=True)
+    assert coloured != plain
+    assert [re.sub(r"\x1b\[\d+m", "", line).rstrip() for line in coloured] == plain
+
+
+def test_unimportant_columns_are_left_out_after_long_cells_are_shortened() -> None:
+    table = Table(
+        Column("id"),
+        Column("name", importance=5, width_min=6),
+        Column("extra", importance=1),
+        Column("empty"),
+    )
+    table.add("12345678", "a rather long name", "seldom", None)
+    assert table.in_terminal(80) == ["id        name                extra", "12345678  a rather long name  seldom"]
+    assert table.in_terminal(30) == ["id        name          extra", "12345678  a rather…     seldom"]
+    assert table.in_terminal(20) == ["id        name", "12345678  a rather…"]
+    assert table.in_terminal(9) == ["id", "12345678"]
+
+
+def test_a_table_shows_control_characters_as_such() -> None:
+    table = Table(Column("name"))
+    table.add("a\x1b[31m\tb", note="c\nd\x9b")
+    assert "\x1b" not in "".join(table.in_terminal(80)) + "".join(table.in_pipe())
+    assert len(table.in_terminal(80)) == 3
+
+
+def test_an_id_is_short_at_its_end_and_keeps_the_index_of_a_task() -> None:
+    assert short_id(ID) == Brief(ID[-8:], ID)
+    assert short_id(session_id(12, 7)).text == f"{ID[-8:]}_7"
+    assert short_id(ID, full=True).text == ID
+
+
+def test_ids_in_a_reason_become_names() -> None:
+    text = f"Waits behind {ID} and {session_id(13, 4)}."
+    assert with_names(text, {ID: "big"}) == f"Waits behind big and {session_id(13)[-8:]}_4."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0s"),
+        (59, "59s"),
+        (13 * 60 + 59, "13m"),
+        (7080, "1h58m"),
+        (7200, "2h"),
+        (39_600, "11h"),
+        (180_000, "2d2h"),
+    ],
+)
+def test_ages(seconds: float, text: str) -> None:
+    assert rough_duration(seconds) == text
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    assert age(now - timedelta(seconds=seconds), now=now).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("two words", 9, "two words"),
+        ("two words", 8, "two…"),
+        ("two words", 4, "two…"),
+        ("two, three and", 6, "two…"),
+        ("oneword", 4, "one…"),
+        ("名前名前", 5, "名前…"),
+        ("x", 0, ""),
+    ],
+)
+def test_texts_are_shortened_at_the_end_of_a_word(text: str, width: int, expected: str) -> None:
+    assert shortened(text, width) == expected
