@@ -4,8 +4,8 @@ Accepted credentials: the server's own token (a file that only its owner can rea
 API key, a token of an identity provider, or a browser's cookie that refers to one of these.
 
 A cookie is signed with the server's token, which all servers share, so it survives restarts and becomes void with the
-token. It contains no secret: whether its key is still valid, and whether its sign-in was ended by signing out, is checked
-on every request. A login code signs one browser in, once, within 15 minutes.
+token. It contains no secret: whether its key is still valid, and whether its sign-in was ended by signing out, is
+checked on every request. A login code signs one browser in, once, within 15 minutes.
 """
 
 import hmac
@@ -64,7 +64,7 @@ class Cookies:
         return self._signer.sign(f"{key_id or ''}{_NUMBER_SEPARATOR}{number}").decode()
 
     def read(self, cookie: str) -> CookieContent | None:
-        """The content of a cookie; None if no server of the cluster signed it, or it is older than `COOKIE_S` seconds."""
+        """The content of a cookie; None if no server of the cluster signed it, or it is older than `COOKIE_S`."""
         try:
             signed, signed_at = self._signer.unsign(cookie, return_timestamp=True)
         except BadSignature:

@@ -1,7 +1,8 @@
 """Open connections: closes sockets and streams when the credentials behind them end, and limits them per user.
 
-Rights are evaluated once, when a connection opens. When its key is revoked or expires, its browser is signed out, or its user
-is disabled or gets other rights, the connection is closed; clients that are still allowed reconnect with the new rights.
+Rights are evaluated once, when a connection opens. When its key is revoked or expires, its browser is signed out, or
+its user is disabled or gets other rights, the connection is closed; clients that are still allowed reconnect with the
+new rights.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Browser sign-in and sign-out: a one-time code, or a key entered in a form, becomes a cookie, which signing out ends."""
+"""Browser sign-in and sign-out: a one-time code or a key becomes a cookie, which signing out ends."""
 
 from contextlib import suppress
 from typing import Final
@@ -65,7 +65,6 @@ class SignIn:
             return unauthenticated(request.scope, error)
         code = self._auth.new_login_code(bearer)
         return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
-
 
     async def logout(self, request: Request) -> Response:
         """End the sign-in on the server, so that no copy of the cookie is valid, and have the browser delete it. 204,

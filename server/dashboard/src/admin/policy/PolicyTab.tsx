@@ -4,6 +4,8 @@ import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
 import { duration, moment } from "../../format/times";
 import { PolicyDocument, UpdatePolicyDocument, type PolicyPartsFragment } from "../../generated/graphql";
+import { useIdentity } from "../../identity/me";
+import { mayOperate, operatorsOnly } from "../../identity/rights";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Faults } from "../../parts/Faults";
@@ -28,6 +30,8 @@ interface FormProps {
 function PolicyForm({ policy, refresh }: FormProps) {
   const { base, draft, setDraft, changes, isBehind, catchUp, putBack } = useDraft(policy);
   const [isReviewing, setReviewing] = useState(false);
+  const me = useIdentity();
+  const isOperator = mayOperate(me);
   const wrongs = wrongsOf(draft);
   const isWhole = Object.keys(wrongs).length === 0;
   const save = async () => {
@@ -48,20 +52,24 @@ function PolicyForm({ policy, refresh }: FormProps) {
           version {base.version}
           {base.changed_at ? `, changed ${moment(base.changed_at)}` : ", never changed"}
         </span>
-        <span className="end row">
-          <Button className="button" isDisabled={changes.length === 0} onPress={putBack}>
-            Reset
-          </Button>
-          <Button
-            className="button main"
-            isDisabled={changes.length === 0 || !isWhole || isBehind}
-            onPress={() => setReviewing(true)}
-          >
-            {changes.length === 0
-              ? "No changes"
-              : `Review ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
-          </Button>
-        </span>
+        {isOperator ? (
+          <span className="end row">
+            <Button className="button" isDisabled={changes.length === 0} onPress={putBack}>
+              Reset
+            </Button>
+            <Button
+              className="button main"
+              isDisabled={changes.length === 0 || !isWhole || isBehind}
+              onPress={() => setReviewing(true)}
+            >
+              {changes.length === 0
+                ? "No changes"
+                : `Review ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
+            </Button>
+          </span>
+        ) : (
+          <span className="end">{operatorsOnly(me, "change the policy")}</span>
+        )}
       </div>
       <div role="status">
         {isBehind ? (
@@ -73,7 +81,7 @@ function PolicyForm({ policy, refresh }: FormProps) {
           </p>
         ) : null}
       </div>
-      <div className="groups">
+      <fieldset className="groups" disabled={!isOperator}>
         {GROUPS.map((group) => (
           <section
             key={group.title}
@@ -95,7 +103,7 @@ function PolicyForm({ policy, refresh }: FormProps) {
           </section>
         ))}
         <Fixed policy={policy} />
-      </div>
+      </fieldset>
       <Dialogue
         title="Change the policy?"
         isOpen={isReviewing}
