@@ -32,7 +32,7 @@ class AlertRule(StrEnum):
     DEVICE_UNHEALTHY = "device_unhealthy"
     """A device is unhealthy, or disappeared while it was held."""
     EXTERNAL_PROCESS = "external_process"
-    """A process that Aliquot did not start uses a device that no lease holds."""
+    """A process that Aliquot did not start uses a device. The owner of the process is told once, if known."""
     FAILURE_RATE = "failure_rate"
     """More of the sessions that ended in the last hour failed than the threshold, in percent."""
     DISK_LOW = "disk_low"
@@ -43,6 +43,8 @@ class AlertRule(StrEnum):
     """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
     NO_LEADER = "no_leader"
     """No server leads: nothing is placed and reports of agents are not processed."""
+    RAY_DISCONNECTED = "ray_disconnected"
+    """The leader is not connected to Ray: nothing starts on Ray's nodes."""
 
 
 class NoticeKind(StrEnum):
@@ -58,6 +60,7 @@ class NoticeKind(StrEnum):
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"
     """The session failed and has no retries left."""
@@ -73,9 +76,10 @@ OWNERS_HEAR: Final = (
     NoticeKind.SESSION_FAILED,
     NoticeKind.RETRIES_SPENT,
     NoticeKind.SESSION_PREEMPTED,
+    NoticeKind.EXTERNAL_PROCESS,
     NoticeKind.SESSION_COMPLETED,
 )
-"""Kinds that owners of sessions can receive."""
+"""Kinds that owners of sessions and of processes can receive."""
 OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-1]
 """Kinds that owners receive unless they choose otherwise."""
 

@@ -129,6 +129,11 @@ class Pool:
     default_limit_ms: int | None = None
     """Planned duration of a session without a time limit. It shapes reservations and never stops a session. None = the
     session's estimate."""
+    cpu_per_gpu: int | None = None
+    """CPUs of a session for each GPU, unless it requests CPUs itself; 0 = none. None = the least ratio among the pool's
+    agents, see `core.validation.gpu_requests`. Fixed when the session is submitted."""
+    mem_bytes_per_gpu: int | None = None
+    """Likewise memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,11 @@ class Priority(IntEnum):
     CRITICAL = 4
 
 
+PRIORITIES: Final = {name: level for level in Priority for name in (str(level.value), level.name.lower())}
+"""By number and by name."""
+PRIORITY_FORM: Final = "low, normal, high or critical, or a number from 1 (low) to 4 (critical)"
+
+
 class DependencyCondition(StrEnum):
     """Condition of a dependency: the other session succeeded, ended in any way, or failed."""
 

@@ -4,9 +4,11 @@ Sources in the order of precedence: flags, the environment (`ALIQUOT_*`), `aliqu
 """
 
 import os
+import re
 import socket
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -29,6 +31,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.agent.isolation.settings import ConfinementSettings
 from aliquot.execution.devices.partitioning import AgentTable, DevicesTable, Division, ResourceTable
+from aliquot.execution.devices.tables import as_detail
 from aliquot.execution.settings import KeepingSettings
 from aliquot.execution.settings import default_data_folder as default_data_folder
 from aliquot.service.accounts.trust import Trust
@@ -41,8 +44,11 @@ from aliquot_schema.deprecation import Deprecation
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
-DEPRECATED: Final = (Deprecation(old="respect-external", new="respect-foreign-usage", removed_in="0.3"),)
+DEPRECATED: Final = (Deprecation(old="respect-external", new="foreign-usage", removed_in="0.3"),)
 """Settings whose old names are aliases of the new ones."""
+_RESPECTED: Final = dict.fromkeys(("true", "1", "yes", "on"), "avoid") | dict.fromkeys(
+    ("false", "0", "no", "off"), "ignore"
+)
 
 
 def kebab(name: str) -> str:
@@ -95,17 +101,18 @@ class Settings(
     demo: bool = Field(False, description="Run the demo cluster even where there are real GPUs.")
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that jobs never get.")
     reserved_mem: str = Field("512m", description="Memory of this host that jobs never get, like 512m or 2g.")
-    respect_foreign_usage: bool = Field(
-        True,
+    foreign_usage: Literal["avoid", "ignore"] = Field(
+        "avoid",
         validation_alias=AliasChoices(
-            "respect-foreign-usage",
-            "respect_foreign_usage",
-            "ALIQUOT_RESPECT_FOREIGN_USAGE",
+            "foreign-usage",
+            "foreign_usage",
+            "ALIQUOT_FOREIGN_USAGE",
             "respect-external",
             "respect_external",
             "ALIQUOT_RESPECT_EXTERNAL",
         ),
-        description="Whether accelerators in use by processes that Aliquot did not start are withheld from jobs.",
+        description="Accelerators in use by processes that Aliquot did not start: `avoid` gives them to no new job, "
+        "`ignore` does.",
     )
     local_agents: bool = Field(True, description="Whether this server runs the agents of its own host.")
     executor: Literal["local", "ray"] = Field(
@@ -238,30 +245,38 @@ class Settings(
     def _with_all_problems(cls, given: dict[str, Any], check: ModelWrapValidatorHandler[Self]) -> Self:
         """Report all problems together, not only the first one."""
         problems: list[InitErrorDetails] = []
+        faulty: set[str] = set()
         try:
             settings = check(given)
         except ValidationError as error:
-            problems = [_detail(problem) for problem in error.errors()]
-            wrong = {_setting(str(problem["loc"][0])) for problem in error.errors()}
+            problems = [as_detail(problem) for problem in error.errors()]
+            faulty = {_setting(str(problem["loc"][0])) for problem in error.errors()}
             try:
-                settings = check({name: value for name, value in given.items() if _setting(name) not in wrong})
+                settings = check({name: value for name, value in given.items() if _setting(name) not in faulty})
             except ValidationError:
                 raise error from None
-        problems += [InitErrorDetails(type=problem, input=None) for problem in settings._contradictions()]
+        # A contradiction with a default that replaces a wrong value is none.
+        found = [problem for about, problem in settings._contradictions() if not about & faulty]
+        problems += [InitErrorDetails(type=problem, input=None) for problem in found]
         if problems:
             raise ValidationError.from_exception_data(cls.__name__, problems)
         return settings
 
-    def _contradictions(self) -> Iterator[PydanticCustomError]:
-        """Settings that exclude each other, and settings that would leave the server open."""
+    def _contradictions(self) -> Iterator[tuple[set[str], PydanticCustomError]]:
+        """Settings that exclude each other, and settings that would leave the server open; each with its fields."""
         if (self.tls_certificate is None) != (self.tls_key is None):
-            yield wrong("tls-certificate and tls-key belong together; give both")
+            yield {"tls_certificate", "tls_key"}, wrong("tls-certificate and tls-key belong together; give both")
         try:
             _ = self.division
         except ConfigurationError as error:
-            yield wrong(str(error))
+            yield {"resource", "agents", "devices"}, wrong(str(error))
+        if self.ray_head is not None and self.executor == "local" and "executor" in self.model_fields_set:
+            name = _given_variable("ray_head") or "ray-head"
+            words = f"{name}: it is given, but executor is local; give executor ray, or leave {name} out"
+            yield {"ray_head", "executor"}, wrong(words)
         if self.metrics_open and (self.host not in LOOPBACK or self.behind_proxy):
-            yield wrong("metrics-open: this server is reachable from other machines; give a metrics-token-file instead")
+            words = "metrics-open: this server is reachable from other machines; give a metrics-token-file instead"
+            yield {"metrics_open", "host", "behind_proxy"}, wrong(words)
         if self.host in LOOPBACK:
             return
         beyond = f"host: {self.host} can be reached from other machines"
@@ -270,14 +285,20 @@ class Settings(
                 f"{beyond}, and traffic would not be encrypted; give --tls-certificate and --tls-key, or "
                 "--behind-proxy where a proxy does TLS and is the only one to reach the port, or listen on 127.0.0.1"
             )
-            yield wrong(words)
+            yield {"host", "tls_certificate", "behind_proxy"}, wrong(words)
         if self.trust is Trust.ALONE:
             words = (
                 f"{beyond}, and all users' jobs would run as the server's own account; start it as root, so that "
                 "each user's jobs run as an account of their own, or with --no-local-agents, or state with "
                 "--single-trust-domain that all users trust each other, or listen on 127.0.0.1"
             )
-            yield wrong(words)
+            yield {"host", "single_trust_domain", "local_agents"}, wrong(words)
+
+    @field_validator("foreign_usage", mode="before")
+    @classmethod
+    def _foreign_usage(cls, value: object) -> object:
+        """The values of the old name `respect-external`: true and false."""
+        return _RESPECTED.get(str(value).casefold(), value)
 
     @field_validator("scheduling_policy")
     @classmethod
@@ -345,20 +366,34 @@ def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        raise ConfigurationError("\n".join(_words(problem) for problem in error.errors())) from None
+        raise ConfigurationError("\n".join(_words(problem, flags=given) for problem in error.errors())) from None
     except SettingsError as error:
-        raise ConfigurationError(f"{error}: in the environment a table is written as JSON") from None
+        raise ConfigurationError(_not_json(str(error))) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
     if warns:
         warn_of_deprecated_settings()
+    if settings.ray_head is not None and "executor" not in settings.model_fields_set:
+        return settings.model_copy(update={"executor": "ray"})
     return settings
 
 
-def _detail(problem: Any) -> InitErrorDetails:
-    """A validation problem as one that can be raised together with others."""
-    type_ = PydanticCustomError(problem["type"], "{words}", {"words": problem["msg"]})
-    return InitErrorDetails(type=type_, loc=problem["loc"], input=problem["input"])
+def _not_json(message: str) -> str:
+    """A table or a list in the environment that is not JSON."""
+    found = re.search(r'field "(\w+)"', message)
+    if found is None:
+        return f"{message}: in the environment a table is written as JSON"
+    variable = _given_variable(_setting(found[1])) or found[1]
+    return f"{variable}: its value is not JSON; in the environment a table is written as JSON"
+
+
+def _given_variable(field: str) -> str | None:
+    """The variable of the environment that gives a setting; None if none does."""
+    info = Settings.model_fields.get(field)
+    alias = None if info is None else info.validation_alias
+    names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"ALIQUOT_{field}"]
+    wanted = [name.upper() for name in names if name.upper().startswith(("ALIQUOT_", "RESEARCH_AGENT_"))]
+    return next((name for wish in wanted for name in os.environ if name.upper() == wish), None)
 
 
 def _setting(name: str) -> str:
@@ -371,13 +406,24 @@ def _setting(name: str) -> str:
     return name
 
 
-def _words(problem: Any) -> str:
+_TABLES: Final = {"agent": "[[agents]], with [agents.resource.allocations]", "device": "[devices]"}
+"""By wrong name, the table that is meant."""
+
+
+def _words(problem: Any, *, flags: Collection[str]) -> str:
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{kebab(part)}" for part in problem["loc"])[1:]
+    field = _setting(str(problem["loc"][0])) if problem["loc"] else ""
+    variable = None if field in flags else _given_variable(field)
+    if variable is not None:
+        first = kebab(str(problem["loc"][0]))
+        name = f"{variable}{name.removeprefix(first)}"
     if not name:
         return str(problem["msg"])
     if problem["type"] == "extra_forbidden":
-        known = ", ".join(sorted(kebab(field) for field in Settings.model_fields))
-        return f"{name}: there is no such setting; there are {known}"
+        known = sorted(kebab(field) for field in Settings.model_fields)
+        meant = _TABLES.get(name) or next(iter(get_close_matches(name, known, n=1)), None)
+        what = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+        return f"{name}: there is no such setting; {what}"
     if isinstance(problem["input"], dict):
         return f"{name}: {problem['msg']}"
     return f"{name}: {problem['msg']} (got {problem['input']!r})"

@@ -74,7 +74,17 @@ async def test_a_one_time_address_signs_a_browser_in(server: ApiServer) -> None:
         assert TOKEN not in cookie
         assert (await browser.get("/")).status_code == 200
         assert (await browser.post("/graphql", json=QUERY)).json()["data"]
-        assert (await browser.get(made["path"])).status_code == 401  # used
+        again = await browser.get(made["path"])
+        assert (again.status_code, again.headers["location"]) == (303, "/")
+    async with httpx.AsyncClient(base_url=server.http.base_url) as another:
+        used = await another.get(made["path"])
+        assert (used.status_code, used.headers["location"]) == (303, "/login?used")
+        assert "set-cookie" not in used.headers
+        page = await another.get(used.headers["location"])
+        assert page.status_code == 200
+        assert "This address has been used, or is older than 15 minutes. `aliquot open` prints a new one." in page.text
+        assert 'name="key"' in page.text
+        assert (await another.post("/graphql", json=QUERY)).status_code == 401
 
 
 async def test_a_cookie_cannot_make_more_of_itself(server: ApiServer) -> None:
@@ -86,8 +96,9 @@ async def test_a_cookie_cannot_make_more_of_itself(server: ApiServer) -> None:
 
 @pytest.mark.parametrize("code", ["", "x", "\x00"])
 async def test_a_wrong_code_signs_nobody_in(server: ApiServer, code: str) -> None:
-    response = await server.http.get("/login", params={"code": code})
-    assert response.status_code == 401
+    async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
+        response = await browser.get("/login", params={"code": code})
+    assert (response.status_code, response.headers["location"]) == (303, "/login?used")
     assert "set-cookie" not in response.headers
 
 

@@ -13,6 +13,7 @@ GRANTED = HoldingKernel(id="ses_b.1.0", state=KernelState.GRANTED, shares={"gpu2
 STOPPING = HoldingKernel(id="ses_c.1.0", state=KernelState.STOPPING, shares={"gpu3": 1000})
 AGENT = AgentNow(
     id="node-a",
+    node_id="n",
     alloc_map={"gpu1": 600, "gpu2": 800, "gpu3": 1000, "gpu4": 0},
     kernels=(RUNNING, GRANTED, STOPPING),
 )
@@ -64,3 +65,13 @@ def test_a_process_that_sees_more_than_it_was_granted_is_found() -> None:
     nosy = replace(LIVE[RUNNING.id], visible=("gpu1", "gpu2", "gpu4"))
     (found,) = differences(CLUSTER, {**LIVE, RUNNING.id: nosy})
     assert "sees ['gpu1', 'gpu2', 'gpu4']" in found
+
+
+def test_agents_that_share_devices_show_what_any_of_them_gave_away() -> None:
+    other = replace(AGENT, id="node-b", alloc_map={"gpu1": 600, "gpu2": 800}, kernels=())
+    assert differences(ClusterNow(revision=9, agents=(AGENT, other)), LIVE) == []
+    mine = replace(other, alloc_map={"gpu1": 600, "gpu2": 0})
+    (found,) = differences(ClusterNow(revision=9, agents=(AGENT, mine)), LIVE)
+    assert found == "node-b: the map says 0.00 of gpu2, the processes 0.80"
+    far = replace(other, node_id="m", alloc_map={"gpu1": 0, "gpu2": 0})
+    assert differences(ClusterNow(revision=9, agents=(AGENT, far)), LIVE) == []

@@ -13,7 +13,8 @@ JOB = {
     "ALIQUOT_KERNEL_ID": "ses_1.1.0",
     "ALIQUOT_AGENT_ID": "n1",
 }
-GANG = {"RANK": "5", "WORLD_SIZE": "6", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "NODE_RANK": "1"}
+GANG = {"RANK": "5", "WORLD_SIZE": "6", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "NODE_RANK": "1",
+        "ALIQUOT_NODES": "2"}  # fmt: skip
 
 
 def _variables(environment: dict[str, str]) -> dict[str, str]:
@@ -33,6 +34,13 @@ def test_a_gang_knows_its_places() -> None:
     found = _variables(JOB | GANG)
     names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_JOB_NUM_NODES")
     assert [found[name] for name in names] == ["5", "1", "1", "6", "2"]
+
+
+@pytest.mark.parametrize("local", ["5", "1"])
+def test_a_gang_placed_unevenly_has_as_many_nodes_on_each(local: str) -> None:
+    """Five tasks on one node and one on another: of the lonely one, 6 / 1 would be six nodes."""
+    found = _variables(JOB | GANG | {"LOCAL_WORLD_SIZE": local})
+    assert (found["SLURM_NNODES"], found["SLURM_JOB_NUM_NODES"]) == ("2", "2")
 
 
 def test_a_task_of_an_array_and_a_second_try() -> None:

@@ -69,7 +69,8 @@ def test_everything_that_is_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigurationError) as refused:
         read_settings(grace_s=-1)
     lines = str(refused.value).splitlines()
-    for beginning in ("port:", "bad:", "max-queue-size:", "scheduling-policy:", "grace-s:", "tls-certificate", "host:"):
+    variable = "RESEARCH_AGENT_SCHEDULING_POLICY:"
+    for beginning in ("port:", "bad:", "max-queue-size:", variable, "grace-s:", "tls-certificate", "host:"):
         assert any(line.startswith(beginning) for line in lines), f"{beginning} is missing in {lines}"
 
 
@@ -83,7 +84,7 @@ def test_what_does_not_go_together_is_said_with_the_rest(monkeypatch: pytest.Mon
 
 def test_a_table_in_the_environment_that_is_no_json_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_OIDC_ROLES", "gpu-users=user")
-    with pytest.raises(ConfigurationError, match=r"oidc_roles.*JSON"):
+    with pytest.raises(ConfigurationError, match=r"ALIQUOT_OIDC_ROLES.*JSON"):
         read_settings()
 
 
@@ -127,9 +128,9 @@ def test_the_file_takes_durations_wherever_it_takes_seconds(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("GRACE_S", "soon", "grace-s: not a duration; write it like 90s, 15m, 2h30m or 1d12h"),
-        ("GRACE_S", "2h", "grace-s: Input should be less than or equal to 3600"),
-        ("ALERT_REMINDER_S", "10s", "alert-reminder-s: Input should be greater than or equal to 60"),
+        ("GRACE_S", "soon", "ALIQUOT_GRACE_S: not a duration; write it like 90s, 15m, 2h30m or 1d12h"),
+        ("GRACE_S", "2h", "ALIQUOT_GRACE_S: Input should be less than or equal to 3600"),
+        ("ALERT_REMINDER_S", "10s", "ALIQUOT_ALERT_REMINDER_S: Input should be greater than or equal to 60"),
     ],
 )
 def test_durations_that_no_setting_takes_are_told(
@@ -145,21 +146,21 @@ def test_an_old_name_in_the_file_works_and_is_reported(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     write(monkeypatch, tmp_path, f"{name} = false\n")
-    with pytest.warns(DeprecatedName, match=r"aliquot.toml: respect-external is deprecated; use respect-foreign-usage"):
-        assert not read_settings().respect_foreign_usage
-    assert not read_settings(warns=False).respect_foreign_usage
+    with pytest.warns(DeprecatedName, match=r"aliquot.toml: respect-external is deprecated; use foreign-usage"):
+        assert read_settings().foreign_usage == "ignore"
+    assert read_settings(warns=False).foreign_usage == "ignore"
 
 
 def test_an_old_name_in_the_environment_works_and_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    write(monkeypatch, tmp_path, "respect-foreign-usage = true\n")
+    write(monkeypatch, tmp_path, 'foreign-usage = "avoid"\n')
     monkeypatch.setenv("ALIQUOT_RESPECT_EXTERNAL", "false")
-    with pytest.warns(DeprecatedName, match="RESPECT_EXTERNAL is deprecated; use ALIQUOT_RESPECT_FOREIGN_USAGE"):
-        assert not read_settings().respect_foreign_usage
+    with pytest.warns(DeprecatedName, match="RESPECT_EXTERNAL is deprecated; use ALIQUOT_FOREIGN_USAGE"):
+        assert read_settings().foreign_usage == "ignore"
 
 
 def test_the_new_name_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALIQUOT_RESPECT_FOREIGN_USAGE", "false")
-    assert not read_settings().respect_foreign_usage
+    monkeypatch.setenv("ALIQUOT_FOREIGN_USAGE", "ignore")
+    assert read_settings().foreign_usage == "ignore"
 
 
 def _variable(setting: str) -> str:

@@ -104,6 +104,13 @@ async def test_what_is_lost_is_told_at_the_end_of_the_block(step: Step) -> None:
     assert script.asked[-1] == "release"
 
 
+async def test_a_lease_whose_time_limit_is_over_is_lost_and_not_asked_for_again(clock: Hands) -> None:
+    script = Script(_held("ses_1"))
+    with pytest.raises(LeaseLost, match="job: its time limit is over"):
+        await _hold_until_over(script, clock)
+    assert script.asked == ["allocate", "release"]
+
+
 async def test_the_blocks_own_error_stands_before_it() -> None:
     script = Script(_held("ses_1"))
     with pytest.raises(ZeroDivisionError):
@@ -115,3 +122,10 @@ async def test_the_blocks_own_error_stands_before_it() -> None:
 async def _hold_until_done(script: Script) -> None:
     async with script.lease(shares=0.5, lease_s=LEASE_S):
         await script.done.wait()
+
+
+async def _hold_until_over(script: Script, clock: Hands) -> None:
+    async with script.lease(shares=0.5, lease_s=0.0, time_limit_s=60.0):
+        clock.now = 60.0
+        for _ in range(5):
+            await asyncio.sleep(0)

@@ -15,6 +15,7 @@ from aliquot_docs.pages.rest_reference import rest_page
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.session import slurm as slurm_variables
 from aliquot.errors import ConfigurationError
+from aliquot.execution.devices.plugin import FAMILIES
 from aliquot.settings import DEPRECATED, Settings, kebab, read_settings
 from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.identity.access import ROOTS
@@ -47,6 +48,13 @@ def test_every_failure_names_the_test_that_proves_it() -> None:
     sections = (DOCS / "operating" / "failures.md").read_text(encoding="utf-8").split("\n### ")[1:]
     assert len(sections) >= 20
     assert [section.partition("\n")[0] for section in sections if "Proved by `test_" not in section] == []
+
+
+def test_every_kind_of_device_is_there_with_its_variable() -> None:
+    text = (DOCS / "concepts" / "devices.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\w+)`[^|]* \| (\w+)", text, re.MULTILINE)
+    known = {kind: (one.variable, "numbers" if one.by_number else "ids") for kind, one in FAMILIES.items()}
+    assert {kind: (variable, lists) for kind, variable, lists in rows} == known
 
 
 def test_every_setting_is_there_with_its_variable() -> None:

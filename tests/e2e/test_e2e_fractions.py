@@ -18,6 +18,8 @@ SECOND = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
 HELD = {SECOND: "0.80", FIRST: "0.60"}
 IDLE = {SECOND: "0.00", FIRST: "0.00"}
 
+RESCAN_ALL = """mutation { rescan_gpu_alloc_maps { ... on RescanSuccess {
+  agent_id agents silent differences { evidence } } } }"""
 RESCAN = """mutation ($agent_id: String!) { rescan_gpu_alloc_maps(agent_id: $agent_id) { ... on RescanSuccess {
   scanned unreadable gpu_alloc_map differences { kind subject } } ... on Error { code } } }"""
 
@@ -76,6 +78,16 @@ async def test_a_file_that_cannot_be_read_hides_no_other(two_gpus: OwnServer) ->
         differs = [{"kind": "spec_differs", "subject": kernel}]
         assert await rescanned(client, agent_id) == ((2, [kernel], differs), {SECOND: "0.20", FIRST: "0.00"})
         assert await alloc_map(client, agent_id) == HELD
+        wrong = json.loads(told)
+        shares = wrong["slots"]["cuda.shares"]
+        shares[FIRST] = "0.30"
+        file.write_text(json.dumps(wrong))
+        seen = (await client.execute(RESCAN_ALL))["rescan_gpu_alloc_maps"]
+        assert (seen["agent_id"], seen["agents"], seen["silent"]) == (None, [agent_id], [])
+        [difference] = seen["differences"]
+        told_apart = difference["evidence"].partition("the lease ")
+        assert f"0.30 cuda.shares of {FIRST}" in told_apart[0], difference
+        assert f"0.60 cuda.shares of {FIRST}" in told_apart[2], difference
         file.write_bytes(told)
         assert await rescanned(client, agent_id) == ((2, [], []), HELD)
         assert (await client.execute(RESCAN, {"agent_id": "x"}))["rescan_gpu_alloc_maps"]["code"] == "not_found"

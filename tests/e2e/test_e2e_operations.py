@@ -52,6 +52,9 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
         await look_into_a_copy(asking, running)
     assert sorted(read) == ["cluster_state.json", "gpu_allocation.json", "job_queue.json", "orchestrator_state.json"]
     assert [entry["session"]["id"] for entry in read["job_queue.json"]["queue"]] == [waiting]
+    assert read["orchestrator_state.json"]["state"] == "running"
+    assert read["orchestrator_state.json"]["policy"]["order"] == "fair_share"
+    assert all(isinstance(agent["gpu_alloc_map"], dict) for agent in read["cluster_state.json"]["agents"])
     assert [session["id"] for session in read["orchestrator_state.json"]["active"]] == [running]
     (allocation,) = read["gpu_allocation.json"]["agents"].values()
     assert sorted(allocation["map"].values()) == ["0.60", "0.60"]

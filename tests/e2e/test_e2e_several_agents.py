@@ -60,8 +60,7 @@ async def test_shared_agents_never_give_one_gpu_twice(tmp_path: Path) -> None:
         assert {agent["allocation_mode"] for agent in agents.values()} == {"shared"}
         assert all(factors(agent)["cuda.device"] == "1" for agent in agents.values())
         maps = [json.loads(agent["gpu_alloc_map"]) for agent in agents.values()]
-        assert all(set(each) == {FIRST, SECOND} for each in maps)
-        assert {gpu: sum(float(each[gpu]) for each in maps) for gpu in (FIRST, SECOND)} == {FIRST: 1.0, SECOND: 1.0}
+        assert maps == [{FIRST: "1.00", SECOND: "1.00"}] * 2
         for agent in agents.values():
             assert {gpu["id"]: (gpu["used"], gpu["free"]) for gpu in gpus(agent)} == {
                 FIRST: ("1.00", "0.00"),
@@ -208,9 +207,8 @@ def gpus(agent: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def held(agents: dict[str, Any]) -> dict[str, float]:
-    """Shares held of each GPU, over all agents."""
-    sums: dict[str, float] = {}
-    for agent in agents.values():
-        for gpu, share in json.loads(agent["gpu_alloc_map"]).items():
-            sums[gpu] = sums.get(gpu, 0) + float(share)
-    return sums
+    """Shares held of each GPU, on which all agents that know it agree."""
+    maps = [json.loads(agent["gpu_alloc_map"]) for agent in agents.values()]
+    seen = {(gpu, float(share)) for each in maps for gpu, share in each.items()}
+    assert len(dict(seen)) == len(seen)
+    return dict(seen)

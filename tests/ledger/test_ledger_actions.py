@@ -1,6 +1,7 @@
 """What administrators do that changes no other record is in the log, in the chain, and read with what was before."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -110,6 +111,11 @@ async def test_rescans(place: Place) -> None:
         assert told.entity_id == "gpu_maps/a"
         facts = {"scanned": "0", "unreadable": "", "differences": "0", "gpu_alloc_map": seen.gpu_alloc_map}
         assert told.after["facts"] == facts
+        everything = await doctor.rescan(CALLER, None)
+        assert (everything.agent_id, everything.silent) == (None, ())
+        assert set(everything.agents) == {agent for agent in on.state.agents}
+        assert json.loads(everything.gpu_alloc_map).items() >= json.loads(seen.gpu_alloc_map).items()
+        assert len(await changes(store, "action.gpu_maps_rescanned")) == 1 + len(on.state.agents)
 
 
 async def test_keys_of_agents(place: Place, tmp_path: Path) -> None:

@@ -276,7 +276,19 @@ async def test_two_agents_of_a_node_never_oversubscribe_a_device_and_both_show_w
         assert on.state.verdicts[waiting].reason is Reason.INSUFFICIENT
         assert {holder.session_id for device in shown(on, "b").devices for holder in device.holders} == {gang}
         assert shown(on, "a").gpu_alloc_map == '{"n-gpu-0": "1.00", "n-gpu-1": "1.00"}'
-        assert shown(on, "b").gpu_alloc_map == '{"n-gpu-0": "0.00", "n-gpu-1": "0.00"}'
+        assert shown(on, "b").gpu_alloc_map == '{"n-gpu-0": "1.00", "n-gpu-1": "1.00"}'
+        for name in ("a", "b"):
+            assert {one.slot: one.amount for one in shown(on, name).occupied}["cuda.device"] == "2"
+        (devices,) = [one for one in on.queries.cluster(CALLER, None).capacity if one.slot == "cuda.device"]
+        assert (devices.total, devices.allocated) == ("2.00", "2.00")
+
+
+async def test_the_map_of_an_agent_that_has_some_of_a_nodes_devices_leaves_the_others_out() -> None:
+    half = replace(agent("b", devices=2, node="n"), devices=gpus(2, agent="n")[1:])
+    async with stage([agent("a", devices=2, node="n"), half]) as on:
+        await running(on, devices=2)
+        assert shown(on, "a").gpu_alloc_map == '{"n-gpu-0": "1.00", "n-gpu-1": "1.00"}'
+        assert shown(on, "b").gpu_alloc_map == '{"n-gpu-1": "1.00"}'
 
 
 async def test_a_mixed_cluster_over_its_life() -> None:

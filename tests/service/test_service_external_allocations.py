@@ -14,6 +14,7 @@ from aliquot.service.alerts.conditions import failure_rate
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.use_cases import state_of
+from aliquot.service.views.terms import moment
 from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.errors import (
     Forbidden,
@@ -221,6 +222,15 @@ async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> Non
         (blocker,) = refused.value.holders
         assert isinstance(blocker, BlockerView)
         assert (blocker.session_id, blocker.until) == (head, None)
+        start = moment(promised)
+        assert refused.value.until == start
+        assert refused.value.message == (
+            f"1 GPU is free, but {head} of ann is next and starts by {start:%Y-%m-%d %H:%M:%S} UTC; this "
+            "allocation has no time limit and could delay it. Give it a time limit that ends before that, "
+            "or try again later."
+        )
+        with pytest.raises(NotPlaced, match=r"an allocation of 20 min would delay it\. Give it a shorter time limit"):
+            await allocate(on, lease=10.0, time_limit=1200.0)
         await on.advance()
         assert on.state.promised_us[head] == promised
         assert await on.submit(time_limit=60)

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from aliquot.service.accounts.trust import Trust
 from aliquot.service.lifecycle.external_leases import WAITED_US_MAX
 from aliquot.service.quotas import Quotas
 from aliquot.service.sessions.external_allocations import request_of
+from aliquot.service.views.terms import moment
 from aliquot_schema.errors import IdempotencyMismatch, QuotaExceeded, RateLimited
 from aliquot_schema.ids import UserId
 from aliquot_schema.quotas import QuotaScope
@@ -141,3 +143,32 @@ async def test_a_server_that_has_not_heard_yet_of_what_another_gave_looks(databa
             CALLER, NewExternalAllocation(job_id="next", gpu_count="1")
         )
         assert (await other.cases.external_allocations.release(CALLER, "next")).session_id == given.session_id
+
+
+async def test_with_a_known_end_it_passes_the_head_of_the_queue_and_cannot_be_renewed_beyond_it() -> None:
+    async with stage([agent("a", devices=3)]) as on:
+        await on.submit(devices=2, time_limit=600)
+        await on.advance()
+        head = await on.submit(devices=3, time_limit=600)
+        await on.advance()
+        promised = on.state.promised_us[head]
+        first = await allocated(on, lease=60.0, time_limit=300.0)
+        ends = moment(on.clock.now_us()) + timedelta(seconds=300)
+        on.clock.passes(30)
+        second = await allocated(on, lease=3600.0, time_limit=300.0)
+        assert (second.session_id, second.renewed) == (first.session_id, True)
+        assert second.expires_at is not None
+        assert abs(second.expires_at - ends) < timedelta(seconds=1)
+        await on.advance()
+        assert on.state.promised_us[head] == promised
+        on.clock.passes(271)
+        await on.advance()
+        assert len(on.held()) == 2
+
+
+async def test_a_lease_is_no_longer_than_its_time_limit() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        before = moment(on.clock.now_us())
+        view = await allocated(on, lease=3600.0, time_limit=60.0)
+        assert view.expires_at is not None
+        assert view.expires_at - before < timedelta(seconds=62)

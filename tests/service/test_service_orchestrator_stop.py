@@ -132,13 +132,18 @@ async def test_what_is_held_back_says_so_rather_than_that_it_is_stopped() -> Non
         assert await waits(on, held) is Reason.HELD
 
 
-async def test_it_is_one_event_with_who_and_when_and_a_second_stop_is_none() -> None:
+async def test_it_is_one_event_with_who_and_when_and_a_second_stop_keeps_only_a_newer_note() -> None:
     async with stage([agent("a", devices=1)]) as on:
         revision = await office(on).pause.stop_orchestrator(CALLER, "new switch")
         known = on.state.orchestration
         assert (known.state, known.changed_by, known.note) == (OrchestratorState.STOPPED, "ann", "new switch")
-        assert await office(on).pause.stop_orchestrator(replace(CALLER, user="bob"), "too") == revision  # type: ignore[arg-type]
-        assert on.state.orchestration == known
+        bob = replace(CALLER, user="bob")  # type: ignore[arg-type]
+        for note in (None, "new switch"):
+            assert await office(on).pause.stop_orchestrator(bob, note) == revision
+            assert on.state.orchestration == known
+        assert await office(on).pause.stop_orchestrator(bob, "new router") == revision + 1
+        newer = on.state.orchestration
+        assert (newer.changed_by, newer.changed_us, newer.note) == ("ann", known.changed_us, "new router")
 
 
 @pytest.mark.parametrize("act", ["stop_orchestrator", "start_orchestrator"])

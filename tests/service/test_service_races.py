@@ -1,16 +1,21 @@
 """Changes that meet each other: one of them wins, both are told the truth, and nothing is half done."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from aliquot.core.model.plan import Plan
+from aliquot.core.scheduler.decide import decide
 from aliquot.service.ports import Batch, Store
+from aliquot.service.scheduling import allocator
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import IdempotencyMismatch, StateConflict, VersionConflict
 from aliquot_schema.events import Event
-from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.ids import AgentId, KernelId, task_id
 from aliquot_schema.quotas import Account, account_id
 from aliquot_schema.requests import SessionChanged
 from aliquot_schema.sessions import Session
@@ -241,3 +246,62 @@ async def test_what_another_server_committed_is_read_when_it_is_in_the_way() -> 
         changed = await on.sessions.update_session_priority(CALLER, first, "high", None)
         assert (changed.session.version, on.session(first).version) == (3, 3)
         assert on.state.revision == len(await on.events())
+
+
+async def test_tasks_of_an_array_that_end_during_a_pass_do_not_outdate_the_placements_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with stage([agent("a", devices=60)]) as on:
+        array = await on.submit(array="0-119")
+        await on.advance()
+        first = [KernelId(f"{task_id(array, index=index)}.1.0") for index in range(60)]
+        for kernel in first[:58]:
+            on.executor.ends(kernel)
+        await on.settle()
+        during = Interrupted(monkeypatch)
+        deciding = asyncio.create_task(on.allocator.run_once())
+        await during.decides()
+        for kernel in first[58:]:
+            on.executor.ends(kernel)
+        await on.settle()
+        during.go_on()
+        counts, _ = await deciding
+        assert (counts.placed, counts.overtaken) == (58, 0)
+        await on.settle()
+        tasks = on.session(array).tasks
+        assert tasks is not None
+        assert (str(tasks.waiting), len(tasks.active), len(tasks.completed)) == ("118-119", 58, 60)
+
+
+async def test_an_array_that_asks_for_something_else_during_a_pass_is_placed_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        array = await on.submit(array="0-3")
+        during = Interrupted(monkeypatch)
+        deciding = asyncio.create_task(on.allocator.run_once())
+        await during.decides()
+        await on.sessions.update_session_priority(CALLER, array, "low", None)
+        during.go_on()
+        counts, _ = await deciding
+        assert (counts.placed, counts.overtaken) == (0, 4)
+
+
+class Interrupted:
+    """Passes that stop with their decision until they are told to go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._decides, self._goes_on = threading.Event(), threading.Event()
+        monkeypatch.setattr(allocator, "decide", self._decide)
+
+    async def decides(self) -> None:
+        assert await asyncio.to_thread(self._decides.wait, 20)
+
+    def go_on(self) -> None:
+        self._goes_on.set()
+
+    def _decide(self, *args: Any, **named: Any) -> Plan:
+        plan = decide(*args, **named)
+        self._decides.set()
+        assert self._goes_on.wait(20)
+        return plan

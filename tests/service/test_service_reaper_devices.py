@@ -148,10 +148,17 @@ async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
         await reaper.run_once()
         (finding,) = on.state.findings.values()
         assert (finding.kind, finding.subject) == (D.EXTERNAL_PROCESS, GPU)
-        assert finding.evidence == "processes 4711 (1024 bytes)"
+        assert finding.evidence == "process 4711 of bob (9.0 GiB)"
         waiting = await on.submit()
         await on.advance()
         assert on.session(waiting).state is S.QUEUED
+        seen = await on.queries.session(CALLER, waiting)
+        assert seen is not None
+        assert seen.waits is not None
+        assert seen.waits.message.endswith(" 1 GPU takes nothing new, because foreign processes of bob use it.")
+        shown = on.queries.agent(CALLER, A)
+        assert shown is not None
+        assert [(device.foreign_usage, device.foreign_users) for device in shown.devices] == [(True, ("bob",))]
         await hear(on, pids=())
         await reaper.run_once()
         assert on.state.findings == {}
@@ -166,18 +173,51 @@ async def test_where_others_are_not_respected_they_are_told_of_all_the_same() ->
         for _ in range(2):
             await reaper.run_once()
         assert kinds(on.state) == [D.EXTERNAL_PROCESS]
+        assert on.state.foreign_usage.users == {"node-a": {GPU: ("bob",)}}
         await running(on)
 
 
 async def test_processes_on_a_device_that_somebody_holds_are_his() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await running(on)
-        await hear(on, pids=(4711,))
+        await hear(on, pids=(), jobs=(4711,))
         assert await reaper_of(on).run_once() == 0
 
 
-async def hear(on: Stage, *, pids: Sequence[int]) -> None:
-    """The agent measures these processes on its first device."""
-    processes = tuple(DeviceProcess(pid=pid, memory_bytes=1024) for pid in pids)
-    reading = DeviceReading(device_id=GPU, processes=processes)
+async def test_a_gpu_that_is_partly_held_takes_nothing_new_while_another_process_uses_it() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        reaper = reaper_of(on)
+        first = await on.submit(slots=[("cuda.shares", "0.5")])
+        await on.advance()
+        await hear(on, pids=(4711,), jobs=(100,))
+        for _ in range(2):
+            await reaper.run_once()
+        (finding,) = on.state.findings.values()
+        assert finding.evidence == "process 4711 of bob (9.0 GiB)"
+        second = await on.submit(slots=[("cuda.shares", "0.5")])
+        await on.advance()
+        assert (on.session(first).state, on.session(second).state) == (S.RUNNING, S.QUEUED)
+        await hear(on, pids=(), jobs=(100,))
+        await reaper.run_once()
+        await on.advance()
+        assert on.session(second).state is S.RUNNING
+
+
+async def test_the_jobs_of_one_agent_are_not_foreign_to_another_that_shares_the_device() -> None:
+    async with stage([agent("a", devices=1, node="n"), agent("b", devices=1, node="n")]) as on:
+        await on.submit(slots=[("cuda.shares", "0.5")])
+        await on.advance()
+        gpu = on.state.agents[A].devices[0].id
+        for name, is_job in (("a", True), ("b", False)):
+            process = DeviceProcess(pid=100, memory_bytes=1, user="ann", is_job=is_job)
+            reading = DeviceReading(device_id=gpu, processes=(process,))
+            await on.hear(ReadingsTaken(agent_id=AgentId(name), at_us=1, readings=(reading,)))
+        assert await reaper_of(on).run_once() == 0
+
+
+async def hear(on: Stage, *, pids: Sequence[int], jobs: Sequence[int] = ()) -> None:
+    """The agent measures these processes of bob on its first device, and these of its own jobs."""
+    found = [DeviceProcess(pid=pid, memory_bytes=9 * 2**30, user="bob", is_job=False) for pid in pids]
+    found += [DeviceProcess(pid=pid, memory_bytes=2**30, user="ann", is_job=True) for pid in jobs]
+    reading = DeviceReading(device_id=GPU, processes=tuple(found))
     await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=(reading,)))

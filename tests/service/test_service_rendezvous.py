@@ -43,6 +43,7 @@ async def test_ranks_on_two_nodes_are_told_the_address_of_the_first_and_one_port
         told = variables(await gang(on), a, b)
         assert [each["RANK"] for each in told] == ["0", "1"]
         assert [each["NODE_RANK"] for each in told] == ["0", "1"]
+        assert [each["ALIQUOT_NODES"] for each in told] == ["2", "2"]
         assert {each["LOCAL_RANK"] for each in told} == {"0"}
         assert {each["LOCAL_WORLD_SIZE"] for each in told} == {"1"}
         assert {each["WORLD_SIZE"] for each in told} == {"2"}

@@ -59,6 +59,22 @@ async def test_a_session_gets_exact_devices_runs_and_gives_them_back(tmp_path: P
         assert emptied.gpu_alloc_map == '{"a-gpu-0": "0.00", "a-gpu-1": "0.00"}'
 
 
+@pytest.mark.parametrize(("asked", "used"), [(0, ["0.50", "0.90"]), (20, ["0.60", "0.80"])])
+async def test_a_share_goes_to_the_fullest_gpu_unless_its_rest_is_of_more_use_elsewhere(
+    tmp_path: Path, asked: int, used: list[str]
+) -> None:
+    """The example of `placement.md`: 0.4 and 0.5 are free, for a session of 0.3."""
+    async with service_on(tmp_path, FakeExecutor([agent("a", devices=2)])) as bench:
+        await join(bench, "a")
+        for shares in ["0.2", "0.3"] * asked:
+            await bench.submit(shares=shares, held=True)
+        for shares in ("0.6", "0.5", "0.3"):
+            await bench.until_state(await bench.submit(shares=shares), S.RUNNING)
+        view = bench.service.queries.agent(CALLER, "a")
+        assert view is not None
+        assert sorted(device.used for device in view.devices) == used
+
+
 async def test_sessions_start_in_order_and_say_why_they_wait(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=2)])
     async with service_on(tmp_path, executor) as bench:

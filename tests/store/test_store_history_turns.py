@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection
 
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import MeasureKind
-from aliquot.store.engines.postgres import ShieldedTasks
 from aliquot.store.timeseries.history_store import FILE, HistoryFile, HistoryPlan, KeptHistory
 from aliquot.store.timeseries.tiers import Kept
+from aliquot_schema.async_tasks import run_shielded
 from history_places import AGENT, SECOND, T0, Hands, fill, roster
 from store_places import Place
 
@@ -25,7 +25,7 @@ class SlowDatabase(HistoryFile):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place.folder / FILE, now_us=Hands().now_us)
-        self._shielded = ShieldedTasks()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self.opened = 0
         self.writing = self.writing_most = 0
         self.has_written = self.is_ending = False
@@ -36,13 +36,14 @@ class SlowDatabase(HistoryFile):
         await super().open()
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        return await self._shielded.run(self._write(work))
+        return await run_shielded(self._write(work), tasks=self._tasks)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await super().write(work)
 
     async def close(self) -> None:
-        await self._shielded.drain()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         await super().close()
 
     async def _write(self, work: Callable[[Connection], T]) -> T:

@@ -17,7 +17,6 @@ from aliquot.service.ports import Batch, StoreUnavailable
 from aliquot.service.sessions import sessions
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.state.journal import Journal
-from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.state.usage_accounts import ChargedLease, UsageAccounts
 from aliquot.store import commit
@@ -97,7 +96,7 @@ def charged_twice(patch: pytest.MonkeyPatch) -> None:
         seen = [event.record for event in last if event.number <= self._state.revision]
         for record in seen:
             if isinstance(record, Lease):
-                State._charge(self._state, record)
+                self._state._charging.charge(record, policy=self._state.rules)
         return await absorb(self)
 
     patch.setattr(UsageAccounts, "grant", grant_anyway)

@@ -205,7 +205,7 @@ class DoctorPort(Protocol):
 
     async def examine(self, caller: Caller) -> ExaminationView: ...
 
-    async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
+    async def rescan(self, caller: Caller, agent_id: str | None) -> RescanView:
         """Re-read the resource specs of an agent's kernels from its files. Raises NotFound, Unavailable."""
 
 

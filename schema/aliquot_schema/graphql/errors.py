@@ -1,6 +1,5 @@
 """GraphQL errors: one type per class of `aliquot_schema.errors`, and the result unions that contain them."""
 
-import asyncio
 from collections.abc import Coroutine
 from datetime import datetime
 from typing import Annotated, Any, Final, TypeVar, Union
@@ -8,6 +7,7 @@ from typing import Annotated, Any, Final, TypeVar, Union
 import strawberry
 
 from aliquot_schema import errors
+from aliquot_schema.async_tasks import run_shielded
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.graphql.scalars import BigInt
 
@@ -251,26 +251,9 @@ def union(name: str, *members: type) -> Any:
 async def answer(change: Coroutine[Any, Any, T], members: tuple[type[Error], ...]) -> T | Error:
     """Result of a mutation. Errors that are not members propagate and become an entry of `errors`, with their code."""
     try:
-        return await _finish(change)
+        return await run_shielded(change)  # a cancelled request must not leave a commit half done
     except AliquotError as error:
         value = error_value(error)
         if not isinstance(value, members):
             raise
         return value
-
-
-_unfinished: Final[set[asyncio.Task[Any]]] = set()
-
-
-async def _finish(change: Coroutine[Any, Any, T]) -> T:
-    """Finish a mutation even if the request is cancelled meanwhile, so that no commit is left half done."""
-    task = asyncio.ensure_future(change)
-    _unfinished.add(task)
-    task.add_done_callback(_discard)
-    return await asyncio.shield(task)
-
-
-def _discard(task: asyncio.Task[Any]) -> None:
-    _unfinished.discard(task)
-    if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not log it after a cancelled request

@@ -7,7 +7,7 @@ import strawberry
 from strawberry.exceptions import StrawberryInputCoercionError
 from strawberry.types.scalar import ScalarDefinition
 
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import PRIORITIES, PRIORITY_FORM, Priority
 
 BigInt = NewType("BigInt", int)
 """An integer of up to 64 bits; GraphQL's Int has 32."""
@@ -51,16 +51,14 @@ def parse_time(value: object) -> datetime:
 
 
 def parse_priority(value: object) -> Priority:
-    """Parse a name in any case, or a number."""
+    """Parse a name in any case, or a number, which may be text."""
     if isinstance(value, Priority):  # an input field's default
         return value
-    if isinstance(value, str) and value.upper() in Priority.__members__:
-        return Priority[value.upper()]
-    if type(value) is int and 1 <= value <= len(Priority):
-        return Priority(value)
-    raise StrawberryInputCoercionError(
-        f"Priority takes low, normal, high, critical or 1 to 4, not {_abbreviated(value)}.",
-    )
+    written = str(value) if type(value) is int and 1 <= value <= len(Priority) else value
+    found = PRIORITIES.get(written.strip().lower()) if isinstance(written, str) else None
+    if found is None:
+        raise StrawberryInputCoercionError(f"{_abbreviated(value)} is not a priority; give {PRIORITY_FORM}.")
+    return found
 
 
 def format_priority(value: Priority) -> str:

@@ -123,6 +123,10 @@ class DeviceProcess:
 
     pid: int
     memory_bytes: int | None
+    user: str | None = None
+    """The Unix account that it runs as; None = unknown."""
+    is_job: bool | None = None
+    """Whether it belongs to a kernel of the agent that measured it; None = unknown."""
 
 
 ResourceSpec = Mapping[SlotName, Mapping[DeviceId, int]]
@@ -162,6 +166,7 @@ def reading_fault(reading: DeviceReading) -> str | None:
             fault
             or number_fault("pid", process.pid, least=0, most=2**31 - 1)
             or number_fault("memory_bytes of a process", process.memory_bytes, least=0, most=MEMORY_BYTES_MAX)
+            or text_fault("user of a process", process.user or "", least=0)
         )
     return None if fault is None else f"reading of {_escaped(reading.device_id)}: {fault}"
 

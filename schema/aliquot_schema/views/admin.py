@@ -51,6 +51,8 @@ class PoolView:
 
     name: str
     default_limit: float | None
+    cpu_per_gpu: int | None
+    mem_per_gpu: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,14 @@ from datetime import datetime
 from typing import Final
 
 from aliquot_schema.sessions import PreemptionCause
-from aliquot_schema.views.sessions import AllocatedGpuView, FailureView, OrderEstimateView, SlotGrantView, VerdictView
+from aliquot_schema.views.sessions import (
+    AllocatedGpuView,
+    FailureView,
+    OrderEstimateView,
+    SlotAmountView,
+    SlotGrantView,
+    VerdictView,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,8 @@ class SessionPreview:
 
     revision: int
     """Number of the last event of the snapshot."""
+    slots: tuple[SlotAmountView, ...]
+    """Request per kernel, with the CPUs and memory that the pool gives with each GPU."""
     starts_now: bool
     kernels: tuple[PlannedKernelView, ...]
     """Placement now, or at `expected_start`; empty if unknown. For a job array, of its first task."""
@@ -71,6 +80,8 @@ class NewExternalAllocation:
     """Minimum memory per GPU."""
     lease: float | None = None
     """Lease time in seconds; None = `LEASE_S`."""
+    time_limit: float | None = None
+    """Seconds after the grant at which it ends, however often it is renewed; None = no limit."""
     project: str | None = None
     pool: str | None = None
 

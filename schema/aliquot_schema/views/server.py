@@ -110,9 +110,14 @@ class ExaminationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescanView:
-    """The resource specs of one agent, read from its files."""
+    """The resource specs of one agent or all, read from their files."""
 
-    agent_id: str
+    agent_id: str | None
+    """None = all agents."""
+    agents: tuple[str, ...]
+    """Agents whose files were read."""
+    silent: tuple[str, ...]
+    """Agents that did not answer."""
     scanned: int
     """Number of files of kernels that have not ended."""
     unreadable: tuple[str, ...]
@@ -120,7 +125,7 @@ class RescanView:
     differences: tuple[DifferenceView, ...]
     """Differences between the files and the grants."""
     gpu_alloc_map: str
-    """According to the files; format as in `AgentView`."""
+    """According to the files, of this agent's kernels alone; format as in `AgentView`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

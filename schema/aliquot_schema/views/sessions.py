@@ -137,6 +137,8 @@ class DeviceView:
     power_w: float | None
     foreign_usage: bool = False
     """Whether it is withheld because processes that Aliquot did not start use it."""
+    foreign_users: tuple[str, ...] = ()
+    """Unix accounts of these processes, also where they are ignored."""
     linked_to: tuple[str, ...] = ()
     link_group: int | None = None
 
@@ -184,7 +186,8 @@ class AgentView:
     kernels: tuple[KernelView, ...]
     """Kernels that hold devices."""
     gpu_alloc_map: str
-    """JSON text `{device id: shares held}`, at least two decimal places, every accelerator, in natural order."""
+    """JSON text `{device id: shares held}`, at least two decimal places, every accelerator, in natural order. Shares
+    count whichever agent granted them, so agents that share a device show the same amount."""
     allocation_mode: AllocationMode
     scaling_factors: tuple[SlotAmountView, ...]
     attributes: tuple[NameValueView, ...]

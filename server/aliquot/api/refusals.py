@@ -21,11 +21,12 @@ _ROOTS: Final = frozenset(path.split("/")[1] for path in _PATHS if path.count("/
 def not_here(request: Request, error: Exception) -> Response:
     """404 or 405: no such path, or not with this method."""
     assert isinstance(error, HTTPException)
-    if not is_rest(request.scope["path"]):
+    wants_page = "text/html" in request.headers.get("accept", "")
+    if not is_rest(request.scope["path"]) and (error.status_code != 404 or wants_page):
         return PlainTextResponse(error.detail, error.status_code, headers=error.headers)
     code = "not_found" if error.status_code == 404 else "method_not_allowed"
     words = f"{request.method} {request.url.path[:80]}: there is no such operation; see {DOCUMENT_PATH}"
-    response = refusal(request.scope, error.status_code, code, words)
+    response = problem_response(error.status_code, code, words, request_id=request.scope[REQUEST_ID])
     response.headers.update(error.headers or {})
     return response
 

@@ -20,6 +20,8 @@ LOGIN_PATH: Final = "/login"
 LOGOUT_PATH: Final = "/logout"
 FORM_BYTES_MAX: Final = 64 * 1024
 _FIELD: Final = "key"
+_WAS_USED: Final = "used"
+_USED: Final = "This address has been used, or is older than 15 minutes. `aliquot open` prints a new one."
 _POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 _FORM: Final = Markup(
     f'<form method="post" action="{LOGIN_PATH}"><p><label>Key <input type="password" name="{_FIELD}" required '
@@ -37,14 +39,22 @@ class SignIn:
 
     async def login(self, request: Request) -> Response:
         """Redeem the code, set the cookie, and redirect to the page without the code in its address; without a code,
-        show the form."""
+        show the form. A code that was used leads to the page of a browser that is signed in, else to the form."""
         code = request.query_params.get("code")
         if code is None:
-            return _form(status=200)
+            return _form(_USED if _WAS_USED in request.query_params else "", status=200)
         try:
             return _signed_in(request, self._auth.redeem(code))
-        except Unauthenticated as error:
-            return _form(error.message, status=401)
+        except Unauthenticated:
+            address = "/" if self._is_signed_in(request) else f"{LOGIN_PATH}?{_WAS_USED}"
+            return RedirectResponse(address, status_code=303)
+
+    def _is_signed_in(self, request: Request) -> bool:
+        try:
+            self._auth.of_headers(None, request.cookies)
+        except Unauthenticated:
+            return False
+        return True
 
     async def enter(self, request: Request) -> Response:
         """Sign in with the key from the form. `OriginCheck` has rejected forms of other sites."""

@@ -159,7 +159,7 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     """Features from the settings."""
     return Features(
         grace_ms=round(settings.grace_s * 1000),
-        respect_foreign_usage=settings.respect_foreign_usage,
+        respect_foreign_usage=settings.foreign_usage == "avoid",
         pending_max=settings.max_queue_size,
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
         admission=Admission(trust=settings.trust, per_minute=settings.submissions_per_minute or None),

@@ -24,6 +24,7 @@ from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.open import ServerDatabase, open_database
 from aliquot.store.timeseries.history_store import KeptHistory
+from aliquot_schema.views.server import RayView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +155,7 @@ class _Terms:
             respect_foreign_usage=plan.outfit.respect_foreign_usage,
             retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
             notices=plan.outfit.notices,
+            ray=_ray_status(side),
             check_disk=plan.check_disk,
         )
         async with AsyncExitStack() as rest:
@@ -169,6 +171,11 @@ class _Terms:
     async def _note_joined(self, term: LeaderTerm, side: AgentSide) -> None:
         await term.until_reachable(side.own)
         self.joined.set()
+
+
+def _ray_status(side: AgentSide) -> Callable[[], RayView] | None:
+    gateway = side.ray
+    return None if gateway is None else lambda: gateway.status
 
 
 def _outputs(plan: ServerPlan, own: OwnOutputs, *, leader: Callable[[], str | None]) -> Outputs:

@@ -8,10 +8,10 @@ from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
+from aliquot.cli.suggestions import SuggestingGroup
 from aliquot_schema.deprecation import report_deprecated
 
 # httpx imports its own command line, which nothing here uses, with pygments and rich; without it, it works as well.
@@ -19,6 +19,7 @@ sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 COMMANDS: Final = {
     "session": "session.command:session",
+    "open": "open:open_dashboard",
     "queue": "cluster.queue:queue",
     "gpus": "cluster.gpus:gpus",
     "agents": "cluster.agents:agents",
@@ -48,7 +49,7 @@ COMMANDS: Final = {
 """Module and attribute of each command or group of commands, in the order of `--help`."""
 
 
-class Commands(TyperGroup):
+class Commands(SuggestingGroup):
     """The root command. In `--help` the value of an option is named by its meaning, not by its Python type."""
 
     @override
@@ -63,13 +64,6 @@ class Commands(TyperGroup):
             self.commands[cmd_name] = command = _imported(cmd_name)
             _name_values(command)
         return self.commands.get(cmd_name)
-
-    @override
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; an error suggests similar names out of all of them."""
-        if args[0] not in COMMANDS:
-            self._import_all()
-        return super().resolve_command(ctx, args)
 
     @override
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -88,6 +82,7 @@ def _imported(name: str) -> Any:
     module, _, attribute = COMMANDS[name].partition(":")
     found = getattr(import_module(f"aliquot.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
+        found.info.cls = SuggestingGroup
         command: Any = get_group(found)
     else:
         alone = typer.Typer(add_completion=False)

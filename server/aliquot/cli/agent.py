@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import typer
 
 from aliquot.cli.agent_keys import key
+from aliquot.cli.suggestions import SuggestingGroup
 
 if TYPE_CHECKING:
     from aliquot.execution.remote.agent_setup import AgentOptions
@@ -172,7 +173,7 @@ agent: Final = typer.Typer(
     help="Run an agent on a node, check a node, and manage agent keys.",
 )
 agent.command("check")(check)
-agent.add_typer(key, name="key")
+agent.add_typer(key, name="key", cls=SuggestingGroup)
 
 
 @agent.callback()

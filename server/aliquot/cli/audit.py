@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
 
@@ -18,13 +19,14 @@ from aliquot.cli.archives import (
     seals_of,
     verified_archives,
 )
-from aliquot.cli.connection.output import print_json
-from aliquot.cli.connection.server import AsJson
+from aliquot.cli.connection.output import amount_text, print_json, printable
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
 from aliquot.cli.db import DatabaseUrl, Folder, reported_errors, with_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from aliquot.client.generated.audit import AuditChange, DeviceHolding
     from aliquot.service.audit.audit import Change, Holding
     from aliquot.store.archive.verification import ArchivesVerified
     from aliquot.store.integrity import Verified
@@ -47,9 +49,21 @@ def device(
     data_folder: Folder = None,
     database: DatabaseUrl = None,
     archive_folder: ArchiveFolderOption = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the holders of a device: at a moment, in a period, or now by default. Archives are searched too."""
+    """List the holders of a device: at a moment, in a period, or now by default.
+
+    Asks the running server. With --data-folder or --database, or if none runs, it reads the database; a period needs
+    that. Archives are searched then, too.
+    """
+    if _asks_server((cluster, server, token_file), data_folder=data_folder, database=database):
+        if since is not None or until is not None:
+            usage("--since and --until need --data-folder or --database of a stopped server; --at asks for one time")
+        _device_of_server(device_id, at=at, place=(cluster, server, token_file), as_json=as_json)
+        return
     from aliquot.clock import SystemClock
     from aliquot.store.archive.search import archived, merged, seals_after
     from aliquot.store.audit.holdings import follow_all, held_between
@@ -83,12 +97,20 @@ def log(
     data_folder: Folder = None,
     database: DatabaseUrl = None,
     archive_folder: ArchiveFolderOption = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List changes with actor, time, request, and values before and after. Archives are searched too.
+    """List changes with actor, time, request, and values before and after.
 
-    Values of environment variables are not shown.
+    Asks the running server. With --data-folder or --database, or if none runs, it reads the database, and searches
+    archives too. Values of environment variables are not shown.
     """
+    if _asks_server((cluster, server, token_file), data_folder=data_folder, database=database):
+        wanted = _Wanted(entity=entity, actor=actor, kind=kind, since=since, until=until, people=people)
+        _log_of_server(wanted, last=last, place=(cluster, server, token_file), as_json=as_json)
+        return
     from aliquot.service.audit.audit import AuditQuery
     from aliquot.service.ports import StoreUnavailable
     from aliquot.store.archive.search import PastSearch
@@ -121,7 +143,8 @@ def verify(
 ) -> None:
     """Verify the hash chains of the event log and the decision ledger, the archives, and the table of holdings.
 
-    The exit code is 1 when something is broken.
+    The exit code is 1 when something is broken. A SQLite database is verified while its server does not run, or as a
+    copy made by `aliquot db copy`.
     """
     from aliquot.store.hash_chain import ChainBroken
 
@@ -139,6 +162,99 @@ def verify(
         print_json({"faults": [], **asdict(found), "archives": archived})
     else:
         _print_intact(found, archives)
+
+
+class _Wanted(NamedTuple):
+    """A filter of changes, as written on the command line."""
+
+    entity: str | None
+    actor: str | None
+    kind: str | None
+    since: str | None
+    until: str | None
+    people: bool
+
+
+Place = tuple[str | None, str | None, Path | None]
+"""The options --cluster, --server and --token-file."""
+
+
+def _asks_server(place: Place, *, data_folder: Path | None, database: str | None) -> bool:
+    """Whether a server answers the question: one that is named, or else one that runs here and accepts the token."""
+    from aliquot.client import BlockingClient, ClientFailure, find_place
+    from aliquot_schema.errors import Unauthenticated
+
+    if data_folder is not None or database is not None:
+        return False
+    if any(option is not None for option in place):
+        return True
+    try:
+        with BlockingClient.at(find_place()) as client:
+            client.me()
+    except (ClientFailure, Unauthenticated):
+        return False
+    return True
+
+
+def _log_of_server(wanted: _Wanted, *, last: int, place: Place, as_json: bool) -> None:
+    from aliquot.client.generated.audit import AuditFilterInput
+
+    query = AuditFilterInput(
+        entity_id=wanted.entity,
+        actor=wanted.actor,
+        kind=wanted.kind,
+        since=_moment(wanted.since, option="--since"),
+        until=_moment(wanted.until, option="--until"),
+        people_only=wanted.people,
+    )
+    cluster, server, token_file = place
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = list(nodes(lambda first, after: client.audit(filter=query, first=first, after=after), first=last))
+    if as_json:
+        print_json(found)
+    else:
+        print("\n".join(map(_told_change, found)) or "no change matches")
+
+
+def _device_of_server(device_id: str, *, at: str | None, place: Place, as_json: bool) -> None:
+    from aliquot.clock import SystemClock
+
+    moment = _moment(at, option="--at") or datetime.fromtimestamp(SystemClock().now_us() / 1e6, UTC)
+    cluster, server, token_file = place
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.held_by(device_id, at=moment)
+    if as_json:
+        print_json(found)
+    else:
+        print("\n".join(map(_told_holding, found)) or f"{printable(device_id)} was not held")
+
+
+def _moment(text: str | None, *, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        usage(f"{option} {text}: give a time like 2026-03-01T12:00:00Z")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _told_change(change: "AuditChange") -> str:
+    request = f" ({change.request_id})" if change.request_id else ""
+    at = change.at.isoformat(timespec="milliseconds")
+    head = f"{change.number}  {at}  {change.actor}{request}  {change.kind}  {change.entity_id}"
+    fields = [f"    {one.name}: {one.before} -> {one.after}" for one in change.fields if one.before is not None]
+    return "\n".join(printable(line) for line in (head, *fields))
+
+
+def _told_holding(held: "DeviceHolding") -> str:
+    until = "now" if held.until is None else held.until.isoformat(timespec="milliseconds")
+    by = f"session {held.session_id}" if held.session_id is not None else held.kind
+    granted = "" if held.pass_number is None else f", pass {held.pass_number}"
+    if held.preempted_at is not None:
+        granted += f", preempted {held.preempted_at.isoformat(timespec='milliseconds')} for {held.preempted_by}"
+    since = held.since.isoformat(timespec="milliseconds")
+    return printable(f"{since} .. {until}  {held.user}  {by}  {amount_text(held.slot, held.amount)}{granted}")
 
 
 async def _verified(opened: "Database") -> tuple["Verified", list["Row[Any]"]]:

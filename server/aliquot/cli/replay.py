@@ -85,9 +85,13 @@ def _print(found: list["Replayed"]) -> None:
         print(f"and {len(differences) - DIFFERENCES_SHOWN} more")
     placed = sum(one.placements for one in found)
     print(f"{len(found)} passes, {placed} placements, {len(differences)} differences")
-    others = {one.entry.code_version for one in found} - {code_version()}
-    if differences and others:
-        print(f"these passes were decided by another version of Aliquot: {', '.join(sorted(others))}", file=sys.stderr)
+    older = [one.entry.code_version for one in found if one.entry.code_version != code_version()]
+    if older:
+        print(
+            f"the code has changed: {len(older)} of these passes were decided by another version of Aliquot, "
+            f"{', '.join(sorted(set(older)))}, and this is {code_version()}; differences may come from that",
+            file=sys.stderr,
+        )
     if lost := sum(one.entry.lost for one in found):
         print(f"{lost} passes before these are missing in the ledger", file=sys.stderr)
 

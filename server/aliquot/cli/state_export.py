@@ -49,7 +49,7 @@ query ($after: String) { sessions(first: 100, after: $after,
   } }
 } }
 """
-SERVER: Final = "{ orchestrator { role address leader_address epoch leads_since } }"
+SERVER: Final = "{ orchestrator { role address leader_address epoch leads_since state stopped_by stopped_at note } }"
 
 
 @state.callback()
@@ -96,21 +96,27 @@ def interval_s(text: str) -> float:
 
 def read_state(client: "BlockingClient") -> dict[str, Any]:
     """The contents of the files, by name. `revision` is the last event that a file includes."""
+    from msgspec import to_builtins
+
     (orchestrator,) = client.execute(SERVER).values()
     agents, agents_at = _all(client, AGENTS)
     queue, queue_at = _all(client, QUEUE)
     active, active_at = _all(client, ACTIVE)
+    for agent in agents:
+        agent["gpu_alloc_map"] = json.loads(agent["gpu_alloc_map"])
+    policy = to_builtins(client.policy())
     allocation = {
         agent["id"]: {
-            "map": json.loads(agent["gpu_alloc_map"]),
+            "map": agent["gpu_alloc_map"],
             "holders": {one["id"]: one["holders"] for one in agent["devices"] if one["holders"]},
         }
         for agent in agents
     }
+    parts = {"policy": policy, "active": active}
     return {
         "cluster_state.json": {"format": 1, "revision": agents_at, "agents": agents},
         "job_queue.json": {"format": 1, "revision": queue_at, "queue": queue},
-        "orchestrator_state.json": {"format": 1, "revision": active_at, **orchestrator, "active": active},
+        "orchestrator_state.json": {"format": 1, "revision": active_at, **orchestrator, **parts},
         "gpu_allocation.json": {"format": 1, "revision": agents_at, "agents": allocation},
     }
 

@@ -16,6 +16,7 @@ from aliquot.client.generated.external_allocations import GpusAllocated
 from aliquot.client.generated.inputs import CreateSessionInput
 from aliquot.client.generated.queries_types import LogChunk, QueueUpdate
 from aliquot.client.generated.sessions import Session, SessionLog
+from aliquot.client.task_outputs import TaskChunk, TaskPosition
 
 
 class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
@@ -67,6 +68,10 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
     def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Generator[LogChunk, None, None]:
         """See `Client.outputs`."""
         return self._each(self._client.outputs(id, offsets=offsets, attempt=attempt))
+
+    def task_outputs(self, id: str, *, read: Mapping[int, TaskPosition]) -> Generator[TaskChunk, None, None]:
+        """See `Client.task_outputs`."""
+        return self._each(self._client.task_outputs(id, read=read))
 
     def output_so_far(
         self, id: str, *, offsets: Mapping[int, int], attempt: int | None = None

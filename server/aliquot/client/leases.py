@@ -27,6 +27,7 @@ class Leases(Mutations):
         shares: float,
         job_id: str | None = None,
         lease_s: float = LEASE_S,
+        time_limit_s: float | None = None,
         memory_gb: float | None = None,
         project: str | None = None,
         pool: str | None = None,
@@ -39,21 +40,25 @@ class Leases(Mutations):
             shares: whole GPUs, or a share of one like 0.5.
             job_id: an id of your choice, different for each allocation.
             lease_s: seconds after which they are free if this program dies.
+            time_limit_s: seconds after which they are free in any case. With it, GPUs that are reserved for a session
+                that starts later may be used until then.
             memory_gb: the minimum memory per GPU, in 10^9 bytes.
         Raises:
-            Refused: they are not free now; external allocations do not wait.
-            LeaseLost: the server released them meanwhile; raised at the end of the block.
+            Refused: they are not free now, or only for an allocation that ends in time; the message says who waits.
+            LeaseLost: the server released them meanwhile, or the time limit is over; raised at the end of the block.
         """
         wanted = AllocateGpusInput(
             job_id=job_id or f"lease-{uuid.uuid4().hex}",
             gpu_count=shares,
             memory_gb=memory_gb,
             lease=lease_s,
+            time_limit=time_limit_s,
             project=project,
             pool=pool,
         )
+        ends = None if time_limit_s is None else time.monotonic() + time_limit_s
         held = await self.allocate_gpus(wanted)
-        keeping = asyncio.create_task(_keep(lambda: self.allocate_gpus(wanted), held, lease_s))
+        keeping = asyncio.create_task(_keep(lambda: self.allocate_gpus(wanted), held, lease_s, ends=ends))
         try:
             yield held
         finally:
@@ -66,11 +71,20 @@ class Leases(Mutations):
             raise lost
 
 
-async def _keep(renew: Callable[[], Awaitable[GpusAllocated]], held: GpusAllocated, lease_s: float) -> None:
-    """Renew the allocation until canceled; failures of the server shorter than the lease are retried."""
+async def _keep(
+    renew: Callable[[], Awaitable[GpusAllocated]], held: GpusAllocated, lease_s: float, *, ends: float | None
+) -> None:
+    """Renew the allocation until canceled; failures of the server shorter than the lease are retried.
+
+    Args:
+        ends: when its time limit is over, in monotonic seconds; None = it has none.
+    """
     until = time.monotonic() + lease_s
     while True:
-        await asyncio.sleep(lease_s / RENEWALS_PER_LEASE)
+        pause = lease_s / RENEWALS_PER_LEASE
+        await asyncio.sleep(pause if ends is None else max(0.0, min(pause, ends - time.monotonic())))
+        if ends is not None and time.monotonic() >= ends:
+            raise LeaseLost(f"{held.job_id}: its time limit is over, and others may use its GPUs")
         asked_at = time.monotonic()
         try:
             now = await renew()

@@ -20,6 +20,7 @@ from aliquot.client.generated.queries import Queries
 from aliquot.client.generated.queries_types import LogChunk, QueueUpdate
 from aliquot.client.generated.sessions import Session, SessionLog
 from aliquot.client.generated.subscriptions import Subscriptions
+from aliquot.client.task_outputs import TaskChunk, TaskPosition, task_outputs
 from aliquot_schema.errors import NotFound
 from aliquot_schema.sessions import COMMAND_BYTES_MAX
 
@@ -233,6 +234,10 @@ class SessionCalls(Queries, Mutations, Subscriptions):
     def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
         """The outputs of several ranks of an attempt until all have ended, each from its own offset; see `logs`."""
         return merged([self.logs(id, rank=rank, attempt=attempt, offset=at) for rank, at in offsets.items()])
+
+    def task_outputs(self, id: str, *, read: Mapping[int, TaskPosition]) -> AsyncGenerator[TaskChunk, None]:
+        """The outputs of all tasks of a job array until it has ended; see `task_outputs.task_outputs`."""
+        return task_outputs(self, id, read=read)
 
     async def output_so_far(
         self, id: str, *, offsets: Mapping[int, int], attempt: int | None = None

@@ -10,6 +10,7 @@ from aliquot.core.placement.strategies import making
 from aliquot.core.scheduler.ordering import order_named
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.policies import DAY_MS, Backfill, PolicyDocument, Pool, PreemptScope
+from aliquot_schema.resources.devices import MEMORY_BYTES_MAX
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL
 
@@ -17,6 +18,7 @@ Part = TypeVar("Part")
 YEARS_MS: Final = 3660 * DAY_MS
 WEIGHT_MAX: Final = 1_000
 """With units of at least a second, this keeps every score within 64 bits."""
+CPU_PER_GPU_MAX: Final = 4096
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "backfill_depth": (1, 10_000),
     "half_life_ms": (60_000, YEARS_MS),
@@ -125,6 +127,10 @@ def _check_pools(pools: Mapping[Any, Pool]) -> None:
             raise InvalidRequest(f"pools: {name[:64]!r} is not a name; use 1 to 64 printable characters", field="pools")
         if pool.default_limit_ms is not None:
             _within(pool.default_limit_ms, 1_000, YEARS_MS, path=f"pools[{name}].default_limit_ms")
+        if pool.cpu_per_gpu is not None:
+            _within(pool.cpu_per_gpu, 0, CPU_PER_GPU_MAX, path=f"pools[{name}].cpu_per_gpu")
+        if pool.mem_bytes_per_gpu is not None:
+            _within(pool.mem_bytes_per_gpu, 0, MEMORY_BYTES_MAX, path=f"pools[{name}].mem_per_gpu")
 
 
 def _value(document: PolicyDocument, path: str) -> Any:

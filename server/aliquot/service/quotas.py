@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.fairshare import Usage
+from aliquot.core.validation.gpu_requests import unknown_slot, with_full_names
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
-from aliquot_schema.errors import InvalidRequest, NotFound, UnknownSlot
+from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import natural_key
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import Caller
@@ -66,7 +67,14 @@ class Quotas(OperatorCommands):
         Raises:
             Forbidden, VersionConflict, InvalidRequest, UnknownSlot.
         """
-        quota = _checked(asked)
+        known = self._state.slots_in_use()
+        quota = _checked(
+            replace(
+                asked,
+                max_slots=with_full_names(asked.max_slots, known=known, field="max_slots"),
+                own_slots=with_full_names(asked.own_slots, known=known, field="own_slots"),
+            )
+        )
         self._check_slots(quota)
 
         def change(draft: UnitOfWork) -> Quota:
@@ -99,10 +107,11 @@ class Quotas(OperatorCommands):
         return self._answer(await self._act(caller, change))
 
     def _check_slots(self, quota: Quota) -> None:
-        known = tuple(sorted(slot.id for slot in self._state.slots.values() if not slot.retired))
-        for slot in (*quota.max_slots, *quota.own_slots):
-            if known and slot not in known:
-                raise UnknownSlot(f"no agent has slot {slot}; known slots: {', '.join(known)}", slot=slot, known=known)
+        known = self._state.slots_in_use()
+        for field, slots in (("max_slots", quota.max_slots), ("own_slots", quota.own_slots)):
+            for slot in slots:
+                if known and slot not in known:
+                    raise unknown_slot(slot, known=known, field=field)
 
     def _answer(self, quota: Quota) -> QuotaChanged:
         return QuotaChanged(quota=quota_view(quota), revision=self._state.revision)

@@ -11,30 +11,11 @@ from sqlalchemy import CompoundSelect, Connection, Select, and_, func, select, u
 from aliquot.service.leadership.ports import CurrentTerm, TermStart
 from aliquot.service.ports import Loaded
 from aliquot.store.ledger.tables import PASSES
-from aliquot.store.mapping import (
-    ACCOUNT,
-    ACTION,
-    AGENT,
-    ALERT,
-    DELIVERY,
-    FINDING,
-    KERNEL,
-    KEY,
-    LEASE,
-    NOTICE_MARK,
-    ORCHESTRATION,
-    POLICY,
-    QUOTA,
-    RULE,
-    SECRETS,
-    SESSION,
-    SLOT,
-    SUBSCRIBER,
-    USER,
-    RecordMapping,
-)
+from aliquot.store.mapping import MAPPINGS, RecordMapping
 from aliquot.store.tables import COUNTER, KERNELS, LEASES, SESSIONS
-from aliquot_schema.events import Record
+from aliquot_schema.events import KIND_OF, Record
+from aliquot_schema.resources.leases import Kernel, Lease
+from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, SessionState
 
 _LIVE = sorted(state.value for state in SessionState if state not in ENDED)
@@ -98,16 +79,15 @@ def _records(connection: Connection, *, ended_limit: int) -> Iterator[Record]:
     present = select(KERNELS).join(SESSIONS, newest_attempt).where(SESSIONS.c.id.in_(kept))
     of_present = select(LEASES.c.id).where(LEASES.c.kernel_id.in_(present.with_only_columns(KERNELS.c.id)))
     leases = select(LEASES).where(LEASES.c.id.in_(union(select(LEASES.c.id).where(_HELD), of_present)))
-    yield from _read(connection, AGENT, select(AGENT.table))
-    yield from _read(connection, SLOT, select(SLOT.table))
-    for small in (ORCHESTRATION, POLICY, QUOTA, ACCOUNT, USER, KEY, RULE, SUBSCRIBER, NOTICE_MARK, SECRETS, ACTION):
-        yield from _read(connection, small, select(small.table))
-    yield from _read(connection, FINDING, select(FINDING.table).where(FINDING.table.c.closed_us.is_(None)))
-    yield from _read(connection, ALERT, select(ALERT.table).where(ALERT.table.c.closed_us.is_(None)))
-    yield from _read(connection, DELIVERY, select(DELIVERY.table).where(DELIVERY.table.c.ended_us.is_(None)))
-    yield from _read(connection, SESSION, select(SESSIONS).where(SESSIONS.c.id.in_(kept)))
-    yield from _read(connection, KERNEL, present)
-    yield from _read(connection, LEASE, leases)
+    chosen = {Session: select(SESSIONS).where(SESSIONS.c.id.in_(kept)), Kernel: present, Lease: leases}
+    for record, mapping in MAPPINGS.items():
+        yield from _read(connection, mapping, chosen[record] if record in chosen else _open(mapping))
+
+
+def _open(mapping: RecordMapping[Any]) -> Select[Any]:
+    """Records that are not over."""
+    end = KIND_OF[mapping.record].end
+    return select(mapping.table) if end is None else select(mapping.table).where(mapping.table.c[end].is_(None))
 
 
 def _read(connection: Connection, mapping: RecordMapping[Any], rows: Select[Any]) -> Iterator[Record]:

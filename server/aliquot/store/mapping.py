@@ -21,7 +21,7 @@ from aliquot.store.tables import ACCOUNTS, AGENTS, FINDINGS, KERNELS, LEASES, PO
 from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
-from aliquot_schema.events import Entity, Record
+from aliquot_schema.events import KIND_OF, Record, for_every_kind
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
 from aliquot_schema.orchestration import Action, Orchestration
@@ -123,9 +123,9 @@ class RecordMapping(Generic[R]):
     Columns after those of the fields hold derived values to sort by; they are written and never read.
     """
 
-    def __init__(self, record: type[R], *, entity: Entity, table: Table) -> None:
+    def __init__(self, record: type[R], *, table: Table) -> None:
         self.record = record
-        self.entity = entity
+        self.entity = KIND_OF[record].entity
         self.table = table
         self.names = tuple(field.name for field in fields(record))
         columns = tuple(table.c.keys())
@@ -196,35 +196,35 @@ def _to_json(value: object) -> str:
     return ENCODER.encode(value).decode()
 
 
-SESSION: Final = RecordMapping(Session, entity=Entity.SESSION, table=SESSIONS)
-KERNEL: Final = RecordMapping(Kernel, entity=Entity.KERNEL, table=KERNELS)
-LEASE: Final = RecordMapping(Lease, entity=Entity.LEASE, table=LEASES)
-AGENT: Final = RecordMapping(Agent, entity=Entity.AGENT, table=AGENTS)
-SLOT: Final = RecordMapping(KnownSlot, entity=Entity.SLOT, table=SLOTS)
-POLICY: Final = RecordMapping(PolicyDocument, entity=Entity.POLICY, table=POLICIES)
-QUOTA: Final = RecordMapping(Quota, entity=Entity.QUOTA, table=QUOTAS)
-ACCOUNT: Final = RecordMapping(Account, entity=Entity.ACCOUNT, table=ACCOUNTS)
-ORCHESTRATION: Final = RecordMapping(Orchestration, entity=Entity.ORCHESTRATION, table=tables.ORCHESTRATION)
-FINDING: Final = RecordMapping(Finding, entity=Entity.FINDING, table=FINDINGS)
-USER: Final = RecordMapping(User, entity=Entity.USER, table=tables.USERS)
-KEY: Final = RecordMapping(ApiKey, entity=Entity.KEY, table=tables.KEYS)
-SECRETS: Final = RecordMapping(SecretNames, entity=Entity.SECRETS, table=tables.SECRET_NAMES)
-ACTION: Final = RecordMapping(Action, entity=Entity.ACTION, table=tables.ACTIONS)
-RULE: Final = RecordMapping(NoticeRule, entity=Entity.NOTICE_RULE, table=alert_tables.RULES)
-ALERT: Final = RecordMapping(Alert, entity=Entity.ALERT, table=alert_tables.ALERTS)
-DELIVERY: Final = RecordMapping(Delivery, entity=Entity.DELIVERY, table=alert_tables.DELIVERIES)
-SUBSCRIBER: Final = RecordMapping(Subscriber, entity=Entity.SUBSCRIBER, table=alert_tables.SUBSCRIBERS)
-NOTICE_MARK: Final = RecordMapping(NoticeMark, entity=Entity.NOTICE_MARK, table=alert_tables.NOTICE_MARKS)
-NOTICES: Final = (RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK)
+SESSION: Final = RecordMapping(Session, table=SESSIONS)
+KERNEL: Final = RecordMapping(Kernel, table=KERNELS)
+LEASE: Final = RecordMapping(Lease, table=LEASES)
+AGENT: Final = RecordMapping(Agent, table=AGENTS)
+SLOT: Final = RecordMapping(KnownSlot, table=SLOTS)
+POLICY: Final = RecordMapping(PolicyDocument, table=POLICIES)
+QUOTA: Final = RecordMapping(Quota, table=QUOTAS)
+ACCOUNT: Final = RecordMapping(Account, table=ACCOUNTS)
+ORCHESTRATION: Final = RecordMapping(Orchestration, table=tables.ORCHESTRATION)
+FINDING: Final = RecordMapping(Finding, table=FINDINGS)
+USER: Final = RecordMapping(User, table=tables.USERS)
+KEY: Final = RecordMapping(ApiKey, table=tables.KEYS)
+SECRETS: Final = RecordMapping(SecretNames, table=tables.SECRET_NAMES)
+ACTION: Final = RecordMapping(Action, table=tables.ACTIONS)
+RULE: Final = RecordMapping(NoticeRule, table=alert_tables.RULES)
+ALERT: Final = RecordMapping(Alert, table=alert_tables.ALERTS)
+DELIVERY: Final = RecordMapping(Delivery, table=alert_tables.DELIVERIES)
+SUBSCRIBER: Final = RecordMapping(Subscriber, table=alert_tables.SUBSCRIBERS)
+NOTICE_MARK: Final = RecordMapping(NoticeMark, table=alert_tables.NOTICE_MARKS)
 
-MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = {
-    m.record: m
-    for m in (
-        *(AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY),
-        *NOTICES,
-        SECRETS,
-        ACTION,
-    )
-}
-"""In the order in which tables are written and loaded. One order everywhere keeps writers from deadlocks."""
+MAPPINGS: Final[dict[type[Record], RecordMapping[Any]]] = for_every_kind(
+    {
+        mapping.record: mapping
+        for mapping in (
+            *(AGENT, SLOT, POLICY, QUOTA, SESSION, KERNEL, LEASE, ACCOUNT, FINDING, ORCHESTRATION, USER, KEY),
+            *(RULE, ALERT, DELIVERY, SUBSCRIBER, NOTICE_MARK, SECRETS, ACTION),
+        )
+    },
+    part="a table with a RecordMapping in aliquot.store.mapping",
+)
+"""In the order in which tables are written and loaded."""
 BY_ENTITY: Final[dict[str, RecordMapping[Any]]] = {str(m.entity): m for m in MAPPINGS.values()}

@@ -25,7 +25,7 @@ const POLICY: PolicyPartsFragment = {
   },
   half_life: 604_800,
   charges: { accelerators: [], cpu_milli: 5, mem_gib_milli: 0 },
-  pools: [{ name: "default", default_limit: null }],
+  pools: [{ name: "default", default_limit: null, cpu_per_gpu: null, mem_per_gpu: null }],
   preemption: { preempt: "preemptible", run_min: 600, preemptions_max: 3, grace: 30 },
   retries: { tries_min: 3, wait_first: 1, wait_max: 300, jitter_pct: 25 },
   user_priority_max: "normal",

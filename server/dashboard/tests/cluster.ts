@@ -24,6 +24,7 @@ export function device(part: Partial<Device> = {}): Device {
     model: "H100",
     health: "healthy",
     foreign_usage: false,
+    foreign_users: [],
     isolation: "none",
     numa_node: 0,
     link_group: null,

@@ -43,6 +43,9 @@ test("a device that is leaving is no problem, and has nothing free", () => {
   expect([isUnwell(leaving), ailment(leaving), fragmentOf(leaving)]).toEqual([false, "", 0]);
   expect(totalsOf(nodesOf([agent([leaving])], NOW))).toMatchObject({ wholeFree: 0, fragments: 0, unwell: 0 });
   expect(ailment(device({ health: "leaving", foreign_usage: true }))).toBe("used by foreign processes");
+  expect(ailment(device({ foreign_usage: true, foreign_users: ["bob", "eve"] }))).toBe(
+    "used by foreign processes of bob, eve",
+  );
 });
 
 test("devices that reach each other are told as a run, or by name", () => {

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.core.placement.cluster_arrays import ClusterArrays, NodeRow
-from aliquot.core.placement.least_waste import CPU_PER_DEVICE, cpu_per_device, waste_table
+from aliquot.core.placement.least_waste import (
+    CPU_PER_DEVICE,
+    FIXED,
+    STRANDED_WEIGHT,
+    SURPLUS_WEIGHT,
+    cpu_per_device,
+    waste_table,
+)
 from aliquot.core.placement.request_classes import RequestClass, RequestMix
 from aliquot.core.placement.scoreboard import PlacementRequest
 from aliquot.core.placement.strategies import making
@@ -107,3 +114,15 @@ def test_before_any_history_every_tenth_is_as_likely() -> None:
     assert RequestMix.of({}).share_frequencies == tuple((milli, 0.1) for milli in range(100, 1000, 100))
     assert RequestMix.of({}).whole_frequency == 0.1
     assert cpu_per_device(RequestMix.of({})) == CPU_PER_DEVICE
+
+
+@pytest.mark.parametrize(
+    ("cores", "difference"), [(8_000, -STRANDED_WEIGHT), (96_000, SURPLUS_WEIGHT)], ids=["stranded", "surplus"]
+)
+def test_least_waste_weighs_devices_without_cpu_as_stranded_and_cpu_without_devices_as_surplus(
+    cores: int, difference: float
+) -> None:
+    """A request for CPU alone makes more of the one, or less of the other."""
+    cluster, wanted = ClusterArrays([at("n", 1000, cpu=cores)]), PlacementRequest(request=asked(0, devices=0, cpu=4000))
+    score = int(board_of(cluster, "least_waste").scores(wanted)[0])
+    assert score / FIXED == pytest.approx(difference * 4000 * 1000 / CPU_PER_DEVICE)

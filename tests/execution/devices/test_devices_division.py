@@ -296,7 +296,7 @@ def test_what_the_node_does_not_have_is_refused_in_words(
 def test_the_environment_is_no_place_for_tables(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(config, "")
     monkeypatch.setenv("ALIQUOT_RESOURCE", "manual")
-    with pytest.raises(ConfigurationError, match="resource: "):
+    with pytest.raises(ConfigurationError, match="ALIQUOT_RESOURCE: "):
         read_settings()
 
 

@@ -130,7 +130,6 @@ def test_every_error_of_a_file_is_told_at_once_and_names_the_file(tmp_path: Path
     assert all(line.startswith(f"{path}: ") for line in lines)
     assert [line.split(": ")[1] for line in lines] == [
         "slot_name",
-        "device_plugin_name",
         "devices[0].model_name",
         "devices[0].memory_size",
     ]
@@ -207,14 +206,23 @@ def test_a_job_without_a_device_sees_none(accelerators: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slot_name", "plugin_name", "variable"),
+    ("slot_name", "plugin_name", "variable", "value"),
     [
-        ("rocm", "ROCmDevice", "ROCR_VISIBLE_DEVICES"),
-        ("gpu", "CUDADevice", "CUDA_VISIBLE_DEVICES"),
-        ("tpu", "TPU", None),
+        ("rocm", "ROCmDevice", "ROCR_VISIBLE_DEVICES", "u-1"),
+        ("gpu", "CUDADevice", "CUDA_VISIBLE_DEVICES", "u-1"),
+        ("tpu", "TPU", "TPU_VISIBLE_CHIPS", "0"),
+        ("xpu", "XPUDevice", "ZE_AFFINITY_MASK", "0"),
+        ("hpu", "HPUDevice", "HABANA_VISIBLE_MODULES", "0"),
+        ("npu", "NPUDevice", "ASCEND_RT_VISIBLE_DEVICES", "0"),
+        ("neuron", "NeuronDevice", "NEURON_RT_VISIBLE_CORES", "0"),
+        ("fpga", "FPGA", None, ""),
     ],
 )
-def test_the_plugin_name_says_which_runtime_is_imitated(slot_name: str, plugin_name: str, variable: str | None) -> None:
+def test_the_plugin_name_says_which_runtime_is_imitated(
+    slot_name: str, plugin_name: str, variable: str | None, value: str
+) -> None:
     plugin = MockPlugin(table(slot_name=slot_name, device_plugin_name=plugin_name))
     environment = plugin.environment({SlotName(f"{slot_name}.device"): {DeviceId("u-1"): 1}})
-    assert environment.get(variable, "") == "u-1" if variable else not environment
+    assert environment.get(variable) == value if variable else not environment
+    if variable:
+        assert plugin.environment({})[variable] == ""

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -136,6 +137,18 @@ def test_a_process_with_compute_and_graphics_is_one_process(
     one, two = plugin.readings(())
     assert one.processes == (DeviceProcess(pid=4242, memory_bytes=300 * MIB),)
     assert two.processes == ()
+
+
+def test_a_process_is_told_with_the_account_that_it_runs_as(plugin: NvmlPlugin, driver: FakeDriver, root: Path) -> None:
+    (root / "proc" / "4242").mkdir()
+    driver.set("pid", 4242)
+    plugin.discover()
+    (process,) = plugin.readings(())[0].processes or ()
+    assert process.user == pwd.getpwuid(os.geteuid()).pw_name
+    if os.geteuid() == 0:
+        os.chown(root / "proc" / "4242", 3_999_999, -1)
+        (process,) = plugin.readings(())[0].processes or ()
+        assert process.user == "uid 3999999"
 
 
 def test_processes_are_unknown_in_another_pid_namespace(plugin: NvmlPlugin, driver: FakeDriver, root: Path) -> None:

@@ -94,6 +94,8 @@ def test_a_job_is_told_everything_it_was_given(two_gpus: DeviceSet) -> None:
     spec = {CPU: {DeviceId("cpu10"): 1}, MEM: {DeviceId("mem0"): 1024}, SHARES: {ONE: 600, TWO: 605}}
     environment = two_gpus.environment(spec)
     assert environment["CUDA_VISIBLE_DEVICES"] == f"{ONE},{TWO}"
+    assert environment["ALIQUOT_DEVICE_IDS"] == f"{ONE},{TWO}"
+    assert environment["ALIQUOT_DEVICE_NAMES"] == "cuda0,cuda1"
     assert environment["ALIQUOT_CPUS"] == "10"
     assert environment["ALIQUOT_MEMORY_BYTES"] == "1024"
     assert json.loads(environment["ALIQUOT_GPU_SHARES"]) == {ONE: "0.60", TWO: "0.605"}
@@ -107,13 +109,19 @@ def test_a_job_with_nothing_is_told_so(two_gpus: DeviceSet) -> None:
     two_gpus.discover()
     environment = two_gpus.environment({})
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
+    assert environment["ALIQUOT_DEVICE_IDS"] == environment["ALIQUOT_DEVICE_NAMES"] == ""
     assert environment["ALIQUOT_GPU_SHARES"] == environment["ALIQUOT_GPU_MEMORY_BYTES"] == "{}"
 
 
 def test_memory_is_the_part_of_the_budget_that_was_given() -> None:
     """Two units of 1000 bytes: one unit is half of it."""
     variables = grant_variables({SlotName("npu.device"): {DeviceId("npu1"): 1}}, [npu(1), npu(2)])
-    assert variables == {"ALIQUOT_GPU_SHARES": '{"npu1": "1.00"}', "ALIQUOT_GPU_MEMORY_BYTES": '{"npu1": 500}'}
+    assert variables == {
+        "ALIQUOT_DEVICE_IDS": "npu1",
+        "ALIQUOT_DEVICE_NAMES": "npu1",
+        "ALIQUOT_GPU_SHARES": '{"npu1": "1.00"}',
+        "ALIQUOT_GPU_MEMORY_BYTES": '{"npu1": 500}',
+    }
 
 
 def test_a_device_that_vanishes_is_gone_and_can_come_back() -> None:

@@ -131,16 +131,18 @@ class Examination:
     silent: list[str] = strawberry.field(description="Agents that could not be reached.")
 
 
-@strawberry.type(description="The resource specs of one agent according to its files. Nothing was changed.")
+@strawberry.type(description="Resource specs according to the files of one agent or all. Nothing was changed.")
 class RescanSuccess:
-    agent_id: strawberry.ID = strawberry.field(description="The agent.")
+    agent_id: strawberry.ID | None = strawberry.field(description="The agent; null if all were asked.")
+    agents: list[strawberry.ID] = strawberry.field(description="Agents whose files were read.")
+    silent: list[strawberry.ID] = strawberry.field(description="Agents that did not answer.")
     scanned: int = strawberry.field(description="Number of files of kernels that have not ended.")
     unreadable: list[strawberry.ID] = strawberry.field(
         description="Kernels with an unreadable file; they are not in the map."
     )
     differences: list[Difference] = strawberry.field(description="Differences between the files and the grants.")
     gpu_alloc_map: str = strawberry.field(
-        description="As in `Agent`, but according to the files instead of the grants."
+        description="As in `Agent`, but according to the files, and of this agent's kernels alone."
     )
 
     @classmethod
@@ -156,11 +158,13 @@ RescanResult: Final = union("RescanResult", RescanSuccess, *_ON_RESCAN)
 class DoctorMutations:
     @root_field(
         RescanResult,
-        "Re-read the files in which an agent records its kernels' allocations, and compare them with the grants. For "
+        "Re-read the files in which agents record their kernels' allocations, and compare them with the grants. For "
         "operators.",
     )
     async def rescan_gpu_alloc_maps(
-        self, info: Info[Context, None], agent_id: Annotated[str, strawberry.argument(description="The agent.")]
+        self,
+        info: Info[Context, None],
+        agent_id: Annotated[str | None, strawberry.argument(description="The agent; null = all agents.")] = None,
     ) -> RescanView | errors.Error:
         return await answer(info.context.admin.doctor.rescan(info.context.caller, agent_id), _ON_RESCAN)
 

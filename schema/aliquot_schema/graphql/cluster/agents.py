@@ -83,6 +83,10 @@ class Device:
     foreign_usage: bool = strawberry.field(
         description="Whether it is withheld because processes that Aliquot did not start use it."
     )
+    foreign_users: list[str] = strawberry.field(
+        description="Unix accounts of the processes on it that Aliquot did not start; also given while the setting "
+        "`foreign-usage` ignores such processes."
+    )
     external: bool = strawberry.field(
         description="The old name of `foreign_usage`.", deprecation_reason=_WAS_EXTERNAL.reason
     )
@@ -149,12 +153,15 @@ class Agent:
     drained: bool = strawberry.field(description="Whether it is draining and nothing on it is held any more.")
     note: str | None = strawberry.field(description="Why it is not schedulable, in the operator's words.")
     capacity: list[SlotAmount] = strawberry.field(description="Total capacity, by slot.")
-    occupied: list[SlotAmount] = strawberry.field(description="Held capacity, by slot.")
+    occupied: list[SlotAmount] = strawberry.field(
+        description="Held capacity, by slot; includes what other agents that share its devices have granted."
+    )
     devices: list[Device] = strawberry.field(description="Its devices, in natural order.")
     kernels: list[Kernel] = strawberry.field(description="The kernels that hold devices here.")
     gpu_alloc_map: str = strawberry.field(
         description="JSON text: an object that maps each accelerator's id to the shares held, with at least two "
-        "decimal places; 0.00 for idle ones."
+        "decimal places; 0.00 for idle ones. It shows the state of the devices: agents that share a device show the "
+        "same amount, whichever of them granted it."
     )
     allocation_mode: AllocationMode = strawberry.field(description="How its node's devices are divided among agents.")
     scaling_factors: list[SlotAmount] = strawberry.field(description="Its part of the node by slot: 0.4 is 2 of 5.")

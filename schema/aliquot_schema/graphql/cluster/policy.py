@@ -60,6 +60,13 @@ class Pool:
         description="Planned duration of sessions without a time limit, in seconds. Used for reservations; never stops "
         "a session."
     )
+    cpu_per_gpu: int | None = strawberry.field(
+        description="CPUs per GPU of sessions that request GPUs but no CPUs; null = the least ratio among its agents."
+    )
+    mem_per_gpu: str | None = strawberry.field(
+        description="Memory per GPU of sessions that request GPUs but no memory; null = the least ratio among its "
+        "agents."
+    )
 
 
 @strawberry.type(description="Preemption rules.")

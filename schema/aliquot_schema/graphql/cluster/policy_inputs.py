@@ -4,13 +4,14 @@ from typing import Any
 
 import strawberry
 
-from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.errors import InvalidAmount, InvalidRequest
 from aliquot_schema.graphql.enums import QuotaScope
 from aliquot_schema.graphql.fields import optional
 from aliquot_schema.graphql.inputs import NameValueInput, SlotAmountInput
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.ids import PoolId
 from aliquot_schema.policies import WAS_VICTIMS, Pool, preempt_word
+from aliquot_schema.resources.units import parse_size
 from aliquot_schema.sessions import DURATION_S_MAX
 from aliquot_schema.views.admin import NewQuota
 
@@ -70,6 +71,13 @@ class ChargesInput:
 class PoolInput:
     name: str = strawberry.field(description="Name of the pool.")
     default_limit: float | None = optional("Planned duration of sessions without a time limit, in seconds.")
+    cpu_per_gpu: int | None = optional(
+        "CPUs per GPU of sessions that request GPUs but no CPUs; 0 = none; null = the least ratio among its agents."
+    )
+    mem_per_gpu: str | None = optional(
+        "Memory per GPU of sessions that request GPUs but no memory, like `64g`; `0` = none; null = the least ratio "
+        "among its agents."
+    )
 
 
 @strawberry.input(description="Changes of `PreemptionRules`. Null fields are unchanged.")
@@ -217,8 +225,20 @@ def _pools(pools: list[PoolInput]) -> dict[PoolId, Pool]:
     for item in pools:
         if item.name in found:
             raise InvalidRequest(f"pools: {item.name[:64]} is given twice", field="pools")
-        found[PoolId(item.name)] = Pool(default_limit_ms=_ms(item.default_limit, f"pools[{item.name[:64]}]"))
+        path = f"pools[{item.name[:64]}]"
+        found[PoolId(item.name)] = Pool(
+            default_limit_ms=_ms(item.default_limit, path),
+            cpu_per_gpu=item.cpu_per_gpu,
+            mem_bytes_per_gpu=_bytes(item.mem_per_gpu, f"{path}.mem_per_gpu"),
+        )
     return found
+
+
+def _bytes(size: str | None, field: str) -> int | None:
+    try:
+        return None if size is None else parse_size(size)
+    except InvalidAmount as error:
+        raise InvalidRequest(f"{field}: {error.message}", field=field) from None
 
 
 def _ms(seconds: float | None, field: str) -> int | None:

@@ -32,6 +32,11 @@ class AllocateGpusInput:
     lease: float | None = strawberry.field(
         default=None, description="Lease time in seconds, until which it has to be renewed; null = one hour."
     )
+    time_limit: float | None = strawberry.field(
+        default=None,
+        description="Seconds after the grant at which it ends, however often it is renewed; null = no limit. With it, "
+        "the allocation may use GPUs that are reserved for a session that starts later.",
+    )
     project: str | None = strawberry.field(default=None, description="Project to charge; null = the default project.")
     pool: str | None = strawberry.field(default=None, description="Pool of agents; null = the default pool.")
 
@@ -42,6 +47,7 @@ class AllocateGpusInput:
             gpu_count=decimal_text(self.gpu_count),
             memory_gb=None if self.memory_gb is None else decimal_text(self.memory_gb),
             lease=self.lease,
+            time_limit=self.time_limit,
             project=self.project,
             pool=self.pool,
         )

@@ -13,7 +13,7 @@ from aliquot_schema.graphql.enums import PreemptionCause
 from aliquot_schema.graphql.errors import ON_CREATE, answer, union
 from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.inputs import CreateSessionInput
-from aliquot_schema.graphql.scalars import BigInt, SlotGrant
+from aliquot_schema.graphql.scalars import BigInt, SlotAmount, SlotGrant
 from aliquot_schema.graphql.workloads.sessions import Failure, OrderEstimate, Verdict
 from aliquot_schema.views import preview
 
@@ -40,6 +40,9 @@ class Displaced:
 )
 class SessionPreview:
     revision: BigInt = strawberry.field(description="Number of the last event included.")
+    slots: list[SlotAmount] = strawberry.field(
+        description="Slots per kernel, with the CPUs and memory that the pool gives with each GPU."
+    )
     starts_now: bool = strawberry.field(description="Whether it would start now.")
     kernels: list[PlannedKernel] = strawberry.field(
         description="Placement now, or at `expected_start`; empty if unknown."

@@ -1,5 +1,6 @@
 """REST operations on the cluster: GPU status, and external allocations."""
 
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from aliquot.api.rest.requests import AllocateGpus, ReleaseGpus
 from aliquot_schema.resources.units import decimal_text, duration_seconds
 from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation
 from aliquot_schema.views.server import RayView
+from aliquot_schema.views.sessions import AllocatedGpuView
 from aliquot_schema.views.statistics import GpuView, NodeView
 
 
@@ -46,16 +48,41 @@ async def gpu_allocate(ask: Ask) -> ExternalAllocationView:
         gpu_count=decimal_text(body.gpu_count),
         memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
         lease=duration_seconds(body.lease, field="lease"),
+        time_limit=duration_seconds(body.time_limit, field="time_limit"),
         project=body.project,
         pool=body.pool,
     )
     return await ask.external_allocations.allocate(ask.context.caller, asked)
 
 
-async def gpu_release(ask: Ask) -> ExternalAllocationView:
+class ReleasedGpus(Struct, kw_only=True):
+    """The GPUs that a job held until now."""
+
+    job_id: str
+    session_id: str
+    released_gpus: float
+    """Their number; 0.25 is a quarter of one."""
+    gpu_ids: tuple[str, ...]
+    gpus: tuple[AllocatedGpuView, ...]
+    expires_at: datetime | None = None
+    """Always null."""
+    renewed: bool = False
+    """Always false: a release renews nothing."""
+    revision: int
+
+
+async def gpu_release(ask: Ask) -> ReleasedGpus:
     """See `ExternalAllocations.release`."""
     body: ReleaseGpus = ask.body
-    return await ask.external_allocations.release(ask.context.caller, body.job_id)
+    done = await ask.external_allocations.release(ask.context.caller, body.job_id)
+    return ReleasedGpus(
+        job_id=done.job_id,
+        session_id=done.session_id,
+        released_gpus=round(sum(gpu.share for gpu in done.gpus), 3),
+        gpu_ids=done.gpu_ids,
+        gpus=done.gpus,
+        revision=done.revision,
+    )
 
 
 OPERATIONS: Final = (
@@ -83,9 +110,9 @@ OPERATIONS: Final = (
         method="POST",
         path="/cluster/gpu-release",
         name="gpu_release",
-        summary="Release the GPUs of a job.",
+        summary="Release the GPUs of a job; the answer names them.",
         handler=gpu_release,
-        answer=ExternalAllocationView,
+        answer=ReleasedGpus,
         body=ReleaseGpus,
         problems=(404,),
     ),

@@ -23,6 +23,7 @@ from aliquot.api.context import Contexts
 from aliquot.api.encoding import is_json
 from aliquot.api.limits import BodySize, BodyTooLarge, Limits, QueryRates
 from aliquot.api.request_errors import request_id_of
+from aliquot.api.rest.refused_fields import refusal_text
 from aliquot_schema import errors
 from aliquot_schema.errors import AliquotError, InvalidRequest
 from aliquot_schema.graphql.context import Context, ExternalAllocationsPort
@@ -70,6 +71,10 @@ class Ask:
         """Always present: without it there are no REST routes, see `rest_routes`."""
         assert self.context.external_allocations is not None
         return self.context.external_allocations
+
+
+class WrongValue(Exception):
+    """A body or a query that does not have the type of its operation."""
 
 
 Handler = Callable[[Ask], Awaitable[object]]
@@ -210,7 +215,7 @@ class RestEndpoint:
             return response
         except AliquotError as error:
             return error_response(error, request_id=request_id)
-        except msgspec.ValidationError as error:
+        except WrongValue as error:
             return problem_response(422, "invalid_request", str(error), request_id=request_id)
         except msgspec.DecodeError as error:
             return problem_response(400, "malformed", f"The body is not valid JSON: {error}", request_id=request_id)
@@ -240,7 +245,10 @@ class RestEndpoint:
     def _body(self, body: bytearray) -> Any:
         if self._decoder is None or (not body and not self._operation.is_body_needed):
             return None
-        return self._decoder.decode(body)
+        try:
+            return self._decoder.decode(body)
+        except msgspec.ValidationError as error:
+            raise WrongValue(refusal_text(error, self._operation.body)) from None
 
     def _query(self, request: Request) -> Any:
         pairs = request.query_params.multi_items()
@@ -248,7 +256,10 @@ class RestEndpoint:
         if len(given) < len(pairs):
             raise InvalidRequest("a query parameter is repeated; give each one once")
         if self._operation.query is not None:
-            return msgspec.convert(given, self._operation.query, strict=False)
+            try:
+                return msgspec.convert(given, self._operation.query, strict=False)
+            except msgspec.ValidationError as error:
+                raise WrongValue(refusal_text(error, self._operation.query)) from None
         if given:
             raise InvalidRequest(f"unknown query parameter {next(iter(given))[:64]!r}; this path has none")
         return None

@@ -10,7 +10,7 @@ from aliquot.api.rest.framework import Ask, Operation
 from aliquot.api.rest.requests import NewPriority, Piece, SessionsAsked, SubmitJob
 from aliquot_schema.requests import NewSession, PageRequest, SessionFilter, TimeRange
 from aliquot_schema.resources.units import decimal_text, duration_seconds
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import PRIORITIES
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.sessions import AllocatedGpuView, FailureView, SessionView, SlotAmountView, VerdictView
 from aliquot_schema.views.statistics import QueueStatisticsView
@@ -107,6 +107,7 @@ async def submit(ask: Ask) -> Job:
         argv=None if is_text else tuple(body.command),
         shell=body.command if isinstance(body.command, str) else None,
         slots=ask.external_allocations.gpu_slots(decimal_text(body.gpu_count)),
+        cluster_size=body.cluster_size,
         gpu_memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
         priority=str(body.priority),
         estimated_duration=duration_seconds(body.estimated_duration, field="estimated_duration"),
@@ -212,7 +213,7 @@ def _filter(asked: SessionsAsked) -> SessionFilter:
         owners=_one(asked.owner),
         projects=_one(asked.project),
         pools=_one(asked.pool),
-        priorities=() if asked.priority is None else (Priority[asked.priority.upper()],),
+        priorities=() if asked.priority is None else (PRIORITIES[asked.priority],),
         run_id=asked.run_id,
         name=asked.name,
         search=asked.search,

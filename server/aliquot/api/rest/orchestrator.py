@@ -5,25 +5,34 @@ The policy has the fields of the GraphQL input; unknown names are rejected.
 
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct, convert, defstruct, to_builtins
+from msgspec import convert, defstruct, to_builtins
 
 from aliquot.api.rest.framework import Ask, Operation
-from aliquot.api.rest.requests import Note
+from aliquot.api.rest.requests import Level, Note
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.cluster.policy_inputs import UpdatePolicyInput
 from aliquot_schema.policies import DURATION_NAMES, with_seconds
+from aliquot_schema.sessions import PRIORITIES
 from aliquot_schema.views.admin import PolicyView
 from aliquot_schema.views.server import OrchestratorView
 
 
-def _strict(kind: Any, *, extra: tuple[tuple[str, Any, Any], ...] = (), without: frozenset[str] = frozenset()) -> Any:
+def _strict(
+    kind: Any,
+    *,
+    extra: tuple[tuple[str, Any, Any], ...] = (),
+    without: frozenset[str] = frozenset(),
+    name: str | None = None,
+) -> Any:
     """A struct with the fields of a dataclass and its nested ones that rejects unknown names."""
     if get_origin(kind) in (Union, UnionType):
-        return Union.__getitem__(tuple(_strict(part) for part in get_args(kind)))
+        return Union.__getitem__(tuple(_once(part) for part in get_args(kind)))
     if get_origin(kind) is list:
-        return list[_strict(get_args(kind)[0])]  # type: ignore[misc]  # a type that is made here
+        return list[_once(get_args(kind)[0])]  # type: ignore[misc]  # a type that is made here
     if not (isinstance(kind, type) and is_dataclass(kind)):
         return kind
     hints = get_type_hints(kind)
@@ -36,15 +45,23 @@ def _strict(kind: Any, *, extra: tuple[tuple[str, Any, Any], ...] = (), without:
         for field in fields(kind)
         if field.name not in without
     ]
-    name = kind.__name__.removesuffix("Input")
+    name = name or kind.__name__.removesuffix("Input")
     return defstruct(
         name, [*own, *extra], kw_only=True, forbid_unknown_fields=True, module=__name__, namespace={"__doc__": name}
     )
 
 
+@cache
+def _once(kind: Any) -> Any:
+    """The type of a field; of one type there is one struct, so that it has one name in the OpenAPI document."""
+    return _strict(kind)
+
+
 def _field_type(name: str, kind: Any) -> Any:
     """Type of a field; durations may also be text."""
-    return _strict(kind) | str if name in DURATION_NAMES else _strict(kind)
+    if name == "user_priority_max":
+        return Level | None
+    return _once(kind) | str if name in DURATION_NAMES else _once(kind)
 
 
 PolicyConfig: Final = _strict(
@@ -55,17 +72,43 @@ PolicyConfig: Final = _strict(
 """The policy as `GET` returns it; fields that are missing or null stay. `version` is the expected version, if given."""
 
 
-class PutPolicy(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Changes of the policy, applied together or not at all."""
+PutPolicy: Final = _strict(
+    UpdatePolicyInput,
+    extra=(
+        ("version", int | None, None),
+        ("changed_at", datetime | None, None),
+        ("policy_config", PolicyConfig | None, None),
+    ),
+    without=frozenset({"expected_version"}),
+    name="PutPolicy",
+)
+"""Changes of the policy, applied together or not at all: as `GET` returns it, or the same under `policy_config`."""
 
-    policy_config: PolicyConfig  # type: ignore[valid-type]  # made from the input
 
+def changes_of(body: Any) -> tuple[dict[str, Any], int | None]:
+    """The changed fields by name, and the expected version.
 
-def changes_of(body: PutPolicy) -> tuple[dict[str, Any], int | None]:
-    """The changed fields by name, and the expected version."""
+    Raises:
+        InvalidRequest: no field is given, or some beside `policy_config`.
+    """
     config = body.policy_config
+    beside = [name for name in body.__struct_fields__ if name != "policy_config" and getattr(body, name) is not None]
+    if config is not None and beside:
+        raise InvalidRequest(f"{beside[0]}: give it within policy_config, or all fields without policy_config")
+    if config is None and not beside:
+        raise InvalidRequest(
+            'policy_config: it is missing; give changes, like "policy_config": {"order": "fair_share"}'
+        )
+    config = body if config is None else config
     written: Any = with_seconds(to_builtins(config))
-    return convert(written, UpdatePolicyInput).to_changes(), written["version"]
+    return convert(_by_number(written), UpdatePolicyInput).to_changes(), written["version"]
+
+
+def _by_number(written: dict[str, Any]) -> dict[str, Any]:
+    """The changes without `policy_config`, and with the number of a priority that is given by name."""
+    changes = {name: value for name, value in written.items() if name != "policy_config"}
+    highest = changes["user_priority_max"]
+    return changes | {"user_priority_max": None if highest is None else PRIORITIES[str(highest)].value}
 
 
 async def status(ask: Ask) -> OrchestratorView:

@@ -17,7 +17,7 @@ Memory = Annotated[float, Meta(gt=0, le=1_000_000, description="The least memory
 Duration = Annotated[float, Meta(gt=0, le=315_360_000, description="Seconds, or text like 90s, 2h30m or 1d12h.")] | str
 """Text is parsed by the handler; the service checks the range."""
 Moment = Annotated[datetime, Meta(tz=True, description="RFC 3339; inclusive.")]
-Level = Literal["low", "normal", "high", "critical", 1, 2, 3, 4]
+Level = Literal["low", "normal", "high", "critical", 1, 2, 3, 4, "1", "2", "3", "4"]
 
 
 class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -25,6 +25,7 @@ class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
 
     command: Command | Arguments
     gpu_count: Gpus = 1
+    cluster_size: Annotated[int, Meta(ge=1, le=4096, description="Number of kernels with `gpu_count` GPUs each.")] = 1
     memory_gb: Memory | None = None
     priority: Level = "normal"
     estimated_duration: Duration | None = None
@@ -53,6 +54,13 @@ class AllocateGpus(Struct, kw_only=True, forbid_unknown_fields=True):
         Annotated[float, Meta(gt=0, le=604_800, description="Seconds until it must be renewed, or text like 10m.")]
         | str
     ) = LEASE_S
+    time_limit: (
+        Annotated[
+            float, Meta(gt=0, description="Seconds after the grant at which it ends, however often it is renewed.")
+        ]
+        | str
+        | None
+    ) = None
     project: Text | None = None
     pool: Text | None = None
 
@@ -84,7 +92,7 @@ class SessionsAsked(Piece, kw_only=True, forbid_unknown_fields=True):
     owner: str | None = None
     project: str | None = None
     pool: str | None = None
-    priority: Literal["low", "normal", "high", "critical"] | None = None
+    priority: Literal["low", "normal", "high", "critical", "1", "2", "3", "4"] | None = None
     run_id: str | None = None
     name: str | None = None
     search: Annotated[str, Meta(max_length=200, description="A part of the name or the id.")] | None = None

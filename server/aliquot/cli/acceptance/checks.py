@@ -162,7 +162,7 @@ def differences(cluster: ClusterNow, live: Mapping[str, LiveKernel]) -> list[str
     for agent in cluster.agents:
         for kernel in agent.kernels:
             found += _grant_differences(kernel, live.get(kernel.id))
-        found += _sum_differences(agent, live)
+        found += _sum_differences(agent, cluster, live)
     return found
 
 
@@ -186,12 +186,14 @@ def _grant_differences(kernel: HoldingKernel, process: LiveKernel | None) -> lis
     return found
 
 
-def _sum_differences(agent: AgentNow, live: Mapping[str, LiveKernel]) -> list[str]:
+def _sum_differences(agent: AgentNow, cluster: ClusterNow, live: Mapping[str, LiveKernel]) -> list[str]:
     total = dict.fromkeys(agent.alloc_map, 0)
-    for kernel in agent.kernels:
-        process = live.get(kernel.id)
-        for device, amount in (process.shares if process else kernel.shares).items():
-            total[device] = total.get(device, 0) + amount
+    for other in cluster.agents:
+        for kernel in other.kernels if other.node_id == agent.node_id else ():
+            process = live.get(kernel.id)
+            for device, amount in (process.shares if process else kernel.shares).items():
+                if other.id == agent.id or device in agent.alloc_map:
+                    total[device] = total.get(device, 0) + amount
     return [
         f"{agent.id}: the map says {format_milli(agent.alloc_map.get(device, 0))} of {device}, "
         f"the processes {format_milli(amount)}"

@@ -16,6 +16,7 @@ query {
     revision
     edges { node {
       id
+      node_id
       gpu_alloc_map
       kernels { id state resource_spec { slot devices { device_id amount } } }
     } }
@@ -43,8 +44,9 @@ class AgentNow:
     """One agent."""
 
     id: str
+    node_id: str
     alloc_map: Mapping[str, int]
-    """Milli held of each accelerator."""
+    """Milli held of each accelerator, by kernels of any agent of the node."""
     kernels: tuple[HoldingKernel, ...]
 
 
@@ -94,6 +96,7 @@ def granted_shares(grants: list[dict[str, Any]]) -> dict[str, int]:
 def _agent(node: dict[str, Any]) -> AgentNow:
     return AgentNow(
         id=node["id"],
+        node_id=node["node_id"],
         alloc_map={id: _milli(amount) for id, amount in json.loads(node["gpu_alloc_map"]).items()},
         kernels=tuple(
             HoldingKernel(

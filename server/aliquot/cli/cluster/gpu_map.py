@@ -79,7 +79,9 @@ def _memory(gpu: "Device") -> str:
 
 def _trouble(gpu: "Device") -> Text:
     words = [] if gpu.health == "healthy" else [str(gpu.health)]
-    words += ["used by foreign processes"] if gpu.foreign_usage else []
+    if gpu.foreign_usage or gpu.foreign_users:
+        users = ", ".join(map(printable, gpu.foreign_users))
+        words.append(f"used by foreign processes of {users}" if users else "used by foreign processes")
     return Text(", ".join(words), style="yellow" if words == ["leaving"] else "red")
 
 

@@ -108,7 +108,7 @@ def _slots(texts: Sequence[str] | None, *, option: str) -> dict[str, str]:
     for text in texts or ():
         slot, given, amount = text.partition("=")
         if not (slot and given and amount):
-            usage(f"{option} {text}: write it like cuda.device=2")
+            usage(f"{option} {text}: write it like gpu=2")
         found[slot] = amount
     return found
 
@@ -116,8 +116,15 @@ def _slots(texts: Sequence[str] | None, *, option: str) -> dict[str, str]:
 def _changed(present: "Sequence[SlotAmount]", changes: Mapping[str, str]) -> "list[SlotAmountInput] | None":
     from aliquot.client.generated.inputs import SlotAmountInput
 
-    amounts = {one.slot: one.amount for one in present} | dict(changes)
+    kept = {one.slot: one.amount for one in present if not any(_replaces(slot, one.slot) for slot in changes)}
+    amounts = kept | dict(changes)
     return [SlotAmountInput(slot=slot, amount=amount) for slot, amount in amounts.items() if amount != NO_LIMIT] or None
+
+
+def _replaces(short: str, slot: str) -> bool:
+    """Whether a slot is one that the short name `gpu`, or a kind like `cuda`, stands for."""
+    kind, _, unit = slot.partition(".")
+    return unit in ("device", "shares") and short in ("gpu", kind)
 
 
 def _number(change: str | None, present: int | None) -> int | None:

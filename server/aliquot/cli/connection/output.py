@@ -72,6 +72,19 @@ def printable(value: object) -> str:
     )
 
 
+_CONTROLS: Final = {
+    code: "^?" if code == 127 else f"^{chr(code + 64)}" if code < 32 else f"<{code:02X}>"
+    for code in (*range(32), *range(127, 160))
+    if chr(code) not in "\n\r\t"
+}
+"""Control characters as text, as `cat -v` and `less` write them: `^[` for ESC, `<9B>` for the 8-bit CSI."""
+
+
+def shown_controls(text: str) -> str:
+    """Text with control characters made visible; line ends, tabs and carriage returns stay."""
+    return text.translate(_CONTROLS)
+
+
 def moment(at: datetime | None) -> str:
     """A time in this machine's zone, to the second."""
     return "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"

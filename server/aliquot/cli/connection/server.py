@@ -12,8 +12,9 @@ Exit codes of commands that use a server:
 The module also has the options of these commands, and reads lists page by page.
 """
 
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -84,6 +85,28 @@ def after_failure(error: Exception) -> str | None:
     return None
 
 
+_VALUE: Final = re.compile(r"Variable '\$\w+' has invalid value(?: at \.?(?P<field>[^:]+))?: (?P<why>.*)", re.DOTALL)
+_WHOLE_NUMBER: Final = re.compile(r"Int cannot represent non .*value: (?P<given>.*)", re.DOTALL)
+_OTHER_VERSION: Final = re.compile(r"Cannot query field|Unknown (argument|type|field)|is not defined by type")
+
+
+def fault_text(errors: Sequence[Mapping[str, Any]]) -> str:
+    """Errors of a request in words of the command line, without those of GraphQL."""
+    return "; ".join(_fault_text(str(error.get("message", error))) for error in errors)
+
+
+def _fault_text(message: str) -> str:
+    if _OTHER_VERSION.search(message):
+        return "this command and the server are of different versions, and the server does not know this request"
+    found = _VALUE.fullmatch(message)
+    if found is None:
+        return message
+    number = _WHOLE_NUMBER.fullmatch(found["why"])
+    why = found["why"] if number is None else f"{number['given']} is not a whole number from -2^31 to 2^31 - 1"
+    field = re.sub(r"\[\d+\]", "", found["field"] or "").rpartition(".")[2]
+    return f"{field}: {why}" if field else why
+
+
 FAILED: Final = 1
 USAGE: Final = 2
 REFUSED: Final = 3
@@ -112,7 +135,9 @@ def connected(*, cluster: str | None, server: str | None, token_file: Path | Non
         fail(error.message, advice=after_refusal("NotFound", {"kind": error.kind}), code=REFUSED)
     except Unauthenticated as error:
         fail(str(error), advice=after_failure(error), code=UNREACHABLE)
-    except (GraphQLFault, AliquotError) as error:
+    except GraphQLFault as error:
+        fail(fault_text(error.errors), code=REFUSED)
+    except AliquotError as error:
         fail(str(error), code=REFUSED)
     except NoPlace as error:
         usage(str(error))

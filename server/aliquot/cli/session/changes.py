@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aliquot.cli.connection.output import print_json
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionIds
 
 if TYPE_CHECKING:
@@ -90,6 +91,6 @@ def _each(
 ) -> None:
     """Change the sessions one by one; stop at the first refusal."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        for id in ids:
+        for id in [find_session(client, text) for text in ids]:
             session = change(client, id).session
             print_json(session) if as_json else print(f"{session.id}  {session.state}")

@@ -9,6 +9,7 @@ from aliquot.cli.session.changes import cancel, hold, release, retry
 from aliquot.cli.session.create import HELP, CreateCommand, create
 from aliquot.cli.session.list import list_sessions
 from aliquot.cli.session.logs import logs
+from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 from aliquot.cli.session.show import show, why
 
@@ -25,6 +26,7 @@ def wait(
     from aliquot.cli.session.submit import conclude
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        session_id = find_session(client, session_id)
         conclude(client, session_id, lambda: wait_for(client, session_id), as_json=as_json)
 
 

@@ -13,12 +13,13 @@ from typer.core import TyperCommand
 
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session import options as o
-from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
+from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, priority_of, seconds_of, slots_of
 from aliquot.cli.session.script import Script, ScriptError
 from aliquot.cli.session.slurm import SlurmError
 
 if TYPE_CHECKING:
     from aliquot.cli.session.script import Script
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.enums import SandboxProfile
     from aliquot.client.generated.inputs import CreateSessionInput, SecretUseInput, SessionLimitsInput
 
@@ -126,6 +127,7 @@ def create(
     hold: o.Hold = False,
     wait: o.Wait = False,
     follow: o.Follow = False,
+    raw: o.Raw = False,
     preview: o.Preview = False,
     cluster: InCluster = None,
     server: AtServer = None,
@@ -140,14 +142,39 @@ def create(
         slots=slots_of(resources or ()), name=name, tags=pairs_of(tag, option="--tag"), idempotency_key=idempotency_key,
         cluster_size=cluster_size, environment=pairs_of(env, option="-e"), secrets=secrets_of(secret, secret_file),
         gpu_memory_gb=gpu_memory, models=model, preemptible=preemptible, max_parallel=max_parallel, max_retries=retries,
-        run_id=run_id, project=project, pool=pool, priority=priority, array=array, held=hold,
+        run_id=run_id, project=project, pool=pool, priority=priority_of(priority), array=array, held=hold,
         labels=pairs_of(label, option="--label"), retries_own_failures=retry_own_failures, sandbox=sandbox_of(sandbox),
         working_directory=None if chdir is None else str(chdir.absolute()), grace=seconds_of(grace, option="--grace"),
         estimated_duration=seconds_of(estimate, option="--estimate"), limits=limits_of(max_processes, max_open_files),
         depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), checkpoint_signal=checkpoint_signal,
     )  # fmt: skip
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        submit(client, _as_script(ctx, wanted), wait=wait, follow=follow, preview=preview, as_json=as_json)
+        submit(client, _ready(ctx, client, wanted), wait=wait, follow=follow, raw=raw, preview=preview, as_json=as_json)
+
+
+def _ready(ctx: typer.Context, client: "BlockingClient", wanted: "CreateSessionInput") -> "CreateSessionInput":
+    """The request with the ids of the sessions that it names, the pool of a partition, and the variables of Slurm."""
+    from msgspec.structs import replace
+
+    from aliquot.cli.session.names import find_dependencies
+
+    depends_on = find_dependencies(client, wanted.depends_on)
+    return _as_script(ctx, replace(wanted, depends_on=depends_on, pool=_pool(ctx, client, wanted.pool)))
+
+
+def _pool(ctx: typer.Context, client: "BlockingClient", partition: str | None) -> str | None:
+    """The pool for the partition of a Slurm script: the first of its names that is a pool. In a cluster with one pool
+    another name is ignored, with a warning; the server refuses it otherwise."""
+    script: Script | None = ctx.meta.get(SCRIPT)
+    if partition is None or script is None or not script.is_for_slurm:
+        return partition
+    pools = [pool.name for pool in client.pools()]
+    found = next((name for name in partition.split(",") if name in pools), None)
+    if found is None and len(pools) == 1:
+        words = f"#SBATCH --partition={partition} is ignored: this cluster has one pool, {pools[0]}"
+        print(f"aliquot: {script.name}: {words}", file=sys.stderr)
+        return None
+    return found or partition
 
 
 def _argv(ctx: typer.Context, command: list[str] | None) -> tuple[str, ...]:

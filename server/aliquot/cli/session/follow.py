@@ -1,5 +1,6 @@
 """Following of a session: prints its output through all attempts, shows its progress, and asks what to do on Ctrl-C."""
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from contextlib import closing, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from aliquot.cli.connection.output import printable, shown_controls
 from aliquot.cli.session.show import progress_text
 
 if TYPE_CHECKING:
@@ -15,6 +17,35 @@ if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.queries_types import LogChunk
     from aliquot.client.generated.sessions import Session, SessionLog
+    from aliquot.client.task_outputs import TaskChunk, TaskPosition
+
+
+_DIGITS: Final = re.compile(r"[0-9]+")
+
+
+class WaitReasons:
+    """Prints on stderr why a session waits: at once, and when the reason changes. New numbers are no new reason."""
+
+    def __init__(self) -> None:
+        self._told: str | None = None
+
+    def show(self, session: "Session") -> None:
+        """Print the reason, unless it was printed last."""
+        from aliquot.client.generated.enums import SessionState
+
+        if session.state is SessionState.HELD:
+            self._print(session.id, "held", f"it is held; `aliquot session release {session.id}` lets it start")
+        elif session.waits is not None:
+            why = session.waits
+            self._print(session.id, _DIGITS.sub("", f"{why.reason} {why.message}"), printable(why.message))
+        elif self._told and session.started_at is not None:
+            print(f"aliquot: {session.id} has started", file=sys.stderr, flush=True)
+            self._told = None
+
+    def _print(self, id: str, key: str, words: str) -> None:
+        if key != self._told:
+            self._told = key
+            print(f"aliquot: {id} waits: {words}", file=sys.stderr, flush=True)
 
 
 class Choice(StrEnum):
@@ -77,11 +108,14 @@ def wait_for(client: "BlockingClient", id: str) -> "Session":
     Raises:
         NotFound: there is no such session.
     """
+    reasons = WaitReasons()
     with closing(client.course(id)) as states:
         session = next(states)
         with status_line() if session.tasks is None else _progress_bar() as show:
+            reasons.show(session)
             show(session)
             for session in states:
+                reasons.show(session)
                 show(session)
     return session
 
@@ -129,9 +163,11 @@ RANKS_MAX: Final = 64
 class Follower:
     """Prints the output of a session. After an interruption `run` may be called again and continues."""
 
-    def __init__(self, client: "BlockingClient", id: str) -> None:
+    def __init__(self, client: "BlockingClient", id: str, *, raw: bool) -> None:
         self._client = client
         self._id = id
+        self._raw = raw
+        self._reasons = WaitReasons()
         self._attempt = 0
         self._offsets: dict[int, int] = {}
         self._printer: RankPrinter | None = None
@@ -163,6 +199,7 @@ class Follower:
         """Wait for the session's end, or for an attempt that was not printed yet."""
         with status_line() as show, closing(self._client.course(self._id)) as states:
             for session in states:
+                self._reasons.show(session)
                 if session.attempt > self._attempt:
                     break
                 show(session)
@@ -176,14 +213,52 @@ class Follower:
         if ranks < session.cluster_size:
             print(f"aliquot: only ranks 0 to {ranks - 1} of {session.cluster_size} are followed", file=sys.stderr)
         self._offsets = dict.fromkeys(range(ranks), 0)
-        self._printer = RankPrinter(names_ranks=session.cluster_size > 1)
+        self._printer = RankPrinter(names_ranks=session.cluster_size > 1, raw=self._raw)
+
+
+class ArrayFollower:
+    """Prints the outputs of all tasks of an array, line by line behind `[3] `. `run` may be called again."""
+
+    def __init__(self, client: "BlockingClient", id: str, *, raw: bool) -> None:
+        self._client = client
+        self._id = id
+        self._raw = raw
+        self._read: dict[int, TaskPosition] = {}
+        self._printers: dict[int, RankPrinter] = {}
+
+    def run(self) -> "Session":
+        """Follow until the array has ended, and return it as it ended."""
+        from aliquot.client.task_outputs import TaskPosition
+
+        for one in self._client.task_outputs(self._id, read=self._read):
+            with deferred_interrupt():
+                self._printer(one).print(one.chunk)
+                known = self._read.get(one.index)
+                offsets = known.offsets if known is not None and known.attempt == one.attempt else {}
+                offsets = {**offsets, one.chunk.rank: one.chunk.next_offset}
+                self._read[one.index] = TaskPosition(attempt=one.attempt, offsets=offsets)
+                if one.chunk.at_end:
+                    self._printers[one.index].end(one.chunk.rank)
+        return self._client.look(self._id)
+
+    def _printer(self, one: "TaskChunk") -> "RankPrinter":
+        if one.index not in self._printers:
+            printer = RankPrinter(names_ranks=one.ranks > 1, raw=self._raw, prefix=f"[{one.index}] ")
+            self._printers[one.index] = printer
+        return self._printers[one.index]
 
 
 class RankPrinter:
-    """Prints output unchanged; for several ranks, line by line with the rank in front."""
+    """Prints output; that of several ranks, or of a task, line by line with its name in front.
 
-    def __init__(self, *, names_ranks: bool) -> None:
+    On a terminal, control sequences of the job are printed as text: they could set its title or its clipboard.
+    """
+
+    def __init__(self, *, names_ranks: bool, raw: bool, prefix: str = "") -> None:
+        """Args: raw: print control sequences as they are; prefix: in front of every line."""
         self._names_ranks = names_ranks
+        self._prefix = prefix
+        self._is_shown = not raw and sys.stdout.isatty()
         self._partial_lines: dict[int, str] = {}
         """By rank, a line without its end."""
 
@@ -193,17 +268,20 @@ class RankPrinter:
 
     def print_text(self, rank: int, text: str) -> None:
         """Print a text; the last line of several ranks only when it is complete."""
-        if not self._names_ranks:
+        text = shown_controls(text) if self._is_shown else text
+        if not (self._names_ranks or self._prefix):
             print(text, end="", flush=True)
             return
         *lines, rest = (self._partial_lines.get(rank, "") + text).split("\n")
         for line in lines:
-            print(f"{rank}: {line}", flush=True)
+            print(f"{self._front(rank)}{line}", flush=True)
         self._partial_lines[rank] = rest
 
-    def end(self) -> None:
-        """Print the incomplete lines."""
-        for rank, line in sorted(self._partial_lines.items()):
-            if line:
-                print(f"{rank}: {line}", flush=True)
-        self._partial_lines.clear()
+    def end(self, rank: int | None = None) -> None:
+        """Print the incomplete lines, of one rank or of all."""
+        for one in sorted(self._partial_lines) if rank is None else [rank]:
+            if line := self._partial_lines.pop(one, ""):
+                print(f"{self._front(one)}{line}", flush=True)
+
+    def _front(self, rank: int) -> str:
+        return f"{self._prefix}{rank}: " if self._names_ranks else self._prefix

@@ -10,6 +10,8 @@ from typer import Option
 from aliquot.cli.connection.output import cells, choice, console, moment, print_json, request_text, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
 from aliquot.cli.session.completion import pool_names, project_names
+from aliquot.cli.session.names import find_session
+from aliquot.cli.session.options import priority_of
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
 
@@ -31,7 +33,7 @@ Projects = Annotated[
     Option("--project", help="Charged to this project.", rich_help_panel=_WHOSE, autocompletion=project_names),
 ]
 Priorities = Annotated[
-    list[str] | None, Option("--priority", help="low, normal, high or critical.", rich_help_panel=_WHOSE)
+    list[str] | None, Option("--priority", help="low, normal, high, critical, or 1 to 4.", rich_help_panel=_WHOSE)
 ]
 Name = Annotated[str | None, Option(help="With exactly this name.", rich_help_panel=_WHOSE)]
 Search = Annotated[str | None, Option(metavar="TEXT", help="With this in name or id.", rich_help_panel=_WHOSE)]
@@ -152,10 +154,10 @@ def list_sessions(
             states=states_of(state, all_states=bool(all_states or name or ended_at or exit_code or failure)),
             owners=[*(owner or ()), *([client.me().name] if mine else [])],
             projects=project,
-            priorities=priority,
+            priorities=None if priority is None else [priority_of(one) for one in priority],
             name=name,
             search=search,
-            array_id=array,
+            array_id=None if array is None else find_session(client, array),
             pools=pool,
             agents=agent,
             nodes=node,

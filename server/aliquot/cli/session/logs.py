@@ -1,13 +1,14 @@
 """`aliquot session logs`: prints the output of a session, all of it or the last lines."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from typer import Option
 
 from aliquot.cli.connection.output import print_json
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
-from aliquot.cli.session.options import SessionId
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
+from aliquot.cli.session.names import find_session
+from aliquot.cli.session.options import Raw, SessionId
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
@@ -19,6 +20,7 @@ FollowOn = Annotated[
 ]
 Ranks = Annotated[list[int] | None, Option("--rank", help="Only this kernel; may be repeated.", show_default="all")]
 Tail = Annotated[int | None, Option("--tail", metavar="LINES", min=1, help="Only the last lines.", show_default="all")]
+Task = Annotated[int | None, Option("--task", metavar="INDEX", min=0, help="Only this task of an array.")]
 Attempt = Annotated[int | None, Option(min=1, help="Only this attempt.", show_default="the newest")]
 
 
@@ -27,36 +29,82 @@ def logs(
     follow: FollowOn = False,
     rank: Ranks = None,
     attempt: Attempt = None,
+    task: Task = None,
     tail: Tail = None,
+    raw: Raw = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the output of a session so far. Lines of several kernels have their rank in front."""
-    from aliquot.cli.session.follow import Follower, RankPrinter
+    """Print the output of a session so far: lines of several kernels with their rank in front, of an array with [3]."""
+    from aliquot.cli.session.follow import ArrayFollower, Follower
     from aliquot.cli.session.submit import conclude
 
     if tail is not None and (follow or as_json):
         usage("--tail cannot be combined with --follow or --json")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        if follow and not as_json and rank is None and attempt is None:
-            conclude(client, session_id, Follower(client, session_id).run)
-            return
-        session = client.look(session_id)
-        offsets = dict.fromkeys(_ranks(session, rank), 0)
-        number = attempt or session.attempt
-        if number == 0 and not follow:
-            return
-        printer = RankPrinter(names_ranks=len(offsets) > 1)
-        if tail is not None:
-            for of_rank, text in last_lines(client, session_id, ranks=offsets, attempt=number, most=tail).items():
-                printer.print_text(of_rank, text)
+        id = find_session(client, session_id)
+        id = id if task is None else f"{id}_{task}"
+        session = client.look(id)
+        asked = _Wanted(ranks=rank, attempt=attempt, tail=tail, raw=raw)
+        follows_all = follow and not as_json and rank is None and attempt is None
+        if follows_all:
+            follower = (Follower if session.tasks is None else ArrayFollower)(client, id, raw=raw)
+            conclude(client, id, follower.run)
+        elif session.tasks is None:
+            _print(
+                client,
+                session,
+                _Wanted(ranks=rank, attempt=attempt, tail=tail, raw=raw),
+                follow=follow,
+                as_json=as_json,
+            )
+        elif follow:
+            usage("to follow --rank, --attempt or --json of an array, choose one of its tasks with --task")
         else:
-            read = client.outputs if follow else client.output_so_far
-            for chunk in read(session_id, offsets=offsets, attempt=max(1, number)):
-                print_json(chunk) if as_json else printer.print(chunk)
-        printer.end()
+            for one in _tasks(client, session):
+                _print(client, one, asked, follow=False, as_json=as_json, prefix=f"[{one.id.rpartition('_')[2]}] ")
+
+
+class _Wanted(NamedTuple):
+    """What of an output is printed, and how."""
+
+    ranks: list[int] | None
+    attempt: int | None
+    tail: int | None
+    raw: bool
+
+
+def _tasks(client: "BlockingClient", array: "Session") -> "list[Session]":
+    """The tasks that have started, in the order of their indices."""
+    from aliquot.client.generated.sessions import SessionFilter
+
+    found = nodes(
+        lambda first, after: client.sessions(first=first, after=after, filter=SessionFilter(array_id=array.id))
+    )
+    return sorted(found, key=lambda one: int(one.id.rpartition("_")[2]))
+
+
+def _print(
+    client: "BlockingClient", session: "Session", wanted: _Wanted, *, follow: bool, as_json: bool, prefix: str = ""
+) -> None:
+    from aliquot.cli.session.follow import RankPrinter
+
+    offsets = dict.fromkeys(_ranks(session, wanted.ranks), 0)
+    number = wanted.attempt or session.attempt
+    if number == 0 and not follow:
+        return
+    printer = RankPrinter(names_ranks=len(offsets) > 1, raw=wanted.raw, prefix=prefix)
+    if wanted.tail is not None:
+        tails = last_lines(client, session.id, ranks=offsets, attempt=number, most=wanted.tail)
+        for of_rank, text in tails.items():
+            printer.print_text(of_rank, text)
+    else:
+        read = client.outputs if follow else client.output_so_far
+        for chunk in read(session.id, offsets=offsets, attempt=max(1, number)):
+            print_json(chunk) if as_json else printer.print(chunk)
+    printer.end()
 
 
 def _ranks(session: "Session", given: list[int] | None) -> list[int]:

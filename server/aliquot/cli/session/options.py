@@ -21,9 +21,10 @@ _WHERE: Final = "Place and environment"
 _WHEN: Final = "Time and order"
 _NAMES: Final = "Names"
 
-SessionId = Annotated[str, Argument(metavar="SESSION", help="A session's id, ses_...", autocompletion=recent_sessions)]
+_SESSION: Final = "its name, the beginning or the end of its id, @last, or ARRAY_3 for a task."
+SessionId = Annotated[str, Argument(metavar="SESSION", help=_SESSION, autocompletion=recent_sessions)]
 SessionIds = Annotated[
-    list[str], Argument(metavar="SESSION...", help="Ids of sessions, ses_...", autocompletion=recent_sessions)
+    list[str], Argument(metavar="SESSION...", help=f"For each {_SESSION}", autocompletion=recent_sessions)
 ]
 Command = Annotated[
     list[str] | None,
@@ -32,7 +33,7 @@ Command = Annotated[
 Resources = Annotated[
     list[str] | None,
     Option("-r", "--resources", metavar="SLOT=AMOUNT", show_default="cpu=1", rich_help_panel=_WHAT,
-           help="Per kernel: cuda.device, cuda.shares, cpu or mem, like cuda.shares=0.2; repeat it for each."),
+           help="Per kernel: gpu, cpu, mem or another slot, like gpu=2 or gpu=0.5; repeat it for each."),
 ]  # fmt: skip
 ClusterSize = Annotated[
     int, Option(min=1, help="Number of kernels; all start together or none.", rich_help_panel=_WHAT)
@@ -87,7 +88,9 @@ Processes = Annotated[int | None, Option("--max-processes", help="Maximum number
 OpenFiles = Annotated[
     int | None, Option("--max-open-files", help="Maximum open files per process.", rich_help_panel=_WHAT)
 ]
-Priority = Annotated[str, Option(help="low, normal, high or critical.", rich_help_panel=_WHEN)]
+Priority = Annotated[
+    str, Option(help="low, normal, high or critical, or 1 (low) to 4 (critical).", rich_help_panel=_WHEN)
+]
 TimeLimit = Annotated[
     str | None,
     Option("--time-limit", "-t", metavar="DURATION", help="Stop it after this, like 2h30m; a number is seconds.",
@@ -124,6 +127,9 @@ Grace = Annotated[
 Hold = Annotated[bool, Option("--hold", help="Do not start before `aliquot session release`.", rich_help_panel=_WHEN)]
 Wait = Annotated[bool, Option("--wait", "-w", help="Wait until it has ended.")]
 Follow = Annotated[bool, Option("--follow", "-f", help="Print its output until it has ended.")]
+Raw = Annotated[
+    bool, Option("--raw", help="Print the job's control sequences as they are, on a terminal too; be sure of the job.")
+]
 Preview = Annotated[bool, Option("--preview", help="Submit nothing; show whether and where it would start now.")]
 
 
@@ -160,6 +166,16 @@ def dependencies_of(
 
     given = ((Condition.AFTER_OK, ok), (Condition.AFTER_ANY, ended), (Condition.AFTER_FAIL, failed))
     return [DependencyInput(session_id=id, condition=condition) for condition, ids in given for id in ids or ()] or None
+
+
+def priority_of(text: str) -> str:
+    """The name of a priority that is given by name or number. Exits when it is none."""
+    from aliquot_schema.sessions import PRIORITIES, PRIORITY_FORM
+
+    found = PRIORITIES.get(text.strip().lower())
+    if found is None:
+        usage(f"--priority {text}: give {PRIORITY_FORM}")
+    return found.name.lower()
 
 
 def seconds_of(text: str | None, *, option: str) -> float | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def show(
     from aliquot.client.sessions import ENDED
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(session_id)
+        session = client.look(find_session(client, session_id))
     if as_json:
         print_json(session)
         return
@@ -49,7 +50,7 @@ def why(
     """Show why a session waits, with the figures behind the decision."""
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(session_id)
+        session = client.look(find_session(client, session_id))
     if as_json:
         print_json(session.waits)
     elif session.waits is None:
@@ -146,8 +147,18 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
 
 def grant_text(spec: "Iterable[SlotGrant]") -> str:
     """The devices of a kernel: `2 CPUs of cpu0, 0.6 GPU of GPU-...`."""
-    parts = [(grant.slot, one) for grant in spec for one in grant.devices]
-    return ", ".join(f"{amount_text(slot, one.amount)} of {one.device_id}" for slot, one in parts)
+    return ", ".join(part for grant in spec for part in _parts(grant))
+
+
+def _parts(grant: "SlotGrant") -> list[str]:
+    """The devices of a slot; cores are counted, and their numbers given as ranges."""
+    from aliquot_schema.intervals import Intervals
+
+    numbers = [one.device_id.removeprefix("cpu") for one in grant.devices]
+    if grant.slot == "cpu" and len(numbers) > 1 and all(number.isdecimal() for number in numbers):
+        cores = Intervals.of(map(int, numbers))
+        return [f"{amount_text('cpu', str(len(numbers)))} (cpu {cores})"]
+    return [f"{amount_text(grant.slot, one.amount)} of {one.device_id}" for one in grant.devices]
 
 
 def preview_text(preview: "SessionPreview") -> str:
@@ -155,6 +166,7 @@ def preview_text(preview: "SessionPreview") -> str:
     lines = ["it would start now" if preview.starts_now else "it would wait"]
     if preview.failure is not None:
         lines = [f"it would fail: {printable(preview.failure.message)}"]
+    lines.append(f"  request: {request_text(preview.slots)}")
     if preview.waits is not None:
         lines += [f"  {line}" for line in verdict_lines(preview.waits)]
     if preview.expected_start is not None:

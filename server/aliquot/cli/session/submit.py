@@ -7,7 +7,7 @@ import typer
 
 from aliquot.cli.connection.output import print_json
 from aliquot.cli.connection.server import FAILED, INTERRUPTED
-from aliquot.cli.session.follow import Choice, Follower, ask_what_to_do, wait_for
+from aliquot.cli.session.follow import ArrayFollower, Choice, Follower, ask_what_to_do, wait_for
 from aliquot.cli.session.show import outcome_text, preview_text
 from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.inputs import CancelSessionInput
@@ -26,6 +26,7 @@ def submit(
     *,
     wait: bool,
     follow: bool,
+    raw: bool,
     preview: bool,
     as_json: bool,
 ) -> None:
@@ -37,9 +38,10 @@ def submit(
     session = client.submit_once(wanted)
     if not (wait or follow):
         print_json(session) if as_json else print(session.id)
-    elif follow and wanted.array is None and not as_json:
+    elif follow and not as_json:
         print(session.id, file=sys.stderr)
-        conclude(client, session.id, Follower(client, session.id).run)
+        follower = (Follower if wanted.array is None else ArrayFollower)(client, session.id, raw=raw)
+        conclude(client, session.id, follower.run)
     else:
         if not as_json:
             print(session.id, flush=True)

@@ -87,6 +87,11 @@ class Device(Struct, frozen=True, kw_only=True):
     """Watts at the last sample."""
     foreign_usage: bool
     """Whether it is withheld because processes that Aliquot did not start use it."""
+    foreign_users: tuple[str, ...]
+    """
+    Unix accounts of the processes on it that Aliquot did not start; also given while the setting `foreign-usage`
+    ignores such processes.
+    """
     external: bool
     """The old name of `foreign_usage`."""
 
@@ -197,7 +202,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     capacity: tuple[SlotAmount, ...]
     """Total capacity, by slot."""
     occupied: tuple[SlotAmount, ...]
-    """Held capacity, by slot."""
+    """Held capacity, by slot; includes what other agents that share its devices have granted."""
     devices: tuple[Device, ...]
     """Its devices, in natural order."""
     kernels: tuple[Kernel, ...]
@@ -205,7 +210,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     gpu_alloc_map: str
     """
     JSON text: an object that maps each accelerator's id to the shares held, with at least two decimal places; 0.00 for
-    idle ones.
+    idle ones. It shows the state of the devices: agents that share a device show the same amount, whichever of them
+    granted it.
     """
     allocation_mode: AllocationMode
     """How its node's devices are divided among agents."""

@@ -113,12 +113,12 @@ class BlockingMutations(BlockingCalls):
         """Copy the server's SQLite database in its current state to a new file in the same directory. For operators."""
         return self._run(self._client.copy_database())
 
-    def rescan_gpu_alloc_maps(self, agent_id: str) -> RescanSuccess:
+    def rescan_gpu_alloc_maps(self, *, agent_id: str | None = None) -> RescanSuccess:
         """
-        Re-read the files in which an agent records its kernels' allocations, and compare them with the grants. For
+        Re-read the files in which agents record their kernels' allocations, and compare them with the grants. For
         operators.
         """
-        return self._run(self._client.rescan_gpu_alloc_maps(agent_id))
+        return self._run(self._client.rescan_gpu_alloc_maps(agent_id=agent_id))
 
     def set_notice_rule(self, input: SetNoticeRuleInput) -> NoticeRuleChangeSuccess:
         """Change an alert rule. For admins."""

@@ -37,6 +37,7 @@ class AlertRule(StrEnum):
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    RAY_DISCONNECTED = "ray_disconnected"
 
 
 class AlertState(StrEnum):
@@ -156,6 +157,7 @@ class NoticeKind(StrEnum):
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"
     SESSION_PREEMPTED = "session_preempted"

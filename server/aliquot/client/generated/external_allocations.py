@@ -23,6 +23,11 @@ class AllocateGpusInput(Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """Minimum memory per GPU, in 10^9 bytes."""
     lease: float | None = None
     """Lease time in seconds, until which it has to be renewed; null = one hour."""
+    time_limit: float | None = None
+    """
+    Seconds after the grant at which it ends, however often it is renewed; null = no limit. With it, the allocation may
+    use GPUs that are reserved for a session that starts later.
+    """
     project: str | None = None
     """Project to charge; null = the default project."""
     pool: str | None = None

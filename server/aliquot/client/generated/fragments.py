@@ -136,7 +136,7 @@ made_at next_try_at ended_at""",
     "Device": """
 id name kind model health isolation numa_node parent_id linked_to link_group memory_bytes
 capacity used free holders { ...Holder } utilization_pct memory_used_bytes temperature_c
-power_w foreign_usage external""",
+power_w foreign_usage foreign_users external""",
     "DeviceAmount": """device_id amount""",
     "DeviceHolding": """
 device_id slot amount kind lease_id agent_id session_id user since until evidence
@@ -227,19 +227,19 @@ Unavailable { code message } ... on StateConflict { code message id state } ... 
 VersionConflict { code message id expected VersionConflict_actual: actual } ... on Error {
 code message }""",
     "PolicyChangeSuccess": """policy { ...Policy } revision""",
-    "Pool": """name default_limit""",
+    "Pool": """name default_limit cpu_per_gpu mem_per_gpu""",
     "Preemption": """cause by_session by_user at until lost_gpu_seconds""",
     "PreemptionRules": """preempt victims run_min preemptions_max grace""",
     "PreviewSessionResult": """
-__typename ... on SessionPreview { revision starts_now kernels { ...PlannedKernel }
-tasks_starting queue_position waits { ...Verdict } expected_start failure { ...Failure }
-displaces { ...Displaced } order_estimate { ...OrderEstimate } } ... on InvalidRequest {
-code message field } ... on LimitExceeded { code message field limit actual } ... on
-Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
-code message } ... on InvalidAmount { code message field slot amount } ... on
-NotMultipleOfQuantum { code message field slot amount quantum } ... on UnsupportedField {
-code message field } ... on UnknownSlot { code message slot known } ... on
-ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
+__typename ... on SessionPreview { revision slots { ...SlotAmount } starts_now kernels {
+...PlannedKernel } tasks_starting queue_position waits { ...Verdict } expected_start
+failure { ...Failure } displaces { ...Displaced } order_estimate { ...OrderEstimate } }
+... on InvalidRequest { code message field } ... on LimitExceeded { code message field
+limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
+... on Unavailable { code message } ... on InvalidAmount { code message field slot amount
+} ... on NotMultipleOfQuantum { code message field slot amount quantum } ... on
+UnsupportedField { code message field } ... on UnknownSlot { code message slot known } ...
+on ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
 QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
 QueueFull { code message limit queued retry_after } ... on RateLimited { code message
 retry_after } ... on UnknownDependency { code message session_id } ... on
@@ -291,12 +291,12 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "ReleaseSessionSuccess": """session { ...Session } revision""",
     "RequestError": """code message field""",
     "RescanResult": """
-__typename ... on RescanSuccess { agent_id scanned unreadable differences { ...Difference
-} gpu_alloc_map } ... on InvalidRequest { code message field } ... on LimitExceeded { code
-message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
-code message } ... on Unavailable { code message } ... on NotFound { code message kind id
-} ... on Error { code message }""",
-    "RescanSuccess": """agent_id scanned unreadable differences { ...Difference } gpu_alloc_map""",
+__typename ... on RescanSuccess { agent_id agents silent scanned unreadable differences {
+...Difference } gpu_alloc_map } ... on InvalidRequest { code message field } ... on
+LimitExceeded { code message field limit actual } ... on Unauthenticated { code message }
+... on Forbidden { code message } ... on Unavailable { code message } ... on NotFound {
+code message kind id } ... on Error { code message }""",
+    "RescanSuccess": """agent_id agents silent scanned unreadable differences { ...Difference } gpu_alloc_map""",
     "Retries": """tries_min wait_first wait_max jitter_pct""",
     "RetrySessionResult": """
 __typename ... on RetrySessionSuccess { session { ...Session } revision } ... on
@@ -337,9 +337,9 @@ estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionEdge": """node { ...Session } cursor""",
     "SessionLog": """session_id kernel_id rank attempt offset next_offset length left_out has_more text at_end""",
     "SessionPreview": """
-revision starts_now kernels { ...PlannedKernel } tasks_starting queue_position waits {
-...Verdict } expected_start failure { ...Failure } displaces { ...Displaced }
-order_estimate { ...OrderEstimate }""",
+revision slots { ...SlotAmount } starts_now kernels { ...PlannedKernel } tasks_starting
+queue_position waits { ...Verdict } expected_start failure { ...Failure } displaces {
+...Displaced } order_estimate { ...OrderEstimate }""",
     "SessionStep": """number at kind state attempt held_by preemption { ...Preemption }""",
     "SessionStepEdge": """node { ...SessionStep } cursor""",
     "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",

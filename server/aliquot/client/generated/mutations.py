@@ -88,7 +88,7 @@ mutation release_lost_agent($id: ID!) { release_lost_agent(id: $id) { ...AgentCh
 } }"""
 COPY_DATABASE: Final = """mutation copy_database { copy_database { ...CopyDatabaseResult } }"""
 RESCAN_GPU_ALLOC_MAPS: Final = """
-mutation rescan_gpu_alloc_maps($agent_id: String!) { rescan_gpu_alloc_maps(agent_id:
+mutation rescan_gpu_alloc_maps($agent_id: String = null) { rescan_gpu_alloc_maps(agent_id:
 $agent_id) { ...RescanResult } }"""
 SET_NOTICE_RULE: Final = """
 mutation set_notice_rule($input: SetNoticeRuleInput!) { set_notice_rule(input: $input) {
@@ -221,9 +221,9 @@ class Mutations(Requests):
         found: CopyDatabaseSuccess = await self._change(COPY_DATABASE, {}, CopyDatabaseSuccess)
         return found
 
-    async def rescan_gpu_alloc_maps(self, agent_id: str) -> RescanSuccess:
+    async def rescan_gpu_alloc_maps(self, *, agent_id: str | None = None) -> RescanSuccess:
         """
-        Re-read the files in which an agent records its kernels' allocations, and compare them with the grants. For
+        Re-read the files in which agents record their kernels' allocations, and compare them with the grants. For
         operators.
         """
         found: RescanSuccess = await self._change(RESCAN_GPU_ALLOC_MAPS, {"agent_id": agent_id}, RescanSuccess)

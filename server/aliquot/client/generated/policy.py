@@ -59,6 +59,10 @@ class Pool(Struct, frozen=True, kw_only=True):
     """Name of the pool."""
     default_limit: float | None
     """Planned duration of sessions without a time limit, in seconds. Used for reservations; never stops a session."""
+    cpu_per_gpu: int | None
+    """CPUs per GPU of sessions that request GPUs but no CPUs; null = the least ratio among its agents."""
+    mem_per_gpu: str | None
+    """Memory per GPU of sessions that request GPUs but no memory; null = the least ratio among its agents."""
 
 
 class PreemptionRules(Struct, frozen=True, kw_only=True):

@@ -58,6 +58,13 @@ class PoolInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Name of the pool."""
     default_limit: float | None = None
     """Planned duration of sessions without a time limit, in seconds."""
+    cpu_per_gpu: int | None = None
+    """CPUs per GPU of sessions that request GPUs but no CPUs; 0 = none; null = the least ratio among its agents."""
+    mem_per_gpu: str | None = None
+    """
+    Memory per GPU of sessions that request GPUs but no memory, like `64g`; `0` = none; null = the least ratio among its
+    agents.
+    """
 
 
 class PreemptionRulesInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from aliquot.client.generated.enums import PreemptionCause
-from aliquot.client.generated.scalars import SlotGrant
+from aliquot.client.generated.scalars import SlotAmount, SlotGrant
 from aliquot.client.generated.sessions import Failure, OrderEstimate, Verdict
 
 
@@ -45,6 +45,8 @@ class SessionPreview(Struct, frozen=True, kw_only=True):
 
     revision: int
     """Number of the last event included."""
+    slots: tuple[SlotAmount, ...]
+    """Slots per kernel, with the CPUs and memory that the pool gives with each GPU."""
     starts_now: bool
     """Whether it would start now."""
     kernels: tuple[PlannedKernel, ...]

@@ -143,10 +143,14 @@ class ReleaseSessionSuccess(Struct, frozen=True, kw_only=True):
 
 
 class RescanSuccess(Struct, frozen=True, kw_only=True):
-    """The resource specs of one agent according to its files. Nothing was changed."""
+    """Resource specs according to the files of one agent or all. Nothing was changed."""
 
-    agent_id: str
-    """The agent."""
+    agent_id: str | None
+    """The agent; null if all were asked."""
+    agents: tuple[str, ...]
+    """Agents whose files were read."""
+    silent: tuple[str, ...]
+    """Agents that did not answer."""
     scanned: int
     """Number of files of kernels that have not ended."""
     unreadable: tuple[str, ...]
@@ -154,7 +158,7 @@ class RescanSuccess(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
     """Differences between the files and the grants."""
     gpu_alloc_map: str
-    """As in `Agent`, but according to the files instead of the grants."""
+    """As in `Agent`, but according to the files, and of this agent's kernels alone."""
 
 
 class RetrySessionSuccess(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Snapshot: everything that `decide` reads, frozen at one event number."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -32,7 +32,7 @@ NO_DEVICES: Final = DeviceLayout.of(())
 NO_USER: Final = UserId("")
 """Owner of a row without a user."""
 EXTERNAL_LIMIT_MS: Final = 1000 * DURATION_S_MAX
-"""External allocations can be extended without end, so they never use devices of a reservation."""
+"""External allocations without a time limit can be renewed without end, so they never use devices of a reservation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class PendingRow:
             owner=session.owner,
             project=session.project,
             estimate_ms=spec.estimated_duration_ms if estimate_ms is None else estimate_ms,
-            limit_ms=EXTERNAL_LIMIT_MS if session.is_external_allocation else spec.time_limit_ms,
+            limit_ms=spec.time_limit_ms or (EXTERNAL_LIMIT_MS if session.is_external_allocation else None),
             where=where_of(session),
             is_preemptible=spec.preemptible,
             fallback_level=session.fallback_level,
@@ -133,6 +133,12 @@ class PendingRow:
             tasks=None if tasks is None else tasks.waiting,
             tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
         )
+
+
+def asks_the_same(row: PendingRow, other: PendingRow) -> bool:
+    """Whether two rows of one job array differ at most in what its tasks did: which wait, and what they taught."""
+    apart = {"version": 0, "tasks": None, "tasks_startable": 0, "estimate_ms": None}
+    return replace(row, **apart) == replace(other, **apart)  # type: ignore[arg-type]  # of several types, by name
 
 
 def request_of(session: Session) -> Request:
@@ -172,6 +178,12 @@ def startable(tasks: ArrayTasks) -> int:
 def milli_of(slot: SlotName) -> int:
     """Milli of an accelerator that one base unit of a slot is worth on a device of capacity 1; 0 for other slots."""
     return MILLI // scale_of(slot) if is_accelerator(slot) and not is_size(slot) else 0
+
+
+@lru_cache(maxsize=4096)
+def accelerators_first(request: Request) -> Request:
+    """A request in the order in which shortages are told: CPUs and memory may only come with the accelerators."""
+    return tuple(sorted(request, key=lambda asked: not is_accelerator(asked[0])))
 
 
 def held_milli(kernels: Iterable[KernelPlacement], *, agents: Mapping[AgentId, AgentRow]) -> int:

@@ -18,7 +18,10 @@ SOON_WEIGHT: Final = 0.1153
 LATE: Final = 0.002
 LATE_WEIGHT: Final = 0.4119
 STRANDED_WEIGHT: Final = 0.0077
+"""Of devices for which no CPU is left."""
 SURPLUS_WEIGHT: Final = 0.0375
+"""Of CPU for which no device is left. Placements depend on the sum of the two weights alone: to exchange them adds the
+same to the score of every node."""
 ORDER_WEIGHT: Final = 3.2902
 ORDER_COST: Final = round(ORDER_WEIGHT * 100 * FIXED)
 CPU_PER_DEVICE: Final = 16_800
@@ -99,7 +102,7 @@ class LeastWaste:
         Args:
             missing: micro-cores lacking for the free devices at `cpu_per_device` each; negative = CPU without devices.
         """
-        cost: IntArray = np.maximum(missing * -self._stranded, missing * self._surplus)
+        cost: IntArray = np.maximum(missing * self._stranded, missing * -self._surplus)
         return cost
 
     def _gain(self, milli: int) -> tuple[IntArray, IntArray]:

@@ -9,7 +9,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.policy_changes import amended
 from aliquot.core.policy_tests.scenario import START_US
 from aliquot.core.policy_tests.sessions import slots
-from aliquot.core.policy_tests.tables import Entry
+from aliquot.core.policy_tests.tables import Entry, size
 from aliquot_schema.ids import PoolId, ProjectId, QuotaId, UserId
 from aliquot_schema.policies import PolicyDocument, Pool, preempt_word
 from aliquot_schema.quotas import Account, Quota, QuotaScope, account_id, quota_id
@@ -128,7 +128,11 @@ def _pools(entry: Entry) -> dict[PoolId, Pool]:
 
 def _pool(entry: Entry) -> Pool:
     table = entry.table()
-    pool = Pool(default_limit_ms=table.maybe("default_limit", Entry.duration_ms))
+    pool = Pool(
+        default_limit_ms=table.maybe("default_limit", Entry.duration_ms),
+        cpu_per_gpu=table.maybe("cpu_per_gpu", Entry.whole),
+        mem_bytes_per_gpu=table.maybe("mem_per_gpu", size),
+    )
     table.finish()
     return pool
 

@@ -11,7 +11,7 @@ from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.agent_index import are_same, has_labels, may_be_on
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Kind, kind_of
-from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot, accelerators_first
 from aliquot_schema.errors import (
     AliquotError,
     AllocationRefused,
@@ -159,11 +159,12 @@ def _refusal(layout: DeviceLayout, request: Request, options: AllocationOptions)
 
 
 def _kindest(refusals: list[Refusal], request: Request, agents: list[AgentRow]) -> AliquotError:
-    """The most helpful refusal: a wrong step first, then a slot that is too small on every agent, then the last one."""
+    """The most helpful refusal: a wrong step first, then a slot that is too small on every agent (accelerators
+    before others: amounts of these may come with them), then the last one."""
     for refusal in refusals:
         if isinstance(refusal, NotMultipleOfQuantum):
             return refusal
-    for slot, amount in request:
+    for slot, amount in accelerators_first(request):
         largest = max((_capacity(agent.layout, slot) for agent in agents), default=0)
         if amount > largest:
             return _too_large(slot, amount, largest)

@@ -18,7 +18,7 @@ from aliquot.core.allocation.options import is_of_model
 from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
 from aliquot.core.model.queue import KIND, LEAST_MILLI, IntArray, Queue
-from aliquot.core.model.snapshot import PendingRow, RunningRow, Where, held_milli
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Where, accelerators_first, held_milli
 from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler.backfill import BackfillWindow, PassContext, reserve
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
@@ -64,7 +64,7 @@ def shortage(row: PendingRow, capacity: FreeCapacity, *, fits_kernels: int) -> V
     if fits_kernels:
         evidence = Evidence(fits_kernels=fits_kernels, blocked_by=blocked_by)
         return Verdict(reason=Reason.GANG_INCOMPLETE, evidence=evidence)
-    for slot, amount in row.request:
+    for slot, amount in accelerators_first(row.request):
         most = capacity.most_free(slot, row)
         if most < amount:
             evidence = Evidence(

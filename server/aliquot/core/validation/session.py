@@ -25,6 +25,8 @@ from aliquot_schema.sessions import (
     COMMAND_BYTES_MAX,
     DEPENDENCIES_MAX,
     ENVIRONMENT_MAX,
+    PRIORITIES,
+    PRIORITY_FORM,
     RETRIES_MAX,
     Dependency,
     DependencyCondition,
@@ -36,8 +38,6 @@ SHELL: Final = "/bin/sh"
 GB: Final = 1_000_000_000
 """Bytes per unit of `gpu_memory_gb`; decimal, as GPUs are sold."""
 BYTE_GB: Final = Decimal(1) / GB
-PRIORITIES: Final = {name: level for level in Priority for name in (str(level.value), level.name.lower())}
-"""By number and by name."""
 
 
 def spec_of(request: NewSession) -> SessionSpec:
@@ -159,8 +159,7 @@ def priority_of(text: str) -> Priority:
     """A priority by its name or its number."""
     found = PRIORITIES.get(text.strip().lower())
     if found is None:
-        names = ", ".join(f"{level.name.lower()} ({level.value})" for level in Priority)
-        raise InvalidRequest(f"priority: {text[:40]!r} is none of {names}", field="priority")
+        raise InvalidRequest(f"priority: {text[:40]!r} is not a priority; give {PRIORITY_FORM}", field="priority")
     return found
 
 

@@ -1,7 +1,7 @@
 """GPU memory watchdog: kernels that exceed their share of an accelerator's memory are flagged or stopped."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -45,8 +45,7 @@ def memory_uses(
 def _uses(
     kernel: KernelHandle, by_device: Mapping[DeviceId, Sequence[DeviceProcess]], *, devices: Mapping[DeviceId, Device]
 ) -> Iterator[MemoryUse]:
-    own = set(tree_pids(kernel.shim_pid) if kernel.shim_pid is not None else ())
-    own |= set(members(kernel.group) if kernel.group is not None else ())
+    own = own_pids(kernel)
     units = held(kernel.spec, tuple(devices.values()))
     for device_id, processes in by_device.items():
         device = devices.get(device_id)
@@ -60,6 +59,25 @@ def _uses(
             used_bytes=sum(known),
             granted_bytes=device.memory_bytes * units.get(device_id, 0) // device.budget,
         )
+
+
+def own_pids(kernel: KernelHandle) -> set[int]:
+    """Processes of a kernel. Blocks on /proc."""
+    own = set(tree_pids(kernel.shim_pid) if kernel.shim_pid is not None else ())
+    return own | set(members(kernel.group) if kernel.group is not None else ())
+
+
+def with_jobs_marked(readings: Sequence[DeviceReading], kernels: Sequence[KernelHandle]) -> tuple[DeviceReading, ...]:
+    """The readings with each process marked as one of these kernels or not. Blocks on /proc."""
+    if not any(reading.processes for reading in readings):
+        return tuple(readings)
+    own = {pid for kernel in kernels for pid in own_pids(kernel)}
+    return tuple(
+        replace(reading, processes=tuple(replace(one, is_job=one.pid in own) for one in reading.processes))
+        if reading.processes
+        else reading
+        for reading in readings
+    )
 
 
 STRIKES: Final = 2

@@ -9,7 +9,14 @@ from typing import Final
 
 from aliquot.execution.agent.cgroups import cpu_s as group_cpu_s
 from aliquot.execution.agent.config import AgentConfig
-from aliquot.execution.agent.gpu_memory import MemoryPolicy, MemoryUse, MemoryVerdict, MemoryWatch, memory_uses
+from aliquot.execution.agent.gpu_memory import (
+    MemoryPolicy,
+    MemoryUse,
+    MemoryVerdict,
+    MemoryWatch,
+    memory_uses,
+    with_jobs_marked,
+)
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.logs import OutputLimit
 from aliquot.execution.agent.spawner.descendants import tree_cpu_ticks
@@ -136,6 +143,6 @@ class Monitor:
             assert kernel.shim_pid is not None
             cpu_s = kernel_cpu_s(group=kernel.group, shim_pid=kernel.shim_pid)
             uses += device_uses(kernel.spec, devices=known, cpu_s=cpu_s, alive_s=now - kernel.seen_at)
-        readings = self._devices.readings(uses)
+        readings = with_jobs_marked(self._devices.readings(uses), kernels)
         watched = self._config.memory_policy is not MemoryPolicy.OFF
         return readings, memory_uses(kernels, readings, devices=known) if watched else ()

@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from aliquot_schema.async_tasks import run_shielded
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -14,7 +16,7 @@ class Worker:
 
     def __init__(self, name: str) -> None:
         self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix=name)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a call in a thread and return its result."""
@@ -27,11 +29,8 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
 
     async def run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine to its end even if the caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        await asyncio.shield(task)
+        """Run a coroutine to its end even if the caller is cancelled; only `close` cancels it."""
+        await run_shielded(work, tasks=self._tasks)
 
     async def close(self) -> None:
         """Cancel the background tasks and wait for the threads."""

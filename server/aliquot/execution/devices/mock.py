@@ -9,7 +9,14 @@ from typing import Annotated, Final
 from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
-from aliquot.execution.devices.plugin import DeviceFileError, DeviceUse, device_order, family_of, held, visible_devices
+from aliquot.execution.devices.plugin import (
+    DeviceFileError,
+    DeviceUse,
+    device_order,
+    family_of,
+    granted,
+    visible_devices,
+)
 from aliquot.execution.devices.tables import Size, Table
 from aliquot_schema.cluster.agents import ATTRIBUTES_MAX
 from aliquot_schema.ids import DeviceId, SlotName
@@ -66,10 +73,11 @@ class SlotFormat(Table):
 class MockDescription(Table):
     """The contents of a mock device file."""
 
-    slot_name: str
-    """Prefix of slot names and device names: `cuda`."""
-    device_plugin_name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    """Imitated plugin; if the name contains `cuda` or `rocm`, jobs get that runtime's environment variables."""
+    slot_name: str = "cuda"
+    """Prefix of slot names and device names."""
+    device_plugin_name: Annotated[str, StringConstraints(max_length=100)] = ""
+    """Imitated plugin; empty = `CUDADevice` for `cuda`, `ROCMDevice` for `rocm`, and so on.
+    If the name contains one of `FAMILIES`, jobs get that runtime's environment variables."""
     devices: Annotated[list[MockDevice], Field(min_length=1, max_length=DEVICES_MAX)]
     attributes: dict[_Label, str | int | float | bool] = Field(default_factory=dict, max_length=ATTRIBUTES_MAX // 2)
     formats: dict[str, SlotFormat] = Field(default_factory=dict)
@@ -162,8 +170,8 @@ class MockPlugin:
 
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
         """The same environment variables as for real devices of this family."""
-        family = family_of(self._description.device_plugin_name, self.kind)
-        return visible_devices(family, tuple(held(spec, self._devices)))
+        family = family_of(self._description.device_plugin_name or f"{self.kind.upper()}Device", self.kind)
+        return visible_devices(family, granted(spec, self._devices))
 
     def close(self) -> None:
         """Nothing to release."""

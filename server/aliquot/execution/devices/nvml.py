@@ -7,7 +7,7 @@ from typing import Final
 
 from aliquot.execution.devices.nvml_devices import KIND, SHARES, WHOLE, NvmlDevice, found_devices, linked_gpus, reading
 from aliquot.execution.devices.nvml_driver import NvmlDriver, NvmlUnavailable
-from aliquot.execution.devices.plugin import DeviceGate, DeviceUse, held, visible_devices
+from aliquot.execution.devices.plugin import DeviceGate, DeviceUse, granted, held, visible_devices
 from aliquot.execution.devices.tables import Table
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
@@ -81,7 +81,7 @@ class NvmlPlugin:
 
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
         """Environment variables of CUDA and containers: the UUIDs in natural order of the devices' names."""
-        return visible_devices(KIND, tuple(held(spec, [one.device for one in self._found.values()])))
+        return visible_devices(KIND, granted(spec, [one.device for one in self._found.values()]))
 
     def gate(self, spec: ResourceSpec) -> DeviceGate | None:
         """Access rule for the GPUs' files; None with MIG slices, which share a file, or if a minor is unknown."""

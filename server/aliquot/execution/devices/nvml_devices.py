@@ -1,5 +1,6 @@
 """NVML devices: discovery of GPUs and MIG slices, NVLink topology, health and readings."""
 
+import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,7 +231,7 @@ def processes(driver: NvmlDriver, handle: Any, *, proc: Path) -> tuple[DevicePro
         memory[process.pid] = max(both, default=None)
     if any(_name(proc, pid).startswith(_MPS_SERVER) for pid in memory):
         return None
-    return tuple(DeviceProcess(pid=pid, memory_bytes=memory[pid]) for pid in sorted(memory))
+    return tuple(DeviceProcess(pid=pid, memory_bytes=memory[pid], user=_user(proc, pid)) for pid in sorted(memory))
 
 
 def in_initial_pid_namespace(proc: Path) -> bool:
@@ -247,6 +248,18 @@ def _memory_used(driver: NvmlDriver, handle: Any) -> int | None:
         ("nvmlDeviceGetMemoryInfo", handle, driver.nvml.nvmlMemory_v2), ("nvmlDeviceGetMemoryInfo", handle)
     )
     return None if memory is None else int(memory.used)
+
+
+def _user(proc: Path, pid: int) -> str | None:
+    """The account that a process runs as, by its number if it has no name; None when the process is gone."""
+    try:
+        uid = (proc / str(pid)).stat().st_uid
+    except OSError:
+        return None
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
 
 
 def _name(proc: Path, pid: int) -> str:

@@ -36,6 +36,12 @@ class ResourceTable(Table):
 
     allocation_mode: Annotated[AllocationMode, Field(strict=False, alias="allocation-mode")] = AllocationMode.SHARED
 
+    @field_validator("allocation_mode", mode="before")
+    @classmethod
+    def _spelled(cls, value: Any) -> Any:
+        """`AUTO_SPLIT` and `auto_split` are `auto-split`."""
+        return value.strip().lower().replace("_", "-") if isinstance(value, str) else value
+
 
 class DevicesTable(Table):
     """`[devices]`: the devices of the node that Aliquot manages."""

@@ -110,6 +110,8 @@ class PartitioningPlugin(DevicePlugin, Protocol):
 
 SHARES: Final = "ALIQUOT_GPU_SHARES"
 MEMORY: Final = "ALIQUOT_GPU_MEMORY_BYTES"
+IDS: Final = "ALIQUOT_DEVICE_IDS"
+NAMES: Final = "ALIQUOT_DEVICE_NAMES"
 
 
 def device_order(device: Device) -> tuple[NaturalKey, str]:
@@ -130,45 +132,80 @@ def held(spec: ResourceSpec, devices: Sequence[Device]) -> dict[DeviceId, int]:
 
 
 def grant_variables(spec: ResourceSpec, devices: Sequence[Device]) -> dict[str, str]:
-    """Environment variables with shares and memory of each granted accelerator, as JSON objects keyed by device id.
+    """Environment variables of each granted accelerator of any kind: ids and names, shares and memory.
 
-    `ALIQUOT_GPU_SHARES` has decimal strings as in `gpu_alloc_map` (`{"<id>": "0.60"}`), `ALIQUOT_GPU_MEMORY_BYTES` the
-    same share of the device's memory in bytes, rounded down. Without an accelerator both are `{}`.
+    `ALIQUOT_DEVICE_IDS` and `ALIQUOT_DEVICE_NAMES` are separated by commas. The others are JSON objects keyed by device
+    id: `ALIQUOT_GPU_SHARES` has decimal strings as in `gpu_alloc_map` (`{"<id>": "0.60"}`), and
+    `ALIQUOT_GPU_MEMORY_BYTES` the same share of the device's memory in bytes, rounded down. Without an accelerator
+    they are `{}`, and the lists are empty.
     """
     accelerators = {device.id: device for device in devices if any(map(is_accelerator, device.costs))}
     units = held(spec, tuple(accelerators.values()))
     memory = {id: accelerators[id].memory_bytes * taken // accelerators[id].budget for id, taken in units.items()}
-    return {SHARES: json.dumps({id: format_milli(taken) for id, taken in units.items()}), MEMORY: json.dumps(memory)}
+    return {
+        IDS: ",".join(units),
+        NAMES: ",".join(accelerators[id].name for id in units),
+        SHARES: json.dumps({id: format_milli(taken) for id, taken in units.items()}),
+        MEMORY: json.dumps(memory),
+    }
 
 
 def _units(spec: ResourceSpec, device: Device) -> int:
     return sum(amounts.get(device.id, 0) * device.costs.get(slot, 0) for slot, amounts in spec.items())
 
 
-FAMILIES: Final = ("cuda", "rocm")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibleBy:
+    """The variable that tells a runtime its devices."""
+
+    variable: str
+    by_number: bool = False
+    """Whether it lists numbers, those in the devices' names (`tpu0`: 0), instead of ids."""
 
 
-def visible_devices(family: str | None, ids: Sequence[DeviceId]) -> dict[str, str]:
-    """Environment variables that make exactly these devices visible to a job, in this order; empty `ids` hides all.
+FAMILIES: Final[Mapping[str, VisibleBy]] = {
+    "cuda": VisibleBy(variable="CUDA_VISIBLE_DEVICES"),
+    "rocm": VisibleBy(variable="ROCR_VISIBLE_DEVICES"),
+    "tpu": VisibleBy(variable="TPU_VISIBLE_CHIPS", by_number=True),
+    "xpu": VisibleBy(variable="ZE_AFFINITY_MASK", by_number=True),
+    "hpu": VisibleBy(variable="HABANA_VISIBLE_MODULES", by_number=True),
+    "npu": VisibleBy(variable="ASCEND_RT_VISIBLE_DEVICES", by_number=True),
+    "neuron": VisibleBy(variable="NEURON_RT_VISIBLE_CORES", by_number=True),
+}
+"""Known runtimes: NVIDIA, AMD, Google TPU, Intel GPU, Intel Gaudi, Huawei Ascend, AWS Neuron."""
+
+
+def visible_devices(family: str | None, devices: Sequence[Device]) -> dict[str, str]:
+    """Environment variables that make exactly these devices visible to a job, in this order; no devices hide all.
 
     CUDA accepts UUIDs, also of MIG slices, and numbers devices in the order of the list. An empty CUDA variable hides
     every device; `-1` would too, but reads like a device. The container toolkit spells an empty list `void`. An
-    unknown family has no variables.
+    unknown family has no variable of its own; its jobs read `ALIQUOT_DEVICE_IDS` or `ALIQUOT_DEVICE_NAMES`.
 
     Source: CUDA C++ Programming Guide, environment variables; NVIDIA Container Toolkit, user guide.
     """
-    listed = ",".join(ids)
+    if family is None:
+        return {}
+    visible = FAMILIES[family]
+    listed = ",".join(_number(device) if visible.by_number else device.id for device in devices)
     if family == "cuda":
-        return {
-            "CUDA_VISIBLE_DEVICES": listed,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            "NVIDIA_VISIBLE_DEVICES": listed or "void",
-        }
-    if family == "rocm":
-        return {"ROCR_VISIBLE_DEVICES": listed}
-    return {}
+        more = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES": listed or "void"}
+        return {visible.variable: listed} | more
+    return {visible.variable: listed}
+
+
+def granted(spec: ResourceSpec, devices: Sequence[Device]) -> tuple[Device, ...]:
+    """The devices of which the spec holds a part, in natural order of their names."""
+    known = {device.id: device for device in devices}
+    return tuple(known[id] for id in held(spec, devices))
 
 
 def family_of(*names: str) -> str | None:
     """Runtime family of the first name that contains one: `CUDADevice` -> cuda."""
     return next((family for name in names for family in FAMILIES if family in name.casefold()), None)
+
+
+def _number(device: Device) -> str:
+    """The number at the end of a device's name; its id if there is none."""
+    digits = device.name[len(device.name.rstrip("0123456789")) :]
+    return digits or device.id

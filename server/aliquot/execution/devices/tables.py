@@ -1,10 +1,18 @@
 """TOML tables: validation of configuration; errors name the file, the key and the valid values."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot_schema.errors import InvalidAmount
@@ -31,15 +39,38 @@ class Table(BaseModel):
             lines = [f"{_key_path(one['loc'])}{one['msg']}" for one in error.errors()]
             raise DeviceFileError("\n".join(f"{source}: {line}" for line in lines)) from None
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, values: Any) -> Any:
+    def _with_all_problems(cls, values: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
+        """Report unknown keys together with wrong values; a key that is only misspelled is not missing too."""
+        try:
+            return check(values)
+        except ValidationError as error:
+            found = error.errors()
+            unknown = [str(one["loc"][0]) for one in found if one["type"] == "extra_forbidden" and len(one["loc"]) == 1]
+            if not unknown:
+                raise
         valid = [field.alias or name for name, field in cls.model_fields.items()]
-        unknown = [key for key in values if key not in valid] if isinstance(values, dict) else []
-        if unknown:
-            fields = {"keys": ", ".join(map(repr, unknown)), "valid": ", ".join(valid)}
-            raise PydanticCustomError("unknown_key", "unknown key {keys}; valid keys: {valid}", fields)
-        return values
+        meant = {key: next(iter(get_close_matches(key, valid, n=1)), None) for key in unknown}
+        spelled = {(key,) for key in (*unknown, *meant.values())}
+        others = (
+            one for one in found if one["loc"] not in spelled or one["type"] not in ("missing", "extra_forbidden")
+        )
+        problems = [_unknown(meant, valid=valid, values=values), *map(as_detail, others)]
+        raise ValidationError.from_exception_data(cls.__name__, problems)
+
+
+def as_detail(problem: Any) -> InitErrorDetails:
+    """A validation problem as one that can be raised together with others."""
+    type_ = PydanticCustomError(problem["type"], "{words}", {"words": problem["msg"]})
+    return InitErrorDetails(type=type_, loc=problem["loc"], input=problem["input"])
+
+
+def _unknown(meant: Mapping[str, str | None], *, valid: list[str], values: object) -> InitErrorDetails:
+    hints = "".join(f"; did you mean {name!r} for {key!r}?" for key, name in meant.items() if name is not None)
+    fields = {"keys": ", ".join(map(repr, meant)), "valid": ", ".join(valid), "hints": hints}
+    words = PydanticCustomError("unknown_key", "unknown key {keys}; valid keys: {valid}{hints}", fields)
+    return InitErrorDetails(type=words, input=values)
 
 
 def _bytes(value: Any) -> Any:

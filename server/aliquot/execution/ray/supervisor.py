@@ -130,6 +130,10 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 REACH_S_MAX: Final = 3.0
+GRPC_HELLO: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What a gRPC client says first: the preface of HTTP/2 and an empty frame of settings (RFC 9113, 3.4)."""
+FRAME_HEADER: Final = 9
+SETTINGS_FRAME: Final = 4
 
 
 class Unreachable(Exception):
@@ -137,19 +141,35 @@ class Unreachable(Exception):
 
 
 async def reach(address: str) -> None:
-    """Open a TCP connection and close it again; Ray itself would retry for 90 s before it fails.
+    """Connect, see whether a gRPC server as Ray's answers, and close again; Ray itself would retry for minutes.
+
+    With Ray's TLS only the connection is tried.
 
     Args:
         address: `HOST:PORT`.
     Raises:
-        Unreachable: the connection is refused or times out.
+        Unreachable: the connection is refused or times out, or another program answers.
     """
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(REACH_S_MAX):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            try:
+                is_ray = os.environ.get("RAY_USE_TLS") == "1" or await _answers_grpc(reader, writer)
+            finally:
+                writer.transport.abort()
     except TimeoutError:
         raise Unreachable(f"{address} did not answer within {REACH_S_MAX:g} s") from None
     except OSError as error:
         raise Unreachable(f"{address}: {error.strerror or error}") from None
-    writer.transport.abort()
+    if not is_ray:
+        raise Unreachable(f"{address} is in use by another program, not by Ray's head; check the port")
+
+
+async def _answers_grpc(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Whether the first answer is a frame of settings, with which every server of HTTP/2 begins."""
+    writer.write(GRPC_HELLO)
+    try:
+        return (await reader.readexactly(FRAME_HEADER))[3] == SETTINGS_FRAME
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return False

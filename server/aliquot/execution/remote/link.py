@@ -323,7 +323,8 @@ class AgentLink:
             await self._channel.send(Acknowledged(number=self._acknowledged))
 
     async def _wait(self) -> None:
-        raise LinkEnded(await asyncio.shield(self._over))
+        await asyncio.wait({self._over})
+        raise LinkEnded(self._over.result())
 
     async def _close_with_reason(self, done: set[asyncio.Task[None]]) -> None:
         """Close with a reason, unless the agent is gone already."""

@@ -14,10 +14,11 @@ from aliquot.service.state.journal import Journal
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
 from aliquot_schema.errors import StateConflict
-from aliquot_schema.ids import UserId, natural_key
+from aliquot_schema.ids import PoolId, UserId, natural_key
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import VICTIMS, Charges, PolicyDocument, Weights
+from aliquot_schema.policies import VICTIMS, Charges, PolicyDocument, Pool, Weights
 from aliquot_schema.requests import Caller
+from aliquot_schema.resources.units import format_size
 from aliquot_schema.states import AgentState
 from aliquot_schema.views.admin import (
     ChargesView,
@@ -39,7 +40,8 @@ class SchedulingPause(OperatorCommands):
     """While stopped, nothing is placed or preempted; running sessions, the reaper and submissions continue."""
 
     async def stop_orchestrator(self, caller: Caller, note: str | None) -> int:
-        """Stop scheduling; returns the revision. No effect when it is stopped already: the first actor and note stay.
+        """Stop scheduling; returns the revision. When it is stopped already, the first actor and time stay, and
+        a newer note replaces the older one.
 
         Raises:
             Forbidden: the caller is no operator.
@@ -62,9 +64,11 @@ class SchedulingPause(OperatorCommands):
 
 
 def move(draft: UnitOfWork, to: OrchestratorState, *, by: UserId, now_us: int, note: str | None = None) -> None:
-    """Record the new state of the orchestrator; no effect when it is in that state already."""
+    """Record the new state of the orchestrator; when it is in that state already, only another note."""
     known = draft.orchestration()
     if known.state is to:
+        if note is not None and note != known.note:
+            draft.put(replace(known, note=note), _WORDS[to])
         return
     draft.put(replace(known, state=to, changed_by=by, changed_us=now_us, note=note), _WORDS[to])
 
@@ -89,6 +93,16 @@ async def begin_stopped(journal: Journal, clock: Clock) -> bool:
 _WORDS: Final = {OrchestratorState.STOPPED: "stopped", OrchestratorState.RUNNING: "started"}
 
 
+def _pool(name: PoolId, pool: Pool) -> PoolView:
+    memory = pool.mem_bytes_per_gpu
+    return PoolView(
+        name=name,
+        default_limit=_seconds(pool.default_limit_ms),
+        cpu_per_gpu=pool.cpu_per_gpu,
+        mem_per_gpu=None if memory is None else format_size(memory),
+    )
+
+
 def policy_view(policy: PolicyDocument) -> PolicyView:
     """View of a policy; durations in seconds."""
     preemption, retries = policy.preemption, policy.retries
@@ -104,10 +118,7 @@ def policy_view(policy: PolicyDocument) -> PolicyView:
         weights=_weights(policy.weights),
         half_life=policy.half_life_ms / 1000,
         charges=_charges(policy.charges),
-        pools=tuple(
-            PoolView(name=name, default_limit=_seconds(policy.pools[name].default_limit_ms))
-            for name in sorted(policy.pools, key=natural_key)
-        ),
+        pools=tuple(_pool(name, policy.pools[name]) for name in sorted(policy.pools, key=natural_key)),
         preemption=PreemptionView(
             preempt=preemption.preempt,
             victims=VICTIMS[preemption.preempt],

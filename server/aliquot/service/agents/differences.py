@@ -1,4 +1,4 @@
-"""Differences between the stored state and one agent's inventory, and foreign processes on free accelerators.
+"""Differences between the stored state and one agent's inventory, and foreign processes on accelerators.
 
 Detection only: nothing is changed here. One observation proves nothing, because messages may be on their way.
 """
@@ -8,20 +8,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aliquot.service.lifecycle.agent_registration import ALIVE, NOT_CLAIMED
-from aliquot.service.state.agents import Blocked
+from aliquot.service.state.agents import Blocked, ForeignUsers
 from aliquot.service.state.snapshots import is_present
 from aliquot.service.state.state import State
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, SessionId
-from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceProcess, ResourceSpec
 from aliquot_schema.resources.leases import Kernel
-from aliquot_schema.resources.slots import is_accelerator
+from aliquot_schema.resources.slots import format_amount, is_accelerator
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
 D: Final = Discrepancy
+PROCESSES_NAMED: Final = 5
+"""Processes named in the evidence of one device."""
 ENDED_PHASES: Final = frozenset({KernelPhase.EXITED, KernelPhase.REFUSED})
 _HEALTH: Final = {DeviceHealth.GONE: D.DEVICE_GONE, DeviceHealth.UNHEALTHY: D.DEVICE_UNHEALTHY}
 
@@ -135,8 +137,18 @@ def _spec_differences(
     elif spec.kernel_id in before and spec.spec is None:
         yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, "the agent's file cannot be read")
     elif spec.kernel_id in before and _normalized(spec.spec or {}) != _normalized(lease.spec):
-        words = f"the agent's file says {_normalized(spec.spec or {})}, the lease {_normalized(lease.spec)}"
+        words = f"the agent's file says {_spec_text(spec.spec or {})}, the lease {_spec_text(lease.spec)}"
         yield _difference(D.SPEC_DIFFERS, agent_id, spec.kernel_id, words)
+
+
+def _spec_text(spec: ResourceSpec) -> str:
+    """Amounts as people read them: `0.30 cuda.shares of cuda0`."""
+    parts = [
+        f"{format_amount(slot, amount)} {slot} of {device_id}"
+        for slot, amounts in _normalized(spec).items()
+        for device_id, amount in amounts.items()
+    ]
+    return ", ".join(parts) or "nothing"
 
 
 def _device_differences(state: State, inventory: Inventory) -> Iterator[Difference]:
@@ -173,19 +185,70 @@ def _normalized(spec: ResourceSpec) -> ResourceSpec:
 
 
 def foreign_uses(state: State) -> Iterator[Difference]:
-    """Foreign processes, by the last reading of each accelerator.
+    """Processes outside Aliquot, by the last reading of each accelerator; see `foreign_processes`."""
+    for agent in state.agents.values():
+        for device in agent.devices:
+            found = foreign_processes(state, agent, device)
+            if found:
+                noun = "process" if len(found) == 1 else "processes"
+                listed = ", ".join(map(_process_text, found[:PROCESSES_NAMED]))
+                more = f" and {len(found) - PROCESSES_NAMED} more" if len(found) > PROCESSES_NAMED else ""
+                yield Difference(
+                    kind=Discrepancy.EXTERNAL_PROCESS,
+                    agent_id=agent.id,
+                    subject=device.id,
+                    evidence=f"{noun} {listed}{more}",
+                )
 
-    Accelerators whose processes cannot be attributed are skipped, and partly held ones, whose processes include those
-    of the holder.
+
+def foreign_processes(state: State, agent: Agent, device: Device) -> tuple[DeviceProcess, ...]:
+    """Processes on an accelerator that no agent of its node started, by its last reading.
+
+    On a device that kernels hold, these are the processes that its agents do not know as theirs. On one that an
+    external allocation holds, all processes count as the holder's, and so on one whose slices or whole are held.
     """
-    for agent, device, reading in _foreign_readings(state):
-        used = ", ".join(
-            f"{process.pid}" + (f" ({process.memory_bytes} bytes)" if process.memory_bytes is not None else "")
-            for process in reading.processes or ()
-        )
-        yield Difference(
-            kind=Discrepancy.EXTERNAL_PROCESS, agent_id=agent.id, subject=device.id, evidence=f"processes {used}"
-        )
+    reading = state.readings.get((agent.id, device.id))
+    if reading is None or not reading.processes or not any(map(is_accelerator, device.costs)):
+        return ()
+    held = state.used.get(agent.node_id, {})
+    kin = [other.id for other in agent.devices if other.parent == device.id or other.id == device.parent]
+    if any(held.get(name) for name in kin):
+        return ()
+    if not held.get(device.id):
+        return reading.processes
+    if any(lease.kernel_id is None and _holds(lease.spec, device.id) for lease in state.leases_on(agent.node_id)):
+        return ()
+    known = {process.pid for process in _measured(state, agent, device) if process.is_job is not False}
+    return tuple(process for process in reading.processes if process.pid not in known)
+
+
+def foreign_users(state: State, sure: Mapping[tuple[AgentId, str], Difference]) -> Mapping[NodeId, ForeignUsers]:
+    """Unix accounts of the foreign processes of these differences, by node and device; unknown ones are left out."""
+    found: dict[NodeId, dict[DeviceId, tuple[str, ...]]] = {}
+    for agent_id, subject in sorted(sure):
+        agent = state.agents.get(agent_id)
+        for device in agent.devices if agent is not None else ():
+            if agent is not None and device.id == subject:
+                users = {process.user for process in foreign_processes(state, agent, device) if process.user}
+                found.setdefault(agent.node_id, {})[device.id] = tuple(sorted(users))
+    return found
+
+
+def _measured(state: State, agent: Agent, device: Device) -> Iterator[DeviceProcess]:
+    """The processes on a device as each agent of the node measured them: each knows its own jobs."""
+    for other in state.agents_on(agent.node_id):
+        reading = state.readings.get((other.id, device.id))
+        yield from (reading.processes if reading is not None else None) or ()
+
+
+def _holds(spec: ResourceSpec, device_id: DeviceId) -> bool:
+    return any(device_id in amounts for amounts in spec.values())
+
+
+def _process_text(process: DeviceProcess) -> str:
+    user = "" if process.user is None else f" of {process.user}"
+    size = "" if process.memory_bytes is None else f" ({process.memory_bytes / 2**30:.1f} GiB)"
+    return f"{process.pid}{user}{size}"
 
 
 def blocked_by(state: State, sure: Mapping[tuple[AgentId, str], Difference]) -> Blocked:
@@ -197,16 +260,3 @@ def blocked_by(state: State, sure: Mapping[tuple[AgentId, str], Difference]) -> 
             if agent is not None and device.id == subject:
                 found.setdefault(agent.node_id, {})[device.id] = device.budget
     return found
-
-
-def _foreign_readings(state: State) -> Iterator[tuple[Agent, Device, DeviceReading]]:
-    for agent in state.agents.values():
-        held = state.used.get(agent.node_id, {})
-        for device in agent.devices:
-            reading = state.readings.get((agent.id, device.id))
-            if reading is None or not reading.processes or not any(map(is_accelerator, device.costs)):
-                continue
-            kin = [other.id for other in agent.devices if other.parent == device.id or other.id == device.parent]
-            is_free = not any(held.get(name) for name in (device.id, *kin))
-            if is_free:
-                yield agent, device, reading

@@ -1,7 +1,9 @@
 """Inspection of agents for operators: reports differences now and repairs nothing."""
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Final, Protocol
 
@@ -18,9 +20,10 @@ from aliquot.service.views.terms import moment
 from aliquot_schema.cluster.findings import Discrepancy, Finding
 from aliquot_schema.cluster.launching import Inventory
 from aliquot_schema.errors import NotFound, Unavailable
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, DeviceId, natural_key
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller, Role
+from aliquot_schema.resources.slots import MILLI
 from aliquot_schema.states import AgentState
 from aliquot_schema.views.server import DifferenceView, ExaminationView, RescanView
 
@@ -87,22 +90,31 @@ class Examination(OperatorCommands):
             silent=tuple(silent),
         )
 
-    async def rescan(self, caller: Caller, agent_id: str) -> RescanView:
-        """Make an agent read the spec files of its kernels again; the result is also recorded in the event log.
+    async def rescan(self, caller: Caller, agent_id: str | None) -> RescanView:
+        """Make an agent, or all of them, read the spec files of their kernels again; recorded in the event log.
 
         Raises:
             Forbidden: the caller is not an operator.
             NotFound: there is no such agent.
             Unavailable: the agent does not answer, or this server does not lead.
         """
-        inspector, name = self._inspector_for(caller), agent_id[:ID_CHARS_MAX]
+        inspector = self._inspector_for(caller)
+        if agent_id is None:
+            there = [agent.id for agent in self._state.agents.values() if agent.state is not AgentState.LEFT]
+            results = [(id, await inspector.inspect(id)) for id in sorted(there, key=natural_key)]
+            silent = tuple(id for id, found in results if found is None)
+            views = [await self._recorded(caller, found) for _, found in results if found is not None]
+            return _joined(views, silent=silent)
+        name = agent_id[:ID_CHARS_MAX]
         if AgentId(agent_id) not in self._state.agents:
             raise NotFound(f"there is no agent {name}", kind="agent", id=name)
         found = await inspector.inspect(AgentId(agent_id))
         if found is None:
             raise Unavailable(f"agent {name} does not answer; its files cannot be read now")
-        inventory, differing = found
-        view = self._rescan_view(inventory, differing)
+        return await self._recorded(caller, found)
+
+    async def _recorded(self, caller: Caller, found: Findings) -> RescanView:
+        view = self._rescan_view(*found)
         await self._act(caller, partial(_record, view=view))
         return view
 
@@ -111,6 +123,8 @@ class Examination(OperatorCommands):
         readable = [spec.spec for spec in specs if spec.spec is not None]
         return RescanView(
             agent_id=inventory.agent.id,
+            agents=(inventory.agent.id,),
+            silent=(),
             scanned=len(specs),
             unreadable=tuple(spec.kernel_id for spec in specs if spec.spec is None),
             differences=self._views(difference for difference in differing if difference.kind in OF_SPECS),
@@ -128,6 +142,23 @@ class Examination(OperatorCommands):
         known = self._state.findings.values()
         findings = {(finding.kind, finding.agent_id, finding.subject): finding for finding in known}
         return tuple(_view(difference, findings.get(difference.key)) for difference in differences)
+
+
+def _joined(views: Sequence[RescanView], *, silent: tuple[str, ...]) -> RescanView:
+    """The results of several agents as one. Agents of one node may hold parts of one device, which are added."""
+    held: dict[DeviceId, int] = {}
+    for view in views:
+        for device_id, text in json.loads(view.gpu_alloc_map).items():
+            held[device_id] = held.get(device_id, 0) + int(Decimal(text) * MILLI)
+    return RescanView(
+        agent_id=None,
+        agents=tuple(id for view in views for id in view.agents),
+        silent=silent,
+        scanned=sum(view.scanned for view in views),
+        unreadable=tuple(id for view in views for id in view.unreadable),
+        differences=tuple(one for view in views for one in view.differences),
+        gpu_alloc_map=gpu_alloc_json(held),
+    )
 
 
 def _record(draft: UnitOfWork, *, view: RescanView) -> None:

@@ -8,7 +8,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-from aliquot.service.agents.differences import Difference, blocked_by, differences, foreign_uses, known_kernels
+from aliquot.service.agents.differences import (
+    Difference,
+    blocked_by,
+    differences,
+    foreign_users,
+    foreign_uses,
+    known_kernels,
+)
 from aliquot.service.agents.doctor import Findings, InspectionResult
 from aliquot.service.agents.repairs import ACTOR, RepairOrders, repair, write_findings
 from aliquot.service.lifecycle.agent_registration import drop_left_devices, with_left_devices
@@ -129,7 +136,8 @@ class Reaper:
             await self._act(inventory, confirmed)
         if with_left_devices(self._state):
             await self._journal.persist(lambda draft: drop_left_devices(draft, self._state), actor=ACTOR)
-        if self._state.foreign_usage.set(blocked_by(self._state, confirmed_foreign) if self._respects else {}):
+        blocked = blocked_by(self._state, confirmed_foreign) if self._respects else {}
+        if self._state.foreign_usage.set(blocked, users=foreign_users(self._state, confirmed_foreign)):
             self._on_moved()
         return unconfirmed
 

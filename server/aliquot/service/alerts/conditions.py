@@ -1,6 +1,6 @@
 """Alert conditions: one check per rule that reads the state and yields what holds now.
 
-Leadership is not part of the state, so `leader_checks` makes the checks of those rules for one leader term.
+Leadership and Ray are not part of the state, so `leader_checks` makes the checks of those rules for one leader term.
 """
 
 from collections import defaultdict
@@ -13,10 +13,11 @@ from aliquot.service.state.idle_devices import HeldDevice
 from aliquot.service.state.state import State
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
-from aliquot_schema.ids import AgentId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, AgentState, KernelState, SessionState
+from aliquot_schema.views.server import RayView
 
 WINDOW_US: Final = 3_600_000_000
 
@@ -116,13 +117,21 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
 
 
 def external_process(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Processes that Aliquot did not start on free devices, as the reaper confirmed them."""
+    """Processes that Aliquot did not start, as the reaper confirmed them, and the users of their Unix accounts."""
     for finding in state.findings.values():
-        if finding.kind is Discrepancy.EXTERNAL_PROCESS:
-            words = (
-                f"{finding.evidence} that Aliquot did not start on device {finding.subject} of agent {finding.agent_id}"
-            )
-            yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words)
+        agent = state.agents.get(finding.agent_id)
+        if finding.kind is not Discrepancy.EXTERNAL_PROCESS or agent is None:
+            continue
+        device_id = DeviceId(finding.subject)
+        accounts = state.foreign_usage.users.get(agent.node_id, {}).get(device_id, ())
+        owners = {owner for account in accounts for owner in state.people.owners_of(account)}
+        is_blocked = device_id in state.foreign_usage.blocked.get(agent.node_id, {})
+        effect = "The device takes nothing new meanwhile. " if is_blocked else ""
+        words = (
+            f"{finding.evidence} that Aliquot did not start on device {finding.subject} of agent {finding.agent_id}. "
+            f"{effect}Submit such work as a session, or hold the device by an external allocation"
+        )
+        yield AlertCondition(subject=f"{finding.agent_id}/{finding.subject}", words=words, owners=tuple(sorted(owners)))
 
 
 def high_failure_rate(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
@@ -186,8 +195,14 @@ def _running(state: State) -> dict[AgentId, dict[SessionId, Session]]:
     return found
 
 
-def leader_checks(epoch: int, *, began_us: int, address: str, is_shared: bool) -> Mapping[AlertRule, Check]:
-    """Checks of a leader term. `NO_LEADER` never holds, so alerts that followers opened are closed."""
+def leader_checks(
+    epoch: int, *, began_us: int, address: str, is_shared: bool, ray: Callable[[], RayView] | None = None
+) -> Mapping[AlertRule, Check]:
+    """Checks of a leader term. `NO_LEADER` never holds, so alerts that followers opened are closed.
+
+    Args:
+        ray: the state of Ray; None without Ray.
+    """
 
     def changed(_state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
         since_us = now_us - began_us
@@ -198,4 +213,11 @@ def leader_checks(epoch: int, *, began_us: int, address: str, is_shared: bool) -
     def never(_state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
         yield from ()
 
-    return {AlertRule.LEADER_CHANGED: changed, AlertRule.NO_LEADER: never}
+    def apart(_state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+        status = None if ray is None else ray()
+        if status is not None and not status.connected:
+            why = f": {status.reason}" if status.reason else ""
+            words = f"Ray at {status.head_node} is not connected{why}; sessions that run continue, new ones wait"
+            yield AlertCondition(subject=status.head_node, words=words)
+
+    return {AlertRule.LEADER_CHANGED: changed, AlertRule.NO_LEADER: never, AlertRule.RAY_DISCONNECTED: apart}

@@ -107,7 +107,8 @@ def _alert_facts(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -
     elif is_reminder:
         words = f"still open after {held}: {words}"
     kind = NoticeKind(rule.value)
-    for user in (None, *(alert.owners if kind in OWNERS_HEAR else ())):
+    is_told_once = rule is AlertRule.EXTERNAL_PROCESS and (is_over or is_reminder)
+    for user in (None, *(alert.owners if kind in OWNERS_HEAR and not is_told_once else ())):
         yield Fact(
             kind=kind,
             severity=alert.severity,

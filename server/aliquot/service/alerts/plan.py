@@ -17,6 +17,7 @@ from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot_schema.alerts import AlertRule, NoticeRule
+from aliquot_schema.views.server import RayView
 
 
 class AlertTermStart(Protocol):
@@ -57,12 +58,19 @@ class AlertPlan:
         rules = Rules(context.state.noticed, self.rules)
         return LeaderlessAlerts(context, rules=rules, addresses=self.addresses, address=self.address, why=why)
 
-    def begin(self, cases: AlertUseCases, *, outputs: Outputs, beginning: AlertTermStart) -> "Alerting":
+    def begin(
+        self,
+        cases: AlertUseCases,
+        *,
+        outputs: Outputs,
+        beginning: AlertTermStart,
+        ray: Callable[[], RayView] | None = None,
+    ) -> "Alerting":
         """The loops of one leader term."""
         context = AlertContext(state=cases.state, journal=cases.journal, clock=cases.clock, ids=self.ids)
         rules = Rules(context.state.noticed, self.rules)
         checks = leader_checks(
-            beginning.epoch, began_us=beginning.began_us, address=self.address, is_shared=self.is_shared
+            beginning.epoch, began_us=beginning.began_us, address=self.address, is_shared=self.is_shared, ray=ray
         )
         receivers = [address.receiver for address in self.addresses.values()]
         return Alerting(

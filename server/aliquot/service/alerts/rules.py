@@ -23,6 +23,7 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
         (AlertRule.GPU_IDLE, HOUR_S // 2, 0, 0, Severity.WARNING),
         (AlertRule.LEADER_CHANGED, 600, 0, 0, Severity.INFO),
         (AlertRule.NO_LEADER, 0, 0, 60, Severity.CRITICAL),
+        (AlertRule.RAY_DISCONNECTED, 0, 0, 10, Severity.CRITICAL),
     )
 }
 """Rules without settings and without changes at run time."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from aliquot.service.async_tasks import raise_if_canceled, to_its_end
 from aliquot.service.leadership.follower_verdicts import FollowerVerdicts
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import (
@@ -26,6 +25,7 @@ from aliquot.service.leadership.readings_relay import ReadingsExchange, Readings
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.use_cases import UseCases
+from aliquot_schema.async_tasks import raise_if_canceled, to_its_end
 from aliquot_schema.errors import Unavailable
 
 POLL_S: Final = 2.0

@@ -8,10 +8,10 @@ from typing import Final
 from aliquot.core.model.plan import Plan
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
-from aliquot.service.async_tasks import raise_if_canceled
 from aliquot.service.scheduling.allocator import SEED, WAKING
 from aliquot.service.state.snapshots import take
 from aliquot.service.use_cases import UseCases
+from aliquot_schema.async_tasks import raise_if_canceled
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Entity, Event
 from aliquot_schema.states import AgentState

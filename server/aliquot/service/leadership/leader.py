@@ -25,6 +25,7 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
+from aliquot_schema.views.server import RayView
 
 ACTOR: Final = "system:start"
 
@@ -43,6 +44,7 @@ class LeaderTerm:
         respect_foreign_usage: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
+        ray: Callable[[], RayView] | None = None,
         check_disk: Callable[[], str | None] = lambda: None,
     ) -> None:
         """
@@ -87,7 +89,9 @@ class LeaderTerm:
             None if retention is None else retention.begin(beginning.epoch, memory=state, clock=clock, leaps=leaps)
         )
         self._measures, self._check_disk = cases.measures, check_disk
-        self.noticing = None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning)
+        self.noticing = (
+            None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning, ray=ray)
+        )
         self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
 
     async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:

@@ -7,17 +7,17 @@ an unchanged snapshot every `KEEP_S`; a follower drops readings not confirmed fo
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, Protocol
 
-from aliquot.service.async_tasks import raise_if_canceled
 from aliquot.service.ports import Clock, StoreUnavailable
-from aliquot.service.state.agents import Blocked
+from aliquot.service.state.agents import Blocked, ForeignUsers
 from aliquot.service.state.state import State
 from aliquot.service.use_cases import UseCases
+from aliquot_schema.async_tasks import raise_if_canceled
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.ids import AgentId, DeviceId
+from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.states import AgentState
 
@@ -48,13 +48,21 @@ class ReadingsSnapshot:
     """Agents with at least one reading."""
     blocked: Blocked
     """Devices in use by foreign processes."""
+    foreign_users: Mapping[NodeId, ForeignUsers] = field(default_factory=dict)
+    """Unix accounts of these processes."""
 
 
 def sheet_of(
-    agents: Iterable[Agent], readings: Mapping[tuple[AgentId, DeviceId], DeviceReading], *, blocked: Blocked
+    agents: Iterable[Agent],
+    readings: Mapping[tuple[AgentId, DeviceId], DeviceReading],
+    *,
+    blocked: Blocked,
+    foreign_users: Mapping[NodeId, ForeignUsers] | None = None,
 ) -> ReadingsSnapshot:
     """Snapshot of the agents that have not left."""
-    return ReadingsSnapshot(lines=tuple(_lines(agents, readings)), blocked=blocked)
+    return ReadingsSnapshot(
+        lines=tuple(_lines(agents, readings)), blocked=blocked, foreign_users=dict(foreign_users or {})
+    )
 
 
 def readings_in(line: AgentReadings, agent: Agent) -> Iterator[DeviceReading]:
@@ -171,7 +179,7 @@ class ReadingsReceiver:
         if newest.sheet is not None:
             self._known = newest.epoch, newest.number
             self._lines = {line.agent_id: line for line in newest.sheet.lines}
-            self._state.foreign_usage.set(newest.sheet.blocked)
+            self._state.foreign_usage.set(newest.sheet.blocked, users=newest.sheet.foreign_users)
 
     async def _apply(self) -> None:
         """Apply changed lines. One for another version of its agent is applied once both versions agree."""
@@ -222,7 +230,10 @@ class ReadingsPublisher:
         """Publish the present readings, if changed or due for confirmation. Raises StoreUnavailable."""
         agents, readings = tuple(self._state.agents.values()), dict(self._state.readings)
         # In a thread: thousands of devices would block the event loop.
-        sheet = await asyncio.to_thread(sheet_of, agents, readings, blocked=self._state.foreign_usage.blocked)
+        foreign = self._state.foreign_usage
+        sheet = await asyncio.to_thread(
+            sheet_of, agents, readings, blocked=foreign.blocked, foreign_users=foreign.users
+        )
         now_s = self._clock.monotonic()
         if (epoch, sheet) != (self._epoch, self._published):
             self._number += 1

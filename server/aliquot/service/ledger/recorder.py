@@ -18,6 +18,7 @@ from aliquot.service.ledger.entries import LedgerStore, PassEntry, code_version
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.agents import Blocked
 from aliquot.service.state.state import State
+from aliquot_schema.async_tasks import run_shielded
 from aliquot_schema.events import Event
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import PolicyDocument
@@ -217,7 +218,8 @@ class PassRecorder:
     async def _collect(self) -> None:
         """Collect the entries being built, also those of a call that was canceled."""
         if self._building is not None:
-            self._unwritten += await asyncio.shield(self._building)
+            built = await run_shielded(self._building)
+            self._unwritten += built
             self._building = None
             if self._builder.is_long:
                 self.watch.want_checkpoint()

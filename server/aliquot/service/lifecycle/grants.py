@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from aliquot.core import transitions
 from aliquot.core.model.plan import Placement, still_fits
-from aliquot.core.model.snapshot import startable
+from aliquot.core.model.snapshot import PendingRow, asks_the_same, startable
 from aliquot.core.transitions import settled, with_task
 from aliquot.service.state.snapshots import is_open
 from aliquot.service.state.state import State
@@ -17,30 +17,19 @@ from aliquot_schema.states import SessionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
-    """Result of writing placements."""
-
-    sessions: tuple[SessionId, ...]
-    """Sessions that were granted devices."""
-    versions: Mapping[SessionId, int]
-    """Versions of the job arrays that tasks were split off from."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
     """Writer of placements; `now_us` and `epoch` are those of the pass."""
 
     state: State
     epoch: int
     now_us: int
-    versions: Mapping[SessionId, int] = field(default_factory=dict)
-    """Versions of job arrays after earlier commits of the same plan."""
+    arrays: Mapping[SessionId, PendingRow] = field(default_factory=dict)
+    """Job arrays as the pass saw them. An array that is missing is only valid in the version of its placement."""
 
-    def write(self, draft: UnitOfWork, placements: Iterable[Placement]) -> Granted:
-        """Write the placements that are still valid; the others are skipped."""
+    def write(self, draft: UnitOfWork, placements: Iterable[Placement]) -> tuple[SessionId, ...]:
+        """Write the placements that are still valid, and skip the others; returns the sessions granted devices."""
         used = self.state.foreign_usage.over(self.state.used)
         granted: list[SessionId] = []
-        arrays: dict[SessionId, int] = {}
         for placement in placements:
             session = draft.session(placement.session_id)
             if session is None or not self._is_as_decided(session, placement):
@@ -50,19 +39,21 @@ class Grants:
             if still_fits(placement, layouts=self.state.layouts, used=used):
                 if placement.index is not None:
                     session = self._split(draft, session, placement.index)
-                    arrays[placement.session_id] = _version(draft, placement.session_id)
                 self._grant(draft, session, placement)
                 granted.append(session.id)
-        return Granted(sessions=tuple(granted), versions=arrays)
+        return tuple(granted)
 
     def _is_as_decided(self, session: Session, placement: Placement) -> bool:
         """Whether the session is as the pass saw it.
 
-        Compares the version in the state, because the unit of work raises an array's with each task it splits off.
+        Reads the version in the state, because the unit of work raises an array's with each task it splits off. An
+        array may have changed in its tasks alone: they end at any time, also between two commits of one plan.
         """
-        known = self.state.sessions.get(session.id)
-        version = self.versions.get(session.id, placement.version)
-        if known is None or known.version != version or session.state is not SessionState.QUEUED:
+        row = self.state.pending.get(session.id)
+        if row is None or session.state is not SessionState.QUEUED:
+            return False
+        seen = self.arrays.get(session.id, row)
+        if row.version != placement.version and not (seen.version == placement.version and asks_the_same(row, seen)):
             return False
         if placement.index is None or session.tasks is None:
             return placement.index is None and session.tasks is None
@@ -97,7 +88,9 @@ class Grants:
     def _grant(self, draft: UnitOfWork, session: Session, placement: Placement) -> None:
         """Write session, leases and kernels, the session first: it names the account charged for its leases."""
         if session.spec.outside_ms is not None:
-            self._grant_external_allocation(draft, session, placement, lasts_ms=session.spec.outside_ms)
+            lease_ms = session.spec.outside_ms
+            lasts_ms = min(lease_ms, session.spec.time_limit_ms or lease_ms)
+            self._grant_external_allocation(draft, session, placement, lasts_ms=lasts_ms)
             return
         scheduled = draft.put(transitions.schedule(session, now_us=self.now_us), "scheduled")
         for kernel in placement.kernels:
@@ -148,9 +141,3 @@ class Grants:
             epoch=self.epoch,
             granted_us=self.now_us,
         )
-
-
-def _version(draft: UnitOfWork, session_id: SessionId) -> int:
-    session = draft.session(session_id)
-    assert session is not None, f"{session_id} is not known"
-    return session.version

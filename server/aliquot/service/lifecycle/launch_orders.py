@@ -69,6 +69,7 @@ class LaunchAttempt:
             "LOCAL_RANK": str(local.index(kernel.rank)),
             "LOCAL_WORLD_SIZE": str(len(local)),
             "NODE_RANK": str(agents.index(kernel.agent_id)),
+            "ALIQUOT_NODES": str(len(agents)),
         }
 
     @cached_property

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from typing import Final
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.placement.strategies import making
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
@@ -166,7 +167,7 @@ class Allocator:
         )
         if self._watcher is not None:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
-        placed, overtaken = await self.carry_out(plan)
+        placed, overtaken = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
         promised_us = plan.promised_us()
         self._state.judge(plan.verdicts, promised_us=promised_us)
         self._measures.promises.note(promised_us)
@@ -185,14 +186,21 @@ class Allocator:
         """Stop the worker thread."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    async def carry_out(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
-        """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements."""
+    async def carry_out(
+        self, plan: Plan, *, arrays: Mapping[SessionId, PendingRow] | None = None
+    ) -> tuple[tuple[SessionId, ...], int]:
+        """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements.
+
+        Args:
+            arrays: the job arrays as the pass saw them, so that their tasks may end meanwhile; None = none are known.
+        """
         work = PlanApplier(
             state=self._state,
             journal=self._journal,
             now_us=self._now_us,
             pass_number=self._pass_number,
             launch=self._launch,
+            arrays=arrays or {},
         )
         return await work.run(plan)
 
@@ -283,3 +291,9 @@ class Allocator:
             self.wake()
             if event.kind != SUBMITTED:
                 self._changed.set()
+
+
+def _arrays(plan: Plan, queue: Iterable[PendingRow]) -> Mapping[SessionId, PendingRow]:
+    """The rows of the job arrays that a plan starts tasks of."""
+    started = {placement.session_id for placement in plan.placements if placement.index is not None}
+    return {row.session_id: row for row in queue if row.session_id in started} if started else {}

@@ -7,9 +7,10 @@ from typing import Final, TypeVar
 
 from aliquot.core import transitions
 from aliquot.core.model.plan import Eviction, Placement, Plan
+from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.scheduler.decide import NOT_PLACED
 from aliquot.service.lifecycle.external_leases import is_left
-from aliquot.service.lifecycle.grants import Granted, Grants
+from aliquot.service.lifecycle.grants import Grants
 from aliquot.service.lifecycle.launch_orders import Orders, start
 from aliquot.service.lifecycle.preemption import evict
 from aliquot.service.state.journal import Journal
@@ -38,8 +39,8 @@ class PlanApplier:
     pass_number: int
     launch: Callable[[Orders], None]
     """Sends launch orders; called after their commit."""
-    _versions: dict[SessionId, int] = field(default_factory=dict)
-    """Versions of job arrays after this plan's earlier commits."""
+    arrays: Mapping[SessionId, PendingRow] = field(default_factory=dict)
+    """Job arrays as the pass saw them."""
 
     async def run(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
         """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements."""
@@ -61,17 +62,16 @@ class PlanApplier:
         return session is not None and is_left(session, now_us=self.now_us)
 
     async def _place(self, part: Sequence[Placement]) -> tuple[SessionId, ...]:
-        grants = Grants(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, versions=dict(self._versions))
+        grants = Grants(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, arrays=self.arrays)
 
-        def grant(draft: UnitOfWork) -> tuple[Granted, Orders]:
+        def grant(draft: UnitOfWork) -> tuple[tuple[SessionId, ...], Orders]:
             # If scheduling was paused since the pass began, or between two of its steps, the rest of the plan waits.
             granted = grants.write(draft, () if draft.orchestration().is_stopped else part)
-            return granted, start(draft, granted.sessions, epoch=self.journal.epoch)
+            return granted, start(draft, granted, epoch=self.journal.epoch)
 
         granted, orders = await self._write(grant)
-        self._versions.update(granted.versions)
         self.launch(orders)
-        return granted.sessions
+        return granted
 
     async def _write(self, change: Callable[[UnitOfWork], T]) -> T:
         return await self.journal.persist(change, actor=ACTOR, pass_number=self.pass_number)

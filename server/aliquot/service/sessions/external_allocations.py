@@ -12,6 +12,7 @@ from typing import Final
 
 from aliquot.core.transitions import cancel
 from aliquot.core.validation.fields import check_limit, label, milliseconds
+from aliquot.core.validation.gpu_requests import accelerator_kinds, with_full_names
 from aliquot.core.validation.session import gb_of, slots_of
 from aliquot.service.access import check_may_change, check_may_submit
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
@@ -22,6 +23,7 @@ from aliquot.service.sessions.submission import Submission
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.views.gpus import gpu_places, gpu_sums
 from aliquot.service.views.sessions import reserve_until
 from aliquot.service.views.terms import moment, of_leases
 from aliquot_schema.errors import (
@@ -38,8 +40,9 @@ from aliquot_schema.ids import RequestId, SessionId
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewSession, SessionFilter
 from aliquot_schema.resources.leases import EndEvidence
-from aliquot_schema.resources.slots import ResourceSlot, Unlimited, is_accelerator, scale_of
-from aliquot_schema.sessions import Session
+from aliquot_schema.resources.slots import ResourceSlot, Unlimited, scale_of
+from aliquot_schema.resources.units import format_duration
+from aliquot_schema.sessions import DEFAULT_POOL, DURATION_S_MAX, Session
 from aliquot_schema.states import ENDED, SessionState
 from aliquot_schema.views.preview import LEASE_S, BlockerView, ExternalAllocationView, NewExternalAllocation
 
@@ -52,6 +55,8 @@ withdrawn in time is rejected by its age, see `external_leases.is_left`."""
 STEPS_MAX: Final = 100
 """Ended sessions of one `job_id` that are read to find the newest."""
 ACTOR: Final = "system:external-allocations"
+DEFAULT_KIND: Final = "cuda"
+"""Kind of the GPUs of `gpu_count` in a cluster with several kinds, or none."""
 
 
 def gpu_slots(state: State, count: str) -> tuple[tuple[str, str], ...]:
@@ -70,11 +75,13 @@ def gpu_slots(state: State, count: str) -> tuple[tuple[str, str], ...]:
         raise InvalidAmount(f"gpu_count: {count[:32]} is not a number of GPUs", slot="gpu_count", amount=count[:32])
     if amount == 0:
         return (("cpu", "1"),)
-    kinds = sorted({name.partition(".")[0] for name in state.slots if is_accelerator(name)})
-    kind = "cuda" if "cuda" in kinds or not kinds else kinds[0]
-    if amount == amount.to_integral_value():
-        return ((f"{kind}.device", str(int(amount))),)
-    return ((f"{kind}.shares", str(amount)),)
+    known = state.slots_in_use()
+    kinds = accelerator_kinds(known)
+    short = DEFAULT_KIND if DEFAULT_KIND in kinds else kinds[0] if kinds else None
+    text = str(int(amount)) if amount == amount.to_integral_value() else str(amount)
+    if short is None:
+        return ((f"{DEFAULT_KIND}.{'shares' if '.' in text else 'device'}", text),)
+    return with_full_names(((short, text),), known=known, field="gpu_count")
 
 
 def lease_ms_of(asked: NewExternalAllocation) -> int:
@@ -108,6 +115,7 @@ def request_of(state: State, asked: NewExternalAllocation) -> NewSession:
         project=asked.project,
         pool=asked.pool,
         external_lease=lease_ms_of(asked) / 1000,
+        time_limit=asked.time_limit,
     )
 
 
@@ -205,7 +213,7 @@ class ExternalAllocations:
             raise NotFound(
                 f"you hold no allocation named {job_id[:JOB_ID_CHARS_MAX]}", kind="job", id=job_id[:JOB_ID_CHARS_MAX]
             )
-        before = self._view(held, renewed=True)
+        before = self._view(held, renewed=False)
 
         def change(draft: UnitOfWork) -> None:
             session = draft.session(held.id)
@@ -258,12 +266,14 @@ class ExternalAllocations:
         return next((session for session in mine if session.run_id == job_id), None)
 
     async def _renew(self, caller: Caller, held: Session, *, lease_ms: int) -> bool:
-        """Renew the lease; False when it was released or expired meanwhile."""
+        """Renew the lease, up to the time limit; False when it was released or expired meanwhile."""
 
         def change(draft: UnitOfWork) -> bool:
-            until_us = self._clock.now_us() + 1000 * lease_ms
-            leases = draft.external_leases(held.id)
+            leases, limit_ms = draft.external_leases(held.id), held.spec.time_limit_ms
             for lease in leases:
+                until_us = self._clock.now_us() + 1000 * lease_ms
+                if limit_ms is not None:
+                    until_us = min(until_us, lease.granted_us + 1000 * limit_ms)
                 if lease.until_us is None or lease.until_us < until_us:
                     draft.put(replace(lease, until_us=until_us), "renewed")
             return bool(leases)
@@ -325,14 +335,38 @@ class ExternalAllocations:
 
     async def _refusal(self, caller: Caller, request: NewSession) -> AliquotError:
         """Why nothing could be allocated: the verdict on a session with the same request that may wait."""
-        preview = await self._previews.preview(caller, replace(request, external_lease=None), with_vetting=False)
-        if preview.waits is None:
-            return NotPlaced("the free GPUs are reserved for waiting sessions", reason=Reason.RESERVED)
+        waiting = replace(request, external_lease=None, time_limit=request.time_limit or DURATION_S_MAX)
+        preview = await self._previews.preview(caller, waiting, with_vetting=False)
+        if preview.waits is None or preview.waits.reason is Reason.RESERVED:
+            ahead = () if preview.waits is None else preview.waits.blocked_by
+            return self._reserved(request, next(iter(ahead or self._state.promised_us), None))
         return NotPlaced(
             preview.waits.message,
             reason=preview.waits.reason,
             holders=tuple(filter(None, (self._blocker(SessionId(name)) for name in preview.waits.blocked_by))),
             until=preview.expected_start or preview.waits.until,
+        )
+
+    def _reserved(self, request: NewSession, next_id: str | None) -> NotPlaced:
+        """The refusal of a request that fits now, but would delay the session that is next in the queue."""
+        pool = request.pool or DEFAULT_POOL
+        agents = [agent for agent in self._state.agents.values() if agent.pool == pool]
+        free = gpu_sums(self._state, gpu_places(self._state, agents)).available
+        holder = None if next_id is None else self._blocker(SessionId(next_id))
+        at_us = None if next_id is None else self._state.promised_us.get(SessionId(next_id))
+        who = "a session that waits" if holder is None else f"{holder.session_id} of {holder.user}"
+        start = f" and starts by {moment(at_us):%Y-%m-%d %H:%M:%S} UTC" if at_us is not None else ""
+        if request.time_limit is None:
+            advice = "this allocation has no time limit and could delay it. Give it a time limit that ends before that"
+        else:
+            limit = format_duration(request.time_limit)
+            advice = f"an allocation of {limit} would delay it. Give it a shorter time limit"
+        return NotPlaced(
+            f"{free:g} {'GPU is' if free == 1 else 'GPUs are'} free, but {who} is next{start}; {advice}, or try again "
+            "later.",
+            reason=Reason.RESERVED,
+            holders=() if holder is None else (holder,),
+            until=None if at_us is None else moment(at_us),
         )
 
     def _blocker(self, session_id: SessionId) -> BlockerView | None:

@@ -21,8 +21,9 @@ from aliquot.service.views.terms import estimate_view, moment_or_none
 from aliquot_schema.ids import SessionId
 from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.views.preview import DisplacedView, PlannedKernelView, SessionPreview
-from aliquot_schema.views.sessions import FailureView
+from aliquot_schema.views.sessions import FailureView, slot_amounts
 
 SEED: Final = 0
 
@@ -56,7 +57,7 @@ class Previews:
             return decide(replace(snapshot, queue=waiting), rules, now_us=now_us, seed=SEED, known=self._cache)
 
         decided = await asyncio.get_running_loop().run_in_executor(self._worker, plan)
-        preview = _rendered(decided, row, snapshot, now_us=now_us)
+        preview = _rendered(decided, row, snapshot, slots=session.spec.slots, now_us=now_us)
         if self._state.orchestration.is_stopped:
             waits = verdict_view(Verdict(reason=Reason.STOPPED))
             preview = replace(preview, starts_now=False, tasks_starting=0, waits=waits, expected_start=None)
@@ -67,7 +68,7 @@ class Previews:
         self._worker.shutdown(wait=False, cancel_futures=True)
 
 
-def _rendered(plan: Plan, row: PendingRow, snapshot: Snapshot, *, now_us: int) -> SessionPreview:
+def _rendered(plan: Plan, row: PendingRow, snapshot: Snapshot, *, slots: ResourceSlot, now_us: int) -> SessionPreview:
     name = row.session_id
     starting = [placement for placement in plan.placements if placement.session_id == name]
     promised = [promise for promise in (plan.reservation, *plan.promises) if promise and promise.session_id == name]
@@ -79,6 +80,7 @@ def _rendered(plan: Plan, row: PendingRow, snapshot: Snapshot, *, now_us: int) -
         expected_us = verdict.evidence.until_us
     return SessionPreview(
         revision=snapshot.revision,
+        slots=slot_amounts(list(slots.to_text().items())),
         starts_now=bool(starting),
         kernels=_planned(kernels),
         tasks_starting=len(starting),

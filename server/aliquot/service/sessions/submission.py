@@ -20,7 +20,13 @@ from aliquot.service.sessions.batches import (
     with_position,
     wrapping_errors,
 )
-from aliquot.service.sessions.submission_checks import PENDING_MAX, SubmissionPolicyCheck, check_queue, check_session
+from aliquot.service.sessions.submission_checks import (
+    PENDING_MAX,
+    SubmissionPolicyCheck,
+    check_queue,
+    check_session,
+    complete,
+)
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -141,29 +147,31 @@ class Submission:
         session_id: SessionId | None = None,
         named: dict[str, SessionId] | None = None,
     ) -> Session:
-        key = request.idempotency_key
+        key, asked = request.idempotency_key, request
         if key is not None and not 0 < len(key) <= KEY_CHARS_MAX:
             raise InvalidRequest(f"idempotency_key: give 1 to {KEY_CHARS_MAX} characters", field="idempotency_key")
         priority = priority_of(request.priority)
         check_priority(caller, priority, self._state.policy)
         project = _project(request.project)
         check_project(caller, project)
+        pool = PoolId(label(request.pool, field="pool") or DEFAULT_POOL)
+        request = complete(self._state, with_ids(request, named) if named else request, pool=pool)
         return Session(
             id=session_id or self._fresh_id(),
             version=0,
             owner=caller.user,
             project=project,
-            pool=PoolId(label(request.pool, field="pool") or DEFAULT_POOL),
+            pool=pool,
             name=label(request.name, field="name"),
             run_id=label(request.run_id, field="run_id"),
             tags=tags_of(request.tags),
-            spec=spec_of(with_ids(request, named) if named else request),
+            spec=spec_of(request),
             priority=priority,
             state=SessionState.HELD if request.held else SessionState.QUEUED,
             held_by=caller.user if request.held else None,
             queued_us=self._clock.now_us(),
             idempotency_key=label(key, field="idempotency_key"),
-            request_hash=None if key is None else hash_of(request),
+            request_hash=None if key is None else hash_of(asked),
             tasks=tasks_of(request),
         )
 

@@ -6,22 +6,93 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.quota import impossible_under, too_many_queued
+from aliquot.core.validation.gpu_requests import (
+    PerGpu,
+    accelerator_kinds,
+    is_short,
+    unknown_slot,
+    with_full_names,
+    with_host_amounts,
+)
 from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.sessions.batches import ErrorWrapper, wrapping_errors
 from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.state.indexes import tasks_waiting
 from aliquot.service.state.state import State
-from aliquot_schema.errors import AliquotError, InvalidRequest, QueueFull, UnknownSlot
+from aliquot_schema.errors import AliquotError, InvalidAmount, InvalidRequest, QueueFull
 from aliquot_schema.identity.secrets import SecretUse
-from aliquot_schema.ids import PoolId, ProjectId, UserId
+from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
+from aliquot_schema.policies import Pool
 from aliquot_schema.quotas import Quota, QuotaScope
-from aliquot_schema.resources.slots import ResourceSlot
+from aliquot_schema.requests import NewSession
+from aliquot_schema.resources.slots import SLOT_NAME, parse_amount
 from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.states import AgentState
 
 OTHER_FIELDS: Final = ("labels:", "cluster_size:")
 PENDING_MAX: Final = 100_000
 """Default limit of waiting tasks, over all users."""
 RETRY_AFTER_S: Final = 60.0
+
+
+def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
+    """The request with full names of slots, and with the CPUs and memory that its pool gives with each GPU.
+
+    A fallback gets only those of them that the request itself was given. An external allocation gets neither.
+
+    Raises:
+        UnknownSlot, InvalidAmount, NotMultipleOfQuantum: see `core.validation.gpu_requests`.
+    """
+    slots = full_names(state, request.slots, pool=pool, field="slots")
+    fallbacks = [
+        replace(fallback, slots=full_names(state, fallback.slots, pool=pool, field="fallbacks"))
+        for fallback in request.fallbacks
+    ]
+    if request.external_lease is not None:
+        return replace(request, slots=slots, fallbacks=fallbacks)
+    if state.possible.has_agents:
+        for slot, text in slots:
+            _check_amount(state, slot, text)
+    per_gpu = _per_gpu(state, pool)
+    completed = with_host_amounts(slots, per_gpu)
+    added = {slot for slot, _ in completed[len(slots) :]}
+    return replace(
+        request,
+        slots=completed,
+        fallbacks=[
+            replace(fallback, slots=with_host_amounts(fallback.slots, per_gpu, only=added)) for fallback in fallbacks
+        ],
+    )
+
+
+def _check_amount(state: State, slot: str, text: str) -> None:
+    """An amount that is none, of a slot that does not exist: the slot is what is wrong (`memory=3g`)."""
+    try:
+        parse_amount(slot, text)
+    except InvalidAmount:
+        check_slot(state, slot, field="slots")
+        raise
+
+
+def full_names(
+    state: State, pairs: Sequence[tuple[str, str]], *, pool: PoolId, field: str
+) -> tuple[tuple[str, str], ...]:
+    """The amounts with `gpu` and other short names replaced: by slots of the pool, or of the cluster if it has none."""
+    known = state.slots_in_use()
+    if not any(is_short(slot, known=known) for slot, _ in pairs):
+        return tuple(pairs)
+    members = (agent for agent in state.agents.values() if agent.pool == pool and agent.state is not AgentState.LEFT)
+    in_pool = {slot for agent in members for slot in agent.slot_types} & set(known)
+    return with_full_names(pairs, known=in_pool if accelerator_kinds(in_pool) else known, field=field)
+
+
+def _per_gpu(state: State, pool: PoolId) -> PerGpu:
+    """The pool's settings; what is not set is the least ratio among its agents."""
+    settings, least = state.policy.pools.get(pool, Pool()), state.possible.per_gpu(pool)
+    return PerGpu(
+        cpus=least.cpus if settings.cpu_per_gpu is None else settings.cpu_per_gpu,
+        mem_bytes=least.mem_bytes if settings.mem_bytes_per_gpu is None else settings.mem_bytes_per_gpu,
+    )
 
 
 def check_session(state: State, session: Session) -> None:
@@ -84,7 +155,8 @@ def _check_pool(state: State, pool: PoolId) -> None:
 def _check_feasible(state: State, session: Session) -> None:
     for field, spec in _requests(session.spec):
         if state.possible.has_agents:
-            _check_slots(state, spec.slots, field=field)
+            for slot in spec.slots:
+                check_slot(state, slot, field=field)
         refusal = state.possible.refusal(spec, pool=session.pool, options=state.rules.allocation)
         if refusal is not None:
             raise _with_field(refusal, field)
@@ -113,13 +185,15 @@ def _with_field(refusal: AliquotError, field: str) -> AliquotError:
     return refusal
 
 
-def _check_slots(state: State, slots: ResourceSlot, *, field: str) -> None:
-    known = tuple(sorted(slot.id for slot in state.slots.values() if not slot.retired))
-    for slot in slots:
-        if slot not in known:
-            raise UnknownSlot(
-                f"{field}: no agent has slot {slot}; known slots: {', '.join(known)}", slot=slot, known=known
-            )
+def check_slot(state: State, slot: str, *, field: str) -> None:
+    """Refuse a slot that no agent ever had; text that is no name of a slot is refused by the validation.
+
+    Raises:
+        UnknownSlot: the message names the slot that is probably meant.
+    """
+    known = state.slots.get(SlotName(slot))
+    if (known is None or known.retired) and SLOT_NAME.fullmatch(slot):
+        raise unknown_slot(slot, known=state.slots_in_use(), field=field)
 
 
 class SubmissionPolicyCheck:

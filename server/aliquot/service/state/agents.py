@@ -18,6 +18,7 @@ from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.snapshot import AgentRow
 from aliquot.core.scheduler.feasibility import impossible
+from aliquot.core.validation.gpu_requests import PerGpu, least_per_gpu
 from aliquot.service.ports import Clock
 from aliquot.service.state.rows import AgentRows
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, Capabilities, agent_fault
@@ -154,25 +155,38 @@ class AgentRegistry:
         return self._rows.row(agent, layout=self.layouts[agent.id], is_open=is_open)
 
 
+_CAPACITY_REASONS: Final = frozenset(
+    {Reason.CLUSTER_UNAVAILABLE, Reason.NO_AGENT, Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE}
+)
+_USERS_NAMED: Final = 3
+"""Unix accounts named in one message."""
+
 Blocked = Mapping[NodeId, Mapping[DeviceId, int]]
 """By node and device, in budget units: always the device's whole budget."""
 
 
+ForeignUsers = Mapping[DeviceId, tuple[str, ...]]
+"""Unix accounts of foreign processes, by device of one node; an empty tuple = unknown."""
+
+
 class ForeignUsage:
-    """Devices used by processes that Aliquot did not start, counted as fully held."""
+    """Devices used by processes that Aliquot did not start, counted as fully held unless they are ignored."""
 
     def __init__(self) -> None:
         self.blocked: Blocked = {}
         """Replaced, never changed."""
+        self.users: Mapping[NodeId, ForeignUsers] = {}
+        """All devices with foreign processes, blocked or not. Replaced, never changed."""
         self.listeners: list[Callable[[], None]] = []
-        """Called when `blocked` changes."""
+        """Called when `blocked` or `users` changes."""
         self._known: dict[NodeId, tuple[Mapping[DeviceId, int], Mapping[DeviceId, int]]] = {}
 
-    def set(self, blocked: Blocked) -> bool:
-        """Replace the blocked devices; returns whether they changed."""
-        has_moved = blocked != self.blocked
+    def set(self, blocked: Blocked, *, users: Mapping[NodeId, ForeignUsers] | None = None) -> bool:
+        """Replace what is known; returns whether it changed."""
+        users = users or {}
+        has_moved = (blocked, users) != (self.blocked, self.users)
         if has_moved:
-            self.blocked = blocked
+            self.blocked, self.users = blocked, users
             self._known = {}
             for listener in self.listeners:
                 listener()
@@ -190,13 +204,25 @@ class ForeignUsage:
             counted[node_id] = known[1]
         return counted
 
+    def explained(self, message: str, *, reason: Reason) -> str:
+        """The reason why a session waits, with the devices that foreign processes keep from it."""
+        count = sum(map(len, self.blocked.values()))
+        if not count or reason not in _CAPACITY_REASONS:
+            return message
+        users = sorted({user for node_id in self.blocked for user in self._users_on(node_id)})
+        named = f" of {', '.join(users[:_USERS_NAMED])}" if users else ""
+        subject = "1 GPU takes" if count == 1 else f"{count} GPUs take"
+        them = "it" if count == 1 else "them"
+        return f"{message} {subject} nothing new, because foreign processes{named} use {them}."
+
+    def _users_on(self, node_id: NodeId) -> Iterable[str]:
+        found = self.users.get(node_id, {})
+        return (user for device_id in self.blocked[node_id] for user in found.get(device_id, ()))
+
 
 disk_log: Final = logging.getLogger("aliquot.disk")
 
 LOOK_S: Final = 5.0
-_CAPACITY_REASONS: Final = frozenset(
-    {Reason.CLUSTER_UNAVAILABLE, Reason.NO_AGENT, Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE}
-)
 
 
 class DiskSpace:
@@ -275,12 +301,23 @@ class FeasibleRequests:
         self._options: AllocationOptions | None = None
         self._agents: Mapping[PoolId, list[AgentRow]] = {}
         self._kinds: set[object] = set()
+        self._per_gpu: dict[PoolId, PerGpu] = {}
 
     @property
     def has_agents(self) -> bool:
         """Whether any agent is registered."""
         self._refresh()
         return bool(self._agents)
+
+    def per_gpu(self, pool: PoolId) -> PerGpu:
+        """The least CPUs and memory per GPU among the agents of a pool, see `least_per_gpu`."""
+        self._refresh()
+        if pool not in self._per_gpu:
+            members = (agent for agent in self._registry.agents.values() if agent.pool == pool)
+            self._per_gpu[pool] = least_per_gpu(
+                agent.devices for agent in members if agent.state is not AgentState.LEFT
+            )
+        return self._per_gpu[pool]
 
     def refusal(self, spec: SessionSpec, *, pool: PoolId, options: AllocationOptions) -> AliquotError | None:
         """Why the agents of a pool could never run this; None when they could, or the pool has no agents."""
@@ -306,6 +343,7 @@ class FeasibleRequests:
     def _refresh(self) -> None:
         if self._version != self._registry.version:
             self._version, self._agents, self._kinds = self._registry.version, self._registered(), set()
+            self._per_gpu = {}
 
     def _registered(self) -> Mapping[PoolId, list[AgentRow]]:
         found: dict[PoolId, list[AgentRow]] = {}

@@ -1,7 +1,7 @@
 """Alert index: alert rules, open alerts and pending deliveries in memory, maintained from the event log."""
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.ids import UserId
@@ -9,8 +9,8 @@ from aliquot_schema.ids import UserId
 R = TypeVar("R", Alert, Delivery)
 Notice = NoticeRule | Alert | Delivery | Subscriber | NoticeMark
 
-KINDS: Final = (NoticeRule, Alert, Delivery, Subscriber, NoticeMark)
-"""Record kinds, in load order."""
+KINDS: Final[tuple[type[Notice], ...]] = get_args(Notice)
+"""Kinds of records of this index."""
 
 
 class AlertIndex:

@@ -83,6 +83,10 @@ class Identities:
         name = self.subjects.get(subject)
         return None if name is None else self.users.get(name)
 
+    def owners_of(self, account: str) -> list[UserId]:
+        """Users whose jobs run as this Unix account; without accounts of their own, users of the same name."""
+        return sorted(user.id for user in self.users.values() if account == (user.unix_name or user.id))
+
     def is_shut_out(self, name: UserId) -> bool:
         """Whether the user exists and is disabled."""
         user = self.users.get(name)

@@ -180,7 +180,7 @@ def external_allocation_row(
 ) -> RunningRow | None:
     """An external allocation as a row of running sessions: ends with its leases, never preempted.
 
-    None when it holds no leases.
+    With a time limit it may be renewed until then, so that is its planned end. None when it holds no leases.
     """
     if not leases:
         return None
@@ -191,6 +191,8 @@ def external_allocation_row(
         for rank, lease in enumerate(leases)
     ]
     ends_us = max(lease.granted_us if lease.until_us is None else lease.until_us for lease in leases)
+    if session.spec.time_limit_ms is not None:
+        ends_us = max(lease.granted_us for lease in leases) + 1000 * session.spec.time_limit_ms
     return replace(
         RunningRow.of(session.id, kernels, ends_us=ends_us, agents=agents),
         version=session.version,

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
 from aliquot.core.prediction import Prediction
 from aliquot.service.state.agents import AgentRegistry, DiskSpace, FeasibleRequests, ForeignUsage
-from aliquot.service.state.alerts import KINDS, AlertIndex
+from aliquot.service.state.alerts import KINDS, AlertIndex, Notice
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.identities import Identities
 from aliquot.service.state.idle_devices import IdleDevices
@@ -28,7 +28,7 @@ from aliquot.service.state.rows import QueueRows, RunningRows, pending_row
 from aliquot.service.state.usage_accounts import Charging, Holdings, UsageAccounts
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
-from aliquot_schema.events import Event, Record
+from aliquot_schema.events import RECORD_KINDS, Event, Record, for_every_kind
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
@@ -40,29 +40,15 @@ from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
-_LOADED: Final = (
-    User,
-    ApiKey,
-    SecretNames,
-    Action,
-    Orchestration,
-    PolicyDocument,
-    Quota,
-    Account,
-    Agent,
-    KnownSlot,
-    Lease,
-    Kernel,
-    Session,
-    Finding,
-    *KINDS,
-)
+R = TypeVar("R", bound=Record)
+
+_ORDER: Final = {kind.record: index for index, kind in enumerate(RECORD_KINDS)}
 
 
 def load_order(record: Record) -> tuple[int, int, str]:
     """Sort key for loading: agents before their leases, ended sessions by end time."""
     ended_us = record.ended_us if isinstance(record, Session) else None
-    return _LOADED.index(type(record)), 0 if ended_us is None else ended_us, record.id
+    return _ORDER[type(record)], 0 if ended_us is None else ended_us, record.id
 
 
 def end_of(session: Session) -> tuple[int, SessionId]:
@@ -208,6 +194,10 @@ class State:
         found = self._by_key.get((owner, key))
         return self.sessions[found] if found is not None else None
 
+    def slots_in_use(self) -> tuple[str, ...]:
+        """Names of the slots that agents ever reported, without retired ones, in alphabetical order."""
+        return tuple(sorted(slot.id for slot in self.slots.values() if not slot.retired))
+
     @property
     def books(self) -> UsageAccounts:
         """Usage of all users, and the charges of open leases."""
@@ -292,13 +282,17 @@ class State:
         """Leases on a node that are not released."""
         return self._holdings.leases_on(node_id)
 
+    def find(self, kind: type[R], id_: str) -> R | None:
+        """The record of a kind, as far as it is in memory; None for a document that was never written."""
+        found = _IN_MEMORY[kind].find(self, id_)
+        return found if isinstance(found, kind) else None
+
     def _put_all(self, records: Iterable[Record]) -> None:
         for record in sorted(records, key=load_order):
             self._put(record)
 
     def _put(self, record: Record) -> None:
-        writer: Callable[..., None] = _WRITERS[type(record)]
-        writer(self, record)
+        _IN_MEMORY[type(record)].put(self, record)
 
     def _put_session(self, session: Session) -> None:
         before = self.sessions.get(session.id)
@@ -399,26 +393,51 @@ class State:
     def _put_orchestration(self, orchestration: Orchestration) -> None:
         self.orchestration = orchestration
 
+    def _put_secret_names(self, names: SecretNames) -> None:
+        self.secret_names[names.id] = names
+
+    def _put_action(self, action: Action) -> None:
+        self.actions[action.id] = action
+
     def _put_finding(self, finding: Finding) -> None:
         self.findings.pop(finding.id, None)
         if finding.closed_us is None:
             self.findings[finding.id] = finding
 
 
-_WRITERS: Final[dict[type, Callable[..., None]]] = {
-    Session: State._put_session,
-    Kernel: State._put_kernel,
-    Lease: State._put_lease,
-    Agent: State._put_agent,
-    KnownSlot: State._put_slot,
-    PolicyDocument: State._put_policy,
-    Orchestration: State._put_orchestration,
-    Quota: State._put_quota,
-    Account: State._put_account,
-    Finding: State._put_finding,
-    User: lambda state, user: state.people.put_user(user),
-    ApiKey: lambda state, key: state.people.put_key(key),
-    SecretNames: lambda state, names: state.secret_names.update({names.id: names}),
-    Action: lambda state, action: state.actions.update({action.id: action}),
-    **dict.fromkeys(KINDS, lambda state, record: state.noticed.put(record)),
-}
+@dataclass(frozen=True, slots=True)
+class _InMemory:
+    """How the state keeps one kind of record."""
+
+    put: Callable[[State, Any], None]
+    find: Callable[[State, Any], Record | None]
+
+
+def _notices(kind: type[Notice]) -> _InMemory:
+    return _InMemory(lambda state, record: state.noticed.put(record), lambda state, id_: state.noticed.find(kind, id_))
+
+
+_IN_MEMORY: Final = for_every_kind(
+    {
+        Session: _InMemory(State._put_session, lambda state, id_: state.sessions.get(id_)),
+        Kernel: _InMemory(State._put_kernel, lambda state, id_: state.kernels.get(id_)),
+        Lease: _InMemory(State._put_lease, lambda state, id_: state.leases.get(id_)),
+        Agent: _InMemory(State._put_agent, lambda state, id_: state.agents.get(id_)),
+        KnownSlot: _InMemory(State._put_slot, lambda state, id_: state.slots.get(id_)),
+        PolicyDocument: _InMemory(State._put_policy, lambda state, _: state.policy if state.policy.version else None),
+        Orchestration: _InMemory(
+            State._put_orchestration, lambda state, _: state.orchestration if state.orchestration.version else None
+        ),
+        Quota: _InMemory(State._put_quota, lambda state, id_: state.quotas.get(id_)),
+        Account: _InMemory(State._put_account, lambda state, id_: state.accounts.get(id_)),
+        Finding: _InMemory(State._put_finding, lambda state, id_: state.findings.get(id_)),
+        User: _InMemory(
+            lambda state, user: state.people.put_user(user), lambda state, id_: state.people.users.get(id_)
+        ),
+        ApiKey: _InMemory(lambda state, key: state.people.put_key(key), lambda state, id_: state.people.keys.get(id_)),
+        SecretNames: _InMemory(State._put_secret_names, lambda state, id_: state.secret_names.get(id_)),
+        Action: _InMemory(State._put_action, lambda state, id_: state.actions.get(id_)),
+        **{kind: _notices(kind) for kind in KINDS},
+    },
+    part="a place in memory, in _IN_MEMORY of aliquot.service.state.state",
+)

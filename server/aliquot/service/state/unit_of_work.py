@@ -1,18 +1,15 @@
 """Unit of work: changes drafted on the current state, and committed together or not at all."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from aliquot.core import transitions
 from aliquot.core.transitions import place_of, settled, with_task
 from aliquot.service.ports import Write
-from aliquot.service.state.alerts import KINDS, Notice
+from aliquot.service.state.alerts import Notice
 from aliquot.service.state.state import State
-from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.cluster.agents import Agent, KnownSlot
-from aliquot_schema.cluster.findings import Finding
-from aliquot_schema.events import Record
+from aliquot_schema.events import KIND_OF, Record
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
 from aliquot_schema.ids import (
@@ -33,52 +30,8 @@ from aliquot_schema.quotas import Account, Quota, account_id
 from aliquot_schema.resources.leases import EndEvidence, Kernel, Lease
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
 
-R = TypeVar(
-    "R",
-    Session,
-    Kernel,
-    Lease,
-    Agent,
-    KnownSlot,
-    PolicyDocument,
-    Quota,
-    Account,
-    Finding,
-    Orchestration,
-    User,
-    ApiKey,
-    NoticeRule,
-    Alert,
-    Delivery,
-    Subscriber,
-    NoticeMark,
-    SecretNames,
-    Action,
-)
-
+R = TypeVar("R", bound=Record)
 N = TypeVar("N", bound=Notice)
-
-_ENTITY: Final[dict[type, str]] = {
-    Session: "session",
-    Kernel: "kernel",
-    Lease: "lease",
-    Agent: "agent",
-    KnownSlot: "slot",
-    PolicyDocument: "policy",
-    Quota: "quota",
-    Account: "account",
-    Finding: "finding",
-    User: "user",
-    ApiKey: "key",
-    Orchestration: "orchestration",
-    NoticeRule: "notice_rule",
-    Alert: "alert",
-    Delivery: "delivery",
-    Subscriber: "subscriber",
-    NoticeMark: "notice_mark",
-    SecretNames: "secrets",
-    Action: "action",
-}
 
 
 class UnitOfWork:
@@ -92,56 +45,50 @@ class UnitOfWork:
         self._usage = state.usage
         self.writes: list[Write] = []
 
+    def find(self, kind: type[R], id_: str) -> R | None:
+        """The record of a kind in this draft."""
+        own = self._own.get((kind, id_))
+        return own if isinstance(own, kind) else self._state.find(kind, id_)
+
     def session(self, session_id: SessionId) -> Session | None:
         """The session in this draft."""
-        own = self._own.get((Session, session_id))
-        return own if isinstance(own, Session) else self._state.sessions.get(session_id)
+        return self.find(Session, session_id)
 
     def kernel(self, kernel_id: KernelId) -> Kernel | None:
         """The kernel in this draft."""
-        own = self._own.get((Kernel, kernel_id))
-        return own if isinstance(own, Kernel) else self._state.kernels.get(kernel_id)
+        return self.find(Kernel, kernel_id)
 
     def lease(self, lease_id: LeaseId) -> Lease | None:
         """The lease in this draft."""
-        own = self._own.get((Lease, lease_id))
-        return own if isinstance(own, Lease) else self._state.leases.get(lease_id)
+        return self.find(Lease, lease_id)
 
     def agent(self, agent_id: AgentId) -> Agent | None:
         """The agent in this draft."""
-        own = self._own.get((Agent, agent_id))
-        return own if isinstance(own, Agent) else self._state.agents.get(agent_id)
+        return self.find(Agent, agent_id)
 
     def slot(self, name: SlotName) -> KnownSlot | None:
         """The slot in this draft."""
-        own = self._own.get((KnownSlot, name))
-        return own if isinstance(own, KnownSlot) else self._state.slots.get(name)
+        return self.find(KnownSlot, name)
 
     def policy(self) -> PolicyDocument:
         """The policy in this draft; version 0 when none was ever stored."""
-        own = self._own.get((PolicyDocument, POLICY_ID))
-        return own if isinstance(own, PolicyDocument) else self._state.policy
+        return self.find(PolicyDocument, POLICY_ID) or self._state.policy
 
     def orchestration(self) -> Orchestration:
         """The orchestration record in this draft: whether scheduling is stopped."""
-        own = self._own.get((Orchestration, ORCHESTRATION_ID))
-        return own if isinstance(own, Orchestration) else self._state.orchestration
+        return self.find(Orchestration, ORCHESTRATION_ID) or self._state.orchestration
 
     def quota(self, quota_id: QuotaId) -> Quota | None:
         """The quota in this draft."""
-        own = self._own.get((Quota, quota_id))
-        return own if isinstance(own, Quota) else self._state.quotas.get(quota_id)
+        return self.find(Quota, quota_id)
 
     def account(self, project: ProjectId, user: UserId) -> Account | None:
         """The account in this draft."""
-        name = account_id(project, user)
-        own = self._own.get((Account, name))
-        return own if isinstance(own, Account) else self._state.accounts.get(name)
+        return self.find(Account, account_id(project, user))
 
     def user(self, name: UserId) -> User | None:
         """The user in this draft."""
-        own = self._own.get((User, name))
-        return own if isinstance(own, User) else self._state.people.users.get(name)
+        return self.find(User, name)
 
     def unix_name(self, name: UserId) -> str | None:
         """The Unix account that a user's jobs run as; None = the agent's default account."""
@@ -150,23 +97,19 @@ class UnitOfWork:
 
     def key(self, key_id: KeyId) -> ApiKey | None:
         """The API key in this draft."""
-        own = self._own.get((ApiKey, key_id))
-        return own if isinstance(own, ApiKey) else self._state.people.keys.get(key_id)
+        return self.find(ApiKey, key_id)
 
     def secret_names(self, owner: UserId) -> SecretNames | None:
         """Names of a user's secrets in this draft; values are never in the event log."""
-        own = self._own.get((SecretNames, owner))
-        return own if isinstance(own, SecretNames) else self._state.secret_names.get(owner)
+        return self.find(SecretNames, owner)
 
     def action(self, id_: str) -> Action | None:
         """The last action of one kind in this draft."""
-        own = self._own.get((Action, id_))
-        return own if isinstance(own, Action) else self._state.actions.get(id_)
+        return self.find(Action, id_)
 
     def notice(self, kind: type[N], id_: str) -> N | None:
         """A record of alerts in this draft; None when it is over."""
-        own = self._own.get((kind, id_)) or self._state.noticed.find(kind, id_)
-        return own if isinstance(own, kind) else None
+        return self.find(kind, id_)
 
     def external_leases(self, session_id: SessionId) -> list[Lease]:
         """Open leases of an external allocation in this draft."""
@@ -190,10 +133,10 @@ class UnitOfWork:
 
     def put(self, record: R, what: str) -> R:
         """Insert or replace a record; `what` is the event, in one word: `queued`, `granted`, ..."""
-        current = self._own.get((type(record), record.id)) or self._current(record)
+        current = self.find(type(record), record.id)
         written = replace(record, version=1 if current is None else current.version + 1)
         self._keep(written)
-        self.writes.append(Write(record=written, kind=f"{_ENTITY[type(record)]}.{what}"))
+        self.writes.append(Write(record=written, kind=f"{KIND_OF[type(record)].entity}.{what}"))
         assert isinstance(written, type(record))
         self._update_array(written)
         return written
@@ -215,7 +158,7 @@ class UnitOfWork:
             return self.put(record, what)
         merged = replace(record, version=known.version)
         place = next(index for index, write in enumerate(self.writes) if write.record is known)
-        self.writes[place] = Write(record=merged, kind=f"{_ENTITY[type(record)]}.{what}")
+        self.writes[place] = Write(record=merged, kind=f"{KIND_OF[type(record)].entity}.{what}")
         self._keep(merged)
         return merged
 
@@ -234,27 +177,3 @@ class UnitOfWork:
         updated = settled(with_task(array, task.array_index, place=place_of(task)), now_us=task.ended_us)
         if updated != array:
             self.merge(updated, str(updated.state) if updated.is_ended else "task_ended")
-
-    def _current(self, record: Record) -> Record | None:
-        if isinstance(record, KINDS):
-            return self._state.noticed.find(type(record), record.id)
-        return _KNOWN[type(record)](self._state, record.id)
-
-
-_KNOWN: Final[dict[type, Callable[[State, Any], Record | None]]] = {
-    Session: lambda state, id_: state.sessions.get(id_),
-    Kernel: lambda state, id_: state.kernels.get(id_),
-    Lease: lambda state, id_: state.leases.get(id_),
-    Agent: lambda state, id_: state.agents.get(id_),
-    KnownSlot: lambda state, id_: state.slots.get(id_),
-    PolicyDocument: lambda state, _: state.policy if state.policy.version else None,
-    Quota: lambda state, id_: state.quotas.get(id_),
-    Account: lambda state, id_: state.accounts.get(id_),
-    Finding: lambda state, id_: state.findings.get(id_),
-    User: lambda state, id_: state.people.users.get(id_),
-    ApiKey: lambda state, id_: state.people.keys.get(id_),
-    SecretNames: lambda state, id_: state.secret_names.get(id_),
-    Action: lambda state, id_: state.actions.get(id_),
-    Orchestration: lambda state, _: state.orchestration if state.orchestration.version else None,
-}
-"""Finds the stored record of each kind; None for a document that was never written."""

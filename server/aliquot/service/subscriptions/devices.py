@@ -73,7 +73,7 @@ class DeviceBoard:
         self._entries: dict[AgentId, _AgentEntry] = {}
         self._gone: dict[AgentId, int] = {}
         self._marked: dict[AgentId, None] = dict.fromkeys(state.agents)
-        self._blocked = state.foreign_usage.blocked
+        self._foreign = state.foreign_usage.blocked, state.foreign_usage.users
         self._has_moved = False
         """Whether an unfinished refresh has found changes."""
         self._news = asyncio.Event()
@@ -136,12 +136,10 @@ class DeviceBoard:
 
     def _mark_blocked(self) -> None:
         """Mark nodes whose foreign GPU usage changed; it is measured, so there is no event."""
-        before, blocked = self._blocked, self._state.foreign_usage.blocked
-        if blocked is before:
-            return
-        self._blocked = blocked
-        moved = [node_id for node_id in {**before, **blocked} if before.get(node_id) != blocked.get(node_id)]
-        self._marked.update((agent.id, None) for node_id in moved for agent in self._state.agents_on(node_id))
+        before, self._foreign = self._foreign, (self._state.foreign_usage.blocked, self._state.foreign_usage.users)
+        for old, new in zip(before, self._foreign, strict=True):
+            moved = [node_id for node_id in {**old, **new} if old is not new and old.get(node_id) != new.get(node_id)]
+            self._marked.update((agent.id, None) for node_id in moved for agent in self._state.agents_on(node_id))
 
     def _refresh_batch(self, number: int) -> bool:
         batch = list(self._marked)[:AGENTS_PER_STEP]

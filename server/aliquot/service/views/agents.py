@@ -1,7 +1,7 @@
 """Agent and device views: read models of each device with its health, readings and holders."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 from aliquot.core.allocation.layout import islands_of
@@ -11,7 +11,7 @@ from aliquot.service.views.sessions import kernel_view
 from aliquot.service.views.terms import moment, moment_or_none, pairs
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import DeviceId, SessionId, SlotName
-from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading
+from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import format_amount
 from aliquot_schema.states import KernelState
@@ -33,7 +33,7 @@ def agent_view(state: State, agent: Agent) -> AgentView:
         state=agent.state,
         schedulable=agent.schedulable,
         capacity=slot_amounts(_texts(_capacity(agent))),
-        occupied=slot_amounts(_texts(_occupied(agent, own))),
+        occupied=slot_amounts(_texts(_occupied(agent, _specs_on(agent, leases)))),
         devices=device_views(state, agent),
         kernels=tuple(
             kernel_view(state, kernel)
@@ -63,6 +63,7 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
     holders = _holders(state, leases, {device.id: device for device in agent.devices})
     groups = _link_groups(agent)
     used, blocked = state.used.get(agent.node_id, {}), state.foreign_usage.blocked.get(agent.node_id, {})
+    foreign = state.foreign_usage.users.get(agent.node_id, {})
     return tuple(
         device_view(
             device,
@@ -70,6 +71,7 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
             holders[device.id],
             state.readings.get((agent.id, device.id)),
             foreign_usage=device.id in blocked,
+            foreign_users=foreign.get(device.id, ()),
             link_group=groups.get(device.id),
         )
         for device in agent.devices
@@ -78,8 +80,18 @@ def device_views(state: State, agent: Agent) -> tuple[DeviceView, ...]:
 
 def alloc_map_text(state: State, agent: Agent) -> str:
     """See `AgentView.gpu_alloc_map`."""
-    specs = [lease.spec for lease in state.leases_on(agent.node_id) if lease.agent_id == agent.id]
-    return gpu_alloc_json(gpu_alloc_map(specs, agent.devices))
+    return gpu_alloc_json(gpu_alloc_map(_specs_on(agent, state.leases_on(agent.node_id)), agent.devices))
+
+
+def _specs_on(agent: Agent, leases: Iterable[Lease]) -> list[ResourceSpec]:
+    """What is held of an agent's devices: all that was granted on it, and what other agents of its node granted."""
+    known = {device.id for device in agent.devices}
+    return [lease.spec if lease.agent_id == agent.id else _part_of(lease.spec, known) for lease in leases]
+
+
+def _part_of(spec: ResourceSpec, devices: Container[DeviceId]) -> ResourceSpec:
+    parts = {slot: {name: held for name, held in amounts.items() if name in devices} for slot, amounts in spec.items()}
+    return {slot: amounts for slot, amounts in parts.items() if amounts}
 
 
 def device_view(
@@ -89,6 +101,7 @@ def device_view(
     reading: DeviceReading | None,
     *,
     foreign_usage: bool,
+    foreign_users: tuple[str, ...],
     link_group: int | None,
 ) -> DeviceView:
     """One device. Amounts are shares for accelerators, cores or bytes for `cpu` and `mem`."""
@@ -112,6 +125,7 @@ def device_view(
         temperature_c=reading.temperature_c if reading else None,
         power_w=reading.power_w if reading else None,
         foreign_usage=foreign_usage,
+        foreign_users=foreign_users,
         linked_to=device.linked_to,
         link_group=link_group,
     )
@@ -154,11 +168,11 @@ def _capacity(agent: Agent) -> Mapping[SlotName, int]:
     return sums
 
 
-def _occupied(agent: Agent, leases: Iterable[Lease]) -> Mapping[SlotName, int]:
-    """Amounts held per slot; leases granted before a slot was renamed count under the old name."""
+def _occupied(agent: Agent, specs: Iterable[ResourceSpec]) -> Mapping[SlotName, int]:
+    """Amounts held per slot; those granted before a slot was renamed count under the old name."""
     sums: dict[SlotName, int] = dict.fromkeys(agent.slot_types, 0)
-    for lease in leases:
-        for slot, amounts in lease.spec.items():
+    for spec in specs:
+        for slot, amounts in spec.items():
             sums[slot] = sums.get(slot, 0) + sum(amounts.values())
     return sums
 

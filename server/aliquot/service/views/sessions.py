@@ -185,7 +185,8 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     if verdict is None:
         return None
     view = verdict_view(verdict)
-    return replace(view, message=state.space.explained(view.message, reason=view.reason))
+    message = state.foreign_usage.explained(view.message, reason=view.reason)
+    return replace(view, message=state.space.explained(message, reason=view.reason))
 
 
 def _expected_start(state: State, session: Session) -> datetime | None:

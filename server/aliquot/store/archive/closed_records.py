@@ -1,18 +1,18 @@
 """Closed records in the archive: findings, alerts, deliveries, and leases without a kernel, with their holdings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, exists, select, true
 
 from aliquot.service.retention import RetainedKind
-from aliquot.store.alert_tables import ALERTS, DELIVERIES
 from aliquot.store.archive.old_rows import OldRows
 from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.hash_chain import HOLDINGS_KIND
-from aliquot.store.tables import EVENTS, FINDINGS, LEASES
-from aliquot_schema.events import Entity
+from aliquot.store.mapping import ALERT, DELIVERY, FINDING, LEASE, RecordMapping
+from aliquot.store.tables import EVENTS, LEASES
+from aliquot_schema.events import KIND_OF
 
 ROWS_MAX: Final = 50_000
 """Rows per file."""
@@ -20,33 +20,30 @@ ROWS_MAX: Final = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Closed:
-    table: Table
-    entity: Entity
-    end: str
-    """Column with the time of the end."""
-    is_independent: ColumnElement[bool]
+    mapping: RecordMapping[Any]
+    is_independent: ColumnElement[bool] = field(default_factory=true)
     """Whether a row is archived by itself, not with its session."""
 
 
 _CLOSED: Final[Mapping[RetainedKind, _Closed]] = {
-    RetainedKind.FINDINGS: _Closed(table=FINDINGS, entity=Entity.FINDING, end="closed_us", is_independent=true()),
-    RetainedKind.ALERTS: _Closed(table=ALERTS, entity=Entity.ALERT, end="closed_us", is_independent=true()),
-    RetainedKind.DELIVERIES: _Closed(table=DELIVERIES, entity=Entity.DELIVERY, end="ended_us", is_independent=true()),
-    RetainedKind.LEASES: _Closed(
-        table=LEASES, entity=Entity.LEASE, end="released_us", is_independent=LEASES.c.kernel_id.is_(None)
-    ),
+    RetainedKind.FINDINGS: _Closed(mapping=FINDING),
+    RetainedKind.ALERTS: _Closed(mapping=ALERT),
+    RetainedKind.DELIVERIES: _Closed(mapping=DELIVERY),
+    RetainedKind.LEASES: _Closed(mapping=LEASE, is_independent=LEASES.c.kernel_id.is_(None)),
 }
 
 
 def old(connection: Connection, kind: RetainedKind, *, before_us: int) -> Sequence[Row[str, int, int]]:
     """(id, version, ended_us) of rows that may be archived, oldest first: their events are archived already."""
     closed = _CLOSED[kind]
-    ended_us: ColumnElement[int] = closed.table.c[closed.end]
-    has_events = exists().where(EVENTS.c.entity_id == closed.table.c.id, EVENTS.c.entity == closed.entity.value)
-    stmt = select(closed.table.c.id, closed.table.c.version, ended_us.label("ended_us"))
+    table, end = closed.mapping.table, KIND_OF[closed.mapping.record].end
+    assert end is not None, f"{kind} never end"
+    ended_us: ColumnElement[int] = table.c[end]
+    has_events = exists().where(EVENTS.c.entity_id == table.c.id, EVENTS.c.entity == closed.mapping.entity.value)
+    stmt = select(table.c.id, table.c.version, ended_us.label("ended_us"))
     stmt = (
         stmt.where(ended_us < before_us, closed.is_independent, ~has_events)
-        .order_by(ended_us, closed.table.c.id)
+        .order_by(ended_us, table.c.id)
         .limit(ROWS_MAX)
     )
     return connection.execute(stmt).all()
@@ -54,7 +51,7 @@ def old(connection: Connection, kind: RetainedKind, *, before_us: int) -> Sequen
 
 def old_rows(kind: RetainedKind) -> OldRows:
     """The tables archived together: leases with their holdings, other kinds alone."""
-    own = {kind.value: _CLOSED[kind].table}
+    own = {kind.value: _CLOSED[kind].mapping.table}
     return OldRows(tables={**own, HOLDINGS_KIND: HOLDINGS} if kind is RetainedKind.LEASES else own, belongs=_belongs_to)
 
 

@@ -6,8 +6,7 @@ driver would leave the connection half open.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -20,6 +19,7 @@ from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.engines.database import unavailability
 from aliquot.store.migration import check_current, migrate
 from aliquot.store.statements import CHANNEL, SERVER_SETTING
+from aliquot_schema.async_tasks import run_shielded, wait_ended
 
 CONNECT_S_MAX: Final = 5.0
 SESSION_ERRORS: Final = (
@@ -49,14 +49,15 @@ async def connect(url: URL, *, name: str, settings: dict[str, str] | None = None
         asyncpg.connect(**known, timeout=CONNECT_S_MAX, server_settings={**(settings or {}), "application_name": name})
     )
     try:
-        return await asyncio.shield(connecting)
+        await wait_ended(connecting)  # a connection cancelled while it is made stays half open
+    except asyncio.CancelledError:
+        if not connecting.cancelled() and connecting.exception() is None:
+            connecting.result().terminate()
+        raise
+    try:
+        return connecting.result()
     except SESSION_ERRORS as error:
         raise unavailable(error) from error
-    except asyncio.CancelledError:
-        # A connection cancelled while it is made stays half open.
-        with suppress(*SESSION_ERRORS):
-            (await connecting).terminate()
-        raise
 
 
 def unavailable(error: BaseException) -> StoreUnavailable:
@@ -65,30 +66,6 @@ def unavailable(error: BaseException) -> StoreUnavailable:
 
 
 T = TypeVar("T")
-
-
-class ShieldedTasks:
-    """Runs coroutines to their end even if their callers are cancelled."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine. Cancelling the caller does not cancel it."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return await asyncio.shield(task)
-
-    async def drain(self) -> None:
-        """Wait until all of them have ended."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # mark as retrieved: the caller, if not cancelled, has it
 
 
 _POOL: Final[dict[str, Any]] = {"pool_size": 8, "max_overflow": 0, "pool_timeout": 10, "pool_use_lifo": True}
@@ -117,7 +94,8 @@ class PostgresDatabase:
         """Distinguishes this server's commits from those of other servers."""
         self._url = url.set(drivername="postgresql+asyncpg")
         self._engine: AsyncEngine | None = None
-        self._shielded = ShieldedTasks()
+        self._tasks: set[asyncio.Future[Any]] = set()
+        """Reads and writes in progress."""
 
     async def open(self) -> None:
         settings = {**_SETTINGS, SERVER_SETTING: self.server_id}
@@ -127,13 +105,14 @@ class PostgresDatabase:
         await self.write(migrate if self._upgrades else check_current)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        return await self._shielded.run(self._write(work))
+        return await run_shielded(self._write(work), tasks=self._tasks)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        return await self._shielded.run(self._read(work))
+        return await run_shielded(self._read(work), tasks=self._tasks)
 
     async def close(self) -> None:
-        await self._shielded.drain()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         if self._engine is not None:
             engine, self._engine = self._engine, None
             await engine.dispose()

@@ -26,6 +26,7 @@ from aliquot.store.store import Database
 from aliquot.store.timeseries.rows import make_tables
 from aliquot.store.timeseries.tiers import SECOND_US, STEP_US, Kept
 from aliquot.store.timeseries.writer import HistoryWriter
+from aliquot_schema.async_tasks import run_shielded
 
 T = TypeVar("T")
 
@@ -49,9 +50,7 @@ class LoopThread:
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine in the thread and await it. Cancelling the caller does not cancel it."""
         assert self._loop is not None, "the thread was not started"
-        running = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop))
-        running.add_done_callback(_retrieve_exception)
-        return await asyncio.shield(running)
+        return await run_shielded(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work(), self._loop)))
 
     async def stop(self) -> None:
         """Stop the thread and cancel what still runs in it."""
@@ -73,11 +72,6 @@ class LoopThread:
             loop.run_until_complete(asyncio.sleep(0))
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
-
-
-def _retrieve_exception(done: asyncio.Future[Any]) -> None:
-    if not done.cancelled():
-        done.exception()  # mark as retrieved: the caller, if not cancelled, has it
 
 
 WAITING_MAX: Final = 20_000

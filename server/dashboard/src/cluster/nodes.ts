@@ -118,9 +118,11 @@ export function isUnwell(device: Pick<Device, "health" | "foreign_usage">): bool
 }
 
 /** The problem of a device, in a word or two; empty if it has none. */
-export function ailment(device: Pick<Device, "health" | "foreign_usage">): string {
+export function ailment(device: Pick<Device, "health" | "foreign_usage" | "foreign_users">): string {
   if (device.health !== "healthy" && device.health !== "leaving") return device.health;
-  return device.foreign_usage ? "used by foreign processes" : "";
+  if (!device.foreign_usage) return "";
+  const users = device.foreign_users.join(", ");
+  return users ? `used by foreign processes of ${users}` : "used by foreign processes";
 }
 
 /**

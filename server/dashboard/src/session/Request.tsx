@@ -62,10 +62,18 @@ export function Request({ session }: { readonly session: Session }) {
   );
 }
 
-/** A shell script as it was written, or arguments with quotes where they are needed. */
+const SLURM_VARIABLES = "slurm-variables";
+
+/**
+ * A script as it was written, or arguments with quotes where they are needed. The prelude that sets Slurm's variables
+ * is left out, see server/aliquot/cli/session/slurm.py.
+ */
 export function commandOf(command: readonly string[]): string {
-  const [shell, flag, script] = command;
-  if (command.length === 3 && shell === "/bin/sh" && flag === "-c" && script !== undefined) return script;
+  if (command[1] === "-c" && command[3] === SLURM_VARIABLES) return commandOf(command.slice(4));
+  const flag = command.findIndex((word) => word === "-c" || word === "-e");
+  const script = command[flag + 1];
+  const isShell = command.length === 3 && command[0] === "/bin/sh" && flag === 1;
+  if (flag > 0 && script !== undefined && (isShell || script.startsWith("#!"))) return script;
   return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(" ");
 }
 

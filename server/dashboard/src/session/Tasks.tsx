@@ -1,30 +1,50 @@
+import { Link } from "wouter";
 import type { Session } from "./loading";
+import { STATES, squaresOf, type ArrayTasks } from "./squares";
 
-/** The tasks of a job array, by state. */
+/** The tasks of a job array: their numbers by state, and a square for each. */
 export function Tasks({ session }: { readonly session: Session }) {
   const { tasks } = session;
   if (!tasks) return null;
-  const rows = [
-    ["waiting", tasks.waiting.count, ""],
-    ["active", tasks.active.count, tasks.max_parallel ? `${tasks.max_parallel} at a time` : ""],
-    ["completed", tasks.completed.count, tasks.completed.indices],
-    ["failed", tasks.failed.count, tasks.failed.indices],
-    ["canceled", tasks.canceled.count, tasks.canceled.indices],
-  ] as const;
   return (
-    <section className="panel" aria-label="Tasks">
+    <section className="panel stack" aria-label="Tasks">
       <h2>Tasks</h2>
-      <table>
-        <tbody>
-          {rows.map(([name, count, note]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td className="figure">{count}</td>
-              <td className="quiet">{note}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <p className="task-counts">
+        {STATES.map((state) => (
+          <span key={state}>
+            <i className={`task task-${state}`} aria-hidden="true" /> {tasks[state].count} {state}
+          </span>
+        ))}
+        {tasks.max_parallel ? <span className="quiet">{tasks.max_parallel} at a time</span> : null}
+      </p>
+      <Squares array={session.id} tasks={tasks} />
     </section>
+  );
+}
+
+/** A square for each task, a link to its page once it has one: a task that waits has no session yet. */
+export function Squares({ array, tasks }: { readonly array: string; readonly tasks: ArrayTasks }) {
+  const squares = squaresOf(tasks);
+  const all = STATES.reduce((sum, state) => sum + tasks[state].count, 0);
+  return (
+    <>
+      <ul className="tasks" aria-label="Tasks by state">
+        {squares.map(({ index, state }) => (
+          <li key={index}>
+            {state === "waiting" ? (
+              <span className="task task-waiting" title={`task ${index}: waiting`} />
+            ) : (
+              <Link
+                className={`task task-${state}`}
+                href={`/sessions/${array}_${index}`}
+                title={`task ${index}: ${state}`}
+                aria-label={`task ${index}: ${state}`}
+              />
+            )}
+          </li>
+        ))}
+      </ul>
+      {all > squares.length ? <p className="quiet small">and {all - squares.length} more</p> : null}
+    </>
   );
 }

@@ -1,6 +1,7 @@
 import { useMemo } from "react";
 import { Link } from "wouter";
 import type { Agent } from "../cluster/nodes";
+import { quantities } from "../format/amounts";
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
 import { WithLinks } from "../queue/WithLinks";
@@ -29,6 +30,7 @@ export function Preview({ answer, agents }: Props) {
       ) : (
         <Wait answer={answer} places={places} />
       )}
+      <p className="quiet small">Each kernel requests {quantities(answer.slots)}.</p>
       {answer.tasks_starting > 1 ? <p>{answer.tasks_starting} of its tasks would start now.</p> : null}
       {answer.displaces.length ? <Displaced displaced={answer.displaces} /> : null}
       {answer.order_estimate ? (

@@ -25,6 +25,7 @@ GANG_VARIABLES: Final = {
     "LOCAL_RANK": "0",
     "LOCAL_WORLD_SIZE": "1",
     "NODE_RANK": "0",
+    "ALIQUOT_NODES": "2",
     "MASTER_ADDR": "gpu01",
     "MASTER_PORT": "29500",
 }
@@ -39,6 +40,8 @@ MEANINGS: Final = {
     "CUDA_DEVICE_ORDER": "GPUs are numbered in the order of their PCI bus ids.",
     "CUDA_VISIBLE_DEVICES": "UUIDs of the allocated GPUs, in the order of their names; empty without a GPU.",
     "NVIDIA_VISIBLE_DEVICES": "The same for the container toolkit; `void` without a GPU.",
+    "ALIQUOT_DEVICE_IDS": "Ids of the allocated accelerators of any kind, in the order of their names.",
+    "ALIQUOT_DEVICE_NAMES": "Their names on the node, in the same order.",
     "ALIQUOT_GPU_SHARES": "A JSON object: the allocated part of each GPU; 1 is a whole GPU.",
     "ALIQUOT_GPU_MEMORY_BYTES": "A JSON object: the same part of each GPU's memory, in bytes.",
     "ALIQUOT_CPUS": "The numbers of the allocated CPUs.",
@@ -60,6 +63,7 @@ MEANINGS: Final = {
     "LOCAL_RANK": "The rank among the gang's kernels on the same agent.",
     "LOCAL_WORLD_SIZE": "Number of the gang's kernels on the same agent.",
     "NODE_RANK": "The number of the agent in the gang.",
+    "ALIQUOT_NODES": "Number of agents that the gang runs on.",
     "MASTER_ADDR": "The address of rank 0.",
     "MASTER_PORT": "A port there, reserved for this gang while any rank runs.",
 }

@@ -121,6 +121,8 @@ def check_address(head: str) -> None:
 
 
 STOP_S_MAX: Final = 20.0
+STEADY_S: Final = 300.0
+"""A node that runs for so long was up; `ray start` gives up earlier when it cannot reach its head."""
 _PR_SET_PDEATHSIG: Final = 1
 
 log: Final = logging.getLogger("aliquot.node")
@@ -133,6 +135,8 @@ class Raylet:
         self._options = options
         self._environment = dict(environment)
         self._logged = ""
+        self._is_quiet = False
+        """Whether the last start failed; that was said, and the next attempts are silent."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the node running until `stop` is set."""
@@ -151,9 +155,13 @@ class Raylet:
                 if not self._options.is_head:
                     await reach(self._options.head)
                 code = await self._run_once()
-                self._log_status(f"the Ray node has ended with exit code {code}; restarting it")
+                self._note_end(code, lasted_s=time.monotonic() - began)
             except Unreachable as error:
-                self._log_status(f"Ray's head: {error}")
+                self._log_status(
+                    f"this node cannot join Ray yet: {error}. The head is the host and port of `aliquot node start "
+                    "--head`; the node joins by itself when it answers",
+                    level=logging.WARNING,
+                )
             if time.monotonic() - began > WAIT_S_MAX:
                 backoff = Backoff()
             await asyncio.sleep(backoff.next_s())
@@ -164,21 +172,41 @@ class Raylet:
             env=self._environment,
             cwd="/",
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=sys.stderr,
+            stdout=asyncio.subprocess.DEVNULL if self._is_quiet else sys.stderr,
+            stderr=asyncio.subprocess.DEVNULL if self._is_quiet else None,
             start_new_session=True,
             preexec_fn=_end_with_parent,
         )
-        self._log_status(f"starting a Ray node (pid {process.pid}) of the cluster at {self._options.head}")
+        if not self._is_quiet:
+            self._log_status(f"starting a Ray node (pid {process.pid}) of the cluster at {self._options.head}")
         try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STEADY_S):
+                    return await process.wait()
+            if self._is_quiet:
+                self._is_quiet = False
+                self._log_status(f"the Ray node (pid {process.pid}) is up")
             return await process.wait()
         finally:
             await _end(process)
 
-    def _log_status(self, message: str) -> None:
+    def _note_end(self, code: int, *, lasted_s: float) -> None:
+        if lasted_s >= STEADY_S:
+            self._log_status(f"the Ray node has ended with exit code {code}; restarting it")
+        elif not self._is_quiet:
+            self._is_quiet = True
+            self._log_status(
+                f"the Ray node ended with exit code {code} after {lasted_s:.0f} s; Ray's own messages are above. Check "
+                f"that {self._options.head} is the head's address and that all nodes have the same token file. It is "
+                "started again until it stays up, without further messages",
+                level=logging.WARNING,
+            )
+
+    def _log_status(self, message: str, *, level: int = logging.INFO) -> None:
         """Log the status if it has changed."""
         if message != self._logged:
             self._logged = message
-            log.info("%s", message)
+            log.log(level, "%s", message)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

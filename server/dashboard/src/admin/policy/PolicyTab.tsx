@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
+import { quantity } from "../../format/amounts";
 import { duration, moment } from "../../format/times";
 import { PolicyDocument, UpdatePolicyDocument, type PolicyPartsFragment } from "../../generated/graphql";
 import { useIdentity } from "../../identity/me";
@@ -140,6 +141,14 @@ function Field({ setting, value, wrong, onChange }: FieldProps) {
   );
 }
 
+function termsOf(pool: PolicyPartsFragment["pools"][number]): readonly string[] {
+  return [
+    ...(pool.default_limit ? [`limit ${duration(pool.default_limit * 1000)}`] : []),
+    ...(pool.cpu_per_gpu === null ? [] : [`${pool.cpu_per_gpu} CPUs per GPU`]),
+    ...(pool.mem_per_gpu === null ? [] : [`${quantity("mem", pool.mem_per_gpu)} per GPU`]),
+  ];
+}
+
 /** Parts that can only be changed through the API. */
 function Fixed({ policy }: { readonly policy: PolicyPartsFragment }) {
   const { charges, pools } = policy;
@@ -149,8 +158,8 @@ function Fixed({ policy }: { readonly policy: PolicyPartsFragment }) {
       <p>
         Pools:{" "}
         {pools
-          .map((pool) => `${pool.name}${pool.default_limit ? ` (limit ${duration(pool.default_limit * 1000)})` : ""}`)
-          .join(", ")}
+          .map((pool) => [pool.name, ...termsOf(pool)].join(", "))
+          .join("; ")}
       </p>
       <p>
         Charges, in GPUs: CPU {charges.cpu_milli / 1000}, GiB of memory {charges.mem_gib_milli / 1000}

@@ -1,0 +1,59 @@
+"""`aliquot open`: signs a browser in to the dashboard by a one-time address."""
+
+import os
+import sys
+import webbrowser
+from typing import Annotated
+
+from typer import Option
+
+from aliquot.cli.connection.output import print_json
+from aliquot.cli.connection.server import (
+    REFUSED,
+    UNREACHABLE,
+    AsJson,
+    AtServer,
+    InCluster,
+    TokenFile,
+    after_failure,
+    fail,
+    usage,
+)
+
+NoBrowser = Annotated[bool, Option("--no-browser", help="Only print the address.")]
+
+
+def open_dashboard(
+    no_browser: NoBrowser = False,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print an address that signs a browser in, and open it where there is a browser.
+
+    The address works once, within 15 minutes.
+    """
+    from aliquot.client import ClientFailure, NoPlace, find_place
+    from aliquot.client.login_code import login_address
+    from aliquot_schema.errors import Unauthenticated
+
+    try:
+        address = login_address(find_place(cluster=cluster, server=server, token_file=token_file))
+    except NoPlace as error:
+        usage(str(error))
+    except Unauthenticated as error:
+        fail(error.message, advice=after_failure(error), code=UNREACHABLE)
+    except ClientFailure as error:
+        fail(str(error), advice=after_failure(error), code=UNREACHABLE)
+    if as_json:
+        print_json({"address": address})
+        return
+    print(address, flush=True)
+    if not no_browser and _has_browser() and not webbrowser.open(address):
+        fail("no browser could be started; open the address yourself", code=REFUSED)
+
+
+def _has_browser() -> bool:
+    """Whether this is a desktop: on a server, a text browser would take over the terminal."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

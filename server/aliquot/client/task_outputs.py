@@ -1,0 +1,142 @@
+"""Outputs of a job array: of all tasks, as they start, until the array has ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from aliquot.client.generated.queries_types import LogChunk
+from aliquot.client.generated.sessions import ArrayTasks, Session
+from aliquot_schema.errors import NotFound
+from aliquot_schema.intervals import Intervals
+
+
+class SessionReads(Protocol):
+    """What is read of sessions; see `sessions.SessionCalls`."""
+
+    def course(self, id: str) -> AsyncGenerator[Session, None]:
+        """The state of a session until it has ended."""
+
+    async def look(self, id: str) -> Session:
+        """The present state of a session."""
+
+    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
+        """The outputs of several ranks of an attempt."""
+
+
+TASKS_FOLLOWED: Final = 16
+"""Tasks followed at one time; each kernel needs a connection. Further ones follow when these have ended."""
+CHUNKS_WAITING: Final = 64
+POLL_S: Final = 0.2
+"""Interval between queries of a task whose attempt has ended, until the next one or its end."""
+
+
+class TaskPosition(Struct, frozen=True, kw_only=True):
+    """How far the output of a task was read."""
+
+    attempt: int
+    offsets: Mapping[int, int]
+    """By rank."""
+
+
+class TaskChunk(Struct, frozen=True, kw_only=True):
+    """A piece of the output of one task."""
+
+    index: int
+    attempt: int
+    ranks: int
+    """Kernels of the task."""
+    chunk: LogChunk
+
+
+def started_tasks(tasks: ArrayTasks) -> list[int]:
+    """Indices of the tasks that have, or may have, a session of their own; in ascending order."""
+    sets = (tasks.active, tasks.completed, tasks.failed, tasks.canceled)
+    return sorted(index for one in sets if one.count for index in Intervals.parse(one.indices))
+
+
+class _Tasks:
+    """Follows the tasks of an array as they start, and puts their output into one queue; None at the end."""
+
+    def __init__(self, calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition]) -> None:
+        self._calls = calls
+        self._array_id = array_id
+        self._read = read
+        self._room = asyncio.Semaphore(TASKS_FOLLOWED)
+        self._followed: dict[int, asyncio.Task[None]] = {}
+        self.arrived: asyncio.Queue[TaskChunk | Exception | None] = asyncio.Queue(maxsize=CHUNKS_WAITING)
+
+    async def watch(self) -> None:
+        """Follow until the array has ended."""
+        try:
+            async with aclosing(self._calls.course(self._array_id)) as states:
+                async for array in states:
+                    for index in () if array.tasks is None else started_tasks(array.tasks):
+                        if index not in self._followed:
+                            self._followed[index] = asyncio.create_task(self._follow(index))
+            await asyncio.gather(*self._followed.values())
+            await self.arrived.put(None)
+        except Exception as error:
+            await self.arrived.put(error)
+
+    async def close(self) -> None:
+        """Stop following."""
+        for task in self._followed.values():
+            task.cancel()
+        await asyncio.gather(*self._followed.values(), return_exceptions=True)
+
+    async def _follow(self, index: int) -> None:
+        chunks = _task_output(self._calls, self._array_id, index, read=self._read.get(index))
+        try:
+            async with self._room, aclosing(chunks):
+                async for chunk in chunks:
+                    await self.arrived.put(chunk)
+        except Exception as error:
+            await self.arrived.put(error)
+
+
+async def task_outputs(
+    calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition]
+) -> AsyncGenerator[TaskChunk, None]:
+    """The outputs of all tasks through all their attempts, in the order of arrival, until the array has ended.
+
+    Args:
+        read: by index, what is not read again.
+    Raises:
+        NotFound: there is no such array.
+    """
+    tasks = _Tasks(calls, array_id, read=read)
+    watching = asyncio.create_task(tasks.watch())
+    try:
+        while (item := await tasks.arrived.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            yield item
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await tasks.close()
+
+
+async def _task_output(
+    calls: SessionReads, array_id: str, index: int, *, read: TaskPosition | None
+) -> AsyncGenerator[TaskChunk, None]:
+    id, attempt = f"{array_id}_{index}", 0
+    while True:
+        try:
+            session = await calls.look(id)
+        except NotFound:  # canceled before it started
+            return
+        if session.attempt > attempt:
+            attempt = session.attempt
+            known = read.offsets if read is not None and read.attempt == attempt else {}
+            offsets = {rank: known.get(rank, 0) for rank in range(session.cluster_size)}
+            async with aclosing(calls.outputs(id, offsets=offsets, attempt=attempt)) as chunks:
+                async for chunk in chunks:
+                    yield TaskChunk(index=index, attempt=attempt, ranks=session.cluster_size, chunk=chunk)
+        elif session.ended_at is not None:
+            return
+        else:
+            await asyncio.sleep(POLL_S)

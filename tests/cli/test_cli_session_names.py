@@ -1,0 +1,91 @@
+"""How sessions are named on the command line, by every command that takes one."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from aliquot.cli import main
+from rest_server import RestServer, rest_server
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A server that starts nothing, with sessions: `solo`, twice `twin`, and the array `sweep_1` of five tasks."""
+
+    server: RestServer
+    ids: dict[str, str]
+
+    def run(self, *words: str, code: int = 0) -> Result:
+        environment = {"ALIQUOT_SERVER": self.server.address, "ALIQUOT_TOKEN": self.server.token, "COLUMNS": "200"}
+        result = CliRunner().invoke(main, ["session", *words], env=environment)
+        assert result.exit_code == code, result.output
+        return result
+
+    def shown(self, text: str) -> str:
+        found: str = json.loads(self.run("show", text, "--json").stdout)["id"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with rest_server(tmp_path_factory.mktemp("names"), "--stopped") as server:
+        made = Scene(server=server, ids={})
+        for key, name, more in (
+            ("one", "twin", ()), ("two", "twin", ()), ("sweep", "sweep_1", ("--array", "0-4")), ("solo", "solo", ()),
+        ):  # fmt: skip
+            made.ids[key] = made.run("create", "--name", name, *more, "--", "true").stdout.strip()
+        yield made
+
+
+def test_a_session_is_found_by_name_by_parts_of_its_id_and_as_the_last_one(scene: Scene) -> None:
+    solo = scene.ids["solo"]
+    for text in ("solo", solo, solo[-6:], f"…{solo[-6:]}", solo[:33], solo[4:33], "@last"):
+        assert scene.shown(text) == solo
+    assert scene.shown("sweep_1") == scene.ids["sweep"]
+
+
+@pytest.mark.parametrize("command", ["show", "why", "logs", "wait", "cancel", "hold", "release", "retry"])
+def test_every_command_lists_the_candidates_and_does_nothing(command: str, scene: Scene) -> None:
+    refused = scene.run(command, "twin", code=2)
+    assert "twin names 2 sessions; give more of the id:" in refused.output
+    assert all(f"{scene.ids[key]}  twin  " in refused.output for key in ("one", "two"))
+    assert all(scene.shown(scene.ids[key]) == scene.ids[key] for key in ("one", "two"))
+
+
+@pytest.mark.parametrize("command", ["show", "why", "logs", "wait", "cancel", "hold", "release", "retry"])
+def test_every_command_says_what_names_a_session(command: str, scene: Scene) -> None:
+    refused = scene.run(command, "nothing", code=3)
+    assert "there is no session nothing; give a name, the beginning or the end of an id, @last, or" in refused.output
+
+
+def test_changes_take_names_and_change_all_or_none(scene: Scene) -> None:
+    assert scene.run("hold", "solo").stdout == f"{scene.ids['solo']}  held\n"
+    refused = scene.run("release", "solo", "twin", code=2)
+    assert json.loads(scene.run("show", "solo", "--json").stdout)["state"] == "held", refused.output
+    assert scene.run("release", scene.ids["solo"][-6:]).stdout == f"{scene.ids['solo']}  queued\n"
+
+
+def test_a_task_is_named_by_its_array_and_its_index(scene: Scene) -> None:
+    for text in ("sweep_1_3", f"{scene.ids['sweep'][-6:]}_1"):
+        scene.run("cancel", text)
+    tasks = json.loads(scene.run("show", "sweep_1", "--json").stdout)["tasks"]
+    assert (tasks["canceled"]["indices"], tasks["waiting"]["indices"]) == ("1,3", "0,2,4")
+    listed = scene.run("list", "--array", "sweep_1", "--all")
+    assert "no sessions" in listed.stdout
+
+
+@pytest.mark.parametrize("option", ["--after", "--after-any", "--after-failed"])
+def test_dependencies_are_named_in_the_same_way(option: str, scene: Scene, tmp_path: Path) -> None:
+    made = json.loads(scene.run("create", option, "solo", "--name", "next", "--json", "--", "true").stdout)
+    assert [link["session_id"] for link in made["depends_on"]] == [scene.ids["solo"]]
+    scene.run("cancel", made["id"])
+    assert "twin names 2 sessions" in scene.run("create", option, "twin", "--", "true", code=2).output
+    script = tmp_path / "job.sh"
+    script.write_text(f"#!/bin/sh\n#ALIQUOT {option}=solo\ntrue\n")
+    by_script = json.loads(scene.run("create", "--json", str(script)).stdout)
+    assert [link["session_id"] for link in by_script["depends_on"]] == [scene.ids["solo"]]
+    scene.run("cancel", by_script["id"])

@@ -1,0 +1,122 @@
+"""Short names of accelerators, and the CPUs and memory that come with each GPU."""
+
+import pytest
+
+from aliquot.core.validation.gpu_requests import (
+    GIB,
+    MIB,
+    PerGpu,
+    least_per_gpu,
+    unknown_slot,
+    with_full_names,
+    with_host_amounts,
+)
+from aliquot_schema.errors import UnknownSlot
+from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.resources.devices import Device
+
+CUDA = ("cpu", "cuda.device", "cuda.shares", "mem")
+TWO_KINDS = (*CUDA, "rocm.device", "rocm.shares")
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "expected"),
+    [
+        (("gpu", "2"), CUDA, "cuda.device"),
+        (("gpu", "2.0"), CUDA, "cuda.device"),
+        (("gpu", "0.5"), CUDA, "cuda.shares"),
+        (("gpu", "unlimited"), CUDA, "cuda.device"),
+        (("gpu", "many"), CUDA, "cuda.device"),
+        (("cuda", "1"), CUDA, "cuda.device"),
+        (("rocm", "1.5"), TWO_KINDS, "rocm.shares"),
+        (("gpu", "1"), ("rocm.device",), "rocm.device"),
+        (("gpu", "0.5"), ("rocm.device",), "rocm.device"),
+        (("gpu", "1"), ("rocm.shares",), "rocm.shares"),
+        (("gpu", "1"), (*CUDA, "gpu"), "gpu"),
+        (("cpu", "1"), CUDA, "cpu"),
+        (("tpu", "1"), CUDA, "tpu"),
+        (("cuda.shares", "1"), CUDA, "cuda.shares"),
+    ],
+)
+def test_a_short_name_stands_for_devices_or_shares(
+    given: tuple[str, str], known: tuple[str, ...], expected: str
+) -> None:
+    assert with_full_names([given], known=known, field="slots") == ((expected, given[1]),)
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (TWO_KINDS, "slots: gpu: this cluster has 2 kinds of accelerators; write cuda.device or rocm.device"),
+        (
+            ("cpu",),
+            "slots: gpu: no accelerator has been registered yet; write its slot, like cuda.device or cuda.shares",
+        ),
+    ],
+)
+def test_gpu_is_refused_where_it_names_no_single_kind(known: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UnknownSlot) as caught:
+        with_full_names([("gpu", "1")], known=known, field="slots")
+    assert caught.value.message == words
+
+
+@pytest.mark.parametrize(
+    ("slot", "meant"),
+    [("gpus", "gpu"), ("cuda.devices", "cuda.device"), ("memory", "mem"), ("cpus", "cpu"), ("fpga", None)],
+)
+def test_an_unknown_slot_is_refused_with_the_one_that_is_meant(slot: str, meant: str | None) -> None:
+    words = unknown_slot(slot, known=CUDA, field="slots").message
+    start = f"slots: no agent has slot {slot}; known slots: cpu, cuda.device, cuda.shares, mem."
+    assert words == (start if meant is None else f"{start} Did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        ([("cuda.device", "2")], [("cpu", "16"), ("mem", "128g")]),
+        ([("cuda.shares", "0.2")], [("cpu", "1"), ("mem", "13107m")]),
+        ([("cuda.shares", "0.1")], [("mem", "6553m")]),
+        ([("cuda.device", "1"), ("cpu", "3")], [("mem", "64g")]),
+        ([("cuda.device", "1"), ("cpu", "0"), ("mem", "0")], []),
+        ([("cpu", "4")], []),
+    ],
+)
+def test_cpus_and_memory_come_with_each_gpu(given: list[tuple[str, str]], added: list[tuple[str, str]]) -> None:
+    assert with_host_amounts(given, PerGpu(cpus=8, mem_bytes=64 * GIB)) == (*given, *added)
+
+
+def test_less_than_a_cpu_and_a_mebibyte_are_not_requested() -> None:
+    given = [("cuda.shares", "0.5")]
+    assert with_host_amounts(given, PerGpu(cpus=1, mem_bytes=MIB)) == tuple(given)
+
+
+@pytest.mark.parametrize(
+    ("agents", "expected"),
+    [
+        ([(64, 512, 8)], PerGpu(cpus=8, mem_bytes=64 * GIB)),
+        ([(64, 512, 8), (20, 1000, 8)], PerGpu(cpus=2, mem_bytes=64 * GIB)),
+        ([(64, 512, 8), (64, 512, 0)], PerGpu(cpus=8, mem_bytes=64 * GIB)),
+        ([(64, 511, 8)], PerGpu(cpus=8, mem_bytes=63 * GIB)),
+        ([(2, 16, 8)], PerGpu()),
+        ([(64, 512, 0)], PerGpu()),
+        ([], PerGpu()),
+    ],
+)
+def test_the_least_ratio_of_the_agents_is_the_default(agents: list[tuple[int, int, int]], expected: PerGpu) -> None:
+    assert least_per_gpu([_node(*one) for one in agents]) == expected
+
+
+def _node(cpus: int, gib: int, gpus: int) -> list[Device]:
+    cuda = {SlotName("cuda.device"): 1000, SlotName("cuda.shares"): 1}
+    return [
+        *(_device(f"cpu{number}", budget=1, costs={SlotName("cpu"): 1}) for number in range(cpus)),
+        _device("mem0", budget=gib * GIB, costs={SlotName("mem"): 1}),
+        *(_device(f"cuda{number}", budget=1000, costs=cuda) for number in range(gpus)),
+    ]
+
+
+def _device(name: str, *, budget: int, costs: dict[SlotName, int]) -> Device:
+    kind = name.rstrip("0123456789")
+    return Device(
+        id=DeviceId(name), name=name, kind=kind, model=kind, budget=budget, costs=costs, quanta={}, memory_bytes=0
+    )

@@ -1,0 +1,49 @@
+"""`aliquot audit` asks a running server; without one it reads the database."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from aliquot.cli import main
+from rest_server import RestServer, rest_server
+
+
+def _run(*words: str, code: int = 0, **variables: str) -> Result:
+    hidden = {name: None for name in os.environ if name.startswith(("ALIQUOT_", "XDG_"))}
+    result = CliRunner().invoke(main, ["audit", *words], env={**hidden, "COLUMNS": "200", **variables})
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_running_server_is_asked(named: bool, tmp_path: Path) -> None:
+    with rest_server(tmp_path) as server:
+        place = ("--server", server.address) if named else ()
+        variables = {"ALIQUOT_TOKEN": server.token} | ({} if named else {"ALIQUOT_SERVER": server.address})
+        taken = _allocate(server)
+        (device,) = taken["gpu_ids"]
+        people = json.loads(_run("log", "--people", "--json", *place, **variables).stdout)
+        assert taken["session_id"] in {change["entity_id"] for change in people}
+        lines = _run("log", "--entity", taken["session_id"], *place, **variables).stdout
+        assert "session.queued" in lines
+        held = _run("device", device, *place, **variables).stdout
+        assert held.endswith(f"session {taken['session_id']}  1 GPU, pass {held.rpartition(' ')[2]}")
+        before = _run("device", device, "--at", "2000-01-01", *place, **variables).stdout
+        assert before == f"{device} was not held\n"
+        refused = _run("device", device, "--since", "2000-01-01", *place, code=2, **variables)
+        assert "--since and --until need --data-folder or --database of a stopped server" in refused.output
+        wrong = _run("log", "--since", "yesterday", *place, code=2, **variables)
+        assert "--since yesterday: give a time like 2026-03-01T12:00:00Z" in wrong.output
+        in_use = _run("log", "--data-folder", str(tmp_path), code=2)
+        assert "While it runs, ask it (`aliquot audit log --server URL`)" in in_use.output
+    read = json.loads(_run("log", "--people", "--json", "--data-folder", str(tmp_path)).stdout)
+    assert taken["session_id"] in {change["entity_id"] for change in read}
+
+
+def _allocate(server: RestServer) -> dict[str, list[str]]:
+    with server.client() as http:
+        found: dict[str, list[str]] = http.post("/cluster/gpu-allocate", json={"job_id": "audited"}).json()
+    return found

@@ -1,0 +1,122 @@
+"""Bodies and queries of another type: the answer names the field, what it takes, and an example."""
+
+import pytest
+
+from rest_server import RestServer
+
+NO_FIELD = "there is no such field"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"gpu_count": "two"}, 'gpu_count: it is text; give a number from 0 to 100000, like "gpu_count": 1'),
+        ({"gpu_count": -1}, 'gpu_count: it is out of range; give a number from 0 to 100000, like "gpu_count": 1'),
+        ({"cluster_size": 0}, "cluster_size: it is out of range; give a whole number from 1 to 4096"),
+        ({"priority": "urgent"}, "priority: 'urgent' is not allowed; give low, normal, high or critical, or a number"),
+        ({"memory": 3}, f"memory: {NO_FIELD}; did you mean memory_gb? The fields are command, gpu_count, "),
+        ({"command": ["a", 3]}, 'command[1]: it is a number; give text, like "text"'),
+        ({"command": None}, "command: it is null; give text or a list, each text, like "),
+        ({"max_retries": 1.5}, "max_retries: it is a number; give a whole number from 0 to 100"),
+    ],
+)  # fmt: skip
+def test_a_body_of_another_type(body: dict[str, object], words: str, stopped: RestServer) -> None:
+    with stopped.client() as http:
+        answer = http.post("/queue/submit", json={"command": "true", **body})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert answer.json()["detail"].startswith(words)
+
+
+def test_a_missing_field_and_a_body_that_is_no_object(stopped: RestServer) -> None:
+    with stopped.client() as http:
+        missing = http.post("/queue/submit", json={}).json()["detail"]
+        listed = http.post("/queue/submit", json=[]).json()["detail"]
+    assert missing == 'command: it is missing; give text or a list, each text, like "command": "python3 train.py"'
+    assert listed.startswith("the body: it is a list; give an object with the fields command, gpu_count, ")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"first": 1000}, 'first: it is out of range; give a whole number from 1 to 100, like "first": 1'),
+        ({"state": "asleep"}, "state: 'asleep' is not allowed; give one of queued, held, scheduled, "),
+        ({"stat": "queued"}, f"stat: {NO_FIELD}; did you mean state? The fields are first, after, order, "),
+        ({"queued_since": "noon"}, "queued_since: Invalid RFC3339 encoded datetime; give a time with its zone, like "),
+        ({"priority": "urgent"}, "priority: 'urgent' is not allowed; give low, normal, high or critical, "),
+    ],
+)
+def test_a_query_of_another_type(query: dict[str, object], words: str, stopped: RestServer) -> None:
+    with stopped.client() as http:
+        answer = http.get("/sessions", params=query)  # type: ignore[arg-type]  # numbers are written
+    assert answer.status_code in (400, 422)
+    assert answer.json()["detail"].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"weights": {"age": "x"}}, 'policy_config.weights.age: it is text; give a whole number, like "age": 1'),
+        ({"weights": {"agee": 1}}, f"policy_config.weights.agee: {NO_FIELD}; did you mean age?"),
+        ({"pools": [{"name": 3}]}, 'policy_config.pools[0].name: it is a number; give text, like "name": "text"'),
+    ],
+)
+def test_a_field_within_the_policy(config: dict[str, object], words: str, stopped: RestServer) -> None:
+    with stopped.client() as http:
+        answer = http.put("/orchestrator/policies", json={"policy_config": config})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(words)
+
+
+def test_the_policy_can_be_put_as_it_was_got(stopped: RestServer) -> None:
+    with stopped.client() as http:
+        shown = http.get("/orchestrator/policies").json()
+        assert http.put("/orchestrator/policies", json=shown).json() == shown
+        assert http.put("/orchestrator/policies", json={"policy_config": shown}).json() == shown
+        changed = http.put("/orchestrator/policies", json={"user_priority_max": "high"})
+        assert (changed.status_code, changed.json()["user_priority_max"]) == (200, 3)
+        again = http.put("/orchestrator/policies", json={**changed.json(), "user_priority_max": "2"}).json()
+        assert again["user_priority_max"] == 2
+        nothing = http.put("/orchestrator/policies", json={})
+        both = http.put("/orchestrator/policies", json={"order": "sjf", "policy_config": {"order": "sjf"}})
+    assert (nothing.status_code, both.status_code) == (422, 422)
+    assert nothing.json()["detail"].startswith("policy_config: it is missing; give changes, like ")
+    assert both.json()["detail"].startswith("order: give it within policy_config")
+
+
+def test_a_gang_is_submitted_as_the_refusal_of_a_large_kernel_says(stopped: RestServer) -> None:
+    with stopped.client() as http:
+        refused = http.post("/queue/submit", json={"command": "true", "gpu_count": 9})
+        taken = http.post("/queue/submit", json={"command": "true", "gpu_count": 8, "cluster_size": 2})
+        http.delete(f"/queue/{taken.json()['job_id']}")
+    detail = refused.json()["detail"]
+    assert detail.startswith("slots: cuda.device: a kernel asks for 9, and the largest agent has 8; ")
+    assert detail.endswith("or for more kernels with cluster_size")
+    assert (taken.status_code, taken.json()["cluster_size"], taken.json()["requested_gpus"]) == (200, 2, 16.0)
+
+
+@pytest.mark.parametrize("path", ["/queues", "/nothing", "/queue/x/y"])
+def test_an_unknown_path_is_a_problem_for_programs_and_a_page_for_browsers(path: str, stopped: RestServer) -> None:
+    with stopped.client() as http:
+        answer = http.get(path)
+        page = http.get(path, headers={"accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert answer.json()["detail"] == f"GET {path}: there is no such operation; see /openapi.json"
+    assert page.status_code == 404
+
+
+def test_a_release_says_what_was_released(server: RestServer) -> None:
+    with server.client() as http:
+        taken = http.post("/cluster/gpu-allocate", json={"job_id": "quarter", "gpu_count": 0.25}).json()
+        released = http.post("/cluster/gpu-release", json={"job_id": "quarter"}).json()
+        again = http.post("/cluster/gpu-release", json={"job_id": "quarter"})
+    assert (released["released_gpus"], released["gpu_ids"]) == (0.25, taken["gpu_ids"])
+    assert (released["renewed"], released["expires_at"]) == (False, None)
+    assert again.status_code == 404
+
+
+def test_examples_are_taken(stopped: RestServer) -> None:
+    example = {"command": "python3 train.py", "gpu_count": 1, "priority": "normal", "time_limit": "2h30m"}
+    with stopped.client() as http:
+        made = http.post("/queue/submit", json=example)
+        http.delete(f"/queue/{made.json()['job_id']}")
+    assert made.status_code == 200
