@@ -155,12 +155,7 @@ function Fixed({ policy }: { readonly policy: PolicyPartsFragment }) {
   return (
     <section className="panel stack" aria-label="Pools and charges">
       <h2>Pools and charges</h2>
-      <p>
-        Pools:{" "}
-        {pools
-          .map((pool) => [pool.name, ...termsOf(pool)].join(", "))
-          .join("; ")}
-      </p>
+      <p>Pools: {pools.map((pool) => [pool.name, ...termsOf(pool)].join(", ")).join("; ")}</p>
       <p>
         Charges, in GPUs: CPU {charges.cpu_milli / 1000}, GiB of memory {charges.mem_gib_milli / 1000}
         {charges.accelerators.map((one) => `, ${one.model} ${one.milli / 1000}`).join("")}.
