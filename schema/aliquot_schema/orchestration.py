@@ -13,6 +13,10 @@ from aliquot_schema.ids import OrchestrationId, UserId
 ORCHESTRATION_ID: Final = OrchestrationId("orchestration")
 """Id of the single record."""
 NO_USER: Final = UserId("")
+CLOCK_ACTION: Final = "clock"
+"""Id of the record of the last correction of the clock."""
+CLOCK_CORRECTED: Final = "action.clock_corrected"
+"""Kind of its events. Times of later events may be earlier than those before."""
 
 
 class OrchestratorState(StrEnum):

@@ -70,6 +70,12 @@ def quota_id(scope: QuotaScope, name: str = "") -> QuotaId:
     return QuotaId(f"{scope}:{name}")
 
 
+def quota_holder(id: str) -> str:
+    """Who a quota limits, as the start of a sentence: `User alice`, `Project vision`, `The cluster`."""
+    scope, _, name = id.partition(":")
+    return f"{scope.capitalize()} {name}" if name else "The cluster"
+
+
 def account_id(project: ProjectId, user: UserId) -> str:
     """`<project>/<user>`; project names hold no slash."""
     return f"{project}/{user}"

@@ -56,7 +56,14 @@ class Evidence:
     agents: tuple[AgentId, ...] = ()
     devices: tuple[DeviceId, ...] = ()
     quota: QuotaId | None = None
-    """The exceeded quota; `slot`, `requested` and `available` then refer to what is left of it."""
+    """The exceeded quota. `requested` is then what the whole session needs, and `available` what is left of the
+    quota."""
+    limit: str | None = None
+    """What the quota allows: an amount of `slot`, or GPU-hours in a month."""
+    held: str | None = None
+    """Amount of `slot` that is held under the quota."""
+    may_borrow: bool = False
+    """`limit` is what the user or project owns; a preemptible session may hold more."""
     until_us: int | None = None
     """Known time of the next attempt, or of the head's start; microseconds UTC."""
 

@@ -48,6 +48,8 @@ class AgentState(StrEnum):
     """State of an agent, as the server sees it."""
 
     ALIVE = "alive"
+    """Its heartbeats arrive. After the death of a leader, the agents inside it stay alive until another server leads
+    and has missed three of their heartbeats."""
     SUSPECT = "suspect"
     """Missed some heartbeats; gets no new work."""
     LOST = "lost"

@@ -192,6 +192,12 @@ class Settings(
         ),
         description="Pending tasks allowed; a job array counts as its length.",
     )
+    max_queue_user_pct: int = Field(
+        50,
+        ge=1,
+        le=100,
+        description="Percent of max-queue-size that one user may fill while other users have sessions pending.",
+    )
     submissions_per_minute: int = Field(
         3_000, ge=0, description="Submissions per user and minute; an array counts as one, 0 is no limit."
     )
@@ -199,8 +205,11 @@ class Settings(
         1_000_000, ge=0, description="Total query cost per user and minute; 0 is no limit."
     )
     introspection: bool = Field(
-        True, description="Whether the GraphQL schema can be queried; GraphiQL and code generators need it."
+        True,
+        description="Whether the GraphQL schema can be queried and errors suggest its names; GraphiQL and code "
+        "generators need it.",
     )
+    openapi_open: bool = Field(False, description="Whether /openapi.json, the description of REST, needs no key.")
 
     @property
     def division(self) -> Division:
@@ -227,7 +236,7 @@ class Settings(
     @property
     def trust(self) -> Trust:
         """How the jobs of several users are isolated; a server without agents leaves that to the agents' hosts."""
-        if self.single_trust_domain:
+        if self.single_trust_domain or self.demo:
             return Trust.SHARED
         return Trust.SEPARATE if os.geteuid() == 0 or not self.local_agents else Trust.ALONE
 
@@ -286,7 +295,7 @@ class Settings(
                 "--behind-proxy where a proxy does TLS and is the only one to reach the port, or listen on 127.0.0.1"
             )
             yield {"host", "tls_certificate", "behind_proxy"}, wrong(words)
-        if self.trust is Trust.ALONE:
+        if not self.single_trust_domain and self.local_agents and os.geteuid() != 0:
             words = (
                 f"{beyond}, and all users' jobs would run as the server's own account; start it as root, so that "
                 "each user's jobs run as an account of their own, or with --no-local-agents, or state with "
@@ -369,6 +378,8 @@ def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
         raise ConfigurationError("\n".join(_words(problem, flags=given) for problem in error.errors())) from None
     except SettingsError as error:
         raise ConfigurationError(_not_json(str(error))) from None
+    except RecursionError:
+        raise ConfigurationError(f"{FILE_VARIABLE}: {file} is nested too deeply; no setting needs that") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} cannot be read: {error}") from None
     if warns:

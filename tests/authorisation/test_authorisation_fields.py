@@ -33,6 +33,7 @@ def test_every_field_of_what_belongs_to_somebody_has_a_rule(name: str) -> None:
 async def people(anyio_backend: str) -> AsyncIterator[Scene]:
     """A scene of its own: sessions have to start on it."""
     async with scene() as found:
+        await found.stage.create_project(PROJECT)
         yield found
 
 

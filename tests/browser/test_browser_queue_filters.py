@@ -18,6 +18,7 @@ mutation ($sessions: [CreateSessionInput!]!) {
   create_sessions(input: { sessions: $sessions }) { __typename ... on Error { code message } }
 }
 """
+CREATED = """mutation { set_quota(input: {scope: project, name: "vision"}) { __typename ... on Error { message } } }"""
 ROWS = 100
 """On the page at first."""
 
@@ -30,6 +31,7 @@ async def test_what_is_far_down_the_queue_or_has_ended_is_found(browser: Browser
         await until_state(client, runs, "running")
         waits = {"command": {"shell": "true"}, "slots": [{"slot": "cuda.device", "amount": "1"}]}
         await client.change(MANY, {"sessions": [{**waits, "name": f"many-{number}"} for number in range(ROWS)]})
+        await client.change(CREATED)
         for name, more in (("deep-down", {"project": "vision"}), ("urgent", {"project": "vision", "held": True})):
             await submit(client, "true", {"cuda.device": "1"}, name=name, **more)
 

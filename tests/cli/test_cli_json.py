@@ -16,6 +16,7 @@ from aliquot.store.migration import HEAD
 from rest_server import RestServer
 
 ENDLESS: Final = {
+    "lease": "its output is that of the command",
     "agent": "runs until it is told to stop",
     "node start": "runs until it is told to stop",
     "serve": "runs until it is told to stop",

@@ -1,10 +1,13 @@
 """How values are written on the command line, and answers are printed."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 import typer
 
+from aliquot.cli import main
 from aliquot.cli.alerts import _threshold
 from aliquot.cli.cluster.policy import _nested, _wanted
 from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
@@ -12,10 +15,12 @@ from aliquot.cli.connection.output import cells, duration, printable
 from aliquot.cli.connection.server import after_failure, after_refusal
 from aliquot.cli.session.list import moment_of
 from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
+from aliquot.cli.session.show import preemption_note, verdict_lines
 from aliquot.client import ServerUnreachable
-from aliquot.client.generated.enums import DependencyCondition, QuotaScope
+from aliquot.client.generated.enums import DependencyCondition, PreemptScope, QuotaScope, Reason
 from aliquot.client.generated.policy import Quota
 from aliquot.client.generated.scalars import SlotAmount
+from aliquot.client.generated.sessions import Verdict
 from aliquot_schema.deprecation import DeprecatedName
 
 
@@ -290,3 +295,73 @@ def test_names_of_others_cannot_steer_the_terminal() -> None:
     (cell,) = cells(evil)
     assert cell.plain == printable(evil)
     assert cell.spans == []
+
+
+PLAIN = Verdict(
+    reason=Reason.INSUFFICIENT,
+    message="words",
+    slot="cuda.device",
+    requested="2",
+    available="1",
+    quota=None,
+    limit=None,
+    held=None,
+    may_borrow=False,
+    fits_kernels=None,
+    blocked_by=(),
+    agents=(),
+    devices=(),
+    until=None,
+)
+"""Why a session waits, without a quota."""
+
+
+def test_why_words_a_quota_by_its_limit_and_what_is_held_and_left() -> None:
+    refused = msgspec.structs.replace(PLAIN, reason=Reason.QUOTA, quota="project:vision", limit="4", held="3")
+    assert verdict_lines(refused) == ["quota: words", "  quota project:vision: 4 GPUs, 3 held, 1 left"]
+    lent = msgspec.structs.replace(refused, may_borrow=True)
+    assert verdict_lines(lent)[-1] == "  submit with --preemptible to borrow idle GPUs"
+    assert verdict_lines(PLAIN) == ["insufficient: words", "  each kernel needs 2 GPUs; the agent with most has 1 free"]
+
+
+@pytest.mark.parametrize(
+    ("order", "preempt", "words"),
+    [
+        ("fair_share", "preemptible", None),
+        ("priority", "preemptible", "only sessions submitted with --preemptible are preempted"),
+        ("priority", "any", "any session of lower priority may be preempted"),
+        ("priority", "none", "no session is preempted"),
+    ],
+)
+def test_under_priority_it_is_said_which_sessions_may_be_preempted(order: str, preempt: str, words: str | None) -> None:
+    policy = SimpleNamespace(order=order, preemption=SimpleNamespace(preempt=PreemptScope(preempt)))
+    note = preemption_note(policy)  # type: ignore[arg-type]  # only these two are read
+    assert note is None if words is None else words in (note or "")
+    other = "any" if preempt == "preemptible" else "preemptible"
+    assert note is None or f"`aliquot policy set preemption.preempt={other}`" in note
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("session", "create", "--cluster-size", "0", "--", "true"), "aliquot: --cluster-size: give 1 or more\n"),
+        (("serve", "--port", "abc"), "aliquot: --port: give a whole number\n"),
+        (("session", "create", "--nodes", "2", "--", "true"), "aliquot: No such option: --nodes"),
+    ],
+)
+def test_a_wrong_option_is_one_line_without_a_box(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(words), prog_name="aliquot")
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out) == (2, "")
+    assert printed.err.startswith(said)
+    assert "--help` shows the options" in printed.err
+
+
+def test_a_group_without_a_command_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["quota"], prog_name="aliquot")
+    printed = capsys.readouterr()
+    assert "Show, set and remove quotas." in printed.out + printed.err

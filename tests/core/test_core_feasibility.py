@@ -9,13 +9,13 @@ from aliquot.core.model.snapshot import AgentRow
 from aliquot.core.scheduler.feasibility import impossible
 from aliquot.core.scheduler.reason_text import explain
 from aliquot_schema.errors import AliquotError, ImpossibleRequest, NotMultipleOfQuantum
-from aliquot_schema.ids import AgentId, DeviceId, SessionId
+from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.resources.devices import DeviceHealth
+from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import SessionSpec
 from allocation_devices import GB, cores, gpu, gpus, pool, slice_of
-from core_cluster import on
+from core_cluster import decided, on, row, waits
 
 TWO_NODES = [on("x", [*gpus(8), *cores(range(4)), pool(0, size=8 * 2**30)]), on("y", gpus(4), is_open=False)]
 
@@ -82,6 +82,75 @@ def test_memory_that_no_device_has_is_named() -> None:
     assert "memory" in refused.message
 
 
+@pytest.mark.parametrize(
+    ("slots", "memory_gb", "message"),
+    [
+        (
+            {"cuda.device": "1"},
+            96,
+            "gpu_memory_gb: 96 GB per GPU requested, and the largest GPU has 80 GB; ask for at most 80",
+        ),
+        (
+            {"cuda.shares": "0.5"},
+            60,
+            "gpu_memory_gb: 60 GB per GPU requested, and the largest GPU has 80 GB, of which 0.50 has 40 GB; "
+            "ask for a larger share or less memory",
+        ),
+    ],
+    ids=str,
+)
+def test_the_largest_memory_that_would_do_is_named(slots: dict[str, str], memory_gb: int, message: str) -> None:
+    refused = refusal(slots, [*TWO_NODES, on("b1", [amd(0)])], memory_gb=memory_gb)
+    assert isinstance(refused, ImpossibleRequest)
+    assert refused.message == message
+
+
+def amd(index: int, **fields: Any) -> Device:
+    """A GPU of another kind."""
+    costs = {SlotName("rocm.device"): 1000, SlotName("rocm.shares"): 1}
+    return gpu(index, id=DeviceId(f"rocm{index}"), name=f"rocm{index}", kind="rocm", costs=costs, **fields)
+
+
+@pytest.mark.parametrize(
+    ("slots", "message"),
+    [
+        (
+            {"cuda.device": "1", "cuda.shares": "0.5"},
+            "cuda.device and cuda.shares are parts of the same devices; ask for one of them",
+        ),
+        (
+            {"cuda.device": "1", "rocm.device": "1"},
+            "no agent has cuda.device and rocm.device together: cuda.device is on x, y; rocm.device is on b1. "
+            "Submit a session of its own for each",
+        ),
+    ],
+    ids=str,
+)
+def test_slots_that_exclude_each_other_are_told_as_such_beside_agents_of_another_kind(
+    slots: dict[str, str], message: str
+) -> None:
+    refused = refusal(slots, [*TWO_NODES, on("b1", [amd(0)])])
+    assert isinstance(refused, ImpossibleRequest)
+    assert refused.message == message
+
+
+def test_after_the_last_device_of_a_kind_is_gone_a_smaller_request_is_not_advised() -> None:
+    agents = [on("x", gpus(1)), on("b1", [amd(0, health=DeviceHealth.GONE)])]
+    refused = refusal({"rocm.device": "1"}, agents)
+    assert isinstance(refused, ImpossibleRequest)
+    assert refused.message == (
+        "rocm.device: a kernel asks for 1, and these agents have 0: the last device with it is gone (rocm0). "
+        "A smaller amount does not help"
+    )
+
+
+def test_a_waiting_session_is_told_that_the_last_device_of_its_kind_is_gone() -> None:
+    agents = [on("x", gpus(1)), on("b1", [amd(0, health=DeviceHealth.GONE)])]
+    verdict = waits(decided(agents, [row("a", rocm_device="1")]), "a")
+    assert verdict.reason is Reason.NO_AGENT
+    assert verdict.evidence == Evidence(slot="rocm.device", requested="1", available="0", devices=(DeviceId("rocm0"),))
+
+
 def test_slots_that_no_one_agent_has_together_are_impossible() -> None:
     agents = [on("x", gpus(1)), on("y", cores(range(2)))]
     refused = refusal({"cuda.device": "1", "cpu": "1"}, agents)
@@ -139,4 +208,4 @@ def test_words_hold_the_evidence() -> None:
     assert "more than 1 GPU free; held by ses_0, ses_1, ses_2 and 2 more" in words(Reason.INSUFFICIENT)
     assert "ses_0, ses_1, ses_2 and 2 more" in words(Reason.DEPENDENCY)
     assert "3 of its kernels" in words(Reason.GANG_INCOMPLETE)
-    assert words(Reason.NO_AGENT) == "Only x, y can run it, and cuda0 there is unhealthy."
+    assert words(Reason.NO_AGENT).startswith("No agent has a CUDA GPU any more: cuda0 is gone.")

@@ -194,7 +194,10 @@ async def test_a_real_job_has_the_variables_that_are_shown(demo: OwnServer) -> N
         session = await client.submit(["env"], slots={"cuda.shares": 0.5, "cpu": 2, "mem": "1g"}, array="7")
         await client.wait(session.id)
         printed = [chunk.text async for chunk in client.logs(f"{session.id}_7")]
-    real = {line.partition("=")[0] for line in "".join(printed).splitlines()}
+    pairs = dict(line.partition("=")[::2] for line in "".join(printed).splitlines())
+    real, shown = set(pairs), job_environment.example_environment()
+    (real_file, shown_file) = (Path(one["ALIQUOT_RESOURCE_FILE"]) for one in (pairs, shown))
+    assert real_file.parent.parent.name == shown_file.parent.parent.name == "kernels"
     of_others = {"MASTER_ADDR", "MASTER_PORT", "ALIQUOT_SECRETS_DIR"}
     assert real ^ job_environment.example_environment().keys() <= of_others
 

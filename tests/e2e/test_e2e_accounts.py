@@ -39,6 +39,10 @@ async def new_user(server: OwnServer, name: str, *more: str) -> str:
     """Make a user with a key, and return what is shown."""
     code, said = await aliquot(server, "user", "add", name, *more)
     assert code == 0, said
+    return await new_key(server, name)
+
+
+async def new_key(server: OwnServer, name: str) -> str:
     code, secret = await aliquot(server, "key", "new", name, "--scope", "admin", "--expires", "1d")
     assert code == 0, secret
     return secret.strip()
@@ -77,10 +81,30 @@ async def test_each_users_jobs_run_as_an_account_of_their_own(anyio_backend: str
 async def test_an_account_that_the_host_does_not_have_is_said(anyio_backend: str, unix: str) -> None:
     async with OwnServer(*FLAGS) as server:
         anna = await new_user(server, "anna", "--unix", unix)
+        code, said = await aliquot(server, "user", "set", "anna", "--unix", unix)
+        assert (code, f"has no account {unix}, so jobs of anna fail there; create it (useradd {unix})" in said) == (
+            0,
+            True,
+        )
         async with Client(server.url, anna) as annas:
             hers = await submit(annas, "id -un", {"cpu": "1"})
             ended = await until_state(annas, hers, "failed")
-            assert f"there is no account '{unix}' on this host" in ended["failure"]["message"]
+            assert f"there is no account '{unix}' on host" in ended["failure"]["message"]
+            assert "aliquot user set anna --unix NAME" in ended["failure"]["message"]
+            assert (ended["failure"]["code"], ended["attempt"]) == ("no_account", 1)
+
+
+@as_root
+async def test_in_a_demo_everybodys_jobs_run_as_the_job_user(anyio_backend: str) -> None:
+    async with OwnServer(*FLAGS, "--demo", "--job-user", "daemon") as server:
+        code, said = await aliquot(server, "user", "add", "anna", "--unix", "no-such-account")
+        words = "jobs of anna run as daemon (the job user), and --unix no-such-account is not used"
+        assert (code, words in said) == (0, True)
+        for key in (await new_key(server, "anna"), await new_user(server, "ben")):
+            async with Client(server.url, key) as client:
+                theirs = await submit(client, "id -un", {"cpu": "1"})
+                await until_state(client, theirs, "completed")
+                assert await output_of(client, theirs) == "daemon\n"
 
 
 @as_root

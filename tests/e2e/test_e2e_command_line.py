@@ -41,6 +41,12 @@ async def test_what_goes_wrong_is_told_with_what_to_do(person: Person) -> None:
     def course() -> None:
         refused = person.run("session", "create", "-r", "cuda.device=3", "--", "true", code=3)
         assert "aliquot gpus" in refused.err
+        assert "the largest agent has 2; ask for less, or for more kernels with --cluster-size" in refused.err
+        assert "slots" not in refused.err
+        huge = person.run("session", "create", "-r", "cuda.device=1", "--gpu-memory", "900", "--", "true", code=3)
+        assert "--gpu-memory: 900 GB per GPU requested, and the largest GPU has 2.1 GB; ask for at most 2.1" in huge.err
+        wide = person.run("session", "create", "-r", "cuda.device=1", "--cluster-size", "9", "--", "true", code=3)
+        assert "--cluster-size: all agents together hold 2 such kernels" in wide.err
         assert "aliquot session list" in person.run("session", "show", "ses_none", code=3).err
         assert "after --" in person.run("session", "create", "no-script", code=2).err
         assert "write it like" in person.run("session", "create", "-r", "cpu", "--", "true", code=2).err
@@ -48,6 +54,35 @@ async def test_what_goes_wrong_is_told_with_what_to_do(person: Person) -> None:
         assert "aliquot serve" in person.run("queue", "--server", "http://127.0.0.1:1", code=4).err
         person.environment["ALIQUOT_TOKEN"] = "guessed"
         assert "--token-file" in person.run("queue", code=4).err
+
+    await to_thread.run_sync(course)
+
+
+async def test_gpus_that_are_idle_behind_a_quota_are_told(person: Person) -> None:
+    def course() -> None:
+        person.run("quota", "set", "cluster", "--max", "cuda.device=1")
+        for _ in range(2):
+            late = person.run("session", "create", "-r", "cuda.device=1", "--", "sleep", "3600").out.strip()
+        said = "1 GPU is free; 1 of 1 waiting sessions is held back by quotas"
+        assert said in person.run("queue").out
+        why = person.run("session", "why", late).out
+        assert said in why
+        assert "The cluster may hold 1 GPU and holds 1; this session needs 1." in why
+        assert "quota cluster:: 1 GPU, 1 held, 0 left" not in why
+        assert "quota cluster: 1 GPU, 1 held, 0 left" in why
+
+    await to_thread.run_sync(course)
+
+
+async def test_gpus_are_leased_while_a_command_runs_here(person: Person) -> None:
+    def course() -> None:
+        held = person.run("lease", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 3", code=3)
+        assert len(set(held.out.strip().split(","))) == 2
+        assert f"aliquot: holding {held.out.strip().replace(',', ', ')} on " in held.err
+        assert "warning" not in held.err
+        assert person.run("session", "list", "--json").json == []
+        assert "no-such-program" in person.run("lease", "--", "no-such-program", code=127).err
+        assert person.run("lease", "--gpus", "3", "--", "true", code=3).out == ""
 
     await to_thread.run_sync(course)
 

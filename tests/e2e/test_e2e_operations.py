@@ -51,6 +51,7 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
         read = {path.name: json.loads(path.read_text()) for path in files.iterdir()}
         await look_into_a_copy(asking, running)
     assert sorted(read) == ["cluster_state.json", "gpu_allocation.json", "job_queue.json", "orchestrator_state.json"]
+    assert read["cluster_state.json"]["ray"] is None  # this server does not use Ray
     assert [entry["session"]["id"] for entry in read["job_queue.json"]["queue"]] == [waiting]
     assert read["orchestrator_state.json"]["state"] == "running"
     assert read["orchestrator_state.json"]["policy"]["order"] == "fair_share"

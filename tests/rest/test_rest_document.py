@@ -25,7 +25,7 @@ SUBMIT = "queue_submit"
 
 def hold(server: RestServer, name: str) -> None:
     """Send what the document allows, and what it does not, and hold every answer against it."""
-    document = schemathesis.openapi.from_url(f"{server.address}/openapi.json")
+    document = schemathesis.openapi.from_url(f"{server.address}/openapi.json", headers=server.headers)
     operation = next(found for found in OPERATIONS if found.name == name)
     described = document[operation.path][operation.method]
     cases = described.as_strategy() | described.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE)
@@ -48,7 +48,7 @@ def test_submissions_are_answered_as_the_document_says(stopped: RestServer) -> N
 
 
 def test_the_document_is_of_openapi_3_1_and_names_every_operation_once(server: RestServer) -> None:
-    document = httpx.get(f"{server.address}/openapi.json").json()
+    document = httpx.get(f"{server.address}/openapi.json", headers=server.headers).json()
     assert document["openapi"].startswith("3.1")
     names = [shown["operationId"] for path in document["paths"].values() for shown in path.values()]
     assert sorted(names) == sorted(operation.name for operation in OPERATIONS)

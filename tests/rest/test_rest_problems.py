@@ -42,3 +42,22 @@ OWN = ("/queue", "/queue/nothing", "/cluster/nothing", "/openapi.json", "/sessio
 @pytest.mark.parametrize("path", [*OWN, "/sessions/ses_1", "/", "/login"])
 def test_pages_of_the_dashboard_are_none_of_its_own(path: str) -> None:
     assert is_rest(path) is (path in OWN)
+
+
+@pytest.mark.parametrize(
+    ("message", "detail"),
+    [
+        (
+            "slots: cuda.device: a kernel asks for 9, and the largest agent has 8; ask for less",
+            "gpu_count: a kernel asks for 9, and the largest agent has 8; ask for less",
+        ),
+        (
+            "gpu_memory_gb: 96 GB per GPU requested, and the largest GPU has 85.8 GB; ask for at most 85.8",
+            "memory_gb: 96 GB per GPU requested, and the largest GPU has 85.8 GB; ask for at most 85.8",
+        ),
+        ("slots: cpu: a kernel asks for 9", "slots: cpu: a kernel asks for 9"),
+    ],
+)
+def test_a_refusal_has_the_fields_of_rest(message: str, detail: str) -> None:
+    error = errors.ImpossibleRequest(message, slot="", requested="", limit="")
+    assert json.loads(bytes(error_response(error, request_id="req_1").body))["detail"] == detail

@@ -45,6 +45,9 @@ def test_sessions_are_listed_by_what_is_asked(stopped: RestServer, jobs: list[di
         assert _names(http, order="gpus_desc") == ["b", "a", "c"]
         assert _names(http, order="ended_asc") == ["b", "c", "a"]
         assert _names(http, state="queued", priority="critical") == ["c"]
+        assert _names(http, states="queued") == ["a", "c"]
+        assert _names(http, states="queued, canceled") == ["b", "a", "c"]
+        assert _names(http, state="canceled", states="running") == ["b"]
         assert _names(http, queued_since=jobs[1]["queued_at"]) == ["b", "a"]
         assert _names(http, ended_until="2020-01-01T00:00:00Z") == []
         assert _names(http, agent_id="nobody") == []
@@ -56,6 +59,7 @@ def test_sessions_are_listed_by_what_is_asked(stopped: RestServer, jobs: list[di
         ({"order": "upwards"}, 422),
         ({"queued_since": "2026-01-01T00:00:00"}, 422),
         ({"exit_code": 2**70}, 422),
+        ({"states": "queued,done"}, 422),
         ({"who": "me"}, 422),
         ({"after": "bmV3ZXN0CnNlc18x", "order": "oldest"}, 422),
         ({"state": ["running", "queued"]}, 422),

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit, TokenBuckets
-from aliquot.service.accounts.trust import Trust
+from aliquot.service.accounts.trust import JobAccounts, Trust
 from aliquot.service.state.identities import Identities
 from aliquot_schema.errors import Forbidden, InvalidRequest, RateLimited, StateConflict
 from aliquot_schema.identity.access import KERNEL_FIELDS, SESSION_FIELDS
-from aliquot_schema.identity.accounts import KeyScope, Role
+from aliquot_schema.identity.accounts import KeyScope, Role, User
 from aliquot_schema.ids import KeyId, ProjectId, UserId
 from aliquot_schema.requests import Caller, NewSession, PageRequest, SessionFilter
 from aliquot_schema.views.accounts import NewApiKey, NewUser, UserChanges
@@ -125,6 +125,66 @@ async def test_an_order_names_the_unix_account_of_the_owner(scene: Stage) -> Non
     orders = [order for agent in scene.executor.agents.values() for order in agent.orders.values()]
     users = {order.kernel_id.split(".")[0]: order.user for order in orders}
     assert users == {theirs: "anna", plain: None}
+
+
+async def test_where_all_are_trusted_no_order_names_an_account(scene: Stage) -> None:
+    accounts = accounts_of(scene, trust=Trust.SHARED)
+    await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="anna"))
+    scene.state.people.share_account()
+    await submit(scene, ANN)
+    await scene.advance()
+    assert [order.user for agent in scene.executor.agents.values() for order in agent.orders.values()] == [None]
+
+
+@pytest.mark.parametrize(
+    ("trust", "unix", "default", "jobs_run_as", "warning"),
+    [
+        (
+            Trust.SEPARATE,
+            "anna",
+            "nobody",
+            "jobs of ann run as the Unix account anna",
+            "host h has no account anna, so jobs of ann fail there; create it (useradd anna), also on gpu02",
+        ),
+        (
+            Trust.SEPARATE,
+            "here",
+            "nobody",
+            "jobs of ann run as the Unix account here",
+            "the account here has to exist on gpu02 too; jobs fail where it does not",
+        ),
+        (
+            Trust.SEPARATE,
+            "anna",
+            None,
+            "jobs of ann run as the Unix account anna",
+            "the account anna has to exist on gpu02 too; jobs fail where it does not",
+        ),
+        (
+            Trust.SEPARATE,
+            None,
+            "nobody",
+            "ann has no Unix account and cannot submit; give one with --unix NAME",
+            None,
+        ),
+        (Trust.SHARED, None, "nobody", "jobs of ann run as nobody (the job user)", None),
+        (
+            Trust.SHARED,
+            "anna",
+            None,
+            "jobs of ann run as the agents' job user, and --unix anna is not used",
+            None,
+        ),
+    ],
+)
+def test_an_admin_is_told_which_account_jobs_use_and_where_it_is_missing(
+    trust: Trust, unix: str | None, default: str | None, jobs_run_as: str, warning: str | None
+) -> None:
+    accounts = JobAccounts(hostname="h", default=default, exists=lambda name: name == "here")
+    ann = User(id=UserId("ann"), role=Role.USER, unix_name=unix)
+    assert accounts.words(ann, trust=trust) == jobs_run_as
+    assert accounts.warning(ann, trust=trust, hostnames=["h", "h-eight_h100", "gpu02"]) == warning
+    assert accounts.words(replace(ann, role=Role.VIEWER), trust=trust) is None
 
 
 async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> None:

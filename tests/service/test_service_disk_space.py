@@ -14,7 +14,7 @@ from service_stage import CALLER, Stage, stage
 pytestmark = pytest.mark.anyio
 
 A, B = AgentId("a"), AgentId("b")
-FULL = "the disk of /data has 3m free; 1g must stay free"
+FULL = "the disk of /data has 3 MiB free; 1 GiB must stay free"
 
 
 async def told(on: Stage, name: AgentId, shortage: str | None) -> None:
@@ -75,5 +75,5 @@ def test_the_floor_is_held_against_a_real_file_system(tmp_path: Path) -> None:
     words = DiskRules(bytes_min=2**62).shortage(tmp_path)
     assert words is not None
     assert words.startswith(f"the disk of {tmp_path} has ")
-    assert words.endswith("free; 4e must stay free")
+    assert words.endswith("free; 4 EiB must stay free")
     assert DiskRules(bytes_min=2**62).shortage(tmp_path / "missing") is None

@@ -84,6 +84,7 @@ async def test_the_pools_together_have_what_the_cluster_has() -> None:
 async def test_a_project_tells_who_uses_it_what_it_holds_and_its_quota() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await office(on).quotas.set_quota(CALLER, NewQuota(scope=QuotaScope.PROJECT, name="idle", max_queued=3), None)
+        await on.create_project("vision")
         await on.submit(project="vision", slots=[("cuda.shares", "0.5")])
         await on.advance()
         on.clock.passes(3600)
@@ -105,7 +106,7 @@ async def test_a_project_tells_who_uses_it_what_it_holds_and_its_quota() -> None
         assert on.queries.projects(CALLER, name="none") == ()
         await office(on).quotas.remove_quota(CALLER, QuotaScope.PROJECT, "idle", None)
         await on.cancel(waiting)
-        assert list(projects(on)) == ["vision"]
+        assert list(projects(on)) == ["idle", "vision"]
         assert projects(on)["vision"].total_queued == 0
 
 

@@ -18,7 +18,9 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.alerts import AlertRule, Severity
 from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, DevicesChanged, ReadingsTaken
 from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.devices import DeviceHealth, DeviceReading
+from aliquot_schema.resources.slots import SlotAmounts
 from notices_stage import Box, Notices, notices
 from service_bench import gpus
 
@@ -97,6 +99,25 @@ async def test_what_comes_back_again_and_again_is_over_later_each_time() -> None
         await on.on.hear(joined)
         await on.look()
         assert await on.look(31) == (0, 1)
+
+
+async def test_gpus_idle_behind_quotas_are_an_alert_above_the_threshold() -> None:
+    limit = Quota(
+        id=quota_id(QuotaScope.USER, "ann"),
+        scope=QuotaScope.USER,
+        name="ann",
+        max_slots=SlotAmounts.parse({"cuda.device": "1"}),
+    )
+    words = "1 GPU is free; 1 of 1 waiting sessions is held back by quotas"
+    for threshold, expected in ((1, {}), (0, {"idle_behind_quotas": words})):
+        rule = replace(DEFAULTS[R.IDLE_BEHIND_QUOTAS], threshold=threshold, for_s=0)
+        async with notices(idle_behind_quotas=rule) as on:
+            await on.on.journal.persist(lambda draft: draft.put(limit, "changed"), actor="ann")
+            await on.on.submit()
+            await on.on.submit()
+            await on.on.advance()
+            await on.look()
+            assert open_alerts(on) == expected
 
 
 async def test_owners_of_what_runs_on_a_lost_agent_are_named() -> None:

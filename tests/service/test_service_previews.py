@@ -11,6 +11,7 @@ from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewSession
+from aliquot_schema.resources.slots import SlotAmounts
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.preview import SessionPreview
 from service_bench import agent
@@ -66,6 +67,9 @@ async def test_it_says_why_it_would_wait_behind_whom_and_until_when() -> None:
         await on.advance()
         behind = await preview(on, devices=2)
         assert (behind.queue_position, behind.expected_start) == (2, None)
+        assert behind.estimated_start is not None
+        assert behind.estimated_start > shown.expected_start
+        assert shown.estimated_start is None
 
 
 async def test_it_names_those_that_would_make_room_and_leaves_them_alone() -> None:
@@ -112,3 +116,31 @@ async def test_it_is_refused_as_a_submission_is() -> None:
         await on.journal.transact(lambda draft: draft.put(quota, "set"), actor="ann")
         with pytest.raises(QuotaExceeded):
             await preview(on)
+
+
+async def test_until_when_it_would_wait_is_estimated_from_the_limits_of_those_ahead() -> None:
+    """Running until 1 h; the head then runs 2 h on both devices, and the next one after it."""
+    async with stage([agent("a", devices=2)]) as on:
+        await on.submit(devices=2, time_limit=3600)
+        await on.advance()
+        await on.submit(devices=2, time_limit=7200)
+        await on.advance()
+        now_us = on.clock.now_us()
+        shown = await preview(on, devices=2, time_limit=60)
+        assert shown.estimated_start is not None
+        assert shown.estimated_start.timestamp() - now_us / 1e6 == pytest.approx(3 * 3600, abs=60)
+
+
+async def test_a_session_held_back_by_a_quota_has_no_estimated_start() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        limit = Quota(
+            id=quota_id(QuotaScope.USER, "ann"),
+            scope=QuotaScope.USER,
+            name="ann",
+            max_slots=SlotAmounts.parse({"cuda.device": "1"}),
+        )
+        await on.journal.persist(lambda draft: draft.put(limit, "changed"), actor="ann")
+        await on.submit(time_limit=3600)
+        await on.advance()
+        shown = await preview(on)
+        assert (shown.starts_now, shown.expected_start, shown.estimated_start) == (False, None, None)

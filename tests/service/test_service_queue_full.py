@@ -1,10 +1,18 @@
 """A full queue: no more tasks than the server keeps wait, and whoever comes then hears so."""
 
+from dataclasses import replace
+
 import pytest
 
+from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
+from aliquot.service.accounts.trust import Trust
 from aliquot.service.sessions import submission_checks
+from aliquot.service.sessions.batches import BATCH_SESSIONS_MAX
+from aliquot.service.sessions.submission_checks import QueueLimit
 from aliquot.service.use_cases import state_of
-from aliquot_schema.errors import QueueFull
+from aliquot_schema.errors import LimitExceeded, QueueFull, RateLimited
+from aliquot_schema.ids import KeyId, UserId
+from aliquot_schema.requests import Caller, NewSession, Role
 from leader_stage_stores import new_memory_store
 from service_bench import agent
 from service_stage import Stage, stage
@@ -14,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 def room(on: Stage, tasks: int) -> None:
     """Keep only so many tasks in the queue."""
-    on.sessions._creation._pending_max = tasks
+    on.sessions._creation._queue_limit = QueueLimit(tasks_max=tasks)
 
 
 async def test_an_array_counts_its_length_and_what_starts_makes_room() -> None:
@@ -65,3 +73,90 @@ async def test_the_usual_limit_is_100000() -> None:
         with pytest.raises(QueueFull) as refused:
             await on.submit()
         assert refused.value.limit == 100_000
+
+
+ANN, BOB, OLGA = (
+    Caller(user=UserId(name), request_id="req_test", role=role)
+    for name, role in (("ann", Role.USER), ("bob", Role.USER), ("olga", Role.OPERATOR))
+)
+
+
+async def submit(on: Stage, caller: Caller, *, tasks: int) -> None:
+    """A held array."""
+    request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")], held=True, array=f"0-{tasks - 1}")
+    await on.sessions.create_session(caller, request)
+
+
+async def test_a_user_who_filled_the_queue_alone_does_not_keep_others_out() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        room(on, 10)
+        await submit(on, ANN, tasks=10)
+        with pytest.raises(QueueFull) as refused:
+            await submit(on, ANN, tasks=1)
+        assert (refused.value.limit, refused.value.queued) == (10, 10)
+        await submit(on, BOB, tasks=5)
+        for caller in (BOB, ANN):
+            with pytest.raises(QueueFull, match="While other users wait too, one user may have 5 of the queue's 10"):
+                await submit(on, caller, tasks=1)
+        assert on.state.tasks_pending == 15
+
+
+async def test_one_user_fills_half_of_the_queue_while_another_waits() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        room(on, 10)
+        await submit(on, BOB, tasks=1)
+        with pytest.raises(QueueFull) as refused:
+            await submit(on, ANN, tasks=6)
+        assert (refused.value.limit, refused.value.queued) == (5, 0)
+        await submit(on, ANN, tasks=5)
+        await submit(on, BOB, tasks=4)
+        with pytest.raises(QueueFull, match="the queue holds 10 of at most 10 waiting tasks, this adds 1"):
+            await submit(on, replace(ANN, user=UserId("cyd")), tasks=1)
+
+
+async def test_operators_have_room_on_top_of_a_queue_that_others_filled() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        room(on, 10)
+        await submit(on, ANN, tasks=5)
+        await submit(on, BOB, tasks=5)
+        await submit(on, OLGA, tasks=1)
+        with pytest.raises(QueueFull):
+            await submit(on, OLGA, tasks=1)
+
+
+async def test_alone_an_operator_has_the_whole_queue_and_no_more() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        room(on, 3)
+        await submit(on, OLGA, tasks=3)
+        with pytest.raises(QueueFull) as refused:
+            await submit(on, OLGA, tasks=1)
+        assert refused.value.limit == 3
+
+
+async def test_the_share_of_one_user_can_be_set() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.sessions._creation._queue_limit = QueueLimit(tasks_max=10, user_share_pct=100)
+        await submit(on, BOB, tasks=1)
+        await submit(on, ANN, tasks=9)
+        with pytest.raises(QueueFull, match="the queue holds 10 of at most 10"):
+            await submit(on, ANN, tasks=1)
+
+
+async def test_a_refused_batch_is_charged_as_one_submission() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        room(on, 4)
+        on.sessions._rate_limit = SubmissionRateLimit(
+            on.state.people, trust=Trust.SHARED, rate=Rate(per_minute=10), monotonic=lambda: 0.0
+        )
+        caller = replace(ANN, key_id=KeyId("key_ann"))
+        request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")])
+        with pytest.raises(LimitExceeded):
+            await on.sessions.create_sessions(caller, [request] * (BATCH_SESSIONS_MAX + 1))
+        with pytest.raises(QueueFull):
+            await on.sessions.create_sessions(caller, [request] * 9)
+        for _ in range(3):
+            await on.sessions.create_sessions(caller, [request] * 3)
+            for name in list(on.state.pending):
+                await on.cancel(name)
+        with pytest.raises(RateLimited):
+            await on.sessions.create_session(caller, request)

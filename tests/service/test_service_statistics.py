@@ -3,7 +3,10 @@
 import pytest
 
 from aliquot.service.queries.statistics import BUCKETS_S
+from aliquot.service.quotas import Quotas
 from aliquot_schema.ids import AgentId, NodeId
+from aliquot_schema.quotas import QuotaScope
+from aliquot_schema.views.admin import NewQuota
 from aliquot_schema.views.statistics import GpusView, QueueStatisticsView
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
@@ -77,6 +80,9 @@ async def test_a_shared_gpu_counts_by_its_parts_and_once_for_all_agents_of_its_n
         await on.advance()
         seen = gpus(on)
         assert (seen.total_gpus, seen.available_gpus, seen.allocated_gpus) == (2.0, 0.7, 1.3)
+        assert [(gpu.id, gpu.allocated) for node in seen.nodes for gpu in node.gpus] == [
+            (gpu.id, gpu.allocated) for gpu in seen.gpus
+        ]
         assert [(node.node_id, node.gpu_count, node.gpu_type, node.agents) for node in seen.nodes] == [
             (NodeId("n"), 2, "H100", (AgentId("a"), AgentId("b")))
         ]
@@ -108,3 +114,48 @@ async def test_a_session_says_what_it_asked_for_and_what_it_was_given() -> None:
         assert waiting.estimated_start_time == waiting.expected_start
         assert waiting.expected_start is not None
         assert waiting.estimated_wait_time == pytest.approx(60, abs=1)
+
+
+async def held_back(on: Stage, *, most: str) -> None:
+    """A quota of Ann's, and a pass under it."""
+    quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+    await quotas.set_quota(
+        CALLER, NewQuota(scope=QuotaScope.USER, name="ann", max_slots=(("cuda.shares", most),)), None
+    )
+    await on.advance()
+
+
+async def test_gpus_that_are_idle_while_quotas_hold_sessions_back_are_told() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        for devices in (1, 1, 1, 2):
+            await on.submit(devices=devices)
+        await on.submit(held=True)
+        await held_back(on, most="2")
+        idle = on.queries.idle_behind_quotas(CALLER)
+        assert idle is not None
+        assert idle.message == "2 GPUs are free; 2 of 2 waiting sessions are held back by quotas"
+        assert (idle.gpus_free, idle.sessions_held_back, idle.sessions_waiting) == (2.0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "most"), [(4, 1, "8"), (1, 4, "4"), (1, 1, "8")], ids=["full", "too large", "not a quota"]
+)
+async def test_gpus_are_not_idle_behind_quotas(running: int, waiting: int, most: str) -> None:
+    """Nothing is free, the session would not fit on what is free, and no quota holds it back."""
+    async with stage([agent("a", devices=4)]) as on:
+        await on.submit(devices=running)
+        await on.advance()
+        await on.submit(devices=waiting)
+        await held_back(on, most=most)
+        assert on.queries.idle_behind_quotas(CALLER) is None
+
+
+async def test_a_share_that_is_held_back_is_told_in_the_singular() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        for _ in range(2):
+            await on.submit(slots=[("cuda.shares", "0.5")])
+        await on.submit(slots=[("cuda.shares", "0.25")])
+        await held_back(on, most="0.5")
+        idle = on.queries.idle_behind_quotas(CALLER)
+        assert idle is not None
+        assert idle.message == "0.5 GPU is free; 2 of 2 waiting sessions are held back by quotas"

@@ -1,6 +1,7 @@
 """What is submitted: batches that name each other, what is refused at once, and who may do what with it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from aliquot_schema.errors import (
     QuotaExceeded,
     StateConflict,
     UnknownDependency,
+    VersionConflict,
 )
-from aliquot_schema.ids import SessionId, UserId, kernel_id
-from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.ids import ProjectId, SessionId, UserId, kernel_id
+from aliquot_schema.quotas import Account, Quota, QuotaScope, account_id, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
 from aliquot_schema.resources.slots import ResourceSlot
@@ -198,7 +200,7 @@ async def test_a_quota_of_nothing_lets_nothing_of_a_slot_start() -> None:
         twice = NewQuota(scope=QuotaScope.PROJECT, name="default", max_slots=[("cpu", "0"), ("cpu", "4")])
         with pytest.raises(InvalidRequest, match="max_slots: a slot appears twice"):
             await office.set_quota(CALLER, twice, None)
-        with pytest.raises(QuotaExceeded, match=r"it allows no cuda\.shares"):
+        with pytest.raises(QuotaExceeded, match=r"may hold at most 0 GPUs"):
             await on.submit(slots=[("cuda.shares", "0.1")])
         await on.advance()
         assert (on.session(waiting).state, on.state.verdicts[waiting].reason) == (S.QUEUED, Reason.QUOTA)
@@ -244,3 +246,74 @@ async def test_what_cannot_be_meant_is_refused(change: dict[str, Any], says: str
     async with stage([agent("a", devices=4)]) as on:
         with pytest.raises(InvalidRequest, match=says):
             await on.sessions.create_session(CALLER, asked(**change))
+
+
+VISION = ProjectId("vision")
+
+
+async def test_the_only_project_of_a_user_is_their_default_project() -> None:
+    member, of_two = (replace(OWNER, projects=projects) for projects in ((VISION,), (VISION, ProjectId("x"))))
+    async with stage([agent("a", devices=4)]) as on:
+        for caller, project, expected in (
+            (member, None, "vision"),
+            (member, "default", "default"),
+            (of_two, None, "default"),
+            (OWNER, None, "default"),
+        ):
+            created = await on.sessions.create_session(caller, asked(project=project))
+            assert created.session.project == expected
+
+
+async def test_a_project_that_does_not_exist_is_refused_for_all_and_one_that_was_created_is_not() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        await quotas.set_quota(CALLER, NewQuota(scope=QuotaScope.PROJECT, name="vision"), 0)
+        for caller in (CALLER, OPERATOR):
+            await on.sessions.create_session(caller, asked(project="vision"))
+            with pytest.raises(InvalidRequest) as refused:
+                await on.sessions.create_session(caller, asked(project="vison"))
+            assert refused.value.message == (
+                "project: there is no project vison; did you mean vision? An operator creates projects with "
+                "`aliquot project create NAME`"
+            )
+        assert [one.name for one in on.queries.projects(CALLER, name="vision")] == ["vision"]
+        other = replace(OWNER, projects=(ProjectId("x"), ProjectId("y")))
+        with pytest.raises(Forbidden, match=r"ann is not a member of vision; your projects are x, y\. Ask an admin"):
+            await on.sessions.create_session(other, asked(project="vision"))
+
+
+async def test_a_project_in_use_before_projects_were_created_exists() -> None:
+    """By its usage, although no session of it and no quota are left."""
+    async with stage([agent("a", devices=4)]) as on:
+        account = Account(id=account_id(VISION, OWNER.user), project=VISION, user=OWNER.user, charged=1)
+        await on.journal.persist(lambda draft: draft.put(account, "changed"), actor="ann")
+        await on.sessions.create_session(CALLER, asked(project="vision"))
+
+
+async def test_a_project_is_created_again_and_limited_after_its_quota_was_removed() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        created = NewQuota(scope=QuotaScope.PROJECT, name="vision")
+        await quotas.set_quota(CALLER, created, 0)
+        await quotas.set_quota(CALLER, created, 0)
+        limited = await quotas.set_quota(CALLER, replace(created, weight=2), 0)
+        with pytest.raises(VersionConflict):
+            await quotas.set_quota(CALLER, created, 0)
+        await quotas.remove_quota(CALLER, QuotaScope.PROJECT, "vision", limited.quota.version)
+        await on.sessions.create_session(CALLER, asked(project="vision"))
+        with pytest.raises(InvalidRequest, match="slash"):
+            await quotas.set_quota(CALLER, replace(created, name="a/b"), 0)
+
+
+async def test_the_default_project_can_be_closed() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        await quotas.set_quota(CALLER, NewQuota(scope=QuotaScope.PROJECT, name="default", max_queued=0), None)
+        member = replace(OWNER, projects=(VISION,))
+        assert (await on.sessions.create_session(member, asked())).session.project == "vision"
+        for caller in (OWNER, CALLER):
+            with pytest.raises(QuotaExceeded) as refused:
+                await on.sessions.create_session(caller, asked())
+            assert refused.value.message == (
+                "Project default takes no sessions: its quota allows 0 waiting tasks. Submit to another project"
+            )

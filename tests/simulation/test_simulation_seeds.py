@@ -31,9 +31,16 @@ def test_no_seed_breaks_a_rule(first: int) -> None:
         happened.update(outcome.kinds)
         checked.update(passes=outcome.passes, agreed=outcome.agreed)
     # A run that nothing happens in shows nothing.
-    assert len(struck) == 11
+    assert len(struck) == 12
     assert min(checked["passes"], checked["agreed"]) > 10
-    for kind in ("session.requeued", "session.canceled", "session.split", "agent.lost", "kernel.stopping"):
+    for kind in (
+        "session.requeued",
+        "session.canceled",
+        "session.split",
+        "agent.lost",
+        "kernel.stopping",
+        "action.clock_corrected",
+    ):
         assert happened[kind] > 0, f"no {kind} in seeds {first} to {first + BLOCK - 1}"
 
 

@@ -1,5 +1,7 @@
 """Queries that are made to cost a server much."""
 
+import json
+from collections.abc import Callable, Mapping
 from typing import Final
 
 
@@ -42,5 +44,37 @@ TEXTS: Final = {
     "one argument many times": "{ agents(" + "first: 1 " * 600 + ") { revision } }",
     "a number of 200,000 digits": "{ agents(first: " + "9" * 200_000 + ") { revision } }",
     "a text of 250,000 characters": '{ agent(agent_id: "' + "x" * 250_000 + '" nothing: 1) { id } }',
+    "90 histories of 1,000 points": "{ "
+    + " ".join(f"h{number}: queue_history(points: 1000) {{ started_at }}" for number in range(90))
+    + " }",
+    "a number that nobody reads": "{ agents(first: " + "9" * 5_000 + ") { revision } }",
     "introspection in circles": "{ __schema { types { " + "fields { type { " * 5 + "name" + " } }" * 5 + " } } }",
 }
+
+
+def _batch(sessions: int) -> bytes:
+    one = b'{"command": {"argv": ["true"]}, "slots": [{"slot": "cpu", "amount": "1"}]},'
+    query = b'{"query": "mutation($i: CreateSessionsInput!) { create_sessions(input: $i) { __typename } }"'
+    return query + b', "variables": {"i": {"sessions": [' + one * sessions + b"0]}}}"
+
+
+def _values(value: bytes, times: int) -> bytes:
+    return b'{"query": "{ __typename }", "variables": {"a": [' + (value + b",") * times + b"1]}}"
+
+
+def _text(text: str) -> Callable[[], bytes]:
+    return lambda: json.dumps({"query": text}).encode()
+
+
+BODIES: Final[Mapping[str, Callable[[], bytes]]] = {
+    **{name: _text(text) for name, text in TEXTS.items()},
+    "two operations of which none is named": _text("query A { __typename } query B { __typename }"),
+    "deep lists": lambda: b"[" * 200_000 + b"]" * 200_000,
+    "deep objects": lambda: b'{"query": "{ __typename }", "variables": ' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001,
+    "a batch of 190,000 sessions": lambda: _batch(190_000),
+    "7,000,000 numbers": lambda: _values(b"1", 7_000_000),
+    "5,000,000 objects": lambda: _values(b"{}", 5_000_000),
+    "5,000,000 texts": lambda: _values(b'""', 5_000_000),
+    "a number of a million digits": lambda: _values(b"9" * 1_000_000, 1),
+}
+"""Bodies of requests to /graphql, all of which are refused. Made when they are sent: some have 15 MB."""

@@ -40,7 +40,7 @@ from aliquot_schema.views.sessions import (
     SessionView,
     SlotAmountView,
 )
-from aliquot_schema.views.statistics import ClusterView, GpusView, QueueStatisticsView
+from aliquot_schema.views.statistics import ClusterView, GpusView, IdleBehindQuotasView, QueueStatisticsView
 
 T = TypeVar("T")
 
@@ -107,6 +107,9 @@ class FakeReader:
 
     def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
         return ()
+
+    def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
+        return None
 
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         return QueueStatisticsView(

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -31,20 +32,28 @@ OPERATOR = Caller(user=UserId("root"), request_id="req_root", role=Role.OPERATOR
 
 
 class LeapingClock(SystemClock):
-    """Real time, and as much besides as a test lets pass."""
+    """Real time, and as much besides as a test lets pass; the wall clock can be set."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._ahead_us = 0
+        self._ahead_ns = self._set_ns = self._waited_ns = 0
+        super().__init__(
+            wall_ns=lambda: time.time_ns() + self._ahead_ns + self._set_ns,
+            monotonic_ns=lambda: time.monotonic_ns() + self._ahead_ns,
+        )
 
-    def now_us(self) -> int:
-        return super().now_us() + self._ahead_us
-
-    def wall_us(self) -> int:
-        return super().wall_us() + self._ahead_us
+    def monotonic(self) -> float:
+        return (time.monotonic_ns() + self._waited_ns) / 1e9
 
     def passes(self, seconds: float) -> None:
-        self._ahead_us += round(seconds * 1e6)
+        self._ahead_ns += round(seconds * 1e9)
+
+    def is_set(self, seconds: float) -> None:
+        """Somebody sets the machine's clock, and it stays so for longer than the keeper waits."""
+        self._set_ns += round(seconds * 1e9)
+
+    def waits(self, seconds: float) -> None:
+        """Time passes for loops that measure it."""
+        self._waited_ns += round(seconds * 1e9)
 
 
 class Course:
@@ -89,6 +98,9 @@ class Course:
         draw = self.draw
         if len(self.service.state.pending) >= PENDING_MAX:
             return
+        if "project:vision" not in self.service.state.quotas:
+            created = NewQuota(scope=QuotaScope.PROJECT, name="vision")
+            await self.service.administration.quotas.set_quota(OPERATOR, created, None)
         slot = draw.choice((("cuda.device", "1"), ("cuda.device", "2"), ("cuda.shares", "0.3"), ("cuda.shares", "1.5")))
         known = list(self.service.state.sessions)
         await self.service.sessions.create_session(

@@ -71,6 +71,7 @@ class Orchestrator(UseCases):
         )
         self.allocator = self._term.allocator
         self.recording = self._term.recording
+        self.keeper = self._term.keeper
         self.reaper = self._term.reaper
         self.retaining = self._term.retaining
 

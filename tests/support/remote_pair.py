@@ -41,7 +41,12 @@ class MemoryWire:
         self._out = out
         self._into = into
         self.code: int | None = None
+        self.bytes_taken = 0
         self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
 
     async def send(self, data: bytes) -> None:
         if not self._is_over:
@@ -50,6 +55,7 @@ class MemoryWire:
     async def receive(self) -> bytes | None:
         frame = None if self._is_over else await self._into.get()
         self._is_over = self._is_over or frame is None
+        self.bytes_taken += len(frame or b"")
         return frame
 
     async def close(self, *, code: int, reason: str) -> None:

@@ -28,6 +28,7 @@ from aliquot.service.subscriptions.watching import LiveSources, Watching
 from aliquot_schema.cluster.launching import AgentMessage
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, SessionId, UserId
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
@@ -53,6 +54,12 @@ class StepClock:
 
     def wall_us(self) -> int:
         return self.now_us()
+
+    def leap_us(self) -> int:
+        return 0
+
+    def correct(self, at_us: int) -> None:
+        self._now_us = at_us
 
     def passes(self, seconds: float) -> None:
         """Let time pass."""
@@ -140,6 +147,11 @@ class Stage:
         request = {"argv": ("true",), "shell": None, "slots": [("cuda.device", str(devices))], "cluster_size": kernels}
         changed = await self.sessions.create_session(CALLER, NewSession(**(request | more)))
         return SessionId(changed.session.id)
+
+    async def create_project(self, name: str) -> None:
+        """Create a project without limits."""
+        project = Quota(id=quota_id(QuotaScope.PROJECT, name), scope=QuotaScope.PROJECT, name=name)
+        await self.journal.persist(lambda draft: draft.put(project, "changed"), actor="ann")
 
     async def cancel(self, session_id: SessionId) -> None:
         """Cancel a session."""

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from aliquot.core.clock_correction import ClockCorrection
 from aliquot_schema.events import Record
+from aliquot_schema.orchestration import CLOCK_ACTION, Action
 from aliquot_schema.quotas import Account
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import MILLI
@@ -39,6 +41,15 @@ class Charges:
             place.charged += place.holds_milli * (until_us // 1000 - place.at_us // 1000)
             place.at_us = until_us
             place.holds_milli += sign * _rate(record)
+        elif isinstance(record, Action) and record.id == CLOCK_ACTION:
+            correction = ClockCorrection.of(record)
+            for place in self._places.values():
+                if correction.is_measured:
+                    until_us = max(correction.from_us, place.at_us)
+                    place.charged += place.holds_milli * (until_us // 1000 - place.at_us // 1000)
+                    place.at_us = correction.to_us
+                else:
+                    place.at_us = min(place.at_us, correction.to_us)
 
     def check_all_settled(self) -> None:
         """Nothing is held, and every account says to the device-millisecond what was used."""

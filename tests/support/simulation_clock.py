@@ -18,6 +18,10 @@ class WallClock:
     def now_us(self) -> int:
         return EPOCH_US + self._offset_us + round(self._loop.time() * 1e6)
 
+    @property
+    def is_years_off(self) -> bool:
+        return abs(self._offset_us) > 365 * 86_400 * 1_000_000
+
     def jump(self, seconds: float) -> None:
         self._offset_us += round(seconds * 1e6)
 

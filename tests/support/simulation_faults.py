@@ -7,6 +7,7 @@ from simulation_loop import Process
 from simulation_place import Place
 from simulation_server import Server
 
+DAY_S = 86_400.0
 STEPS_BETWEEN = 450
 """On the average."""
 
@@ -28,6 +29,7 @@ class Faults:
             self.machine_frozen,
             self.machine_booted,
             self.clock_set,
+            self.clock_wrong,
             self.disk_full,
             self.database_away,
             self.statement_failed,
@@ -82,6 +84,12 @@ class Faults:
 
     def clock_set(self) -> None:
         self._place.wall.jump(self._random.choice((-3600.0, -5.0, 5.0, 3600.0)))
+
+    def clock_wrong(self) -> None:
+        """Years off, and put right: before anybody followed it, or after."""
+        seconds = self._random.choice((-1, 1)) * 20_000 * DAY_S
+        self._place.wall.jump(seconds)
+        self._place.weather.after(self._random.choice((2.5, 40.0)), lambda: self._place.wall.jump(-seconds))
 
     def disk_full(self) -> None:
         self._place.disk.is_full = True

@@ -39,6 +39,8 @@ QUIET_S_MAX = 4 * 3600.0
 """After the last fault everything ends by then."""
 LAST_WORDS_S = 60.0
 """Until what people asked for and did not wait for is done or has failed."""
+OFF_US_MAX = 30 * 86_400 * 1_000_000
+"""Clocks are set by an hour many times in a run, and by years for a moment."""
 EXPECTED = (AliquotError, DuplicateKey, NotLeader, StaleVersion)
 """Errors of a request whose caller is gone."""
 
@@ -213,6 +215,16 @@ class Run:
         for server in self._servers:
             assert server.cases is not None
             self._check_state(server.cases.state)
+            self._check_times(server.cases.state)
+
+    def _check_times(self, state: State) -> None:
+        """No session in memory is dated by a clock that was years off."""
+        wall_us = self._place.wall.now_us()
+        for session in state.sessions.values():
+            times = (session.queued_us, session.scheduled_us, session.started_us, session.ended_us)
+            off = [at_us for at_us in times if at_us is not None and abs(at_us - wall_us) > OFF_US_MAX]
+            assert not off, f"{session.id} is dated {off}, and it is {wall_us}"
+        assert self._truth.end[0].at_us - wall_us < OFF_US_MAX, "the log ends years ahead"
 
     def _check_state(self, state: State) -> None:
         """A server's state is the fold of the log."""

@@ -6,8 +6,9 @@ from typing import Any
 
 from aliquot.clock import SystemClock
 from aliquot.core.model.plan import Plan
+from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.ledger.recorder import PassRecorder
-from aliquot.service.ports import StoreUnavailable
+from aliquot.service.ports import Loaded, StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import AgentId
@@ -47,6 +48,11 @@ class Server(ABC):
     async def run(self) -> None:
         """Live."""
 
+    def check_clock(self, loaded: Loaded) -> None:
+        """Whoever starts it says that the clock is right, if it is."""
+        if self._place.wall.is_years_off:
+            check_clock(loaded, wall_us=self.clock.wall_us())
+
     def store(self) -> DatabaseStore:
         database = ProcessDatabase(self._place.disk, self.process, self._place.loop)
         return DatabaseStore(database, now_us=self.clock.now_us, ended_limit=ENDED_KEPT)
@@ -76,6 +82,7 @@ class LoneServer(Server):
         store = self.store()
         try:
             state, loaded = await load_state(store, ended_kept=ENDED_KEPT)
+            self.check_clock(loaded)
         except StoreUnavailable:
             return
         self.clock.not_before(loaded.last_at_us)

@@ -89,6 +89,7 @@ class SharedServer(Server):
         self._ledger = store.ledger
         try:
             loaded = await store.join()
+            self.check_clock(loaded)
             state = await state_of(loaded, store=store, ended_kept=ENDED_KEPT)
         except StoreUnavailable:
             return

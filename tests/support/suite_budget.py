@@ -24,7 +24,7 @@ BUDGET_S: Final = {
     "ledger": 460,
     "store": 290,
     "execution": 210,
-    "api": 380,
+    "api": 300,
     "client": 50,
     "cli": 60,
     "e2e": 1600,
@@ -39,6 +39,7 @@ BUDGET_S: Final = {
     "docker": 180,
     "release": 130,
     "authorisation": 100,
+    "attacks": 250,
     "mutation": 20,
 }
 BUDGET_S_OTHERS: Final = 60

@@ -49,6 +49,11 @@ class LaunchOrder:
     """The agent keeps the values in memory; the order on disk omits them."""
 
 
+NO_ACCOUNT: Final = "no_account"
+"""Code of a refused launch: the job's Unix account does not exist on the host, or the agent may not use it. It would be
+refused again, so the session fails."""
+
+
 class KernelPhase(StrEnum):
     """State of a kernel on its agent."""
 

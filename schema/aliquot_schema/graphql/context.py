@@ -60,7 +60,14 @@ from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllo
 from aliquot_schema.views.server import ALONE, DatabaseCopy, ExaminationView, OrchestratorView, RescanView
 from aliquot_schema.views.server import RayView as RayView
 from aliquot_schema.views.sessions import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
-from aliquot_schema.views.statistics import ClusterView, HistoryView, QueueStatisticsView, UsageBy, UsageHistoryView
+from aliquot_schema.views.statistics import (
+    ClusterView,
+    HistoryView,
+    IdleBehindQuotasView,
+    QueueStatisticsView,
+    UsageBy,
+    UsageHistoryView,
+)
 
 
 class AuditPort(Protocol):
@@ -305,6 +312,9 @@ class QueriesPort(Protocol):
 
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         """The queue now, and its throughput in the last hour."""
+
+    def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
+        """None if no GPUs are idle behind quotas."""
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """`order` is one of `SessionOrder`. Raises InvalidRequest for a bad cursor."""

@@ -88,6 +88,7 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Query.alerts",
             "Query.cluster",
             "Query.device_history",
+            "Query.idle_behind_quotas",
             "Query.me",
             "Query.notice_preferences",
             "Query.orchestrator",

@@ -13,7 +13,7 @@ from typing import Final, Literal, Self
 
 from aliquot_schema.errors import InvalidAmount, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
-from aliquot_schema.resources.units import EXACT, TEXT_CHARS_MAX, format_size, parse_size
+from aliquot_schema.resources.units import EXACT, TEXT_CHARS_MAX, format_size, parse_size, size_text
 
 MILLI: Final = 1000
 AMOUNT_MAX: Final = 2**63 - 1
@@ -22,6 +22,8 @@ UNLIMITED_TEXT: Final = "unlimited"
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCII | re.IGNORECASE)
 """Stricter than `Decimal`, which accepts digits of all scripts, underscores, NaN, and exponents that underflow."""
+
+_GPU_KINDS: Final = frozenset({"cuda", "rocm"})
 
 SLOT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[a-z0-9][a-z0-9_-]{0,31}){0,2}", re.ASCII)
 
@@ -103,6 +105,40 @@ def format_milli(amount: int) -> str:
     whole, rest = divmod(amount, MILLI)
     places = f"{rest:03d}"
     return f"{whole}.{places[:2] if places[2] == '0' else places}"
+
+
+def amount_text(slot: str | None, amount: str | None) -> str:
+    """An amount of a slot as people write it.
+
+    Args:
+        amount: decimal text, or a size for slots of memory.
+    Returns:
+        `2 GPUs`, `0.25 GPU`, `8 cores`, `9.4 GiB of memory`; other slots by their own name.
+    """
+    slot, amount = slot or "", amount or "0"
+    kind, _, unit = slot.partition(".")
+    number = number_text(slot, amount)
+    if slot == "mem":
+        return f"{number} of memory"
+    if unit == "mem":
+        return f"{number} of {_device_name(kind)} memory"
+    noun = "core" if slot == "cpu" else _device_name(kind) if unit in ("device", "shares") else ""
+    if not noun:
+        return f"{number} {slot}".rstrip()
+    is_single = number == "1" or number.startswith("0.")
+    return f"{number} {noun}" if is_single else f"{number} {noun}s"
+
+
+def number_text(slot: str | None, amount: str | None) -> str:
+    """An amount as people write it, without what it is an amount of: `2`, `0.25`, `9.4 GiB`."""
+    amount = amount or "0"
+    if is_size(slot or ""):
+        return size_text(parse_size(amount))
+    return amount.rstrip("0").rstrip(".") if "." in amount else amount
+
+
+def _device_name(kind: str) -> str:
+    return "GPU" if kind in _GPU_KINDS else kind.upper()
 
 
 def _size(slot: str, text: str) -> Decimal:

@@ -12,6 +12,9 @@ EXACT: Final = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
 """Exact for TEXT_CHARS_MAX digits times every scale: nothing is rounded."""
 _SUFFIX: Final = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
 _SIZE: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[bkmgtpe]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_BINARY_UNITS: Final = tuple(
+    (unit, 1024**power) for unit, power in (("EiB", 6), ("PiB", 5), ("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1))
+)
 DURATION_FORM: Final = "write it like 90s, 15m, 2h30m or 1d12h"
 """Expected form of a duration, for error messages."""
 _DAY_S: Final = 86_400
@@ -63,6 +66,12 @@ def format_size(size: int) -> str:
         if size and size % 1024**power == 0:
             return f"{size // 1024**power}{suffix}"
     return str(size)
+
+
+def size_text(size: int) -> str:
+    """Bytes as people write them, to a tenth: `9.4 GiB`, `512 MiB`, `1000 bytes` for less than 1 KiB."""
+    unit, scale = next((known for known in _BINARY_UNITS if size >= known[1]), ("bytes", 1))
+    return f"{round(size / scale, 1):g} {unit}"
 
 
 def parse_duration(text: str, *, field: str | None = None) -> float:

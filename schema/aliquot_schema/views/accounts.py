@@ -88,6 +88,10 @@ class UserChanged:
 
     user: UserView
     revision: int
+    jobs_run_as: str | None = None
+    """Which Unix account the user's jobs run as, as a sentence; None = the user submits none."""
+    warning: str | None = None
+    """That the account is missing on a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

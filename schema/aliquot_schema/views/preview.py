@@ -63,6 +63,9 @@ class SessionPreview:
     """Why it would fail immediately: a dependency can no longer be met."""
     displaces: tuple[DisplacedView, ...]
     order_estimate: OrderEstimateView | None
+    estimated_start: datetime | None = None
+    """Without `expected_start`: when it would start if all sessions keep to their limits and estimates; no promise.
+    None = unknown."""
 
 
 LEASE_S: Final = 3600.0

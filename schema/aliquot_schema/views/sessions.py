@@ -222,6 +222,10 @@ class VerdictView:
     slot: str | None
     requested: str | None
     available: str | None
+    quota: str | None
+    limit: str | None
+    held: str | None
+    may_borrow: bool
     fits_kernels: int | None
     blocked_by: tuple[str, ...]
     agents: tuple[str, ...]

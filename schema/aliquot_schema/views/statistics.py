@@ -104,9 +104,22 @@ class QueueStatisticsView:
     """Of those started; None = none."""
     median_wait_time: float | None
     throughput: float
-    """`finished` per hour."""
+    """Jobs per hour: `finished`, scaled to an hour."""
     wait_distribution: tuple[WaitBucketView, ...]
     """Of those started; contiguous buckets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleBehindQuotasView:
+    """Free GPUs that waiting sessions would fit, if quotas did not hold these sessions back."""
+
+    gpus_free: float
+    """Fractions count."""
+    sessions_held_back: int
+    """Waiting sessions with the reason `quota` that request accelerators; a job array counts once."""
+    sessions_waiting: int
+    """Without held ones."""
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +155,8 @@ class NodeView:
     gpu_type: str
     """Models of its GPUs, most frequent first, comma-separated; empty = no GPUs."""
     agents: tuple[str, ...]
+    gpus: tuple[GpuView, ...] = ()
+    """As in `GpusView.gpus`, those of this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,9 @@ def create_app(deps: ApiDependencies) -> Starlette:
     )
     documents, rates = Documents(deps.limits), query_rates(deps.limits)
     schema = build_schema(
-        FaultLog, extensions=(document_cache(documents, rates), FaultMask), executor=compiled_executor()
+        FaultLog,
+        extensions=(document_cache(documents, rates), FaultMask),
+        executor=compiled_executor(hides_suggestions=not deps.limits.introspection),
     )
     compile_inputs(schema)
     sharing = Sharing(

@@ -42,7 +42,9 @@ class Limits:
     comparisons: int = 2_000
     """Comparisons between fields selected under one name."""
     introspection: bool = True
-    """Whether introspection queries are answered."""
+    """Whether introspection queries are answered, and errors suggest names of the schema."""
+    openapi_open: bool = False
+    """Whether the OpenAPI document needs no key."""
     request_s: float = 30.0
     """Time limit of a query or mutation. Subscriptions have none."""
     body_s: float = 30.0

@@ -21,7 +21,7 @@ import uuid_utils
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
@@ -33,7 +33,7 @@ from aliquot.api.limits import BodyTooLarge
 from aliquot.api.metrics.request_counts import RequestCounts
 from aliquot.api.refusals import refusal
 from aliquot.api.request_errors import REQUEST_ID
-from aliquot.service.metrics.log_context import logging_with
+from aliquot.service.metrics.log_context import LineRate, logging_with
 from aliquot_schema.cluster.agent_protocol import PATH as AGENTS_PATH
 from aliquot_schema.ids import REQUEST_PREFIX
 
@@ -61,12 +61,19 @@ _LINGER_S: Final = 2.0
 _LINGER_BYTES: Final = 64 * 1024 * 1024
 
 
+GONE: Final = 499
+"""Logged for a client that left before its request was read."""
+REFUSED: Final = frozenset({0, 400, 401, 403, 404, 405, 408, 413, 415, 421, GONE})
+"""Statuses that strangers can cause as often as they like."""
+
+
 class RequestLog:
     """Outermost middleware: every response passes through it."""
 
     def __init__(self, app: ASGIApp, *, counts: RequestCounts) -> None:
         self._app = app
         self._counts = counts
+        self._refusals = LineRate(access_log, "refused requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Assign a request id, and log the result."""
@@ -79,7 +86,7 @@ class RequestLog:
 
         async def send_marked(message: Message) -> None:
             nonlocal status
-            if message["type"] in ("http.response.start", "websocket.accept"):
+            if message["type"] in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
                 status = message.get("status", 101)
                 _mark(message, request_id)
             elif message["type"] == "websocket.close":
@@ -89,12 +96,15 @@ class RequestLog:
         with logging_with(request_id=request_id), self._counts.noting(scope) as notes:
             try:
                 await self._app(scope, receive, send_marked)
+            except ClientDisconnect:
+                status = GONE  # nobody is left to be answered
             finally:
                 took_s = time.perf_counter() - started
                 self._counts.end(scope, notes, status=status, took_s=took_s)
-                # The query string is left out: it may hold a login code.
-                words = (request_id, scope.get("method", "WS"), scope["path"], status, took_s * 1000)
-                access_log.info("%s %s %s %d %.1f ms", *words)
+                if status not in REFUSED or self._refusals.allows():
+                    # The query string is left out: it may hold a login code.
+                    words = (request_id, scope.get("method", "WS"), scope["path"], status, took_s * 1000)
+                    access_log.info("%s %s %s %d %.1f ms", *words)
 
 
 def _mark(message: Message, request_id: str) -> None:
@@ -117,6 +127,7 @@ class OriginCheck:
         self._app = app
         self._hosts = tuple(host.lower().strip("[]") for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+        self._refusals = LineRate(log, "WebSockets of other sites")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward or reject a request."""
@@ -129,7 +140,8 @@ class OriginCheck:
         status, message = refused
         if scope["type"] == "websocket":
             # Before the handshake this becomes a bare 403 and browsers hide the reason, so it is logged.
-            log.warning("%s: %s", scope[REQUEST_ID], message)
+            if self._refusals.allows():
+                log.info("%s: %s", scope[REQUEST_ID], message)
             await WebSocketClose(1008, message)(scope, receive, send)
             return
         await refusal(scope, status, "forbidden", message)(scope, receive, send)

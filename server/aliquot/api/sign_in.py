@@ -41,7 +41,7 @@ class SignIn:
         """Redeem the code, set the cookie, and redirect to the page without the code in its address; without a code,
         show the form. A code that was used leads to the page of a browser that is signed in, else to the form."""
         code = request.query_params.get("code")
-        if code is None:
+        if code is None or request.method == "HEAD":  # link checkers and chat programs look at addresses ahead
             return _form(_USED if _WAS_USED in request.query_params else "", status=200)
         try:
             return _signed_in(request, self._auth.redeem(code))

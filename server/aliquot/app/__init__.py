@@ -54,11 +54,12 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[Server]:
+async def serving(settings: Settings, *, is_new: bool = False, accepts_clock: bool = False) -> AsyncIterator[Server]:
     """Start everything but the listener; stop it in reverse order. Kernels keep running.
 
     Args:
         is_new: whether to create a new cluster in an empty database.
+        accepts_clock: whether to start although the newest event is more than a day ahead of the clock.
     Raises:
         ConfigurationError: a setting or a device file is wrong.
         StoreUnavailable: the database cannot be opened; the message says why.
@@ -71,7 +72,7 @@ async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[
     metrics = metrics_token(settings)
     mark = MarkFile(settings.data_folder / MARK_FILE, is_new=is_new)
     async with (
-        _running(settings, nodes, token, mark=mark) as running,
+        _running(settings, nodes, token, mark=mark, accepts_clock=accepts_clock) as running,
         watched(running, settings) as lag,
         agent_keys_told(running, settings),
         mark_kept(running, mark),
@@ -79,7 +80,9 @@ async def serving(settings: Settings, *, is_new: bool = False) -> AsyncIterator[
         people = running.cases.state.people
         owner = UserId(getpass.getuser())
         door = door_of(settings, running.cases, owner=owner)
-        auth = TokenAuth(token, owner, source=f"the file {token_file}", people=people, door=door)
+        auth = TokenAuth(
+            token, owner, source=f"the file {TOKEN_FILE} in the server's data folder", people=people, door=door
+        )
         yield Server(
             app=make_app(settings, running, auth, lag=lag, metrics_token=metrics),
             auth=auth,
@@ -112,7 +115,11 @@ def make_app(
             ray=lambda: _ray_status(running),
             orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),
             allowed_hosts=settings.names,
-            limits=Limits(cost_per_minute=settings.query_cost_per_minute or None, introspection=settings.introspection),
+            limits=Limits(
+                cost_per_minute=settings.query_cost_per_minute or None,
+                introspection=settings.introspection,
+                openapi_open=settings.openapi_open,
+            ),
             allowed_origins=settings.allowed_origins,
             conditions=lambda: conditions_of(running, lag),
             metrics=MetricsSources(
@@ -131,7 +138,7 @@ def make_app(
 
 
 def _running(
-    settings: Settings, nodes: tuple[NodeDevices, ...], token: str, *, mark: MarkFile
+    settings: Settings, nodes: tuple[NodeDevices, ...], token: str, *, mark: MarkFile, accepts_clock: bool
 ) -> AbstractAsyncContextManager[Running]:
     """The server of these settings: standalone, or one of several when the database is shared."""
     clock, address = SystemClock(), settings.own_address
@@ -151,6 +158,7 @@ def _running(
             must_lead=bool(nodes),
             outfit=outfit,
             mark=mark,
+            accepts_clock=accepts_clock,
             check_disk=own_disk(settings),
         )
     )

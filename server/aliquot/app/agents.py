@@ -6,6 +6,7 @@ leader has one. Files that hold secrets of the server are hidden from sandboxed 
 
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -18,17 +19,20 @@ from sqlalchemy import make_url
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.agent.config import AgentConfig, Reach
-from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.agent.job_user import JobUserPolicy, account_exists, resolve_user
 from aliquot.execution.devices.node import NodeDevices, NodeSource, demo_sources, file_source, found, machine_source
 from aliquot.execution.devices.partitioning import divide
 from aliquot.execution.executors import CombinedExecutor, LocalExecutor
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.execution.remote.link import Timing
-from aliquot.service.lifecycle.agent_registration import elsewhere
+from aliquot.service.accounts.trust import JobAccounts
+from aliquot.service.lifecycle.agent_registration import claimed_twice, elsewhere
 from aliquot.service.ports import Executor
 from aliquot.service.state.state import State
 from aliquot.settings import FILE_VARIABLE, Settings
+from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.errors import Forbidden, InvalidRequest
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
 
@@ -115,6 +119,18 @@ def node_sources(settings: Settings) -> tuple[tuple[NodeSource, ...], str]:
     if are_named:
         return (machine_source(host=host),), here.words if here.gpus else "no GPUs"
     return here.nodes(host=host), here.words
+
+
+def job_accounts(settings: Settings) -> JobAccounts:
+    """The Unix accounts of this host, and the one that jobs without an account of their own run as."""
+    default = None
+    if settings.local_agents:
+        policy = JobUserPolicy(name=settings.job_user, allow_root=settings.allow_root_jobs)
+        try:
+            default = resolve_user(policy, asked=None, uid=os.geteuid(), environment=os.environ).name
+        except (InvalidRequest, Forbidden) as error:
+            default = f"no account: {error.message}"
+    return JobAccounts(hostname=socket.gethostname(), default=default, exists=account_exists)
 
 
 def host_table(settings: Settings) -> dict[str, object]:
@@ -224,7 +240,7 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         expected=expected,
         taken_ids=own,
         software_version=f"aliquot {version('aliquot')}",
-        objection=lambda agent: elsewhere(state, agent.id, node_id=agent.node_id, boot_id=agent.boot_id),
+        objection=lambda agent: objection_to(state, agent),
         on_broken=state.faults.note_refused,
         epoch=epoch if is_shared else 0,
     )
@@ -236,6 +252,13 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         own=own,
         expected=expected,
     )
+
+
+def objection_to(state: State, agent: Agent) -> str | None:
+    """Why a remote agent may not join; None when it may."""
+    claimed = tuple(claimed_twice(state, agent).values())
+    state.faults.note_claims(agent.id, claimed)
+    return elsewhere(state, agent.id, node_id=agent.node_id, boot_id=agent.boot_id) or next(iter(claimed), None)
 
 
 def refuse_moved(nodes: tuple[NodeDevices, ...], state: State) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from aliquot.app.agents import job_accounts
 from aliquot.app.running import Running
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.policy_changes import amended
@@ -25,6 +26,7 @@ from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.audit.agent_keys import KeyTeller
 from aliquot.service.retention import Periods, RetentionPlan
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
+from aliquot.service.sessions.submission_checks import QueueLimit
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.use_cases import Admission, ServiceParts, UseCases
 from aliquot.settings import Settings
@@ -143,7 +145,7 @@ class Features:
 
     grace_ms: int
     respect_foreign_usage: bool
-    pending_max: int
+    queue_limit: QueueLimit
     first: InitialSettings
     admission: Admission
     keeping: Keeping
@@ -160,9 +162,13 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
     return Features(
         grace_ms=round(settings.grace_s * 1000),
         respect_foreign_usage=settings.foreign_usage == "avoid",
-        pending_max=settings.max_queue_size,
+        queue_limit=QueueLimit(tasks_max=settings.max_queue_size, user_share_pct=settings.max_queue_user_pct),
         first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
-        admission=Admission(trust=settings.trust, per_minute=settings.submissions_per_minute or None),
+        admission=Admission(
+            trust=settings.trust,
+            per_minute=settings.submissions_per_minute or None,
+            job_accounts=job_accounts(settings),
+        ),
         keeping=keeping_of(settings),
         history=history_of(settings),
         secret_keys=settings.secret_keys(settings.data_folder),
@@ -200,7 +206,7 @@ async def parts_of(
             notices=store.outbox,
             inspector=inspector,
         ),
-        pending_max=outfit.pending_max,
+        queue_limit=outfit.queue_limit,
     )
 
 
@@ -216,6 +222,7 @@ def history_of(settings: Settings) -> HistoryPlan | None:
         interval_s=settings.readings_interval_s,
         now_us=clock.now_us,
         wall_us=clock.wall_us,
+        correct_clock=clock.correct,
     )
 
 
@@ -237,7 +244,7 @@ async def history_kept(plan: HistoryPlan | None) -> AsyncIterator[KeptHistory | 
 async def agent_keys_told(running: Running, settings: Settings) -> AsyncIterator[None]:
     """Record changes of the agent key file in the event log, starting with those made while no server ran."""
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
-    teller = KeyTeller(keys, journal=running.cases.journal, clock=SystemClock())
+    teller = KeyTeller(keys, journal=running.cases.journal, clock=running.cases.clock)
     loop = asyncio.create_task(teller.run(), name="agent keys")
     try:
         yield

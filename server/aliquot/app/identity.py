@@ -83,6 +83,8 @@ def make_folders(data_folder: Path) -> None:
 def read_token(path: Path) -> str:
     """The server's token; made at the first start, readable by its owner only.
 
+    A file that others can read is reported, and left as it is: whoever read it has the token, so a new one is needed.
+
     Raises:
         ConfigurationError: the file holds no token, or cannot be read.
     """
@@ -90,10 +92,18 @@ def read_token(path: Path) -> str:
         if not os.path.lexists(path):
             _make_token(path)
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
-            os.fchmod(file.fileno(), 0o600)
+            mode = os.fstat(file.fileno()).st_mode & 0o777
             token = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the token file {path} cannot be read or made: {error}") from None
+    if mode & 0o077:
+        log.error(
+            "the token file %s has mode %03o: other accounts of this machine can read it or could, and the token gives "
+            "every right. Stop the server, delete the file and start again: that makes a new token, and you sign in "
+            "again. If nobody else has an account here, `chmod 600` is enough",
+            path,
+            mode,
+        )
     if len(token) < TOKEN_CHARS_MIN or not token.isascii():
         raise ConfigurationError(
             f"the token file {path} must hold at least {TOKEN_CHARS_MIN} ASCII characters; delete it to have one made"

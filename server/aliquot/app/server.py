@@ -4,27 +4,39 @@ A standalone server does the same; its lock is always free.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from aliquot.app.agents import AgentSide
 from aliquot.app.features import Features, begin, history_kept, parts_of, retention_of
 from aliquot.app.running import OwnOutputs, PresentTerm, Running, Watched, WatchedDatabase
 from aliquot.clock import RandomIds, SystemClock
+from aliquot.errors import ServerError
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.gateway import RemoteGateway
+from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.leadership.election import LeaderElection
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import TermStart
+from aliquot.service.ports import Loaded
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
+from aliquot.store.engines.database import damage, unavailability
 from aliquot.store.open import ServerDatabase, open_database
-from aliquot.store.timeseries.history_store import KeptHistory
+from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.events import Event
+from aliquot_schema.orchestration import CLOCK_CORRECTED
 from aliquot_schema.views.server import RayView
+
+log: Final = logging.getLogger("aliquot.store")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +59,8 @@ class ServerPlan:
     mark: MarkFile
     check_disk: Callable[[], str | None]
     """Checks the disks of the data folder and the database: returns a message when space is short."""
+    accepts_clock: bool = False
+    """Whether to start although the newest event is more than a day ahead of the clock."""
 
 
 @asynccontextmanager
@@ -57,7 +71,7 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
 
     Raises:
         ConfigurationError: a setting or a device file is invalid, or this server must lead and another one does.
-        StoreUnavailable: the database cannot be opened; the message says why.
+        StoreUnavailable: the database cannot be opened, or is more than a day ahead of the clock.
     """
     database = open_database(
         plan.database_url,
@@ -67,17 +81,41 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
         mark=plan.mark,
         archive=plan.outfit.keeping.folder,
     )
-    loaded = await database.store.join()
     try:
-        state = await state_of(loaded, store=database.store)
+        loaded, state = await read_database(database)
+        if not plan.accepts_clock:
+            check_clock(loaded, wall_us=plan.clock.wall_us())
         plan.clock.not_before(loaded.last_at_us)
         async with (
             history_kept(plan.outfit.history) as measurements,
             _taking_part(plan, database, state, measurements=measurements) as running,
         ):
+            running.cases.journal.listeners.append(partial(_correct_history, plan.outfit.history))
             yield running
     finally:
         await database.store.close()
+
+
+def _correct_history(history: HistoryPlan | None, event: Event) -> None:
+    """Measurements have a clock of their own, which is read in another thread."""
+    if history is not None and event.kind == CLOCK_CORRECTED:
+        history.correct_clock(event.at_us)
+
+
+async def read_database(database: ServerDatabase) -> tuple[Loaded, State]:
+    """The stored state.
+
+    Raises:
+        ConfigurationError, StoreUnavailable: it cannot be read; the message says why.
+    """
+    try:
+        loaded = await database.store.join()
+        return loaded, await state_of(loaded, store=database.store)
+    except (ServerError, AliquotError, OSError):
+        raise
+    except Exception as error:
+        log.debug("the database could not be read", exc_info=error)
+        raise (unavailability(error) or damage(error)) from error
 
 
 @asynccontextmanager

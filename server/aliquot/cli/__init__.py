@@ -3,9 +3,11 @@
 A command's module is imported when the command is called, since imports take most of the time of a short command.
 """
 
+import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import typer
 from typer.main import get_command, get_group
@@ -21,10 +23,12 @@ COMMANDS: Final = {
     "session": "session.command:session",
     "open": "open:open_dashboard",
     "queue": "cluster.queue:queue",
+    "lease": "lease:lease",
     "gpus": "cluster.gpus:gpus",
     "agents": "cluster.agents:agents",
     "pools": "cluster.queue:pools",
     "projects": "cluster.queue:projects",
+    "project": "cluster.queue:project",
     "usage": "cluster.queue:usage",
     "quota": "cluster.quota:quota",
     "notices": "alerts:notices",
@@ -47,6 +51,21 @@ COMMANDS: Final = {
     "secret": "secret:secret",
 }
 """Module and attribute of each command or group of commands, in the order of `--help`."""
+
+_UsageProblem: Final = cast(
+    "type[Exception]", next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+)
+"""Any problem with a command line; typer has no public name for it."""
+_PLAIN: Final = {
+    r"Invalid value for '([^']*)': ": r"\1: ",
+    r"Input should be greater than or equal to (\S+)": r"give \1 or more",
+    r"Input should be less than or equal to (\S+)": r"give \1 or less",
+    r"Input should be greater than (\S+)": r"give more than \1",
+    r"Input should be less than (\S+)": r"give less than \1",
+    r"Input should be a valid integer.*": "give a whole number",
+    r"Input should be a valid number.*": "give a number",
+}
+"""Messages of the libraries that read the command line, and what is printed instead."""
 
 
 class Commands(SuggestingGroup):
@@ -72,6 +91,38 @@ class Commands(SuggestingGroup):
         _name_values(self)
         super().format_help(ctx, formatter)
 
+    @override
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line. Errors are one line, without a box, in the words of the shell."""
+        try:
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            if not standalone_mode:
+                return code
+        except typer.Abort:
+            if not standalone_mode:
+                raise
+            print("aliquot: aborted", file=sys.stderr)
+            sys.exit(1)
+        except _UsageProblem as raised:
+            if not standalone_mode:
+                raise
+            error: Any = raised
+            if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+                print(error.format_message())
+            else:
+                print(f"aliquot: {plain_words(error.format_message())}", file=sys.stderr)
+                print(f"         `{_command_path(error)} --help` shows the options", file=sys.stderr)
+            sys.exit(error.exit_code)
+        sys.exit(code if isinstance(code, int) else 0)
+
     def _import_all(self) -> None:
         for name in COMMANDS:
             self.get_command(None, name)
@@ -90,6 +141,18 @@ def _imported(name: str) -> Any:
         command = get_command(alone)
     command.name = name
     return command
+
+
+def plain_words(message: str) -> str:
+    """A problem with the command line in plain words: `--cluster-size: give 1 or more`."""
+    for pattern, words in _PLAIN.items():
+        message = re.sub(pattern, words, message)
+    return message
+
+
+def _command_path(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    return "aliquot" if context is None else str(context.command_path)
 
 
 def _name_values(command: Any) -> None:

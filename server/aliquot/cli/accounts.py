@@ -1,17 +1,19 @@
 """`aliquot key` and `aliquot user`: API keys, and the accounts of users and programs."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
-from aliquot.cli.connection.output import cells, choice, console, print_json, table
+from aliquot.cli.connection.output import cells, choice, console, print_json, printable, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aliquot.client.generated.accounts import ApiKey, User
+    from aliquot.client.generated.results import UserChangeSuccess
 
 
 key: Final = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
@@ -134,6 +136,8 @@ def add(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.create_user(wanted)
     _print_user(done.user, as_json=as_json)
+    if not as_json:
+        _print_account(done)
 
 
 @user.command("list")
@@ -180,6 +184,8 @@ def change(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.update_user(wanted)
     _print_user(done.user, as_json=as_json)
+    if not as_json:
+        _print_account(done)
 
 
 @user.command("disable")
@@ -196,6 +202,13 @@ def disable(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.disable_user(DisableUserInput(name=name))
     _print_user(done.user, as_json=as_json)
+
+
+def _print_account(done: "UserChangeSuccess") -> None:
+    """Print on stderr which Unix account the user's jobs run as, and whether it is missing."""
+    for words in (done.jobs_run_as, done.warning and f"warning: {done.warning}"):
+        if words:
+            print(f"aliquot: {printable(words)}", file=sys.stderr)
 
 
 def _projects(named: list[str] | None) -> list[str] | None:

@@ -4,6 +4,7 @@ A PostgreSQL database may be in use by servers while it is checked or exported; 
 """
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+log: Final = logging.getLogger("aliquot.db")
 
 Folder = Annotated[Path | None, typer.Option(help="The server's data folder.")]
 DatabaseUrl = Annotated[
@@ -70,7 +73,7 @@ def with_database(
         )
         try:
             await _open(opened)
-            return await work(opened)
+            return await _understood(work, opened)
         finally:
             await opened.close()
 
@@ -79,16 +82,33 @@ def with_database(
     raise AssertionError("reported_errors() swallowed an exception")
 
 
+async def _understood(work: Callable[["Database"], Awaitable[T]], opened: "Database") -> T:
+    """Run a function on an open database; what it cannot read is reported as damage."""
+    from aliquot.errors import ServerError
+    from aliquot.store.engines.database import damage, unavailability
+    from aliquot_schema.errors import AliquotError
+
+    try:
+        return await work(opened)
+    except (ServerError, AliquotError, OSError, typer.Exit):
+        raise
+    except Exception as error:
+        if type(error) is ValueError or unavailability(error) is not None:
+            raise
+        log.debug("the database could not be read", exc_info=error)
+        raise damage(error) from error
+
+
 async def _open(opened: "Database") -> None:
-    from aliquot.store.engines.database import unavailability
+    from aliquot.store.engines.database import damage, unavailability
 
     try:
         await opened.open()
     except Exception as error:
         known = unavailability(error)
-        if known is None or known is error:
+        if known is error:
             raise
-        raise known from error
+        raise (known or damage(error)) from error
 
 
 @contextmanager

@@ -54,6 +54,13 @@ New = Annotated[
     bool,
     typer.Option("--new", help="Begin a new cluster on an empty database, though this data folder had another."),
 ]
+AcceptClock = Annotated[
+    bool,
+    typer.Option(
+        "--accept-clock",
+        help="Start though the newest event is more than a day ahead of this machine's clock, which is right.",
+    ),
+]
 SchedulingPolicy = Annotated[
     str | None, typer.Option(help="Order policy of a new cluster: fair_share, priority, fcfs, sjf or gang.")
 ]
@@ -94,6 +101,7 @@ def serve(
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     stopped: Stopped = False,
     new: New = False,
+    accept_clock: AcceptClock = False,
     scheduling_policy: SchedulingPolicy = None,
     keep: Keep = None,
     max_queue_size: Annotated[int | None, typer.Option(help="Pending tasks allowed.", show_default="100000")] = None,
@@ -105,7 +113,7 @@ def serve(
     gc.disable()
     raise typer.Exit(
         _code(
-            is_new=new,
+            once={"is_new": new, "accepts_clock": accept_clock},
             host=host,
             port=port,
             tls_certificate=tls_certificate,
@@ -134,13 +142,13 @@ def serve(
     )
 
 
-def _code(*, keep: Sequence[str], is_new: bool, **flags: Any) -> int:
+def _code(*, keep: Sequence[str], once: Mapping[str, bool], **flags: Any) -> int:
     from aliquot.errors import ConfigurationError
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
     try:
-        return _run(read_settings(warns=False, **flags, **_kept(keep)), is_new=is_new)
+        return _run(read_settings(warns=False, **flags, **_kept(keep)), once=once)
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         return 2
@@ -165,28 +173,32 @@ def _kept(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _run(settings: "Settings", *, is_new: bool) -> int:
+def _run(settings: "Settings", *, once: Mapping[str, bool]) -> int:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(_serve(settings, is_new=is_new))
-    return uvloop.run(_serve(settings, is_new=is_new))
+        return asyncio.run(_serve(settings, once=once))
+    return uvloop.run(_serve(settings, once=once))
 
 
-async def _serve(settings: "Settings", *, is_new: bool) -> int:
+async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
     from aliquot.app import serving
     from aliquot.app.logging import set_up_logs
     from aliquot.cli.listener import Listener, bound_socket, certificate_of
+    from aliquot.service.metrics.log_context import RateLimited
     from aliquot.settings import warn_of_deprecated_settings
 
     # httpx logs the URL of each request, and the URL of a receiver can be a secret.
     quiet = ("alembic", "httpcore", "httpx", "uvicorn")
     set_up_logs(level=settings.log_level, form=settings.log_format, quiet=quiet)
     warn_of_deprecated_settings()
-    logging.getLogger("uvicorn.error").addFilter(_is_not_shutdown)
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.addFilter(_is_not_shutdown)
+    uvicorn_log.addFilter(_is_not_denial)
+    uvicorn_log.addFilter(RateLimited(uvicorn_log, "Invalid HTTP request", "requests that are not HTTP"))
     certificate = certificate_of(settings)
     with bound_socket(settings) as taken:
-        async with serving(settings, is_new=is_new) as server:
+        async with serving(settings, **once) as server:
             GcTuning().begin()
             listener = Listener(
                 server,
@@ -203,6 +215,12 @@ async def _serve(settings: "Settings", *, is_new: bool) -> int:
 def _is_not_shutdown(record: logging.LogRecord) -> bool:
     """False for a request that was canceled because the server stops, which is not an error."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+
+
+def _is_not_denial(record: logging.LogRecord) -> bool:
+    """False for uvicorn's error about a WebSocket that was answered with a response instead of a handshake. It is
+    wrong, and the access log has the request."""
+    return record.msg != "ASGI callable returned without completing handshake."
 
 
 def _print_addresses(port: int, server: "Server", settings: "Settings") -> None:

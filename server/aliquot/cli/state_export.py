@@ -49,6 +49,7 @@ query ($after: String) { sessions(first: 100, after: $after,
   } }
 } }
 """
+RAY: Final = "{ cluster { ray { head_node connected version workers nodes reason } } }"
 SERVER: Final = "{ orchestrator { role address leader_address epoch leads_since state stopped_by stopped_at note } }"
 
 
@@ -99,6 +100,7 @@ def read_state(client: "BlockingClient") -> dict[str, Any]:
     from msgspec import to_builtins
 
     (orchestrator,) = client.execute(SERVER).values()
+    ray = client.execute(RAY)["cluster"]["ray"]
     agents, agents_at = _all(client, AGENTS)
     queue, queue_at = _all(client, QUEUE)
     active, active_at = _all(client, ACTIVE)
@@ -114,7 +116,7 @@ def read_state(client: "BlockingClient") -> dict[str, Any]:
     }
     parts = {"policy": policy, "active": active}
     return {
-        "cluster_state.json": {"format": 1, "revision": agents_at, "agents": agents},
+        "cluster_state.json": {"format": 1, "revision": agents_at, "ray": ray, "agents": agents},
         "job_queue.json": {"format": 1, "revision": queue_at, "queue": queue},
         "orchestrator_state.json": {"format": 1, "revision": active_at, **orchestrator, **parts},
         "gpu_allocation.json": {"format": 1, "revision": agents_at, "agents": allocation},

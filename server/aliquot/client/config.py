@@ -92,6 +92,8 @@ def read_clusters() -> tuple[Cluster, ...]:
         return ()
     except (OSError, ValueError) as error:
         raise NoPlace(f"{path}: {error}") from None
+    except RecursionError:
+        raise NoPlace(f"{path}: nested too deeply") from None
     entries = table.get("clusters", {})
     if not isinstance(entries, dict) or table.keys() - {"clusters", "default"}:
         raise NoPlace(f"{path}: only `default`, and tables [clusters.NAME] with url and key or key-file are valid")

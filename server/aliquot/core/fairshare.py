@@ -12,6 +12,7 @@ from math import isqrt
 from typing import Final
 
 from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.clock_correction import ClockCorrection
 from aliquot_schema.ids import DeviceId, ProjectId, SlotName, UserId
 from aliquot_schema.policies import DAY_MS, Charges
 from aliquot_schema.quotas import Account, QuotaScope, account_id
@@ -98,6 +99,16 @@ class Balance:
             month_charged=self.charged_in(month, now_us=now_us),
         )
 
+    def corrected(self, correction: ClockCorrection, *, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
+        """The balance by the corrected clock; what was held until then is charged by the old one. The month's charge is
+        carried over."""
+        settled = self
+        if correction.is_measured:
+            settled = self.held(0, now_us=correction.from_us, half_life_ms=half_life_ms)
+        elif self.at_us <= correction.to_us:
+            return self
+        return replace(settled, at_us=correction.to_us, month=month_of(correction.to_us))
+
     def _grown(self, now_us: int, *, since_us: int) -> int:
         # Whole milliseconds since the epoch, so that the sum does not depend on how a time span is divided.
         return self.holds_milli * max(now_us // 1000 - since_us // 1000, 0)
@@ -138,6 +149,14 @@ class Usage:
         place = project, user
         balance = self.balances.get(place, NOTHING).held(milli, now_us=now_us, half_life_ms=self.half_life_ms)
         return replace(self, balances={**self.balances, place: balance})
+
+    def corrected(self, correction: ClockCorrection) -> "Usage":
+        """Usage by the corrected clock."""
+        balances = {
+            place: balance.corrected(correction, half_life_ms=self.half_life_ms)
+            for place, balance in self.balances.items()
+        }
+        return replace(self, balances=balances)
 
     def record(self, project: ProjectId, user: UserId) -> Account:
         """The durable record as of the last change; the store sets its version."""

@@ -16,9 +16,9 @@ from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Snapsho
 from aliquot_schema.errors import QuotaExceeded
 from aliquot_schema.ids import ProjectId, QuotaId, SlotName, UserId
 from aliquot_schema.policies import PreemptScope
-from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.quotas import Quota, QuotaScope, quota_holder, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.resources.slots import MILLI, SlotAmounts, format_amount, format_milli
+from aliquot_schema.resources.slots import MILLI, SlotAmounts, amount_text, format_amount, format_milli
 from aliquot_schema.sessions import SessionSpec
 
 Amounts = Mapping[SlotName, int]
@@ -132,7 +132,9 @@ class QuotaBook:
         for line in lines:
             if self._is_spent(line.quota):
                 until_us = starts_us(month_after(month_of(self._now_us)))
-                return Verdict(reason=Reason.QUOTA, evidence=Evidence(quota=line.quota.id, until_us=until_us))
+                hours = str(line.quota.gpu_hours_per_month)
+                evidence = Evidence(quota=line.quota.id, until_us=until_us, limit=hours)
+                return Verdict(reason=Reason.QUOTA, evidence=evidence)
         if self._preempt is PreemptScope.PREEMPTIBLE and not row.is_preemptible:
             return _borrow_refusal(row, lines, need=need)
         return None
@@ -172,6 +174,15 @@ class QuotaBook:
         return any(borrowed_amount > 0 for borrowed_amount, _ in borrowed) and not any(
             0 < borrowed_amount < amount for borrowed_amount, amount in borrowed
         )
+
+    def refreshed(self, row: PendingRow, verdict: Verdict) -> Verdict:
+        """The verdict of `refusal` with what is held now: rows refused early and late in a pass then agree."""
+        evidence = verdict.evidence
+        if evidence.quota is None or evidence.slot is None:
+            return verdict
+        line = self._lines[evidence.quota]
+        of = line.own if evidence.may_borrow else line.most
+        return _verdict(row, line, counted_as(SlotName(evidence.slot)), of=of, need=self._need(row))
 
     def take(self, row: PendingRow) -> None:
         """Count one more task of a row as held."""
@@ -221,11 +232,15 @@ class QuotaBook:
 def _verdict(row: PendingRow, line: _Line, name: SlotName, *, of: Amounts, need: Amounts) -> Verdict:
     """The verdict that a limit is too low for a row, in the slot that the row requests."""
     slot = requested_slot(name, (slot for slot, _ in row.request))
+    held = line.held.get(name, 0)
     evidence = Evidence(
         slot=slot,
         requested=text_of(slot, need[name]),
-        available=text_of(slot, max(of[name] - line.held.get(name, 0), 0)),
+        available=text_of(slot, max(of[name] - held, 0)),
         quota=line.quota.id,
+        limit=text_of(slot, of[name]),
+        held=text_of(slot, held),
+        may_borrow=of is line.own,
     )
     return Verdict(reason=Reason.QUOTA, evidence=evidence)
 
@@ -294,9 +309,19 @@ def too_many_queued(
     for quota in _quotas_for(quotas, user, project):
         if quota.max_queued is not None:
             waiting = queued(quota) + tasks
+            if not quota.max_queued and tasks:
+                return QuotaExceeded(
+                    f"{quota_holder(quota.id)} takes no sessions: its quota allows 0 waiting tasks"
+                    + (". Submit to another project" if quota.scope is QuotaScope.PROJECT else ""),
+                    quota=quota.id,
+                    resource="queued",
+                    requested=str(tasks),
+                    limit="0",
+                )
             if waiting > quota.max_queued:
                 return QuotaExceeded(
-                    f"quota {quota.id}: {waiting} tasks would wait, the limit is {quota.max_queued}; submit fewer",
+                    f"{quota_holder(quota.id)} may have at most {quota.max_queued} waiting tasks, and {waiting} would "
+                    "wait. Submit fewer, or try again when some have started",
                     quota=quota.id,
                     resource="queued",
                     requested=str(tasks),
@@ -312,10 +337,10 @@ def _too_much(request: Request, quotas: Iterable[Quota], *, cluster_size: int) -
             if need.get(name, 0) > limit:
                 slot = requested_slot(name, (slot for slot, _ in request))
                 requested, most = text_of(slot, need[name]), text_of(slot, limit)
+                holder, needs = quota_holder(quota.id), amount_text(slot, requested)
                 return QuotaExceeded(
-                    f"quota {quota.id}: {requested} {slot} are more than {most}; ask for less"
-                    if limit
-                    else f"quota {quota.id}: it allows no {slot}",
+                    f"{holder} may hold at most {amount_text(slot, most)}, and this session needs {needs}. "
+                    "Ask for less, or ask an administrator to raise the quota",
                     quota=quota.id,
                     resource=slot,
                     requested=requested,
@@ -323,7 +348,7 @@ def _too_much(request: Request, quotas: Iterable[Quota], *, cluster_size: int) -
                 )
         if quota.gpu_hours_per_month == 0:
             return QuotaExceeded(
-                f"quota {quota.id}: it allows no GPU-hours",
+                f"{quota_holder(quota.id)} may use 0 GPU-hours a month. Ask an administrator to raise the quota",
                 quota=quota.id,
                 resource="gpu_hours",
                 requested="",

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings
 from aliquot.service.retention import Periods, parse_period
 from aliquot.service.setting_errors import wrong
 from aliquot_schema.errors import InvalidAmount
-from aliquot_schema.resources.units import format_size, parse_size
+from aliquot_schema.resources.units import parse_size, size_text
 
 OUTPUT_BYTES_MAX: Final = 2**30
 FLOOR_BYTES: Final = 2**30
@@ -47,7 +47,7 @@ class DiskRules:
         least = min(FLOOR_BYTES, total // SHARE) if self.bytes_min is None else self.bytes_min
         if free >= least:
             return None
-        return f"the disk of {folder} has {format_size(free)} free; {format_size(least)} must stay free"
+        return f"the disk of {folder} has {size_text(free)} free; {size_text(least)} must stay free"
 
 
 SIZE_MIN: Final = 2**20
@@ -116,7 +116,7 @@ class KeepingSettings(BaseSettings):
         except InvalidAmount as error:
             raise wrong(error.message) from None
         if 0 < size < SIZE_MIN:
-            raise wrong(f"give at least {format_size(SIZE_MIN)}, or 0")
+            raise wrong(f"give at least {size_text(SIZE_MIN)}, or 0")
         return value
 
 

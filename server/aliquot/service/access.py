@@ -40,7 +40,8 @@ def check_project(caller: Caller, project: ProjectId) -> None:
     """Users may submit to the default project, and to projects that they are members of."""
     if caller.role >= Role.OPERATOR or project == DEFAULT_PROJECT or project in caller.projects:
         return
-    raise Forbidden(f"project: {caller.user} is not a member of {project[:80]}; ask an admin")
+    own = f"your projects are {', '.join(caller.projects)}" if caller.projects else "you have no project of your own"
+    raise Forbidden(f"project: {caller.user} is not a member of {project[:80]}; {own}. Ask an admin to be added")
 
 
 def check_may_change(caller: Caller, session: Session) -> None:

@@ -16,10 +16,16 @@ class Clock(Protocol):
     """Wall time, monotonic time and sleeping."""
 
     def now_us(self) -> int:
-        """Wall time, microseconds UTC. Never decreases, neither in a process nor below the times of stored events."""
+        """Wall time, microseconds UTC. Decreases only by `correct`."""
 
     def wall_us(self) -> int:
-        """Raw wall time of the machine, which may be set back; retention uses it."""
+        """Raw wall time of the machine, which may be set; retention uses it."""
+
+    def leap_us(self) -> int:
+        """How far the wall clock was set ahead of `now_us`, negative = back; 0 = at most a minute."""
+
+    def correct(self, at_us: int) -> None:
+        """Continue from this time: a correction was committed."""
 
     def monotonic(self) -> float:
         """Monotonic seconds, for durations and time-outs."""

@@ -62,7 +62,7 @@ class Quotas(OperatorCommands):
         return usage_views(self._state.usage, user=user, project=project, now_us=self._clock.now_us())
 
     async def set_quota(self, caller: Caller, asked: NewQuota, expected_version: int | None) -> QuotaChanged:
-        """Set a quota, replacing the existing one.
+        """Set a quota, replacing the existing one. One of a project without limits creates the project.
 
         Raises:
             Forbidden, VersionConflict, InvalidRequest, UnknownSlot.
@@ -79,7 +79,8 @@ class Quotas(OperatorCommands):
 
         def change(draft: UnitOfWork) -> Quota:
             known = draft.quota(quota.id)
-            check_version(quota.id, expected=expected_version, actual=0 if known is None else known.version)
+            actual = 0 if known is None or is_void(known) else known.version
+            check_version(quota.id, expected=expected_version, actual=actual)
             if known is not None and replace(quota, version=known.version, changed_us=known.changed_us) == known:
                 return known
             return draft.put(replace(quota, changed_us=self._clock.now_us()), "changed")
@@ -141,6 +142,8 @@ def is_void(quota: Quota) -> bool:
 def _checked(asked: NewQuota) -> Quota:
     if (asked.scope is QuotaScope.CLUSTER) is bool(asked.name):
         raise InvalidRequest("name: required for a user or project, not allowed for the cluster", field="name")
+    if asked.scope is QuotaScope.PROJECT and "/" in asked.name:
+        raise InvalidRequest("name: a project's name must not contain a slash", field="name")
     if len(asked.name) > NAME_CHARS_MAX or not asked.name.isprintable():
         raise InvalidRequest(f"name: at most {NAME_CHARS_MAX} printable characters", field="name")
     for field in ("max_queued", "gpu_hours_per_month", "weight"):
@@ -164,7 +167,7 @@ def _checked(asked: NewQuota) -> Quota:
         gpu_hours_per_month=asked.gpu_hours_per_month,
         weight=asked.weight,
     )
-    if is_void(quota):
+    if is_void(quota) and quota.scope is not QuotaScope.PROJECT:
         raise InvalidRequest("the quota has no limits; set one, or use remove_quota", field=None)
     return quota
 

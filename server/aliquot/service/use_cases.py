@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
 from aliquot.service.accounts.secrets import Secrets, SecretStore
-from aliquot.service.accounts.trust import Trust, check_apart
+from aliquot.service.accounts.trust import JobAccounts, Trust, check_apart
 from aliquot.service.admin.admin import Administration, OperatorSources
 from aliquot.service.audit.audit import AuditStore
 from aliquot.service.history.history import History
@@ -18,7 +18,7 @@ from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.preview import Previews
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.submission import Submission
-from aliquot.service.sessions.submission_checks import PENDING_MAX, SubmissionPolicyCheck
+from aliquot.service.sessions.submission_checks import DEFAULT_QUEUE_LIMIT, QueueLimit, SubmissionPolicyCheck
 from aliquot.service.state.evicted_sessions import in_memory, recalled
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import ENDED_KEPT, State
@@ -33,6 +33,8 @@ class Admission:
     """What isolates the jobs of different users."""
     per_minute: int | None
     """Submissions per user and minute; None = no limit."""
+    job_accounts: JobAccounts | None = None
+    """The Unix accounts of this host; None = they are not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +49,8 @@ class ServiceParts:
     measurements: HistoryStore | None = None
     holdings: HeldBook | None = None
     operators: OperatorSources = field(default_factory=OperatorSources)
-    pending_max: int = PENDING_MAX
-    """Limit of waiting tasks, over all users."""
+    queue_limit: QueueLimit = DEFAULT_QUEUE_LIMIT
+    """Limits of waiting tasks, over all users and of one user."""
 
 
 class UseCases:
@@ -84,7 +86,7 @@ class UseCases:
             clock=clock,
             ids=ids,
             vetting=vetting,
-            pending_max=parts.pending_max,
+            queue_limit=parts.queue_limit,
         )
         rate_limit = _rate_limit(parts.admission, state=state, clock=clock)
         self.previews = Previews(state=state, creation=creation, clock=clock)
@@ -111,9 +113,22 @@ class UseCases:
             state=state, journal=self.journal, creation=creation, store=store, clock=clock, rate_limit=rate_limit
         )
         self.administration = Administration(state=state, journal=self.journal, clock=clock, sources=parts.operators)
-        trust = Trust.ALONE if parts.admission is None else parts.admission.trust
-        self.accounts = Accounts(state=state, journal=self.journal, clock=clock, ids=ids, vault=self.vault, trust=trust)
+        self.accounts = self._accounts(parts.admission, ids)
         self.watching = self._watching(outputs, book=parts.operators.audit)
+
+    def _accounts(self, admission: Admission | None, ids: Ids) -> Accounts:
+        trust = Trust.ALONE if admission is None else admission.trust
+        if trust is Trust.SHARED:
+            self.state.people.share_account()
+        return Accounts(
+            state=self.state,
+            journal=self.journal,
+            clock=self.clock,
+            ids=ids,
+            vault=self.vault,
+            trust=trust,
+            job_accounts=None if admission is None else admission.job_accounts,
+        )
 
     def _watching(self, outputs: Outputs, *, book: AuditStore | None) -> Watching:
         find, clock = self.queries.session, self.clock
@@ -134,6 +149,8 @@ def _rate_limit(admission: Admission | None, *, state: State, clock: Clock) -> S
 async def state_of(loaded: Loaded, *, store: Store, ended_kept: int = ENDED_KEPT) -> State:
     """The state from a store's records, including ended sessions that pending ones depend on."""
     state = State(ended_kept=ended_kept)
-    state.load(loaded.records, revision=loaded.revision, ended_complete=loaded.ended_complete)
+    state.load(
+        loaded.records, revision=loaded.revision, ended_complete=loaded.ended_complete, newest_us=loaded.last_at_us
+    )
     with in_memory(await recalled(state.waited_for(), state=state, store=store), state=state):
         return state

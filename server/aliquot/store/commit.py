@@ -21,7 +21,7 @@ from aliquot.store.mapping import ENCODER, MAPPINGS, RecordMapping
 from aliquot.store.statements import insert_events, insert_rows, replace_rows, reserve_numbers, write_end
 from aliquot.store.tables import ORCHESTRATION
 from aliquot_schema.events import EVENT_FORMAT, Event, Record
-from aliquot_schema.orchestration import OrchestratorState
+from aliquot_schema.orchestration import CLOCK_CORRECTED, OrchestratorState
 from aliquot_schema.resources.leases import Lease
 
 PREEMPTING: Final = "session.preempting"
@@ -194,10 +194,18 @@ def _append_events(connection: Connection, batches: Sequence[Batch]) -> list[tup
     write_end(
         connection,
         end_hash=log.end_hash,
-        at_us=max(counter.at_us, *(batch.at_us for batch in batches)),
+        at_us=_newest_us(counter.at_us, batches),
         pass_number=max(counter.pass_number, *(batch.pass_number or 0 for batch in batches)),
     )
     return events
+
+
+def _newest_us(before_us: int, batches: Sequence[Batch]) -> int:
+    """The latest time of an event since the last correction of the clock."""
+    for batch in batches:
+        is_correction = any(write.kind == CLOCK_CORRECTED for write in batch.writes)
+        before_us = batch.at_us if is_correction else max(before_us, batch.at_us)
+    return before_us
 
 
 class _Log:

@@ -136,7 +136,11 @@ def test_what_is_not_asked_for_may_be_forbidden() -> None:
     asks = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cuda.device": "1"}))
     found = impossible_under(asks, {none.id: none}, user=ANN, project=LAB)
     assert found is not None
-    assert (found.message, found.limit) == ("quota user:ann: it allows no cuda.device", "0")
+    assert (found.message, found.limit) == (
+        "User ann may hold at most 0 GPUs, and this session needs 1 GPU. "
+        "Ask for less, or ask an administrator to raise the quota",
+        "0",
+    )
     forbids = book(none, running=[])
     assert forbids.refusal(row("a", owner=ANN, project=LAB)) is not None
     assert forbids.refusal(row("a", owner=ANN, project=LAB, cpu="1")) is None
@@ -147,11 +151,14 @@ def test_a_refusal_at_submission_says_what_and_how_much() -> None:
     limit = quota(QuotaScope.USER, "ann", most=2000)
     found = impossible_under(spec, {limit.id: limit}, user=ANN, project=LAB)
     assert found is not None
-    assert found.message == "quota user:ann: 3 cuda.device are more than 2; ask for less"
+    assert found.message == (
+        "User ann may hold at most 2 GPUs, and this session needs 3 GPUs. "
+        "Ask for less, or ask an administrator to raise the quota"
+    )
     spent = Quota(id=quota_id(QuotaScope.PROJECT, "lab"), scope=QuotaScope.PROJECT, name="lab", gpu_hours_per_month=0)
     found = impossible_under(spec, {spent.id: spent}, user=ANN, project=LAB)
     assert found is not None
-    assert found.message == "quota project:lab: it allows no GPU-hours"
+    assert found.message == ("Project lab may use 0 GPU-hours a month. Ask an administrator to raise the quota")
 
 
 @pytest.mark.parametrize(("scope", "name"), [(QuotaScope.USER, "ann"), (QuotaScope.PROJECT, "lab")])
@@ -160,5 +167,33 @@ def test_too_many_that_wait_are_refused_with_the_quota_and_the_numbers(scope: Qu
     found = too_many_queued(3, {limit.id: limit}, queued=lambda _: 3, user=ANN, project=LAB)
     assert found is not None
     assert (found.quota, found.resource, found.requested, found.limit) == (limit.id, "queued", "3", "5")
+    assert found.message == (
+        f"{scope.capitalize()} {name} may have at most 5 waiting tasks, and 6 would wait. "
+        "Submit fewer, or try again when some have started"
+    )
     assert too_many_queued(2, {limit.id: limit}, queued=lambda _: 3, user=ANN, project=LAB) is None
     assert too_many_queued(9, {limit.id: limit}, queued=lambda _: 3, user=UserId("x"), project=ProjectId("y")) is None
+
+
+@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
+def test_rows_refused_before_and_after_a_start_name_the_same_remainder(backfill: Backfill) -> None:
+    """The first row is refused while the project holds nothing yet; the second one starts; the third is refused."""
+    limit = quota(QuotaScope.PROJECT, "lab", most=3000)
+    mine = {"owner": ANN, "project": LAB}
+    queue = [row("a", cuda_device="4", **mine), row("b", cuda_device="2", **mine), row("c", cuda_device="2", **mine)]
+    plan = passed(
+        snapshot([on("x", gpus(8))], queue, quotas={limit.id: limit}), Policy(order="fcfs", backfill=backfill)
+    )
+    assert placed(plan) == ["b"]
+    found = [waits(plan, name).evidence for name in "ac"]
+    assert [(one.requested, one.limit, one.held, one.available) for one in found] == [
+        ("4", "3", "2", "1"),
+        ("2", "3", "2", "1"),
+    ]
+
+
+def test_who_may_borrow_is_told_what_they_own() -> None:
+    limit = quota(QuotaScope.PROJECT, "lab", own=1000)
+    state = snapshot([on("x", gpus(8))], [row("a", cuda_device="2", owner=ANN, project=LAB)], quotas={limit.id: limit})
+    evidence = waits(passed(state, Policy(preemption=Preemption(preempt=PreemptScope.PREEMPTIBLE))), "a").evidence
+    assert (evidence.limit, evidence.held, evidence.may_borrow) == ("1", "0", True)

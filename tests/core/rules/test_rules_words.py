@@ -6,9 +6,10 @@ import pytest
 
 from aliquot.core import prediction
 from aliquot.core.prediction import KEYS_MAX, Predictor, Workload, duration_text
-from aliquot.core.scheduler.reason_text import amount_text, explain
+from aliquot.core.scheduler.reason_text import explain
 from aliquot_schema.ids import AgentId, DeviceId, QuotaId, SessionId, UserId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.resources.slots import amount_text
 
 A, B, C, D = (SessionId(name) for name in "abcd")
 WORDS = [
@@ -34,6 +35,22 @@ WORDS = [
         Evidence(agents=(AgentId("x"),), devices=(DeviceId("cuda0"),)),
         "Only x can run it, and cuda0 there is unhealthy.",
     ),
+    (
+        Reason.NO_AGENT,
+        Evidence(slot="rocm.device", requested="1", available="0", devices=(DeviceId("rocm0"), DeviceId("rocm1"))),
+        "No agent has a ROCm GPU any more: rocm0, rocm1 are gone. It starts when one is back; "
+        "a smaller request does not help.",
+    ),
+    (
+        Reason.NO_AGENT,
+        Evidence(slot="cuda.device", requested="1", available="0", devices=(DeviceId("cuda0"),)),
+        "No agent has a CUDA GPU any more: cuda0 is gone. It starts when one is back; a smaller request does not help.",
+    ),
+    (
+        Reason.NO_AGENT,
+        Evidence(slot="tpu.device", requested="1", available="0"),
+        "No agent has a TPU. It starts when one is back; a smaller request does not help.",
+    ),
     (Reason.ARRAY_LIMIT, Evidence(), "Its array already runs as many tasks as max_parallel allows."),
     (Reason.QUOTA, Evidence(quota=QuotaId("user:ann")), "User ann has used their quota."),
     (
@@ -55,6 +72,46 @@ WORDS = [
         Reason.QUOTA,
         Evidence(quota=QuotaId("user:ann"), slot="cpu", requested="3", available="2"),
         "User ann has 2 cores left in their quota; this session needs 3 cores.",
+    ),
+    (
+        Reason.QUOTA,
+        Evidence(
+            quota=QuotaId("project:vision"), slot="cuda.device", requested="2", available="0", limit="4", held="4"
+        ),
+        "Project vision may hold 4 GPUs and holds 4; this session needs 2. "
+        "It starts when sessions under this quota have ended.",
+    ),
+    (
+        Reason.QUOTA,
+        Evidence(
+            quota=QuotaId("user:ann"),
+            slot="cuda.shares",
+            requested="0.50",
+            available="0.25",
+            limit="1",
+            held="0.75",
+            may_borrow=True,
+        ),
+        "User ann owns 1 GPU and holds 0.75; this session needs 0.5. Only a preemptible session may borrow idle GPUs.",
+    ),
+    (
+        Reason.QUOTA,
+        Evidence(
+            quota=QuotaId("cluster:"),
+            slot="mem",
+            requested="2g",
+            available="512m",
+            limit="8g",
+            held="7680m",
+            may_borrow=True,
+        ),
+        "The cluster owns 8 GiB of memory and holds 7.5 GiB; this session needs 2 GiB. "
+        "Only a preemptible session may borrow idle memory.",
+    ),
+    (
+        Reason.QUOTA,
+        Evidence(quota=QuotaId("project:vision"), limit="100", until_us=1_796_083_200_000_000),
+        "Project vision has used its 100 GPU-hours of this month; the quota renews on 2026-12-01 UTC.",
     ),
     (Reason.BEHIND_HEAD, Evidence(blocked_by=(A,)), "Waits behind a, which is next in the queue."),
     (Reason.MAKING_ROOM, Evidence(blocked_by=(A, B)), "Starts when a, b have released their devices."),

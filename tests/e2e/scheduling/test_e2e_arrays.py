@@ -92,14 +92,14 @@ async def test_a_whole_that_is_retried_keeps_to_max_parallel_and_is_canceled(des
 async def test_quotas_count_tasks_and_refuse_what_could_never_start(desk: Desk, office: Office) -> None:
     await office.quota("project", "small", max_queued=3, max_slots={"cuda.device": "2", "cpu": "0"})
     for asked, says in (
-        ({"array": "0-3"}, "4 tasks would wait, the limit is 3"),
-        ({"devices": "3"}, "3 cuda.device are more than 2"),
-        ({"cluster_size": 3}, "3 cuda.device are more than 2"),
+        ({"array": "0-3"}, "may have at most 3 waiting tasks, and 4 would wait"),
+        ({"devices": "3"}, "may hold at most 2 GPUs, and this session needs 3 GPUs"),
+        ({"cluster_size": 3}, "may hold at most 2 GPUs, and this session needs 3 GPUs"),
     ):
         with pytest.raises(Refused, match=says) as refused:
             await desk.submit("refused", project="small", **asked)
         assert refused.value.code == "quota_exceeded"
-    with pytest.raises(Refused, match="it allows no cpu"):
+    with pytest.raises(Refused, match="may hold at most 0 cores"):
         await submit(desk.client, "true", {"cpu": "1"}, project="small")
     array = await desk.submit("kept", shell=by_index(desk, "kept"), project="small", array="0-2")
     await until_tasks(desk, array, active="0-1", waiting="2")

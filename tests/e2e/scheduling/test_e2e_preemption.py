@@ -85,6 +85,7 @@ async def test_nobody_is_asked_in_vain(desk: Desk, office: Office) -> None:
 async def test_what_was_lent_is_called_back(desk: Desk, office: Office) -> None:
     await office.policy(order="fcfs", preemption=WILLING)
     await office.quota("project", "owners", own_slots={"cuda.device": "2"})
+    await office.quota("project", "guests")
     guests = [await desk.running(f"guest-{number}", project="guests", preemptible=True) for number in (1, 2)]
     owner = await desk.running("owner", project="owners")
     asked = [one for one in [await desk.view(guest) for guest in guests] if one["preemption"]]

@@ -95,3 +95,25 @@ async def test_a_link_in_the_place_of_the_output_is_not_followed(stand: Stand) -
     path.symlink_to("/etc/passwd")
     with pytest.raises(NotFound):
         await read(stand, asked.kernel_id)
+
+
+@pytest.mark.parametrize("size", ["1T", "1000000000001"])
+async def test_an_output_that_its_job_made_huge_is_followed_across_the_hole(stand: Stand, size: str) -> None:
+    asked = shell(f"echo before; truncate -s {size} /proc/self/fd/1; echo after; exit 0")
+    await stand.run(asked)
+    chunks = await read(stand, asked.kernel_id)
+    assert b"".join(chunk.data for chunk in chunks) == b"before\nafter\n"
+    assert max(chunk.offset for chunk in chunks) >= 10**12
+    assert chunks[-1].at_end
+    for offset in (3, 4000, 10**9, 10**12):
+        later = await read(stand, asked.kernel_id, offset=offset)
+        assert b"".join(chunk.data for chunk in later) == (b"ore\nafter\n" if offset == 3 else b"after\n")
+
+
+async def test_an_output_that_ends_in_a_hole_ends(stand: Stand) -> None:
+    asked = shell("echo before; truncate -s 1T /proc/self/fd/1; exit 0")
+    await stand.run(asked)
+    async with asyncio.timeout(60):
+        chunks = await read(stand, asked.kernel_id)
+    assert b"".join(chunk.data for chunk in chunks) == b"before\n"
+    assert chunks[-1].at_end

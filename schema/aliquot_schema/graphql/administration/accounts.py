@@ -128,6 +128,10 @@ _ON_KEY: Final = (*ALWAYS, errors.NotFound)
 class UserChangeSuccess:
     user: User = strawberry.field(description="The user.")
     revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+    jobs_run_as: str | None = strawberry.field(
+        description="Which Unix account the user's jobs run as, as a sentence; null if the user submits none."
+    )
+    warning: str | None = strawberry.field(description="That the user's Unix account is missing on a host.")
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:

@@ -11,7 +11,7 @@ from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.fields import argument, root_field
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.views.admin import ClusterPoolView, ProjectView
-from aliquot_schema.views.statistics import ClusterView, QueueStatisticsView
+from aliquot_schema.views.statistics import ClusterView, IdleBehindQuotasView, QueueStatisticsView
 
 
 @strawberry.type(description="The Ray cluster whose nodes run agents, as seen by the answering server.")
@@ -42,6 +42,7 @@ class Node:
     gpu_count: int = strawberry.field(description="Number of GPUs; each counts once.")
     gpu_type: str = strawberry.field(description="Models of the GPUs, most frequent first; empty = no GPUs.")
     agents: list[strawberry.ID] = strawberry.field(description="Agents on the host.")
+    gpus: list[Gpu] = strawberry.field(description="Its GPUs.")
 
 
 @strawberry.type(description="The cluster: hosts, GPUs and capacity. Shared GPUs count fractionally.")
@@ -142,12 +143,29 @@ class QueueStatistics:
     finished: int = strawberry.field(description="Sessions and array tasks that ran and ended.")
     average_wait_time: float | None = strawberry.field(description="Of those started; null = none.")
     median_wait_time: float | None = strawberry.field(description="Of those started; null = none.")
-    throughput: float = strawberry.field(description="`finished` per hour.")
+    throughput: float = strawberry.field(description="Jobs per hour: `finished`, scaled to an hour.")
     wait_distribution: list[WaitBucket] = strawberry.field(description="Waiting times of those started.")
+
+
+@strawberry.type(description="Free GPUs that waiting sessions would fit, if quotas did not hold these sessions back.")
+class IdleBehindQuotas:
+    gpus_free: float = strawberry.field(description="Free GPUs; shared GPUs count fractionally.")
+    sessions_held_back: int = strawberry.field(
+        description="Waiting sessions with reason `quota` that request GPUs; a job array counts once."
+    )
+    sessions_waiting: int = strawberry.field(description="Waiting sessions, without held ones.")
+    message: str = strawberry.field(description="These numbers as a sentence.")
 
 
 @strawberry.type
 class StatisticsQueries:
+    @root_field(
+        IdleBehindQuotas | None,
+        "GPUs that are idle while quotas hold waiting sessions back; null if there are none.",
+    )
+    async def idle_behind_quotas(self, info: Info[Context, None]) -> IdleBehindQuotasView | None:
+        return info.context.reader.idle_behind_quotas(info.context.caller)
+
     @root_field(QueueStatistics, "Length of the queue, waiting times and throughput.")
     async def queue_statistics(self, info: Info[Context, None]) -> QueueStatisticsView:
         return info.context.reader.queue_statistics(info.context.caller)

@@ -54,6 +54,10 @@ class SessionPreview:
     failure: Failure | None = strawberry.field(description="Why it would fail immediately.")
     displaces: list[Displaced] = strawberry.field(description="Sessions that would be preempted for it.")
     order_estimate: OrderEstimate | None = strawberry.field(description="Expected run time.")
+    estimated_start: datetime | None = strawberry.field(
+        description="Without `expected_start`: until when it would wait if all sessions keep to their limits and "
+        "estimates. It is not a promise; null if unknown."
+    )
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:

@@ -32,7 +32,17 @@ class Verdict:
     message: str = strawberry.field(description="The reason as text.")
     slot: str | None = strawberry.field(description="The slot that is short.")
     requested: str | None = strawberry.field(description="Amount of it that one kernel needs.")
-    available: str | None = strawberry.field(description="Amount of it that is free on the agent with most.")
+    available: str | None = strawberry.field(
+        description="Amount of it that is free on the agent with most; with `quota`, what is left of the quota."
+    )
+    quota: str | None = strawberry.field(
+        description="The quota that holds it back, like `project:vision`; `requested` is then for all its kernels."
+    )
+    limit: str | None = strawberry.field(description="What that quota allows: an amount of `slot`, or GPU-hours.")
+    held: str | None = strawberry.field(description="Amount of `slot` that is held under that quota.")
+    may_borrow: bool = strawberry.field(
+        description="Whether a preemptible session may exceed `limit`, which is then what the user or project owns."
+    )
     fits_kernels: int | None = strawberry.field(description="Number of kernels of the gang that would fit now.")
     blocked_by: list[strawberry.ID] = strawberry.field(description="Sessions it waits for.")
     agents: list[strawberry.ID] = strawberry.field(description="Affected agents.")

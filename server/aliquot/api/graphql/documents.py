@@ -5,6 +5,7 @@ length of cached texts or weighs them before validation. This cache does all of 
 """
 
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,12 +15,17 @@ from typing import Any, Final
 from graphql import (
     DefinitionNode,
     DocumentNode,
+    FloatValueNode,
     FragmentDefinitionNode,
     GraphQLError,
     GraphQLSchema,
+    IntValueNode,
+    Node,
     OperationDefinitionNode,
     OperationType,
+    Visitor,
     parse,
+    visit,
 )
 from graphql.validation import (
     NoDeprecatedCustomRule,
@@ -56,6 +62,10 @@ ITEMS_MAX: Final = BATCH_SESSIONS_MAX
 VALUES_EACH: Final = 20
 """Values in the variables that cost as much as one field."""
 
+DIGITS_MAX: Final = 4300
+"""Digits of a number in a query: Python's limit for conversions from text."""
+_LONG_NUMBER: Final = re.compile(rf"\d{{{DIGITS_MAX // 2}}}")
+
 deprecation_log: Final = logging.getLogger("aliquot.deprecation")
 _UNREADABLE: Final = parse("{__typename}")
 """Placeholder for a text that could not be parsed. Its document has errors, so it is never executed."""
@@ -69,6 +79,10 @@ class Document:
     errors: list[GraphQLError]
     costs: Mapping[str | None, int]
     """By operation name."""
+
+    def is_ambiguous(self, operation_name: str | None) -> bool:
+        """Whether the text has several operations, and none is named."""
+        return operation_name is None and len(self.kinds) > 1
 
     @cached_property
     def kinds(self) -> Mapping[str | None, Kind]:
@@ -117,11 +131,14 @@ class Documents:
             return _refused(GraphQLError("The query is nested too deeply.", extensions={"code": "budget_exceeded"}))
 
     def _check(self, tree: DocumentNode, schema: GraphQLSchema) -> Document:
+        if (error := _long_number(tree)) is not None:
+            return _refused(error)
         weights = weigh(tree, schema)
         errors = [error for operation, weight in weights for error in excess(operation, weight, self._limits)]
         # Over the budget nothing is validated: the cost of validation is quadratic in the number of fields.
         errors = errors or merging_excess(tree, self._limits)
-        errors = errors or validate(schema, tree, self._rules, max_errors=ERRORS_MAX)
+        hides = not self._limits.introspection
+        errors = errors or validate(schema, tree, self._rules, max_errors=ERRORS_MAX, hide_suggestions=hides)
         if not errors:
             self._report_deprecated(tree, schema)
         return Document(
@@ -146,6 +163,36 @@ def _is_of_own_client(definition: DefinitionNode) -> bool:
     return isinstance(definition, FragmentDefinitionNode) and (
         definition.name.value == definition.type_condition.name.value
     )
+
+
+def _long_number(tree: DocumentNode) -> GraphQLError | None:
+    """The error for a number that is longer than Python reads."""
+    text = "" if tree.loc is None else tree.loc.source.body
+    if _LONG_NUMBER.search(text) is None:
+        return None
+    finder = _NumberFinder()
+    visit(tree, finder)
+    if finder.found is None:
+        return None
+    digits = len(finder.found.value)
+    message = f"A number in the query has {digits:,} digits; at most {DIGITS_MAX:,} are read."
+    return GraphQLError(message, finder.found, extensions={"code": "limit_exceeded", "limit": DIGITS_MAX})
+
+
+class _NumberFinder(Visitor):
+    """Finds a number that is too long; strings may have as many digits as they like."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: IntValueNode | FloatValueNode | None = None
+
+    def enter_int_value(self, node: IntValueNode, *_rest: Node) -> None:
+        if len(node.value) > DIGITS_MAX:
+            self.found = node
+
+    def enter_float_value(self, node: FloatValueNode, *_rest: Node) -> None:
+        if len(node.value) > DIGITS_MAX:
+            self.found = node
 
 
 def _rate_refusal(rates: QueryRates, context: object, cost: int) -> list[GraphQLError]:
@@ -177,6 +224,8 @@ def document_cache(documents: Documents, rates: QueryRates) -> type[SchemaExtens
             yield
 
         def _refused(self) -> list[GraphQLError]:
+            if self.document.is_ambiguous(self.execution_context._provided_operation_name):
+                return [_unnamed(self.document)]
             extent = extent_of(self.execution_context.variables or {}, items_max=ITEMS_MAX)
             self.variables_cost = extent.values // VALUES_EACH
             return too_long_list(extent) or self._too_fast()
@@ -204,6 +253,14 @@ def too_long_list(extent: Extent) -> list[GraphQLError]:
         f"{extent.list_longest}. Split it into several requests."
     )
     return [GraphQLError(message, extensions={"code": "limit_exceeded", "limit": ITEMS_MAX})]
+
+
+def _unnamed(document: Document) -> GraphQLError:
+    names = ", ".join(str(name) for name in document.kinds)
+    return GraphQLError(
+        f"The query has {len(document.kinds)} operations ({names}); say in `operationName` which one to run.",
+        extensions={"code": "bad_request"},
+    )
 
 
 def _refused(error: GraphQLError) -> Document:

@@ -134,6 +134,8 @@ class CompiledExecutor(StrawberryGraphQLCoreExecutionContext):
     """Executes one operation; see `compiled_executor`."""
 
     plans: ClassVar[Plans]
+    hides_suggestions: ClassVar[bool] = False
+    """Whether errors of variables name no similar names of the schema."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -156,6 +158,7 @@ class CompiledExecutor(StrawberryGraphQLCoreExecutionContext):
     ) -> Any:
         """The executor of an operation; variables that were coerced ahead are not coerced again."""
         raw = raw_variable_values
+        kwargs["hide_suggestions"] = cls.hides_suggestions
         if not isinstance(raw, ReadVariables):
             return super().build(schema, document, root_value, context_value, raw, *args, **kwargs)
         plain = _without_variables(document)
@@ -244,6 +247,7 @@ def _without_variables(document: DocumentNode) -> DocumentNode:
     return replace(document, definitions=tuple(definitions))
 
 
-def compiled_executor() -> type[CompiledExecutor]:
+def compiled_executor(*, hides_suggestions: bool = False) -> type[CompiledExecutor]:
     """The executor class of one schema, with its own plans."""
-    return type("CompiledExecutorOfSchema", (CompiledExecutor,), {"plans": Plans()})
+    members = {"plans": Plans(), "hides_suggestions": hides_suggestions}
+    return type("CompiledExecutorOfSchema", (CompiledExecutor,), members)

@@ -275,7 +275,7 @@ class Sharing:
     def find(self, asked: OperationRequest, context: Context) -> "Following | None":
         """The shared subscription for a request; None when it cannot be shared or has to be rejected."""
         document = self._documents.prepare(asked.text, self._schema._schema)
-        if document.errors:
+        if document.errors or document.is_ambiguous(asked.operation_name):
             return None
         found = numbered(asked, document.tree, self._schema._schema)
         if found is None:

@@ -79,7 +79,7 @@ class ReadVariables(dict[str, Any]):
 
 
 def read_variables(
-    schema: strawberry.Schema, operation: OperationDefinitionNode, raw: dict[str, Any]
+    schema: strawberry.Schema, operation: OperationDefinitionNode, raw: dict[str, Any], *, hide_suggestions: bool
 ) -> ReadVariables | list[GraphQLError]:
     """Coerce variables and build their inputs, as the execution would; for a thread beside the event loop.
 
@@ -87,7 +87,11 @@ def read_variables(
         The variables, or the errors in them.
     """
     values = get_variable_values(
-        schema._schema, operation.variable_definitions or (), raw, max_errors=COERCION_ERRORS_MAX
+        schema._schema,
+        operation.variable_definitions or (),
+        raw,
+        max_errors=COERCION_ERRORS_MAX,
+        hide_suggestions=hide_suggestions,
     )
     if isinstance(values, list):
         return values
@@ -236,7 +240,9 @@ class _Validation(_Stage, ValidationContextManager):
         operation = get_operation_ast(context.graphql_document, context.operation_name)  # type: ignore[arg-type]
         if operation is None:
             return
-        read = await asyncio.to_thread(read_variables, context.schema, operation, context.variables)
+        read = await asyncio.to_thread(
+            read_variables, context.schema, operation, context.variables, hide_suggestions=_hides(context.schema)
+        )
         if isinstance(read, ReadVariables):
             context.variables = read
         else:
@@ -277,3 +283,8 @@ def _hook(kind: type[SchemaExtension], name: str) -> Hook | None:
         raise TypeError(f"{name} of {kind.__name__} must be a generator; other kinds of hooks are not supported")
     hook: Hook = found
     return hook
+
+
+def _hides(schema: Any) -> bool:
+    """Whether errors name no similar names of the schema."""
+    return bool(getattr(schema.execution_context_class, "hides_suggestions", False))

@@ -9,6 +9,7 @@ Source: RFC 9457 (problem documents).
 import asyncio
 import logging
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -146,7 +147,14 @@ def error_response(error: errors.AliquotError, *, request_id: str) -> Response:
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     more = {name: value for name, value in error_fields(error).items() if name != "code"}
-    return problem_response(status, error.code, error.message, request_id=request_id, more=more, headers=headers)
+    detail = in_rest_words(error.message)
+    return problem_response(status, error.code, detail, request_id=request_id, more=more, headers=headers)
+
+
+def in_rest_words(message: str) -> str:
+    """A refusal with the fields of REST instead of GraphQL: `gpu_count`, `memory_gb`."""
+    message = re.sub(r"^slots: (?:cuda|rocm)\.(?:device|shares): ", "gpu_count: ", message)
+    return re.sub(r"\bgpu_memory_gb\b", "memory_gb", message)
 
 
 def status_of(error: errors.AliquotError) -> int:

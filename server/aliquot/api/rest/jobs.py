@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from aliquot.api.rest.framework import Ask, Operation
 from aliquot.api.rest.requests import NewPriority, Piece, SessionsAsked, SubmitJob
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.requests import NewSession, PageRequest, SessionFilter, TimeRange
 from aliquot_schema.resources.units import decimal_text, duration_seconds
 from aliquot_schema.sessions import PRIORITIES
@@ -209,7 +210,7 @@ async def list_sessions(ask: Ask) -> Sessions:
 
 def _filter(asked: SessionsAsked) -> SessionFilter:
     return SessionFilter(
-        states=_one(asked.state),
+        states=tuple(dict.fromkeys((*_one(asked.state), *_states(asked.states)))),
         owners=_one(asked.owner),
         projects=_one(asked.project),
         pools=_one(asked.pool),
@@ -227,6 +228,17 @@ def _filter(asked: SessionsAsked) -> SessionFilter:
         nodes=_one(asked.node_id),
         devices=_one(asked.device_id),
     )
+
+
+def _states(text: str | None) -> tuple[SessionState, ...]:
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in list(SessionState)]
+    if unknown:
+        raise InvalidRequest(
+            f"states: {unknown[0]!r} is not a state; write states=queued,running with any of {', '.join(SessionState)}",
+            field="states",
+        )
+    return tuple(map(SessionState, names))
 
 
 def _one(value: T | None) -> tuple[T, ...]:

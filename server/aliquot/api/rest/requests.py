@@ -89,6 +89,7 @@ class SessionsAsked(Piece, kw_only=True, forbid_unknown_fields=True):
 
     order: SessionOrder = SessionOrder.NEWEST
     state: SessionState | None = None
+    states: Annotated[str, Meta(max_length=200, description="States, like queued,running; any of them.")] | None = None
     owner: str | None = None
     project: str | None = None
     pool: str | None = None

@@ -10,9 +10,11 @@ from starlette.routing import Route
 
 from aliquot.api.context import Contexts
 from aliquot.api.limits import Limits, QueryRates
+from aliquot.api.request_errors import request_id_of
 from aliquot.api.rest import cluster, jobs, orchestrator
-from aliquot.api.rest.framework import RestEndpoint, encoded
+from aliquot.api.rest.framework import RestEndpoint, encoded, error_response
 from aliquot.api.rest.openapi import document
+from aliquot_schema.errors import Unauthenticated
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -28,7 +30,7 @@ def rest_routes(contexts: Contexts, *, rates: QueryRates, limits: Limits, page: 
     """
     if contexts.external_allocations is None:
         return []
-    routes = [Route(DOCUMENT_PATH, _described, methods=["GET"])]
+    routes = [Route(DOCUMENT_PATH, _described if limits.openapi_open else _for_callers(contexts), methods=["GET"])]
     for operation in OPERATIONS:
         endpoint = RestEndpoint(operation, contexts=contexts, rates=rates, limits=limits)
         handler = _beside(endpoint.answer, page) if operation.path == "/queue" else endpoint.answer
@@ -38,6 +40,17 @@ def rest_routes(contexts: Contexts, *, rates: QueryRates, limits: Limits, page: 
 
 async def _described(_request: Request) -> Response:
     return Response(_document(), headers={"content-type": "application/json"})
+
+
+def _for_callers(contexts: Contexts) -> Answer:
+    async def answer(request: Request) -> Response:
+        try:
+            contexts.of_request(request)
+        except Unauthenticated as error:
+            return error_response(error, request_id=request_id_of(request))
+        return await _described(request)
+
+    return answer
 
 
 @cache

@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from aliquot.cli.connection.output import print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.session.show import preemption_note
 
 if TYPE_CHECKING:
     from aliquot.client.generated.policy import Policy
@@ -47,7 +48,11 @@ def change(
     """
     wanted = _wanted(_document(file) | _nested(changes or ()))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        _print(client.update_policy(wanted).policy, as_json=as_json)
+        changed = client.update_policy(wanted).policy
+    _print(changed, as_json=as_json)
+    note = preemption_note(changed)
+    if note is not None and not as_json:
+        print(f"aliquot: {note}", file=sys.stderr)
 
 
 def _document(file: Path | None) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """`aliquot queue`, `pools`, `projects` and `usage`: pending sessions, parts of the cluster, and its use."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
-from typer import Option
+import typer
+from typer import Argument, Option
 
 from aliquot.cli.cluster.quota import terms
 from aliquot.cli.connection.output import cells, console, moment, print_json, request_text, table
@@ -27,12 +28,15 @@ def queue(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = list(nodes(lambda count, after: client.queue(first=count, after=after), first=first))
         total = client.queue(first=1).total_count
+        idle = client.idle_behind_quotas()
     if as_json:
         print_json(found)
     elif found:
         _print(found)
         if total > len(found):
             print(f"and {total - len(found)} more; -n shows more")
+        if idle is not None:
+            print(idle.message)
     else:
         print("the queue is empty")
 
@@ -85,6 +89,33 @@ def projects(
         counts = (one.running, one.total_queued, f"{one.allocated_gpus:.2f}", *hours, f"{one.share:.1%}")
         rows.add_row(*cells(one.name, ", ".join(one.users), *counts, "" if one.quota is None else terms(one.quota)))
     console().print(rows)
+
+
+project: Final = typer.Typer(no_args_is_help=True, help="Create projects; `aliquot projects` shows them.")
+
+
+@project.command("create")
+def create_project(
+    name: Annotated[str, Argument(metavar="NAME", help="The name of the new project.")],
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a project. Its first member or its first quota creates it too."""
+    from aliquot.client.generated.enums import QuotaScope
+    from aliquot.client.generated.policy_inputs import SetQuotaInput
+
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        is_new = not any(one.name == name for one in client.projects())
+        if is_new:
+            client.set_quota(SetQuotaInput(scope=QuotaScope.PROJECT, name=name, expected_version=0))
+    if as_json:
+        print_json({"name": name, "created": is_new})
+    elif not is_new:
+        print(f"project {name} exists already")
+    else:
+        print(f"created project {name}; `aliquot user set USER --project {name}` makes a user its member")
 
 
 def usage(

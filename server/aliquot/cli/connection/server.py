@@ -58,6 +58,20 @@ _LIST_COMMANDS: Final = {
 """By the kind of a thing that was not found, the command that lists those that exist."""
 
 
+_OPTIONS: Final = {
+    "cluster_size": "--cluster-size",
+    "gpu_memory_gb": "--gpu-memory",
+    "time_limit": "--time-limit",
+    "estimated_duration": "--estimate",
+    "max_parallel": "--max-parallel",
+    "max_retries": "--retries",
+    "checkpoint_signal": "--checkpoint-signal",
+    "idempotency_key": "--idempotency-key",
+    "run_id": "--run-id",
+}
+"""Options of `aliquot session create` by the field of `create_session` that they fill."""
+
+
 def after_refusal(kind: str, answer: Mapping[str, Any]) -> str | None:
     """Advice about an expected error, by its GraphQL type; None where its message is sufficient."""
     if kind == "NotFound":
@@ -66,6 +80,14 @@ def after_refusal(kind: str, answer: Mapping[str, Any]) -> str | None:
     if kind == "NotMultipleOfQuantum" and (slot := str(answer.get("slot"))).endswith(".device"):
         return f"devices are allocated whole; request a share of one like {slot.removesuffix('device')}shares=0.5"
     return _REFUSALS.get(kind)
+
+
+def in_options(message: str) -> str:
+    """A refusal with the names of options instead of fields: `cluster_size` becomes `--cluster-size`."""
+    import re
+
+    message = message.removeprefix("slots: ")
+    return re.sub(rf"\b({'|'.join(_OPTIONS)})\b", lambda found: _OPTIONS[found[0]], message)
 
 
 def after_failure(error: Exception) -> str | None:
@@ -130,7 +152,11 @@ def connected(*, cluster: str | None, server: str | None, token_file: Path | Non
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except Refused as error:
-        fail(str(error.answer.get("message", error)), advice=after_refusal(error.kind, error.answer), code=REFUSED)
+        fail(
+            in_options(str(error.answer.get("message", error))),
+            advice=after_refusal(error.kind, error.answer),
+            code=REFUSED,
+        )
     except NotFound as error:
         fail(error.message, advice=after_refusal("NotFound", {"kind": error.kind}), code=REFUSED)
     except Unauthenticated as error:

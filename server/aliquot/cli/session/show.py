@@ -9,12 +9,15 @@ from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 
 if TYPE_CHECKING:
+    from aliquot.client.generated.policy import Policy
     from aliquot.client.generated.previews import SessionPreview
     from aliquot.client.generated.scalars import SlotGrant
     from aliquot.client.generated.sessions import Session, Verdict
 
 
 COMMAND_CHARS_MAX: Final = 300
+_FULL: Final = frozenset({"insufficient", "fragmented", "gang_incomplete", "reserved"})
+"""Reasons of sessions that preemption could help."""
 
 
 def show(
@@ -48,9 +51,15 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Show why a session waits, with the figures behind the decision."""
+    from aliquot.client.generated.enums import Reason
 
+    idle = note = None
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = client.look(find_session(client, session_id))
+        if session.waits is not None and session.waits.reason is Reason.QUOTA and not as_json:
+            idle = client.idle_behind_quotas()
+        if session.waits is not None and session.waits.reason in _FULL and not as_json:
+            note = preemption_note(client.policy())
     if as_json:
         print_json(session.waits)
     elif session.waits is None:
@@ -58,6 +67,10 @@ def why(
         print("not considered by the scheduler yet" if is_pending else f"not waiting: {progress_text(session)}")
     else:
         print("\n".join(verdict_lines(session.waits)))
+        if idle is not None:
+            print(f"  {idle.message}")
+        if note is not None:
+            print(f"  {note}")
         if session.queue_position is not None:
             print(f"position {session.queue_position} in the queue")
         if session.expected_start is not None:
@@ -133,8 +146,10 @@ def outcome_text(session: "Session") -> str:
 def verdict_lines(verdict: "Verdict") -> list[str]:
     """The reason a session waits and the figures behind it, line by line."""
     lines = [f"{verdict.reason}: {printable(verdict.message)}"]
-    if verdict.slot is not None:
-        lines.append(f"  {verdict.slot}: {verdict.requested} requested, {verdict.available} available")
+    if verdict.quota is not None:
+        lines += _quota_lines(verdict)
+    elif verdict.slot is not None:
+        lines.append(_shortage_line(verdict))
     if verdict.fits_kernels is not None:
         lines.append(f"  {verdict.fits_kernels} of its kernels would fit now")
     for name, ids in (("behind", verdict.blocked_by), ("agents", verdict.agents), ("devices", verdict.devices)):
@@ -142,6 +157,28 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
             lines.append(f"  {name}: {', '.join(map(printable, ids))}")
     if verdict.until is not None:
         lines.append(f"  considered again at {moment(verdict.until)}")
+    return lines
+
+
+def _shortage_line(verdict: "Verdict") -> str:
+    from aliquot_schema.resources.slots import amount_text as in_words
+    from aliquot_schema.resources.slots import number_text
+
+    free = number_text(verdict.slot, verdict.available)
+    return f"  each kernel needs {in_words(verdict.slot, verdict.requested)}; the agent with most has {free} free"
+
+
+def _quota_lines(verdict: "Verdict") -> list[str]:
+    from aliquot_schema.resources.slots import amount_text as in_words
+    from aliquot_schema.resources.slots import number_text
+
+    lines = []
+    if verdict.slot is not None and verdict.limit is not None:
+        held, left = (number_text(verdict.slot, text) for text in (verdict.held, verdict.available))
+        limit = in_words(verdict.slot, verdict.limit)
+        lines.append(f"  quota {printable(verdict.quota).rstrip(':')}: {limit}, {held} held, {left} left")
+    if verdict.may_borrow:
+        lines.append("  submit with --preemptible to borrow idle GPUs")
     return lines
 
 
@@ -161,6 +198,23 @@ def _parts(grant: "SlotGrant") -> list[str]:
     return [f"{amount_text(grant.slot, one.amount)} of {one.device_id}" for one in grant.devices]
 
 
+def preemption_note(policy: "Policy") -> str | None:
+    """Which sessions may be preempted under the order `priority`, and how to change it; None under other orders."""
+    from aliquot.client.generated.enums import PreemptScope
+
+    if policy.order != "priority":
+        return None
+    change = "`aliquot policy set preemption.preempt={}` changes this to {}"
+    if policy.preemption.preempt == PreemptScope.NONE:
+        way = change.format("preemptible", "sessions submitted with --preemptible")
+        return f"order=priority: no session is preempted for one of higher priority. {way}"
+    if policy.preemption.preempt == PreemptScope.ANY:
+        way = change.format("preemptible", "those submitted with --preemptible")
+        return f"order=priority: any session of lower priority may be preempted. {way}"
+    way = change.format("any", "all sessions of lower priority")
+    return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
+
+
 def preview_text(preview: "SessionPreview") -> str:
     """What would happen to a submission now."""
     lines = ["it would start now" if preview.starts_now else "it would wait"]
@@ -171,6 +225,8 @@ def preview_text(preview: "SessionPreview") -> str:
         lines += [f"  {line}" for line in verdict_lines(preview.waits)]
     if preview.expected_start is not None:
         lines.append(f"latest start {moment(preview.expected_start)}")
+    if preview.estimated_start is not None:
+        lines.append(f"estimated start {moment(preview.estimated_start)}, if all sessions keep to their limits")
     for kernel in preview.kernels:
         lines.append(f"  rank {kernel.rank} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
     for one in preview.displaces:

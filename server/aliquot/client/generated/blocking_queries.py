@@ -11,7 +11,7 @@ from aliquot.client.generated.accounts import ApiKey, Me, User
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.alerts import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
-from aliquot.client.generated.cluster import Cluster, ClusterPool, Project, QueueStatistics
+from aliquot.client.generated.cluster import Cluster, ClusterPool, IdleBehindQuotas, Project, QueueStatistics
 from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
 from aliquot.client.generated.history import History, UsageHistory
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput
@@ -177,6 +177,10 @@ class BlockingQueries(BlockingCalls):
     def session_steps(self, id: str, *, first: int = 20, after: str | None = None) -> SessionStepUncountedConnection:
         """State changes of a session, newest first, as far back as the event log is kept."""
         return self._run(self._client.session_steps(id, first=first, after=after))
+
+    def idle_behind_quotas(self) -> IdleBehindQuotas | None:
+        """GPUs that are idle while quotas hold waiting sessions back; null if there are none."""
+        return self._run(self._client.idle_behind_quotas())
 
     def queue_statistics(self) -> QueueStatistics:
         """Length of the queue, waiting times and throughput."""

@@ -22,6 +22,8 @@ class Node(Struct, frozen=True, kw_only=True):
     """Models of the GPUs, most frequent first; empty = no GPUs."""
     agents: tuple[str, ...]
     """Agents on the host."""
+    gpus: tuple[Gpu, ...]
+    """Its GPUs."""
 
 
 class SlotCapacity(Struct, frozen=True, kw_only=True):
@@ -114,6 +116,19 @@ class ClusterPool(Struct, frozen=True, kw_only=True):
     """Sessions and array tasks that hold devices of the pool."""
 
 
+class IdleBehindQuotas(Struct, frozen=True, kw_only=True):
+    """Free GPUs that waiting sessions would fit, if quotas did not hold these sessions back."""
+
+    gpus_free: float
+    """Free GPUs; shared GPUs count fractionally."""
+    sessions_held_back: int
+    """Waiting sessions with reason `quota` that request GPUs; a job array counts once."""
+    sessions_waiting: int
+    """Waiting sessions, without held ones."""
+    message: str
+    """These numbers as a sentence."""
+
+
 class Project(Struct, frozen=True, kw_only=True):
     """A project: users whose usage is charged together. Known once it has a session or quota."""
 
@@ -170,6 +185,6 @@ class QueueStatistics(Struct, frozen=True, kw_only=True):
     median_wait_time: float | None
     """Of those started; null = none."""
     throughput: float
-    """`finished` per hour."""
+    """Jobs per hour: `finished`, scaled to an hour."""
     wait_distribution: tuple[WaitBucket, ...]
     """Waiting times of those started."""

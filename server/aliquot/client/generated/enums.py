@@ -34,9 +34,11 @@ class AlertRule(StrEnum):
     EXTERNAL_PROCESS = "external_process"
     FAILURE_RATE = "failure_rate"
     DISK_LOW = "disk_low"
+    IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
     RAY_DISCONNECTED = "ray_disconnected"
 
 
@@ -154,9 +156,11 @@ class NoticeKind(StrEnum):
     EXTERNAL_PROCESS = "external_process"
     FAILURE_RATE = "failure_rate"
     DISK_LOW = "disk_low"
+    IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
     GPU_IDLE = "gpu_idle"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
+    CLOCK_CORRECTED = "clock_corrected"
     RAY_DISCONNECTED = "ray_disconnected"
     SESSION_FAILED = "session_failed"
     RETRIES_SPENT = "retries_spent"

@@ -167,6 +167,7 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "HoldSessionSuccess": """session { ...Session } revision""",
     "Holder": """lease_id kind user session_id kernel_id agent_id share since until isolation""",
     "IdempotencyMismatch": """code message key session_id""",
+    "IdleBehindQuotas": """gpus_free sessions_held_back sessions_waiting message""",
     "ImpossibleRequest": """code message slot requested limit""",
     "InsufficientResource": """code message slot requested available""",
     "InvalidAmount": """code message field slot amount""",
@@ -183,7 +184,7 @@ granted_at started_at ended_at exit_code signal timed_out message""",
     "Me": """name role projects unix_name key_id""",
     "ModelCharge": """model milli""",
     "NameValue": """name value""",
-    "Node": """node_id hostname gpu_count gpu_type agents""",
+    "Node": """node_id hostname gpu_count gpu_type agents gpus { ...Gpu }""",
     "NotFound": """code message kind id""",
     "NotMultipleOfQuantum": """code message field slot amount quantum""",
     "NotPlaced": """code message reason holders { ...Blocker } until""",
@@ -233,16 +234,16 @@ code message }""",
     "PreviewSessionResult": """
 __typename ... on SessionPreview { revision slots { ...SlotAmount } starts_now kernels {
 ...PlannedKernel } tasks_starting queue_position waits { ...Verdict } expected_start
-failure { ...Failure } displaces { ...Displaced } order_estimate { ...OrderEstimate } }
-... on InvalidRequest { code message field } ... on LimitExceeded { code message field
-limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
-... on Unavailable { code message } ... on InvalidAmount { code message field slot amount
-} ... on NotMultipleOfQuantum { code message field slot amount quantum } ... on
-UnsupportedField { code message field } ... on UnknownSlot { code message slot known } ...
-on ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
-QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
-QueueFull { code message limit queued retry_after } ... on RateLimited { code message
-retry_after } ... on UnknownDependency { code message session_id } ... on
+failure { ...Failure } displaces { ...Displaced } order_estimate { ...OrderEstimate }
+estimated_start } ... on InvalidRequest { code message field } ... on LimitExceeded { code
+message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
+code message } ... on Unavailable { code message } ... on InvalidAmount { code message
+field slot amount } ... on NotMultipleOfQuantum { code message field slot amount quantum }
+... on UnsupportedField { code message field } ... on UnknownSlot { code message slot
+known } ... on ImpossibleRequest { code message slot requested ImpossibleRequest_limit:
+limit } ... on QuotaExceeded { code message quota resource requested QuotaExceeded_limit:
+limit } ... on QueueFull { code message limit queued retry_after } ... on RateLimited {
+code message retry_after } ... on UnknownDependency { code message session_id } ... on
 IdempotencyMismatch { code message key session_id } ... on AllocationRefused { code
 message slot requested available } ... on InsufficientResource { code message slot
 requested available } ... on FractionalResourceFragmented { code message slot requested
@@ -339,7 +340,7 @@ estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionPreview": """
 revision slots { ...SlotAmount } starts_now kernels { ...PlannedKernel } tasks_starting
 queue_position waits { ...Verdict } expected_start failure { ...Failure } displaces {
-...Displaced } order_estimate { ...OrderEstimate }""",
+...Displaced } order_estimate { ...OrderEstimate } estimated_start""",
     "SessionStep": """number at kind state attempt held_by preemption { ...Preemption }""",
     "SessionStepEdge": """node { ...SessionStep } cursor""",
     "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",
@@ -374,14 +375,16 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "UsageSeries": """name gpu_hours utilization""",
     "User": """name version role unix_name projects disabled created_at changed_at""",
     "UserChangeResult": """
-__typename ... on UserChangeSuccess { user { ...User } revision } ... on InvalidRequest {
-code message field } ... on LimitExceeded { code message field limit actual } ... on
-Unauthenticated { code message } ... on Forbidden { code message } ... on Unavailable {
-code message } ... on NotFound { code message kind id } ... on StateConflict { code
-message id state } ... on VersionConflict { code message id expected
+__typename ... on UserChangeSuccess { user { ...User } revision jobs_run_as warning } ...
+on InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
 VersionConflict_actual: actual } ... on Error { code message }""",
-    "UserChangeSuccess": """user { ...User } revision""",
-    "Verdict": """reason message slot requested available fits_kernels blocked_by agents devices until""",
+    "UserChangeSuccess": """user { ...User } revision jobs_run_as warning""",
+    "Verdict": """
+reason message slot requested available quota limit held may_borrow fits_kernels
+blocked_by agents devices until""",
     "VersionConflict": """code message id expected actual""",
     "WaitBucket": """at_least below count""",
     "Weights": """age age_unit fair short short_half priority level sjf_age_pct""",

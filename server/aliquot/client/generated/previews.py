@@ -65,3 +65,8 @@ class SessionPreview(Struct, frozen=True, kw_only=True):
     """Sessions that would be preempted for it."""
     order_estimate: OrderEstimate | None
     """Expected run time."""
+    estimated_start: datetime | None
+    """
+    Without `expected_start`: until when it would wait if all sessions keep to their limits and estimates. It is not a
+    promise; null if unknown.
+    """

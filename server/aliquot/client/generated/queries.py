@@ -11,7 +11,7 @@ from aliquot.client.generated.accounts import ApiKey, Me, User
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.alerts import NoticePreferences, NoticeReceiver, NoticeRule
 from aliquot.client.generated.audit import AuditFilterInput, DeviceHolding
-from aliquot.client.generated.cluster import Cluster, ClusterPool, Project, QueueStatistics
+from aliquot.client.generated.cluster import Cluster, ClusterPool, IdleBehindQuotas, Project, QueueStatistics
 from aliquot.client.generated.enums import AgentOrder, AlertState, SessionOrder, UsageBy
 from aliquot.client.generated.history import History, UsageHistory
 from aliquot.client.generated.inputs import AgentFilter, CreateSessionInput
@@ -91,6 +91,7 @@ SESSION_STEPS: Final = """
 query session_steps($id: ID!, $first: Int! = 20, $after: String = null) {
 session_steps(id: $id, first: $first, after: $after) { ...SessionStepUncountedConnection }
 }"""
+IDLE_BEHIND_QUOTAS: Final = """query idle_behind_quotas { idle_behind_quotas { ...IdleBehindQuotas } }"""
 QUEUE_STATISTICS: Final = """query queue_statistics { queue_statistics { ...QueueStatistics } }"""
 AGENTS: Final = """
 query agents($filter: AgentFilter = null, $order: AgentOrder! = id, $first: Int! = 20,
@@ -304,6 +305,11 @@ class Queries(Requests):
         found: SessionStepUncountedConnection = await self._read(
             SESSION_STEPS, {"id": id, "first": first, "after": after}, SessionStepUncountedConnection
         )
+        return found
+
+    async def idle_behind_quotas(self) -> IdleBehindQuotas | None:
+        """GPUs that are idle while quotas hold waiting sessions back; null if there are none."""
+        found: IdleBehindQuotas | None = await self._read(IDLE_BEHIND_QUOTAS, {}, IdleBehindQuotas | None)
         return found
 
     async def queue_statistics(self) -> QueueStatistics:

@@ -211,3 +211,7 @@ class UserChangeSuccess(Struct, frozen=True, kw_only=True):
     """The user."""
     revision: int
     """Event number of the change; for `min_revision`."""
+    jobs_run_as: str | None
+    """Which Unix account the user's jobs run as, as a sentence; null if the user submits none."""
+    warning: str | None
+    """That the user's Unix account is missing on a host."""

@@ -123,7 +123,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
     requested: str | None
     """Amount of it that one kernel needs."""
     available: str | None
-    """Amount of it that is free on the agent with most."""
+    """Amount of it that is free on the agent with most; with `quota`, what is left of the quota."""
+    quota: str | None
+    """The quota that holds it back, like `project:vision`; `requested` is then for all its kernels."""
+    limit: str | None
+    """What that quota allows: an amount of `slot`, or GPU-hours."""
+    held: str | None
+    """Amount of `slot` that is held under that quota."""
+    may_borrow: bool
+    """Whether a preemptible session may exceed `limit`, which is then what the user or project owns."""
     fits_kernels: int | None
     """Number of kernels of the gang that would fit now."""
     blocked_by: tuple[str, ...]

@@ -1,13 +1,14 @@
 """Feasibility: whether agents could run a request if all their devices were free."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from aliquot.core.allocation import refusals as refusal_texts
 from aliquot.core.allocation.device_map import Refusal, allocate
 from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
 from aliquot.core.allocation.occupancy import added, occupancy_of
-from aliquot.core.allocation.options import AllocationOptions
+from aliquot.core.allocation.options import AllocationOptions, is_of_model
 from aliquot.core.model.agent_index import are_same, has_labels, may_be_on
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Kind, kind_of
@@ -18,11 +19,12 @@ from aliquot_schema.errors import (
     ImpossibleRequest,
     InvalidRequest,
     NotMultipleOfQuantum,
+    UnsupportedResource,
 )
-from aliquot_schema.ids import DeviceId, NaturalKey, NodeId, SlotName, natural_key
+from aliquot_schema.ids import AgentId, DeviceId, NaturalKey, NodeId, SlotName, natural_key
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.resources.devices import DeviceHealth, ResourceSpec
-from aliquot_schema.resources.slots import format_amount
+from aliquot_schema.resources.devices import Device, DeviceHealth, ResourceSpec
+from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator, scale_of
 from aliquot_schema.sessions import SessionSpec
 
 NAMED_MAX: Final = 8
@@ -47,7 +49,8 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
         return ImpossibleRequest(f"labels: no registered agent has {wanted}", slot="labels", requested=wanted, limit="")
     if not kernels_max:
         refusals = [_refusal(agent.layout, request, options) for agent in agents]
-        return _kindest([refusal for refusal in refusals if refusal is not None], request, agents)
+        found = [refusal for refusal in refusals if refusal is not None]
+        return _kindest(found, request, agents, options=options)
     return ImpossibleRequest(
         f"cluster_size: all agents together hold {kernels_max} such kernels when empty, and {spec.cluster_size} "
         "were requested; ask for fewer or smaller ones",
@@ -119,6 +122,15 @@ def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOp
     is_open = [agent for agent in allowed if agent.is_open]
     if kernels_when_empty(is_open, row.request, options, most=row.cluster_size, repaired=False) >= row.cluster_size:
         return None
+    missing_slot = next((slot for slot, amount in row.request if amount and not _holders(slot, allowed)), None)
+    if missing_slot is not None:
+        evidence = Evidence(
+            slot=missing_slot,
+            requested=format_amount(missing_slot, dict(row.request)[missing_slot]),
+            available=format_amount(missing_slot, 0),
+            devices=tuple(device.id for device in _gone(missing_slot, allowed))[:NAMED_MAX],
+        )
+        return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
     missing = [agent for agent in allowed if not agent.is_open or _broken(agent)]
     could = [agent for agent in missing if not _refusal(agent.layout, row.request, options)]
     broken = [device_id for agent in could if agent.is_open for device_id in _broken(agent)]
@@ -158,22 +170,121 @@ def _refusal(layout: DeviceLayout, request: Request, options: AllocationOptions)
     return None
 
 
-def _kindest(refusals: list[Refusal], request: Request, agents: list[AgentRow]) -> AliquotError:
-    """The most helpful refusal: a wrong step first, then a slot that is too small on every agent (accelerators
-    before others: amounts of these may come with them), then the last one."""
+def _kindest(
+    refusals: list[Refusal], request: Request, agents: list[AgentRow], *, options: AllocationOptions
+) -> AliquotError:
+    """The most helpful refusal: a wrong step, slots that exclude each other, a slot that is too small on every agent
+    (accelerators before others: amounts of these may come with them), too much memory, or the last refusal of an agent
+    that has all slots."""
     for refusal in refusals:
         if isinstance(refusal, NotMultipleOfQuantum):
             return refusal
+    clash = _clash(request, agents)
+    if clash is not None:
+        return clash
     for slot, amount in accelerators_first(request):
         largest = max((_capacity(agent.layout, slot) for agent in agents), default=0)
         if amount > largest:
-            return _too_large(slot, amount, largest)
-    last = refusals[-1]
+            return _too_large(slot, amount, largest) if largest else _missing(slot, amount, agents)
+    special = _apart(request, agents) or _too_much_memory(request, agents, options)
+    if special is not None:
+        return special
+    last = next((one for one in reversed(refusals) if not isinstance(one, UnsupportedResource)), refusals[-1])
     slot = SlotName(last.slot) if isinstance(last, AllocationRefused) else request[0][0]
     requested = format_amount(slot, dict(request).get(slot, 0))
     return ImpossibleRequest(
         f"no agent could run this even if it were empty: {last.message}", slot=slot, requested=requested, limit=""
     )
+
+
+def _clash(request: Request, agents: list[AgentRow]) -> ImpossibleRequest | None:
+    """The error for two slots of the same devices, like `cuda.device` and `cuda.shares`; None without such."""
+    kinds: dict[str, SlotName] = {}
+    for slot, amount in request:
+        first = kinds.setdefault(slot.partition(".")[0], slot) if amount and is_accelerator(slot) else slot
+        if first != slot and _holders(first, agents) and _holders(slot, agents):
+            message = refusal_texts.same_kind(first, slot, requested=amount).message
+            return ImpossibleRequest(message, slot=slot, requested=format_amount(slot, amount), limit="")
+    return None
+
+
+def _apart(request: Request, agents: list[AgentRow]) -> ImpossibleRequest | None:
+    """The error for slots that no single agent has together, with the agents of each; None if one has all."""
+    asked = [slot for slot, amount in request if amount]
+    holders = {slot: _holders(slot, agents) for slot in asked}
+    if any(all(agent in holders[slot] for slot in asked) for agent in (one.id for one in agents)):
+        return None
+    rare = [slot for slot in asked if len(holders[slot]) < len(agents)]
+    where = "; ".join(f"{slot} is on {_names(holders[slot])}" for slot in rare)
+    slot, amount = next((slot, amount) for slot, amount in reversed(request) if slot in rare)
+    return ImpossibleRequest(
+        f"no agent has {' and '.join(rare)} together: {where}. Submit a session of its own for each",
+        slot=slot,
+        requested=format_amount(slot, amount),
+        limit="0",
+    )
+
+
+def _too_much_memory(request: Request, agents: list[AgentRow], options: AllocationOptions) -> ImpossibleRequest | None:
+    """The error for more memory than any allowed GPU, or the requested share of one, has; None if one has enough."""
+    for slot, amount in request if options.gpu_memory_bytes else ():
+        if not is_accelerator(slot):
+            continue
+        largest = part = 0
+        for columns in (agent.layout.repaired[slot] for agent in agents if slot in agent.layout.repaired):
+            for memory, budget, cost, model in zip(
+                columns.memory_bytes, columns.budgets, columns.costs, columns.models, strict=True
+            ):
+                if is_of_model(model, options.models):
+                    largest = max(largest, memory)
+                    part = max(part, memory * min(amount * cost, budget) // budget)
+        is_share = scale_of(slot) == MILLI
+        limit = part if is_share else largest
+        if largest and limit < (asked := options.gpu_memory_bytes or 0):
+            has = f"the largest GPU has {_gb(largest)} GB"
+            if is_share and part < largest:
+                has += f", of which {format_amount(slot, amount)} has {_gb(part)} GB"
+            way = "ask for a larger share or less memory" if asked <= largest else f"ask for at most {_gb(limit)}"
+            return ImpossibleRequest(
+                f"gpu_memory_gb: {_gb(asked)} GB per GPU requested, and {has}; {way}",
+                slot="gpu_memory_gb",
+                requested=_gb(asked),
+                limit=_gb(limit),
+            )
+    return None
+
+
+def _gb(size: int) -> str:
+    """In units of 10^9 bytes, rounded down to a tenth, so that a limit can be requested as it is printed."""
+    whole, tenths = divmod(size // 10**8, 10)
+    return f"{whole}.{tenths}" if tenths else str(whole)
+
+
+def _missing(slot: SlotName, amount: int, agents: list[AgentRow]) -> ImpossibleRequest:
+    """The error for a slot that no agent has now: its devices are gone, or they never were here."""
+    requested = format_amount(slot, amount)
+    gone = [device.name for device in _gone(slot, agents)]
+    why = f"the last device with it is gone ({_names(gone)})" if gone else "only agents of other pools have had it"
+    return ImpossibleRequest(
+        f"{slot}: a kernel asks for {requested}, and these agents have 0: {why}. A smaller amount does not help",
+        slot=slot,
+        requested=requested,
+        limit=format_amount(slot, 0),
+    )
+
+
+def _gone(slot: SlotName, agents: Iterable[AgentRow]) -> list[Device]:
+    """Devices that offered a slot; called when none offers it any more."""
+    return [device for agent in agents for device in agent.layout.devices.values() if slot in device.costs]
+
+
+def _holders(slot: SlotName, agents: list[AgentRow]) -> list[AgentId]:
+    return [agent.id for agent in agents if _capacity(agent.layout, slot)]
+
+
+def _names(names: Sequence[str]) -> str:
+    listed = ", ".join(names[:NAMED_MAX])
+    return f"{listed} and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else listed
 
 
 def _capacity(layout: DeviceLayout, slot: SlotName) -> int:

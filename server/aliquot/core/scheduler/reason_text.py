@@ -4,40 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from aliquot_schema.quotas import quota_holder
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.resources.units import parse_size
+from aliquot_schema.resources.slots import amount_text, is_size, number_text
 
 NAMED_MAX: Final = 3
 """Sessions, agents or devices named in one sentence."""
-_GPU_KINDS: Final = frozenset({"cuda", "rocm"})
-_BINARY_UNITS: Final = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_GPU_MAKERS: Final = {"cuda": "CUDA", "rocm": "ROCm"}
 
 
 def explain(verdict: Verdict) -> str:
     """Why a session waits, as one sentence."""
     return _TEXTS[verdict.reason](verdict.evidence)
-
-
-def amount_text(slot: str | None, amount: str | None) -> str:
-    """An amount of a slot as people write it.
-
-    Args:
-        amount: as evidence holds it: decimal text, or a size for slots of memory.
-    Returns:
-        `2 GPUs`, `0.25 GPU`, `8 cores`, `9.4 GiB of memory`; other slots by their own name.
-    """
-    slot, amount = slot or "", amount or "0"
-    kind, _, unit = slot.partition(".")
-    if slot == "mem":
-        return f"{_size_text(amount)} of memory"
-    if unit == "mem":
-        return f"{_size_text(amount)} of {_device_name(kind)} memory"
-    number = amount.rstrip("0").rstrip(".") if "." in amount else amount
-    noun = "core" if slot == "cpu" else _device_name(kind) if unit in ("device", "shares") else ""
-    if not noun:
-        return f"{number} {slot}".rstrip()
-    is_single = number == "1" or number.startswith("0.")
-    return f"{number} {noun}" if is_single else f"{number} {noun}s"
 
 
 def _insufficient(evidence: Evidence) -> str:
@@ -55,6 +33,12 @@ def _gang(evidence: Evidence) -> str:
 
 
 def _no_agent(evidence: Evidence) -> str:
+    if evidence.slot is not None:
+        kind = evidence.slot.partition(".")[0]
+        name = f"{_GPU_MAKERS[kind]} GPU" if kind in _GPU_MAKERS else kind.upper()
+        verb = "is" if len(evidence.devices) == 1 else "are"
+        gone = f" any more: {_some(evidence.devices)} {verb} gone" if evidence.devices else ""
+        return f"No agent has a {name}{gone}. It starts when one is back; a smaller request does not help."
     if not evidence.agents:
         return "No agent in service can run it."
     why = f"{_some(evidence.devices)} there is unhealthy" if evidence.devices else "takes no sessions now"
@@ -62,16 +46,30 @@ def _no_agent(evidence: Evidence) -> str:
 
 
 def _quota(evidence: Evidence) -> str:
-    scope, _, name = (evidence.quota or "").partition(":")
-    holder = f"{scope.capitalize()} {name}" if name else "The cluster"
-    own = "their" if scope == "user" else "its"
+    own = "their" if (evidence.quota or "").startswith("user:") else "its"
+    holder = quota_holder(evidence.quota or "")
+    if evidence.slot and evidence.limit is not None:
+        limit = amount_text(evidence.slot, evidence.limit)
+        held, needs = (number_text(evidence.slot, text) for text in (evidence.held, evidence.requested))
+        what = f"{holder} {'owns' if evidence.may_borrow else 'may hold'} {limit} and holds {held}"
+        if evidence.may_borrow:
+            return (
+                f"{what}; this session needs {needs}. Only a preemptible session may borrow idle {_plural(evidence)}."
+            )
+        return f"{what}; this session needs {needs}. It starts when sessions under this quota have ended."
     if evidence.slot:
         requested, available = (amount_text(evidence.slot, text) for text in (evidence.requested, evidence.available))
         return f"{holder} has {available} left in {own} quota; this session needs {requested}."
     if evidence.until_us is None:
         return f"{holder} has used {own} quota."
+    hours = f"{evidence.limit} GPU-hours" if evidence.limit else "GPU-hours"
     renewed = datetime.fromtimestamp(evidence.until_us // 1_000_000, tz=UTC)
-    return f"{holder} has used {own} GPU-hours of this month; the quota renews on {renewed:%Y-%m-%d} UTC."
+    return f"{holder} has used {own} {hours} of this month; the quota renews on {renewed:%Y-%m-%d} UTC."
+
+
+def _plural(evidence: Evidence) -> str:
+    """The kind of what a quota limits, as a plural: `GPUs`, `cores`, `memory`."""
+    return amount_text(evidence.slot, "2").partition(" ")[2] if not is_size(evidence.slot or "") else "memory"
 
 
 def _preempting(evidence: Evidence) -> str:
@@ -85,16 +83,6 @@ def _held_by(evidence: Evidence) -> str:
 def _some(names: Sequence[str]) -> str:
     listed = ", ".join(names[:NAMED_MAX])
     return f"{listed} and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else listed
-
-
-def _device_name(kind: str) -> str:
-    return "GPU" if kind in _GPU_KINDS else kind.upper()
-
-
-def _size_text(text: str) -> str:
-    size = parse_size(text)
-    unit, scale = next((known for known in _BINARY_UNITS if size >= known[1]), ("bytes", 1))
-    return f"{round(size / scale, 1):g} {unit}"
 
 
 _TEXTS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {

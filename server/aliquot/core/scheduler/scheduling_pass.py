@@ -18,7 +18,7 @@ from aliquot.core.allocation.options import is_of_model
 from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
 from aliquot.core.model.queue import KIND, LEAST_MILLI, IntArray, Queue
-from aliquot.core.model.snapshot import PendingRow, RunningRow, Where, accelerators_first, held_milli
+from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Where, accelerators_first, held_milli
 from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler.backfill import BackfillWindow, PassContext, reserve
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
@@ -98,6 +98,8 @@ class SchedulingPass:
         self._claims = PreemptionClaims(context)
         self._skipped: dict[SessionId, Verdict] = {}
         """Verdicts of rows that wait without blocking later ones."""
+        self._refused: list[int] = []
+        """Positions of rows refused under a quota."""
         self._tasks_started: Counter[SessionId] = Counter()
         self.placements: list[Placement] = []
         self.reservations: list[Reservation] = []
@@ -119,6 +121,7 @@ class SchedulingPass:
             refusal = self._quotas.refusal(row)
             if refusal is not None:
                 self._skipped[row.session_id] = refusal
+                self._refused.append(position)
                 rest = rest[1:]
                 continue
             kernels = self._place(position, row)
@@ -148,6 +151,7 @@ class SchedulingPass:
 
     def verdicts(self, line: IntArray) -> dict[SessionId, Verdict]:
         """Why each remaining row of the line waits, in its order."""
+        self._refresh_refusals()
         waiting = line[self._is_left[line]]
         names = list(map(_SESSION_ID, map(self._queue.rows.__getitem__, waiting.tolist())))
         verdicts = self._behind_head if self._context.policy.backfill is Backfill.NONE else self._by_kind
@@ -167,6 +171,18 @@ class SchedulingPass:
     def evictions(self) -> tuple[Eviction, ...]:
         """Sessions to preempt."""
         return tuple(self._claims.evictions)
+
+    def _refresh_refusals(self) -> None:
+        """Bring refusals under quotas to the end of the pass, so that all of them name the same remainder."""
+        found: dict[tuple[Verdict, Request, int], Verdict] = {}
+        for position in self._refused:
+            row = self._queue[position]
+            refusal = self._skipped[row.session_id]
+            if refusal.reason is Reason.QUOTA:
+                key = refusal, row.request, row.cluster_size
+                if key not in found:
+                    found[key] = self._quotas.refreshed(row, refusal)
+                self._skipped[row.session_id] = found[key]
 
     def _by_kind(self, waiting: IntArray, names: Sequence[SessionId]) -> list[Verdict]:
         """Rows of one kind share a verdict, except skipped ones."""
@@ -203,6 +219,7 @@ class SchedulingPass:
             refusal = self._quotas.refusal(row)
             if refusal is not None:
                 self._skipped[row.session_id] = refusal
+                self._refused.append(position)
                 rest = rest[1:]
                 continue
             slot = self._slot(table, position)

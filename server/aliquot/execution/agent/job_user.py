@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import pwd
+import socket
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -69,6 +70,15 @@ def resolve_user(policy: JobUserPolicy, *, asked: str | None, uid: int, environm
     )
 
 
+def account_exists(name: str) -> bool:
+    """Whether this host has an account of this name."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
 def _entry(policy: JobUserPolicy, *, asked: str | None, uid: int, environment: Mapping[str, str]) -> pwd.struct_passwd:
     name = asked or policy.name
     if name is not None:
@@ -85,7 +95,7 @@ def _by_name(name: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(name)
     except KeyError:
-        raise InvalidRequest(f"there is no account {name!r} on this host", field="user") from None
+        raise InvalidRequest(f"there is no account {name!r} on host {socket.gethostname()}", field="user") from None
 
 
 def _by_uid(uid: int) -> pwd.struct_passwd:

@@ -14,8 +14,8 @@ from aliquot.execution.agent.preparation import Preparation
 from aliquot.execution.agent.spawner_process import SpawnerProcess
 from aliquot.execution.agent.worker_threads import Worker
 from aliquot.execution.devices.device_set import DeviceSet
-from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
-from aliquot_schema.errors import AliquotError, StateConflict, Unavailable
+from aliquot_schema.cluster.launching import NO_ACCOUNT, KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, StateConflict, Unavailable
 from aliquot_schema.resources.leases import EndEvidence
 
 
@@ -133,6 +133,10 @@ class Launching:
         unknown = refuse_unknown(order, agent_id=self._config.id, devices=self._devices.known(), slots=slots)
         if unknown is not None:
             return unknown
+        try:
+            self._preparation.user_for(order.user)
+        except (InvalidRequest, Forbidden) as error:
+            return Refusal(code=NO_ACCOUNT, message=f"{error.message}, where agent {self._config.id} runs")
         try:
             self._preparation.check(kernel, order)
         except AliquotError as error:

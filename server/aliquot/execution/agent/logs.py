@@ -63,13 +63,24 @@ def _read(file: int, offset: int) -> tuple[int, bytes]:
     """(offset, bytes) of the next data at or after `offset`, behind a hole if there is one; empty at the end.
 
     The read offset is capped because the system rejects offsets near 2**63. Holes are located after the read, because
-    a part that is cut in between reads as zeros.
+    a part that is cut in between reads as zeros. A hole that a job made, by truncating its output to a larger size,
+    begins and ends within blocks; the zeros around it belong to it.
     """
     while data := os.pread(file, CHUNK_BYTES, min(offset, OUTPUT_END)):
         begin = _seek(file, offset, os.SEEK_DATA)
-        if begin == offset:
-            return offset, data[: _seek(file, offset, os.SEEK_HOLE) - offset]
-        offset = begin
+        if begin > offset:
+            offset = begin
+            continue
+        end = min(offset + len(data), _seek(file, offset, os.SEEK_HOLE))
+        found = data[: end - offset]
+        if offset > 0 and _seek(file, offset - 1, os.SEEK_DATA) >= offset:
+            found = found.lstrip(b"\0")
+        begin = end - len(found)
+        if _seek(file, end, os.SEEK_DATA) > end:
+            found = found.rstrip(b"\0")
+        if found:
+            return begin, found
+        offset = end
     return offset, b""
 
 

@@ -116,6 +116,8 @@ def read_mock_file(path: Path) -> MockDescription:
         raise DeviceFileError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # invalid TOML or UTF-8, or a number with more digits than Python accepts
         raise DeviceFileError(f"{path}: not a TOML file: {error}") from None
+    except RecursionError:
+        raise DeviceFileError(f"{path}: nested too deeply; a list of devices is two levels deep") from None
     return MockDescription.checked(values, source=str(path))
 
 

@@ -16,7 +16,11 @@ from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, NotFo
 FRAME_BYTES_MAX: Final = 256 * 1024
 """Small enough that a long message does not delay heartbeats."""
 MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Enough for an inventory of several hundred thousand kernels."""
+"""Enough for the orders and reports of several hundred thousand kernels."""
+HELLO_BYTES_MAX: Final = 64 * 1024
+"""Of the first message of an agent."""
+INVENTORY_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Until the inventory of an agent is known: about 100,000 kernels that ended while no server heard of them."""
 ERROR_CHARS_MAX: Final = 300
 
 _LAST: Final = b"\0"
@@ -61,7 +65,8 @@ def frames(data: bytes) -> Iterator[bytes]:
 class Assembly:
     """Joins frames into messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bytes_max: int = MESSAGE_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
         self._parts = bytearray()
 
     def add(self, frame: bytes) -> bytes | bytearray | None:
@@ -71,8 +76,8 @@ class Assembly:
             ProtocolError: the message is too long, or the frame is malformed.
         """
         mark, part = frame[:1], frame[1:]
-        if mark not in (_LAST, _MORE) or len(self._parts) + len(part) > MESSAGE_BYTES_MAX:
-            raise ProtocolError(f"a frame has an unknown kind, or a message exceeds {MESSAGE_BYTES_MAX} bytes")
+        if mark not in (_LAST, _MORE) or len(self._parts) + len(part) > self.bytes_max:
+            raise ProtocolError(f"a frame has an unknown kind, or a message exceeds {self.bytes_max} bytes")
         if mark == _LAST and not self._parts:
             return part
         self._parts += part
@@ -126,9 +131,13 @@ class ChannelClosed(Exception):
 class Channel:
     """Sends and receives whole messages over a wire. Supports one reader."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, *, bytes_max: int = MESSAGE_BYTES_MAX) -> None:
+        """
+        Args:
+            bytes_max: size of the first messages; see `expect`.
+        """
         self._wire = wire
-        self._assembly = Assembly()
+        self._assembly = Assembly(bytes_max=bytes_max)
         self._sending = asyncio.Lock()
         self._is_broken = False
         self.heard_at = time.monotonic()
@@ -169,6 +178,10 @@ class Channel:
             message = None if whole is None else decode(whole)
             if message is not None:
                 return message
+
+    def expect(self, bytes_max: int) -> None:
+        """Set how large the next messages may be."""
+        self._assembly.bytes_max = bytes_max
 
     async def close(self, *, code: int, reason: str) -> None:
         """End the connection."""

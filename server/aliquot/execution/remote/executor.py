@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from aliquot.execution.remote.agent_keys import AgentKeys, key_refusal
-from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError, Wire
+from aliquot.execution.remote.codec import (
+    HELLO_BYTES_MAX,
+    INVENTORY_BYTES_MAX,
+    Channel,
+    ChannelClosed,
+    ProtocolError,
+    Wire,
+)
 from aliquot.execution.remote.link import AgentLink, Timing, farewell, silent_for_s
 from aliquot_schema.cluster.agent_protocol import (
     PROTOCOLS,
@@ -177,7 +184,7 @@ class RemoteExecutor:
         Args:
             key: the agent's verified key; None if the transport has authenticated the agent.
         """
-        channel = Channel(wire)
+        channel = Channel(wire, bytes_max=HELLO_BYTES_MAX)
         try:
             async with asyncio.timeout(self._timing.greet_s):
                 hello = await self._greet(channel, agent_id)
@@ -190,6 +197,7 @@ class RemoteExecutor:
         if refusal is not None:
             await self._refuse(channel, agent_id, refusal)
             return
+        channel.expect(INVENTORY_BYTES_MAX)
         with suppress(ChannelClosed):
             await channel.send(self._welcome(hello))
             if not hello.probe:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError, from_failure
+from aliquot.execution.remote.codec import MESSAGE_BYTES_MAX, Channel, ChannelClosed, ProtocolError, from_failure
 from aliquot_schema.cluster.agent_protocol import (
     LOG_WINDOW_BYTES,
     NOT_LEADER,
@@ -306,6 +306,8 @@ class AgentLink:
         if isinstance(report, Joined | DevicesTold):
             self._check_own(report.inventory)
         self._accept(self, report)
+        if isinstance(report, Joined) and not self.is_over:
+            self._channel.expect(MESSAGE_BYTES_MAX)
 
     def _check_own(self, inventory: Inventory) -> None:
         if inventory.agent.id != self.agent_id:

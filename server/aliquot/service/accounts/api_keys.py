@@ -7,7 +7,7 @@ from typing import Final
 from aliquot.core.validation.fields import label, milliseconds
 from aliquot.service.access import check_role
 from aliquot.service.accounts.secrets import Secrets
-from aliquot.service.accounts.trust import Trust
+from aliquot.service.accounts.trust import JobAccounts, Trust
 from aliquot.service.accounts.users import NAME_SHOWN_MAX, Users, key_view
 from aliquot.service.ports import Clock, Ids
 from aliquot.service.state.identities import digest_of, new_secret, shown
@@ -36,9 +36,10 @@ class Accounts(Users):
         ids: Ids,
         vault: Secrets,
         trust: Trust = Trust.ALONE,
+        job_accounts: JobAccounts | None = None,
         secret: Callable[[], str] = new_secret,
     ) -> None:
-        super().__init__(state=state, journal=journal, clock=clock, trust=trust)
+        super().__init__(state=state, journal=journal, clock=clock, trust=trust, job_accounts=job_accounts)
         self._vault = vault
         self._ids = ids
         self._new_secret = secret

@@ -56,6 +56,11 @@ class TokenBuckets:
             self._levels = {known: at for known, at in self._levels.items() if self._level(known, now) < most}
         return 0.0
 
+    def give_back(self, name: str, amount: int) -> None:
+        """Return an amount that was taken."""
+        now = self._monotonic()
+        self._levels[name] = min(self._rate.per_minute, self._level(name, now) + amount), now
+
     def _level(self, name: str, now: float) -> float:
         level, at = self._levels.get(name, (float(self._rate.per_minute), now))
         return min(self._rate.per_minute, level + (now - at) * self._rate.per_minute / 60)
@@ -101,3 +106,8 @@ class SubmissionRateLimit:
                 f"{wait_s:.1f} s, or submit similar sessions as one job array",
                 retry_after=wait_s,
             )
+
+    def refund(self, caller: Caller, *, sessions: int) -> None:
+        """Return what `check_rate` charged for sessions that were not accepted."""
+        if self._buckets is not None and caller.role < Role.OPERATOR:
+            self._buckets.give_back(caller.user, sessions)

@@ -1,6 +1,7 @@
 """Trust: the isolation required between the jobs of different users on one server."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -22,6 +23,43 @@ class Trust(StrEnum):
     """Each user's jobs run under a Unix account of their own."""
     SHARED = "shared"
     """All users trust each other: jobs may share an account, even the server's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAccounts:
+    """The Unix accounts of the server's host, which runs jobs unless it has no local agents."""
+
+    hostname: str
+    default: str | None
+    """The account of jobs without one of their own; None = no jobs run on this host."""
+    exists: Callable[[str], bool]
+
+    def words(self, user: User, *, trust: Trust) -> str | None:
+        """Which account the jobs of a user run as; None if the user submits none."""
+        if user.role < Role.USER or user.disabled:
+            return None
+        if trust is Trust.SHARED or user.unix_name is None:
+            if trust is Trust.SEPARATE:
+                return f"{user.id} has no Unix account and cannot submit; give one with --unix NAME"
+            account = "the agents' job user" if self.default is None else f"{self.default} (the job user)"
+            ignored = f", and --unix {user.unix_name} is not used" if user.unix_name else ""
+            return f"jobs of {user.id} run as {account}{ignored}"
+        return f"jobs of {user.id} run as the Unix account {user.unix_name}"
+
+    def warning(self, user: User, *, trust: Trust, hostnames: Iterable[str]) -> str | None:
+        """The warning that a user's account is missing here, or has to exist on other hosts too; None without one."""
+        if user.unix_name is None or trust is Trust.SHARED or user.disabled:
+            return None
+        # Mock nodes of this host are named after it.
+        others = sorted({name for name in hostnames if not f"{name}-".startswith(f"{self.hostname}-")})
+        if self.default is not None and not self.exists(user.unix_name):
+            return (
+                f"host {self.hostname} has no account {user.unix_name}, so jobs of {user.id} fail there; create it "
+                f"(useradd {user.unix_name})" + (f", also on {', '.join(others)}" if others else "")
+            )
+        if others:
+            return f"the account {user.unix_name} has to exist on {', '.join(others)} too; jobs fail where it does not"
+        return None
 
 
 def check_may_join(trust: Trust, user: User) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aliquot.core.validation.fields import check_limit
 from aliquot.service.access import check_role
-from aliquot.service.accounts.trust import NOBODY, Trust, check_may_join
+from aliquot.service.accounts.trust import NOBODY, JobAccounts, Trust, check_may_join
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.ports import Clock
 from aliquot.service.state.identities import Identities, holds
@@ -20,6 +20,7 @@ from aliquot_schema.identity.accounts import ApiKey, Role, User
 from aliquot_schema.ids import ProjectId, UserId, natural_key
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import DEFAULT_PROJECT
+from aliquot_schema.states import AgentState
 from aliquot_schema.views.accounts import ApiKeyView, NewUser, UserChanged, UserChanges, UserView
 
 PROJECTS_MAX: Final = 64
@@ -103,13 +104,23 @@ class Users(OperatorCommands):
     Disabling takes effect immediately on all servers.
     """
 
-    def __init__(self, *, state: State, journal: Journal, clock: Clock, trust: Trust = Trust.ALONE) -> None:
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        trust: Trust = Trust.ALONE,
+        job_accounts: JobAccounts | None = None,
+    ) -> None:
         """
         Args:
             trust: how far the users trust each other.
+            job_accounts: the Unix accounts of this host; None = they are not checked.
         """
         super().__init__(state=state, journal=journal, clock=clock)
         self._trust = trust
+        self._job_accounts = job_accounts
 
     def users(self, caller: Caller) -> tuple[UserView, ...]:
         """All users, disabled ones included.
@@ -204,7 +215,16 @@ class Users(OperatorCommands):
         return replace(user, account=user.unix_name)
 
     def _user_changed(self, user: User) -> UserChanged:
-        return UserChanged(user=user_view(user), revision=self._state.revision)
+        accounts = self._job_accounts
+        if accounts is None:
+            return UserChanged(user=user_view(user), revision=self._state.revision)
+        hostnames = (agent.hostname for agent in self._state.agents.values() if agent.state is AgentState.ALIVE)
+        return UserChanged(
+            user=user_view(user),
+            revision=self._state.revision,
+            jobs_run_as=accounts.words(user, trust=self._trust),
+            warning=accounts.warning(user, trust=self._trust, hostnames=hostnames),
+        )
 
 
 def _checked(changes: UserChanges) -> dict[str, Any]:

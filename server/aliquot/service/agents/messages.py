@@ -4,11 +4,12 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from aliquot.core.idleness import SECOND_US
 from aliquot.core.transitions import is_overdue, unstopped
-from aliquot.service.lifecycle.agent_registration import Repairs, leave, of_agent, reconcile, register
+from aliquot.service.lifecycle.agent_registration import Repairs, claimed_twice, leave, of_agent, reconcile, register
 from aliquot.service.lifecycle.kernel_reports import apply_report
 from aliquot.service.metrics.log_context import logging_with
 from aliquot.service.metrics.metrics import DeviceTime
@@ -180,7 +181,17 @@ class AgentMessages:
         node_id = reported.node_id if known is None else known.node_id
         held: frozenset[DeviceId] = frozenset(self._state.used.get(node_id, {}))
         beside = self._state.agents_on(reported.node_id)
+        reported = self._without_claimed(reported)
         return register(draft, reported, beside=beside, held=held, now_us=self._clock.now_us())
+
+    def _without_claimed(self, reported: Agent) -> Agent:
+        """The agent without the accelerators of another node's agent. Remote agents are refused before; this is for
+        local ones, and for two that join at the same moment."""
+        claimed = claimed_twice(self._state, reported)
+        self._state.faults.note_claims(reported.id, tuple(claimed.values()))
+        if not claimed:
+            return reported
+        return replace(reported, devices=tuple(device for device in reported.devices if device.id not in claimed))
 
     async def _silence(self, silent: AgentSilent) -> None:
         agent_id = silent.agent_id

@@ -18,8 +18,10 @@ UNITS: Final = {
     AlertRule.QUEUE_BACKLOG: "tasks",
     AlertRule.LONG_WAIT: "seconds",
     AlertRule.FAILURE_RATE: "percent",
+    AlertRule.IDLE_BEHIND_QUOTAS: "GPUs",
     AlertRule.GPU_IDLE: "seconds",
     AlertRule.LEADER_CHANGED: "seconds",
+    AlertRule.CLOCK_CORRECTED: "seconds",
 }
 """Units of the thresholds; rules that are not listed have no threshold."""
 

@@ -11,6 +11,7 @@ from typing import Final
 from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
 from aliquot.service.state.idle_devices import HeldDevice
 from aliquot.service.state.state import State
+from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
@@ -99,8 +100,8 @@ def agent_lost(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertC
 
 
 def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Devices that agents report as unhealthy, and held devices that are gone. A device that is leaving was taken
-    out of the configuration on purpose."""
+    """Devices that agents report as unhealthy, held devices that are gone, and devices that agents of two nodes report.
+    A device that is leaving was taken out of the configuration on purpose."""
     found: dict[str, str] = {}
     for agent in state.agents.values():
         for device in agent.devices if agent.state is not AgentState.LEFT else ():
@@ -112,6 +113,7 @@ def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[
                 f"{finding.agent_id}/{finding.subject}",
                 f"device {finding.subject} of agent {finding.agent_id}: {finding.evidence}",
             )
+    found |= {f"{agent_id}/claims": "; ".join(words[:NAMED_MAX]) for agent_id, words in state.faults.claims.items()}
     for subject, words in sorted(found.items()):
         yield AlertCondition(subject=subject, words=words)
 
@@ -150,6 +152,20 @@ def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCon
         yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
 
 
+def clock_corrected(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+    """A correction of the clock within the last seconds of the threshold."""
+    correction = state.clock_correction
+    if correction is not None and 0 <= now_us - correction.to_us < rule.threshold * SECOND_US:
+        yield AlertCondition(subject=f"correction {correction.version}", words=correction.words())
+
+
+def gpus_idle_behind_quotas(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """More GPUs than the threshold are free, and waiting sessions would fit on them without their quotas."""
+    idle = idle_behind_quotas(state)
+    if idle is not None and idle.gpus_free > rule.threshold:
+        yield AlertCondition(subject="quotas", words=idle.message)
+
+
 def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
     """Sessions that hold GPUs without use for longer than the threshold, each with its owner."""
     idle: dict[SessionId, list[HeldDevice]] = defaultdict(list)
@@ -178,6 +194,8 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.EXTERNAL_PROCESS: external_process,
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
+    AlertRule.CLOCK_CORRECTED: clock_corrected,
+    AlertRule.IDLE_BEHIND_QUOTAS: gpus_idle_behind_quotas,
     AlertRule.GPU_IDLE: gpu_idle,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""

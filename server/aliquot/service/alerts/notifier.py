@@ -34,7 +34,7 @@ from aliquot_schema.sessions import PreemptionCause, Session
 SEARCH_EVENTS_MAX: Final = 10_000
 """Search intervals of at most this many events are read one after another."""
 
-_WITHOUT_END: Final = frozenset({AlertRule.LEADER_CHANGED})
+_WITHOUT_END: Final = frozenset({AlertRule.LEADER_CHANGED, AlertRule.CLOCK_CORRECTED})
 """Rules whose end is not reported."""
 _CAUSES: Final = {
     PreemptionCause.PRIORITY: "for a session of a higher priority",

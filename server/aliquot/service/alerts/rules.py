@@ -20,9 +20,11 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
         (AlertRule.EXTERNAL_PROCESS, 0, 0, 60, Severity.WARNING),
         (AlertRule.FAILURE_RATE, 50, FLOOR, 0, Severity.WARNING),
         (AlertRule.DISK_LOW, 0, 0, 30, Severity.CRITICAL),
+        (AlertRule.IDLE_BEHIND_QUOTAS, 0, 0, 900, Severity.WARNING),
         (AlertRule.GPU_IDLE, HOUR_S // 2, 0, 0, Severity.WARNING),
         (AlertRule.LEADER_CHANGED, 600, 0, 0, Severity.INFO),
         (AlertRule.NO_LEADER, 0, 0, 60, Severity.CRITICAL),
+        (AlertRule.CLOCK_CORRECTED, HOUR_S, 0, 0, Severity.WARNING),
         (AlertRule.RAY_DISCONNECTED, 0, 0, 10, Severity.CRITICAL),
     )
 }

@@ -9,6 +9,7 @@ from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.agents.reaper import Reaper
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.history.sampling import HistoryRecording
+from aliquot.service.leadership.clock_keeper import ClockKeeper
 from aliquot.service.leadership.effects import EventEffects, SessionNews
 from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
@@ -64,6 +65,7 @@ class LeaderTerm:
         self.recording = None if ledger is None else recording_of(state, beginning.epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
         _subscribe(cases, self.recording, self._dispatch)
+        self.keeper = ClockKeeper(state=state, journal=journal, clock=clock)
         leaps = ClockJumps(clock, known_us=beginning.last_at_us)
         self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, leaps=leaps)
         self._clearing = SecretCleanup(cases.vault, state=state, clock=clock, leaps=leaps)
@@ -100,7 +102,9 @@ class LeaderTerm:
         Args:
             awaited: agents that are about to join. The first pass waits for them, as without them no session fits.
         """
+        await self.keeper.run_once()  # first: a log that is ahead of the clock would date everything else
         async with asyncio.TaskGroup() as loops:
+            loops.create_task(self.keeper.run(), name="clock")
             loops.create_task(self._allocate(awaited), name="allocator")
             if self.recording is not None:
                 loops.create_task(self.recording.run(), name="ledger")

@@ -18,7 +18,7 @@ from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelRepor
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId, SessionId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.leases import EndEvidence, Kernel
-from aliquot_schema.resources.slots import SlotType
+from aliquot_schema.resources.slots import SlotType, is_accelerator
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, AGENT_MOVES, AgentState, KernelState
 
@@ -73,6 +73,36 @@ def elsewhere(state: State, agent_id: AgentId, *, node_id: NodeId, boot_id: str)
         f"{agent_id} holds devices of another machine ({known.hostname}), where its kernels may still run: let them "
         "end there, or confirm with release_lost_agent that they are gone, or give this machine its own --id and key"
     )
+
+
+def claimed_twice(state: State, agent: Agent) -> Mapping[DeviceId, str]:
+    """Accelerators that an agent reports and that belong to an agent of another node, each with a message.
+
+    The ids of accelerators are unique in the world: a node is described by another one's file, or a copy of a machine
+    tells the same. An agent that has left, or is lost and holds nothing, claims nothing.
+    """
+    mine = {device.id for device in agent.devices if any(map(is_accelerator, device.costs))}
+    found: dict[DeviceId, str] = {}
+    known = state.agents.get(agent.id)
+    for other in state.agents.values():
+        # A machine that got another node id is still the same one for the agents that have not reported it yet.
+        was_beside = known is not None and (known.node_id, agent.boot_id) == (other.node_id, other.boot_id)
+        if agent.id == other.id or agent.node_id == other.node_id or was_beside or not _claims(state, other):
+            continue
+        for device in other.devices:
+            if device.id in mine:
+                found[device.id] = (
+                    f"device {device.id} is reported by agent {agent.id} on {agent.hostname}, and belongs to agent "
+                    f"{other.id} on {other.hostname}: a GPU is in one machine; correct the device file or the machine "
+                    f"id of one of them, or stop {other.id} if the GPU was moved"
+                )
+    return found
+
+
+def _claims(state: State, agent: Agent) -> bool:
+    if agent.state is AgentState.LOST:
+        return state.is_held(agent.id)
+    return agent.state is not AgentState.LEFT
 
 
 def leave(draft: UnitOfWork, agent_id: AgentId, *, to: AgentState, now_us: int) -> None:

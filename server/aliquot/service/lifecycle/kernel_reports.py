@@ -12,7 +12,7 @@ from aliquot.core import transitions
 from aliquot.core.fairshare import rate_milli
 from aliquot.core.transitions import ended_by_itself, made_room
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.cluster.launching import KernelPhase, KernelReport
+from aliquot_schema.cluster.launching import NO_ACCOUNT, KernelPhase, KernelReport
 from aliquot_schema.ids import AgentId, LeaseId
 from aliquot_schema.resources.leases import EndEvidence, Kernel
 from aliquot_schema.sessions import Failure, Session
@@ -70,7 +70,9 @@ def end_kernel(draft: UnitOfWork, kernel: Kernel, report: KernelReport, *, now_u
     session = _active_session(draft, kernel)
     if session is None:
         return
-    if report.phase is KernelPhase.REFUSED and report.code in UNFIT:
+    if report.phase is KernelPhase.REFUSED and report.code == NO_ACCOUNT:
+        session = _refused_for_good(draft, session, report)
+    elif report.phase is KernelPhase.REFUSED and report.code in UNFIT:
         session = _exclude(draft, session, ended.agent_id)
     _update_session(draft, session, now_us=now_us)
 
@@ -124,6 +126,15 @@ def _exclude(draft: UnitOfWork, session: Session, agent_id: AgentId) -> Session:
     return draft.put(replace(session, excluded_agents=(*session.excluded_agents, agent_id)), "agent_excluded")
 
 
+def _refused_for_good(draft: UnitOfWork, session: Session, report: KernelReport) -> Session:
+    """Note the failure of a session that no retry could start; it ends with it once all its kernels have exited."""
+    if session.failure is not None or session.state is SessionState.PREEMPTING:
+        return session
+    message = f"{report.message}; an admin sets the account of {session.owner} with `aliquot user set {session.owner} "
+    failure = Failure(code=NO_ACCOUNT, message=f"{message}--unix NAME`, or creates it on every node")
+    return draft.put(replace(session, failure=failure), "launch_refused")
+
+
 def _update_session(draft: UnitOfWork, session: Session, *, now_us: int) -> None:
     """Update the session from all ranks: running once all run, stopped once one failed, ended once all exited."""
     kernels = draft.kernels_in(session)
@@ -147,6 +158,8 @@ def _end(draft: UnitOfWork, session: Session, kernels: list[Kernel], refused: li
     waits = after_leaving(draft, session, kernels) if session.state is SessionState.PREEMPTING else None
     if waits is not None:
         ended = waits
+    elif session.failure is not None and session.failure.code == NO_ACCOUNT:
+        ended = transitions.fail(session, session.failure, now_us=now_us)
     elif not refused:
         ended = transitions.finish(session, kernels, now_us=now_us, retries=retries)
     else:

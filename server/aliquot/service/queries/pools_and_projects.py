@@ -1,7 +1,6 @@
 """Pools and projects: read models with their agents, queues, GPUs held, usage and quotas.
 
-Projects are not created: one exists as soon as it has a session, usage or a quota. Its members are shown to operators
-only, not here.
+Members of projects are shown to operators only, not here.
 """
 
 from collections import Counter, defaultdict
@@ -11,6 +10,7 @@ from functools import cache
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.service.quotas import is_void, quota_view, usage_views
 from aliquot.service.state.indexes import NO_SESSIONS, Counted
+from aliquot.service.state.projects import known_projects
 from aliquot.service.state.snapshots import is_open, is_present
 from aliquot.service.state.state import State
 from aliquot.service.views.gpus import capacity_of, counted, gpu_places, gpu_sums
@@ -98,7 +98,7 @@ def project_views(state: State, *, name: str | None = None, now_us: int) -> tupl
     for project, owner in state.population.owners():
         users[project].add(owner)
     quotas, held, counts = _quotas(state), gpus_by_project(state), state.population.of_projects()
-    known = sorted(users.keys() | quotas.keys(), key=natural_key)
+    known = sorted(users.keys() | quotas.keys() | known_projects(state), key=natural_key)
     return tuple(
         ProjectView(
             name=project,

@@ -14,6 +14,7 @@ from aliquot.service.state.journal import Feed
 from aliquot.service.state.state import State
 from aliquot.service.views.agents import agent_view
 from aliquot.service.views.gpus import capacity_of, gpus_view
+from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot.service.views.pagination import cut
 from aliquot.service.views.session_list import (
     ORDERS,
@@ -45,7 +46,7 @@ from aliquot_schema.views.audit import CursorPage, SessionStepView
 from aliquot_schema.views.preview import SessionPreview
 from aliquot_schema.views.server import RayView
 from aliquot_schema.views.sessions import AgentView, Page, QueueEntryView, SessionView
-from aliquot_schema.views.statistics import ClusterView, QueueStatisticsView
+from aliquot_schema.views.statistics import ClusterView, IdleBehindQuotasView, QueueStatisticsView
 
 REVISION_WAIT_S: Final = 5.0
 
@@ -115,6 +116,10 @@ class Queries:
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         """The queue now, and statistics of the last hour."""
         return queue_statistics(self._state, now_us=self._clock.now_us())
+
+    def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
+        """GPUs that are idle while quotas hold waiting sessions back. Visible to all users, like quotas."""
+        return idle_behind_quotas(self._state)
 
     async def sessions(self, caller: Caller, where: SessionFilter, order: str, page: PageRequest) -> Page[SessionView]:
         """Sessions; from memory when all that can match are there, else from the store."""

@@ -31,6 +31,7 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import SessionId
+from aliquot_schema.orchestration import CLOCK_CORRECTED
 from aliquot_schema.policies import PolicyDocument
 
 log: Final = logging.getLogger("aliquot.allocator")
@@ -59,6 +60,7 @@ WAKING: Final = frozenset(
         "lease.released",
         "lease.renewed",
         "policy.changed",
+        CLOCK_CORRECTED,
         "orchestration.started",
         "quota.set",
         "quota.changed",
@@ -118,6 +120,7 @@ class Allocator:
         self._memo = PassCache()
         self._pass_number = last_pass
         self._now_us = last_at_us
+        self._corrections = _corrections(state)
         self._launch = launch
         self._watcher = watcher
         self._measures = measures or Measures()
@@ -167,7 +170,10 @@ class Allocator:
         )
         if self._watcher is not None:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
-        placed, overtaken = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
+        if self._corrections == _corrections(self._state):
+            placed, overtaken = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
+        else:
+            placed, overtaken = (), max(1, len(plan.placements))  # its times are from before a correction of the clock
         promised_us = plan.promised_us()
         self._state.judge(plan.verdicts, promised_us=promised_us)
         self._measures.promises.note(promised_us)
@@ -205,6 +211,10 @@ class Allocator:
         return await work.run(plan)
 
     def _advance_clock(self) -> None:
+        """The time of a pass never goes back, except at a correction of the clock, which the log holds."""
+        correction = self._state.clock_correction
+        if correction is not None and correction.version != self._corrections:
+            self._corrections, self._now_us = correction.version, correction.to_us
         self._now_us = max(self._now_us, self._clock.now_us())
 
     async def _stop_overdue(self) -> None:
@@ -297,3 +307,8 @@ def _arrays(plan: Plan, queue: Iterable[PendingRow]) -> Mapping[SessionId, Pendi
     """The rows of the job arrays that a plan starts tasks of."""
     started = {placement.session_id for placement in plan.placements if placement.index is not None}
     return {row.session_id: row for row in queue if row.session_id in started} if started else {}
+
+
+def _corrections(state: State) -> int:
+    """How often the clock was corrected."""
+    return 0 if state.clock_correction is None else state.clock_correction.version

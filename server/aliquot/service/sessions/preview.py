@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from aliquot.core.model.plan import KernelPlacement, Plan
+from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.scheduler.cache import PassCache
@@ -19,6 +20,7 @@ from aliquot.service.state.state import State
 from aliquot.service.views.sessions import grants, verdict_view
 from aliquot.service.views.terms import estimate_view, moment_or_none
 from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.resources.slots import ResourceSlot
@@ -26,6 +28,8 @@ from aliquot_schema.views.preview import DisplacedView, PlannedKernelView, Sessi
 from aliquot_schema.views.sessions import FailureView, slot_amounts
 
 SEED: Final = 0
+AHEAD_MAX: Final = 200
+"""Sessions ahead in the queue, at most, for which a start is estimated."""
 
 
 class Previews:
@@ -52,15 +56,20 @@ class Previews:
         row = pending_row(session, estimate_ms=None if forecast is None else forecast.estimate_ms)
         snapshot, rules, now_us = take(self._state), self._state.rules, self._clock.now_us()
 
-        def plan() -> Plan:
+        def plan() -> tuple[Plan, int | None]:
             waiting = Queue.of((*snapshot.queue, row))
-            return decide(replace(snapshot, queue=waiting), rules, now_us=now_us, seed=SEED, known=self._cache)
+            found = decide(replace(snapshot, queue=waiting), rules, now_us=now_us, seed=SEED, known=self._cache)
+            return found, _estimated_us(found, row, snapshot, rules, now_us=now_us)
 
-        decided = await asyncio.get_running_loop().run_in_executor(self._worker, plan)
+        decided, estimated_us = await asyncio.get_running_loop().run_in_executor(self._worker, plan)
         preview = _rendered(decided, row, snapshot, slots=session.spec.slots, now_us=now_us)
+        if preview.expected_start is None:
+            preview = replace(preview, estimated_start=moment_or_none(estimated_us))
         if self._state.orchestration.is_stopped:
             waits = verdict_view(Verdict(reason=Reason.STOPPED))
-            preview = replace(preview, starts_now=False, tasks_starting=0, waits=waits, expected_start=None)
+            preview = replace(
+                preview, starts_now=False, tasks_starting=0, waits=waits, expected_start=None, estimated_start=None
+            )
         return replace(preview, order_estimate=estimate_view(session.spec, forecast))
 
     def close(self) -> None:
@@ -91,6 +100,25 @@ def _rendered(plan: Plan, row: PendingRow, snapshot: Snapshot, *, slots: Resourc
         displaces=_displaced(plan, name, snapshot, now_us=now_us),
         order_estimate=None,
     )
+
+
+def _estimated_us(plan: Plan, row: PendingRow, snapshot: Snapshot, rules: Policy, *, now_us: int) -> int | None:
+    """Estimated start of a row that waits without a reservation: when it would start if it and each session ahead of
+    it had one. None if it is unknown, or more than `AHEAD_MAX` sessions are ahead."""
+    name = row.session_id
+    if name not in plan.verdicts or plan.verdicts[name].reason is Reason.QUOTA or name in plan.promised_us():
+        return None
+    placed = {placement.session_id for placement in plan.placements}
+    ahead = set(list(plan.verdicts)[: _position(plan, name) - 1])
+    if len(ahead) > AHEAD_MAX:
+        return None
+    counted = ahead | placed
+    queue = Queue.of((*(one for one in snapshot.queue if one.session_id in counted), row))
+    reserving = replace(rules, backfill=Backfill.CONSERVATIVE, backfill_depth=AHEAD_MAX + 1)
+    promised = decide(replace(snapshot, queue=queue), reserving, now_us=now_us, seed=SEED).promised_us()
+    if rules.backfill is Backfill.NONE:
+        return max(promised.values()) if name in promised else None
+    return promised.get(name)
 
 
 def _planned(kernels: Sequence[KernelPlacement]) -> tuple[PlannedKernelView, ...]:

@@ -10,13 +10,14 @@ from aliquot.service.access import check_may_change, check_may_release, check_ma
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.lifecycle import arrays
 from aliquot.service.ports import Clock, Store
+from aliquot.service.sessions.batches import check_batch
 from aliquot.service.sessions.recall import Recall
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.sessions import session_view
-from aliquot_schema.errors import NotFound, StateConflict, VersionConflict
+from aliquot_schema.errors import AliquotError, NotFound, StateConflict, VersionConflict
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
 from aliquot_schema.requests import Caller, NewSession, SessionChanged, SessionsCreated
 from aliquot_schema.sessions import HELD_BY_ARRAY, Session
@@ -57,8 +58,15 @@ class Sessions:
 
     async def create_sessions(self, caller: Caller, requests: Sequence[NewSession]) -> SessionsCreated:
         """Submit a batch, all of it or nothing; for errors see `create_session`, and `LimitExceeded` for its size."""
+        check_may_submit(caller)
+        check_batch(requests)
         self._check_rate(caller, sessions=len(requests))
-        made = await self._creation.create_all(caller, requests)
+        try:
+            made = await self._creation.create_all(caller, requests)
+        except AliquotError:
+            if self._rate_limit is not None:  # a refused batch is charged as one submission
+                self._rate_limit.refund(caller, sessions=len(requests) - 1)
+            raise
         results = tuple(self._changed(caller, session, created=is_new) for session, is_new in made)
         return SessionsCreated(results=results, revision=self._state.revision)
 

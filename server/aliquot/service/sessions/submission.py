@@ -21,8 +21,10 @@ from aliquot.service.sessions.batches import (
     wrapping_errors,
 )
 from aliquot.service.sessions.submission_checks import (
-    PENDING_MAX,
+    DEFAULT_QUEUE_LIMIT,
+    QueueLimit,
     SubmissionPolicyCheck,
+    check_project_exists,
     check_queue,
     check_session,
     complete,
@@ -32,7 +34,7 @@ from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import AliquotError, IdempotencyMismatch, InvalidRequest, UnknownDependency
 from aliquot_schema.ids import SESSION_PREFIX, PoolId, ProjectId, RequestId, SessionId, task_parts
-from aliquot_schema.requests import Caller, NewSession
+from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT, Session
 from aliquot_schema.states import SessionState
 
@@ -55,12 +57,12 @@ class Submission:
         clock: Clock,
         ids: Ids,
         vetting: SubmissionPolicyCheck | None = None,
-        pending_max: int = PENDING_MAX,
+        queue_limit: QueueLimit = DEFAULT_QUEUE_LIMIT,
     ) -> None:
         """
         Args:
             vetting: checks outside the cluster state, such as secrets and commands; None = no such checks.
-            pending_max: limit of waiting tasks, over all users.
+            queue_limit: limits of waiting tasks, over all users and of one user.
         """
         self._state = state
         self._journal = journal
@@ -68,7 +70,7 @@ class Submission:
         self._clock = clock
         self._ids = ids
         self._vetting = vetting
-        self._pending_max = pending_max
+        self._queue_limit = queue_limit
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
         """Commit a session; returns it and whether it is new.
@@ -92,7 +94,7 @@ class Submission:
         check_may_submit(caller)
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
         await self._check([session], unchanged, vetting=self._vetting if with_vetting else None)
-        check_queue(self._state, [session], pending_max=self._pending_max)
+        self._check_queue(caller, [session])
         return session
 
     async def create_all(self, caller: Caller, requests: Sequence[NewSession]) -> list[tuple[Session, bool]]:
@@ -134,10 +136,14 @@ class Submission:
 
     async def _insert(self, caller: Caller, sessions: Sequence[Session]) -> list[Session]:
         def change(draft: UnitOfWork) -> list[Session]:
-            check_queue(self._state, sessions, pending_max=self._pending_max)
+            self._check_queue(caller, sessions)
             return [draft.put(session, str(session.state)) for session in sessions]
 
         return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+
+    def _check_queue(self, caller: Caller, sessions: Sequence[Session]) -> None:
+        is_operator = caller.role >= Role.OPERATOR
+        check_queue(self._state, sessions, limit=self._queue_limit, is_operator=is_operator)
 
     def _session(
         self,
@@ -152,8 +158,10 @@ class Submission:
             raise InvalidRequest(f"idempotency_key: give 1 to {KEY_CHARS_MAX} characters", field="idempotency_key")
         priority = priority_of(request.priority)
         check_priority(caller, priority, self._state.policy)
-        project = _project(request.project)
+        project = _project(request.project, caller)
         check_project(caller, project)
+        if project not in caller.projects:
+            check_project_exists(self._state, project)
         pool = PoolId(label(request.pool, field="pool") or DEFAULT_POOL)
         request = complete(self._state, with_ids(request, named) if named else request, pool=pool)
         return Session(
@@ -246,10 +254,13 @@ def hash_of(request: NewSession) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _project(text: str | None) -> ProjectId:
+def _project(text: str | None, caller: Caller) -> ProjectId:
+    """The requested project; without one the caller's only project, or the default project."""
     name = label(text, field="project")
     if name is not None and "/" in name:
         raise InvalidRequest("project: a project's name must not contain a slash", field="project")
+    if name is None and len(caller.projects) == 1:
+        return caller.projects[0]
     return ProjectId(name or DEFAULT_PROJECT)
 
 

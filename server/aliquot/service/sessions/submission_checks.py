@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Final
 
 from aliquot.core.quota import impossible_under, too_many_queued
@@ -18,21 +19,72 @@ from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.sessions.batches import ErrorWrapper, wrapping_errors
 from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.state.indexes import tasks_waiting
+from aliquot.service.state.projects import known_projects
 from aliquot.service.state.state import State
 from aliquot_schema.errors import AliquotError, InvalidAmount, InvalidRequest, QueueFull
 from aliquot_schema.identity.secrets import SecretUse
 from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
 from aliquot_schema.policies import Pool
-from aliquot_schema.quotas import Quota, QuotaScope
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import NewSession
 from aliquot_schema.resources.slots import SLOT_NAME, parse_amount
-from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.sessions import DEFAULT_PROJECT, Session, SessionSpec
 from aliquot_schema.states import AgentState
 
-OTHER_FIELDS: Final = ("labels:", "cluster_size:")
+OTHER_FIELDS: Final = ("labels:", "cluster_size:", "gpu_memory_gb:")
 PENDING_MAX: Final = 100_000
 """Default limit of waiting tasks, over all users."""
 RETRY_AFTER_S: Final = 60.0
+USER_SHARE_PCT: Final = 50
+"""Default share of the limit that one user may fill while others have sessions waiting."""
+OPERATOR_SHARE: Final = 10
+"""One part in so many of the limit is room for each operator on top of it, while others fill the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimit:
+    """Limits of waiting tasks, over all users and of one user."""
+
+    tasks_max: int = PENDING_MAX
+    user_share_pct: int = USER_SHARE_PCT
+
+    @property
+    def per_user(self) -> int:
+        """Waiting tasks of one user while other users have some. A user alone may have `tasks_max`."""
+        return max(1, self.tasks_max * self.user_share_pct // 100)
+
+    def check(self, state: State, user: UserId, new_tasks: int, *, is_operator: bool) -> None:
+        """Reject new tasks of a user.
+
+        Tasks of another user beyond their share do not count against this user: they came while that user was alone.
+
+        Raises:
+            QueueFull: the user's share or the whole queue is full.
+        """
+        waiting = state.population.waiting_by_owner()
+        own = waiting.pop(user, 0)
+        others = sum(min(tasks, self.per_user) for tasks in waiting.values())
+        if others and is_operator and own + new_tasks <= max(1, self.tasks_max // OPERATOR_SHARE):
+            return
+        if others and own + new_tasks > self.per_user:
+            raise QueueFull(
+                f"{user} has {own} waiting tasks, and this adds {new_tasks}. While other users wait too, one user may "
+                f"have {self.per_user} of the queue's {self.tasks_max}; try again when some have started",
+                limit=self.per_user,
+                queued=own,
+                retry_after=RETRY_AFTER_S,
+            )
+        if others + own + new_tasks > self.tasks_max:
+            raise QueueFull(
+                f"the queue holds {state.tasks_pending} of at most {self.tasks_max} waiting tasks, this adds "
+                f"{new_tasks}; try again when some have started",
+                limit=self.tasks_max,
+                queued=state.tasks_pending,
+                retry_after=RETRY_AFTER_S,
+            )
+
+
+DEFAULT_QUEUE_LIMIT: Final = QueueLimit()
 
 
 def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
@@ -108,21 +160,36 @@ def check_session(state: State, session: Session) -> None:
         raise refusal
 
 
-def check_queue(state: State, sessions: Sequence[Session], *, pending_max: int = PENDING_MAX) -> None:
-    """Reject sessions that would exceed the limit of waiting tasks, of the server or of a quota.
+def check_project_exists(state: State, project: ProjectId) -> None:
+    """Reject a project that does not exist, which is mostly a misspelt name.
 
+    Raises:
+        InvalidRequest: the message names a similar project, if there is one.
+    """
+    if project == DEFAULT_PROJECT or quota_id(QuotaScope.PROJECT, project) in state.quotas:
+        return
+    known = known_projects(state)
+    if project not in known:
+        similar = get_close_matches(project, sorted(known), n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else "."
+        raise InvalidRequest(
+            f"project: there is no project {project[:80]}{hint} An operator creates projects with "
+            "`aliquot project create NAME`",
+            field="project",
+        )
+
+
+def check_queue(state: State, sessions: Sequence[Session], *, limit: QueueLimit, is_operator: bool) -> None:
+    """Reject sessions of one user that would exceed the limit of waiting tasks, of the server or of a quota.
+
+    Args:
+        is_operator: whether the caller is an operator, who has room on top of the limit.
     Raises:
         QueueFull, QuotaExceeded.
     """
     new_tasks = sum(map(tasks_waiting, sessions))
-    if state.tasks_pending + new_tasks > pending_max:
-        raise QueueFull(
-            f"the queue holds {state.tasks_pending} of at most {pending_max} waiting tasks, this adds {new_tasks}; "
-            "try again when some have started",
-            limit=pending_max,
-            queued=state.tasks_pending,
-            retry_after=RETRY_AFTER_S,
-        )
+    if sessions and state.tasks_pending + new_tasks > limit.per_user:
+        limit.check(state, sessions[0].owner, new_tasks, is_operator=is_operator)
     if any(quota.max_queued is not None for quota in state.quotas.values()):
         new = Counter[tuple[UserId, ProjectId]]()
         for session in sessions:

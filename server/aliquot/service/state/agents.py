@@ -72,6 +72,8 @@ class AgentFaults:
     def __init__(self) -> None:
         self.unusable: dict[AgentId, str] = {}
         """Agents whose stored record is invalid; they have no devices until they register again."""
+        self.claims: dict[AgentId, tuple[str, ...]] = {}
+        """Agents that report devices of another node's agent, with a message for each device."""
         self._refused: dict[AgentId, str] = {}
         """Agents whose registration was refused."""
 
@@ -81,6 +83,14 @@ class AgentFaults:
             self._refused.pop(agent_id, None)
         else:
             self._refused[agent_id] = words
+
+    def note_claims(self, agent_id: AgentId, words: tuple[str, ...]) -> None:
+        """Record which of an agent's devices belong to an agent of another node, each as a message; none = no more."""
+        before = self.claims.pop(agent_id, ())
+        if words:
+            self.claims[agent_id] = words
+        for text in words if words != before else ():
+            log.error("%s", text)
 
     def of(self, agent_id: AgentId) -> str | None:
         """Why an agent is refused or excluded from scheduling; None when it is neither."""

@@ -68,6 +68,12 @@ class Identities:
         self.keys: dict[KeyId, ApiKey] = {}
         self.subjects: dict[str, UserId] = {}
         """Users by their subject at the identity provider."""
+        self.is_account_shared = False
+        """Whether all users' jobs run as the agents' job user, see `share_account`."""
+
+    def share_account(self) -> None:
+        """Let the jobs of all users run as the agents' job user, as in `Trust.SHARED`."""
+        self.is_account_shared = True
 
     def put_user(self, user: User) -> None:
         """Add or replace a user."""

@@ -115,6 +115,13 @@ class PendingCounts:
         """By project; a project without sessions may be missing."""
         return _sums((project, counted) for (_, project, _), counted in self._at.items())
 
+    def waiting_by_owner(self) -> dict[UserId, int]:
+        """Waiting tasks by owner; an owner without any may be missing."""
+        found: dict[UserId, int] = {}
+        for (_, _, owner), counted in self._at.items():
+            found[owner] = found.get(owner, 0) + counted.waiting
+        return found
+
     def owners(self) -> set[tuple[ProjectId, UserId]]:
         """Projects and owners with sessions that wait or run."""
         return {(project, owner) for _, project, owner in self._at}

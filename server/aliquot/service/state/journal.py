@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from aliquot.core.clock_correction import ClockCorrection
 from aliquot.service.ports import Batch, Clock, DuplicateKey, NotLeader, StaleVersion, Store, StoreUnavailable
 from aliquot.service.state.evicted_sessions import born_in, dependencies_in, in_memory, recalled
 from aliquot.service.state.state import State
@@ -19,6 +20,7 @@ from aliquot_schema.async_tasks import run_shielded
 from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
 from aliquot_schema.events import Event
 from aliquot_schema.ids import RequestId, SessionId
+from aliquot_schema.orchestration import CLOCK_CORRECTED, Action
 from aliquot_schema.quotas import Account
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
@@ -118,6 +120,8 @@ TRIES_MAX: Final = 64
 STALE_WAIT_S: Final = 1.0
 RETRY_S_FIRST: Final = 0.1
 RETRY_S_MAX: Final = 5.0
+SETTLE_ROUNDS: Final = 20
+"""Under load there is always a commit in progress; then the wait ends after this many rounds."""
 PAGE: Final = 1000
 """Events per read from the store; the state of a healthy server is never that far behind."""
 
@@ -156,6 +160,8 @@ class Journal:
         """Whether the store may hold a commit that it did not confirm."""
         self._granting: set[asyncio.Future[Any]] = set()
         """Commits in progress that grant leases."""
+        self._in_flight: set[asyncio.Future[None]] = set()
+        """All commits in progress."""
         self.epoch = epoch or 0
         self.leads = epoch is not None and not is_shared
         self.listeners: list[Callable[[Event], None]] = []
@@ -232,6 +238,13 @@ class Journal:
             with suppress(StoreUnavailable):
                 await self.catch_up()
 
+    async def settle(self) -> None:
+        """Wait for the commits in progress, so that the next change follows all of them and sees what they wrote."""
+        for _ in range(SETTLE_ROUNDS):
+            if not self._in_flight:
+                return
+            await asyncio.wait(self._in_flight)
+
     async def catch_up(self) -> bool:
         """Apply up to `PAGE` events that the store has and the state does not; returns whether there were any."""
         seen = self._state.revision
@@ -277,7 +290,7 @@ class Journal:
             raise NotLeader(f"{origin.actor} may only write on the leader, and another server leads")
         batch = Batch(
             writes=tuple(draft.writes),
-            at_us=self._clock.now_us(),
+            at_us=_corrected_us(draft) or self._clock.now_us(),
             actor=origin.actor,
             request_id=origin.request_id,
             pass_number=origin.pass_number,
@@ -290,7 +303,10 @@ class Journal:
             raise StaleVersion("devices are being granted")
         try:
             grants = any(isinstance(write.record, Lease) and write.record.released_us is None for write in batch.writes)
-            await run_shielded(self._finish(batch), tasks=self._granting if grants else None)
+            finishing = asyncio.ensure_future(self._finish(batch))
+            self._in_flight.add(finishing)
+            finishing.add_done_callback(self._in_flight.discard)
+            await run_shielded(finishing, tasks=self._granting if grants else None)
         except StaleVersion:
             await self._newer_than(seen)
             raise
@@ -315,6 +331,8 @@ class Journal:
     def _absorb(self, events: tuple[Event, ...]) -> None:
         self._early.update((event.number, event) for event in events if event.number > self._state.revision)
         while (event := self._early.pop(self._state.revision + 1, None)) is not None:
+            if event.kind == CLOCK_CORRECTED:
+                self._clock.correct(event.at_us)
             self._state.apply(event)
             self._feed.publish(event)
             for listener in self.listeners:
@@ -330,3 +348,9 @@ class Journal:
                 await self._feed.reached(seen + 1)
         except TimeoutError:
             await self.catch_up()
+
+
+def _corrected_us(draft: UnitOfWork) -> int | None:
+    """The time from which the clock continues, if the draft corrects it."""
+    found = (write.record for write in draft.writes if write.kind == CLOCK_CORRECTED)
+    return next((ClockCorrection.of(record).to_us for record in found if isinstance(record, Action)), None)

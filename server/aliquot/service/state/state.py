@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from aliquot.core.clock_correction import ClockCorrection
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
@@ -32,7 +33,7 @@ from aliquot_schema.events import RECORD_KINDS, Event, Record, for_every_kind
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, QuotaId, SessionId, SlotName, UserId
-from aliquot_schema.orchestration import Action, Orchestration
+from aliquot_schema.orchestration import CLOCK_ACTION, CLOCK_CORRECTED, Action, Orchestration
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Account, Quota
 from aliquot_schema.reasons import Verdict
@@ -66,6 +67,8 @@ class State:
 
     def __init__(self, *, ended_kept: int = ENDED_KEPT, forecasts: Forecasts | None = None) -> None:
         self.revision = 0
+        self.newest_us = 0
+        """The latest time of an event since the last correction of the clock."""
         self.sessions: dict[SessionId, Session] = {}
         self.kernels: dict[KernelId, Kernel] = {}
         self.rendezvous_ports = RendezvousPortIndex()
@@ -121,7 +124,7 @@ class State:
         self.kept = self._retention.kept
         """Sessions pinned in memory by changes in progress, with the number of pins."""
 
-    def load(self, records: Iterable[Record], *, revision: int, ended_complete: bool) -> None:
+    def load(self, records: Iterable[Record], *, revision: int, ended_complete: bool, newest_us: int = 0) -> None:
         """Load the records of the store, as of event number `revision`."""
         records = tuple(records)
         self._put_all(records)
@@ -132,7 +135,7 @@ class State:
             if not session.is_ended:
                 self._expect(session)
         self._charging.open(self.accounts.values(), policy=self.rules)
-        self.revision = revision
+        self.revision, self.newest_us = revision, newest_us
         self.ended_complete = ended_complete and self.ended_complete
 
     def recall(self, records: Iterable[Record]) -> None:
@@ -152,6 +155,10 @@ class State:
             self._expect(record)
         if isinstance(record, Lease):
             self._charging.charge(record, policy=self.rules)
+        self.newest_us = max(self.newest_us, event.at_us)
+        if event.kind == CLOCK_CORRECTED and (correction := self.clock_correction) is not None:
+            self.books.usage = self.books.usage.corrected(correction)
+            self.newest_us = correction.to_us
         self.revision = event.number
 
     def forget(self, names: Iterable[SessionId]) -> list[SessionId]:
@@ -211,6 +218,12 @@ class State:
     def usage(self) -> Usage:
         """Usage of users and projects."""
         return self.books.usage
+
+    @property
+    def clock_correction(self) -> ClockCorrection | None:
+        """The last correction of the clock; None before the first one."""
+        action = self.actions.get(CLOCK_ACTION)
+        return None if action is None else ClockCorrection.of(action)
 
     def forecast_of(self, session_id: SessionId) -> Prediction | None:
         """Predicted run time of a session, as of its last prediction."""

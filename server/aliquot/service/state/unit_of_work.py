@@ -93,7 +93,7 @@ class UnitOfWork:
     def unix_name(self, name: UserId) -> str | None:
         """The Unix account that a user's jobs run as; None = the agent's default account."""
         user = self.user(name)
-        return None if user is None else user.unix_name
+        return None if user is None or self._state.people.is_account_shared else user.unix_name
 
     def key(self, key_id: KeyId) -> ApiKey | None:
         """The API key in this draft."""

@@ -133,13 +133,14 @@ def gpus_view(state: State) -> GpusView:
     places = gpu_places(state, agents)
     views = {(str(agent.id), view.id): view for agent in agents for view in device_views(state, agent)}
     gpus = [_gpu(state, key, places[key], views) for key in counted(places)]
+    gpus.sort(key=lambda gpu: (natural_key(gpu.node_id), natural_key(gpu.name)))
     sums = gpu_sums(state, places)
     return GpusView(
         total_gpus=sums.total,
         available_gpus=sums.available,
         allocated_gpus=sums.allocated,
         nodes=_nodes(agents, gpus),
-        gpus=tuple(sorted(gpus, key=lambda gpu: (natural_key(gpu.node_id), natural_key(gpu.name)))),
+        gpus=tuple(gpus),
     )
 
 
@@ -166,8 +167,10 @@ def _nodes(agents: Iterable[Agent], gpus: Iterable[GpuView]) -> tuple[NodeView, 
     for agent in agents:
         of_node.setdefault(agent.node_id, []).append(agent)
     models: dict[str, Counter[str]] = {node_id: Counter() for node_id in of_node}
+    own: dict[str, list[GpuView]] = {node_id: [] for node_id in of_node}
     for gpu in gpus:
         models[gpu.node_id][gpu.model] += 1
+        own[gpu.node_id].append(gpu)
     return tuple(
         NodeView(
             node_id=node_id,
@@ -175,6 +178,7 @@ def _nodes(agents: Iterable[Agent], gpus: Iterable[GpuView]) -> tuple[NodeView, 
             gpu_count=models[node_id].total(),
             gpu_type=", ".join(model for model, _ in models[node_id].most_common()),
             agents=tuple(agent.id for agent in found),
+            gpus=tuple(own[node_id]),
         )
         for node_id, found in of_node.items()
     )

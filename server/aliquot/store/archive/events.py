@@ -11,6 +11,7 @@ from aliquot.store.audit.holdings import MARK, MARKS
 from aliquot.store.hash_chain import CHAIN_START, EVENTS_KIND, ChainBroken, check_link, last_seal
 from aliquot.store.ledger.tables import PASSES
 from aliquot.store.tables import COUNTER, EVENTS
+from aliquot_schema.orchestration import CLOCK_ACTION
 
 KEPT_MIN: Final = 10_000
 """Newest events kept regardless of age: followers and subscriptions resume from them after a disconnect."""
@@ -90,15 +91,36 @@ def _first_needed(connection: Connection) -> int:
 
 
 def _last_older(connection: Connection, *, first: int, last: int, before_us: int) -> int:
-    """The last event of a range older than a time, by bisection. Times are in order except for small differences
-    between the clocks of servers."""
+    """The last event of a range older than a time. Between two corrections of the clock, times are in order except for
+    small differences between the clocks of servers. An event from a clock that was ahead is no younger than the next
+    correction; one from a clock that was behind is no older than the events before it."""
+    newest_us = connection.execute(select(COUNTER.c.at_us)).scalar_one()
+    is_correction = EVENTS.c.entity_id == CLOCK_ACTION, EVENTS.c.number > first
+    stmt = select(EVENTS.c.number, EVENTS.c.at_us).where(*is_correction)
+    corrections = [(row.number, row.at_us) for row in connection.execute(stmt.order_by(EVENTS.c.number))]
+    for number, at_us in [*corrections, (last + 1, None)]:
+        end = min(number - 1, last)
+        if end < first:
+            break
+        end_us = _at_us(connection, end)
+        if (end_us if end_us <= newest_us or at_us is None else at_us) >= before_us:
+            return _bisected(connection, first=first, last=end, before_us=before_us)
+        first = end + 1
+    return min(first - 1, last)
+
+
+def _bisected(connection: Connection, *, first: int, last: int, before_us: int) -> int:
     while first <= last:
         middle = (first + last) // 2
-        at_us = connection.execute(select(EVENTS.c.at_us).where(EVENTS.c.number == middle)).scalar()
-        if at_us is None:
-            raise HistoryDamaged(f"event {middle} is missing")
-        if at_us < before_us:
+        if _at_us(connection, middle) < before_us:
             first = middle + 1
         else:
             last = middle - 1
     return last
+
+
+def _at_us(connection: Connection, number: int) -> int:
+    at_us: int | None = connection.execute(select(EVENTS.c.at_us).where(EVENTS.c.number == number)).scalar()
+    if at_us is None:
+        raise HistoryDamaged(f"event {number} is missing")
+    return at_us

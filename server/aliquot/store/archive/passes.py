@@ -10,6 +10,7 @@ from aliquot.store.archive.sealing import EventRange, check_epoch, next_id
 from aliquot.store.hash_chain import ChainBroken, last_seal
 from aliquot.store.ledger.encoding import LEDGER, check_link
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
+from aliquot.store.tables import COUNTER
 
 COLUMNS: Final = (*PASSES.c, CHECKPOINTS.c.body.label("checkpoint"))
 PAGE: Final = 100
@@ -19,7 +20,11 @@ REMOVED_ROWS: Final = 100
 
 def sealable(connection: Connection, *, before_us: int) -> EventRange | None:
     """The entries since the last seal and before the newest checkpoint that is older than a time."""
+    newest_us = connection.execute(select(COUNTER.c.at_us)).scalar_one()
+    young = select(func.min(PASSES.c.number)).where(PASSES.c.now_us >= before_us, PASSES.c.now_us <= newest_us)
     old = select(func.max(PASSES.c.number)).where(PASSES.c.now_us < before_us, PASSES.c.checkpoint_hash.is_not(None))
+    if (first_young := connection.execute(young).scalar_one()) is not None:
+        old = old.where(PASSES.c.number < first_young)  # later ones are from a clock that was behind
     kept = connection.execute(old).scalar_one()
     if kept is None:
         return None

@@ -134,6 +134,7 @@ _CHANGE: Final = (
     update(HOLDINGS)
     .where(HOLDINGS.c.lease_id == bindparam("of_lease"))
     .values(
+        from_us=bindparam("begun"),
         until_us=bindparam("until"),
         ended_us=bindparam("ended"),
         evidence=bindparam("by"),
@@ -195,11 +196,12 @@ def _project(connection: Connection, rows: Sequence[Any]) -> None:
         if lease.version == 1:
             granted[lease.id] = list(holding_rows(lease, event=row.number, pass_number=row.pass_number))
         for holding in granted.get(lease.id, ()):
-            holding |= end_columns(lease, event=ended_event)
+            holding |= {"from_us": lease.granted_us, **end_columns(lease, event=ended_event)}
         if lease.id not in granted:
             end = end_columns(lease, event=ended_event)
             changed[lease.id] = {
                 "of_lease": lease.id,
+                "begun": lease.granted_us,
                 "until": end["until_us"],
                 "ended": end["ended_us"],
                 "by": end["evidence"],

@@ -93,6 +93,16 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
     return None
 
 
+def damage(error: Exception) -> StoreUnavailable:
+    """The `StoreUnavailable` for stored data that could not be understood: rows were changed by hand or by a disk."""
+    reason = next(iter(str(error).splitlines()), "")[:200]
+    return StoreUnavailable(
+        f"the database holds data that cannot be read ({type(error).__name__}: {reason}); it is probably "
+        "damaged. Check it with `aliquot db check`, and restore the newest backup with `aliquot db restore`. If the "
+        "check finds nothing, report this as a fault of Aliquot"
+    )
+
+
 def _os_advice(error: OSError) -> int | None:
     number = error.errno or 0
     return _OS_ADVICE.get(number) or (_FILE_ADVICE.get(number) if error.filename is not None else None)

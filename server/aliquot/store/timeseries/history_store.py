@@ -89,6 +89,8 @@ class HistoryPlan:
     """Time between two readings of a device."""
     now_us: Callable[[], int]
     wall_us: Callable[[], int]
+    correct_clock: Callable[[int], None] = lambda _at_us: None
+    """Continues `now_us` from another time."""
     """Wall clock for retention, microseconds UTC."""
 
 

@@ -12,6 +12,11 @@ export function Waiting() {
       <h2>
         <Link href="/queue">Waiting</Link> <span className="quiet">{queue?.total ?? ""}</span>
       </h2>
+      {queue?.idle ? (
+        <p className="small" role="status">
+          <span className="badge fill-warn">quota</span> {queue.idle}
+        </p>
+      ) : null}
       {queue?.total === 0 ? <p className="quiet">None.</p> : null}
       <ol>
         {queue?.entries.map(({ position, session }) => (

@@ -86,6 +86,11 @@ export function QueuePage() {
         </span>
       </div>
       <Faults of={live} />
+      {page?.idle ? (
+        <p className="small">
+          <span className="badge fill-warn">quota</span> {page.idle}
+        </p>
+      ) : null}
       {page ? (
         <Table
           view={view}

@@ -19,6 +19,8 @@ export interface Page {
   /** Whether this is the result of a search; `isCut`: only the first of too many. */
   readonly isFound?: boolean;
   readonly isCut?: boolean;
+  /** Free GPUs while quotas hold waiting sessions back, as a sentence; null = none. */
+  readonly idle?: string | null;
 }
 
 export const PAGE_ROWS = 100;
@@ -38,7 +40,7 @@ export async function loadQueue(rows: number): Promise<Page> {
     entries.push(...queuePage(answer).entries);
     if (entries.length >= rows || !answer.queue.pageInfo.hasNextPage) {
       await learnNames(entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
-      return { total: answer.queue.total_count, entries };
+      return { ...queuePage(answer), entries };
     }
     after = answer.queue.pageInfo.endCursor;
   }
@@ -53,6 +55,10 @@ export async function loadSessions(states: readonly SessionState[]): Promise<Pag
   };
 }
 
-function queuePage({ queue }: QueueQuery): Page {
-  return { total: queue.total_count, entries: queue.edges.map((edge) => edge.node) };
+function queuePage({ queue, idle_behind_quotas }: QueueQuery): Page {
+  return {
+    total: queue.total_count,
+    entries: queue.edges.map((edge) => edge.node),
+    idle: idle_behind_quotas?.message ?? null,
+  };
 }

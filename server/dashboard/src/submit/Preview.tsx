@@ -56,6 +56,9 @@ function Wait({ answer, places }: { readonly answer: Planned; readonly places: r
       {answer.expected_start
         ? `It would start by ${moment(answer.expected_start, now)} at the latest${places.length ? `, on ${places.join("; ")}` : ""}.`
         : ""}
+      {answer.estimated_start
+        ? `It would wait until about ${moment(answer.estimated_start, now)}, if all sessions keep to their limits.`
+        : ""}
     </p>
   );
 }

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.preparation import job_environment
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.host import HostPlugin
@@ -101,15 +103,17 @@ def example_environment() -> Mapping[str, str]:
         secrets=(SecretGrant(owner=UserId("anna"), use=SecretUse(name="hub", as_file="hub"), value="..."),),
     )
     user = JobUser(name="anna", uid=1000, gid=1000, groups=(), home="/home/anna", shell="/bin/bash", switches=False)
-    folder = Path("/var/lib/aliquot/agents/gpu01/sessions/ses_0190")
+    agent = AgentFolder(Path("/var/lib/aliquot/agents/gpu01"))
+    kernel = KernelFolder(agent.kernels / order.kernel_id)
+    folder = agent.sessions / "ses_0190"
     made = job_environment(
         order,
         user=user,
         devices=_devices().environment(spec),
         agent_id=AgentId("gpu01"),
-        work=folder / "work",
+        work=kernel.work,
         session=folder,
-        resource_file=folder / "resource.json",
+        resource_file=kernel.resource,
         secrets=folder / "secrets",
     )
     # The account may have no home on the machine that builds this.

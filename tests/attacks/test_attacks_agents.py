@@ -1,0 +1,59 @@
+"""Agents that send without end: cut off at a small size before anything of them is known."""
+
+import asyncio
+import time
+
+import pytest
+
+from aliquot.execution.remote.codec import (
+    FRAME_BYTES_MAX,
+    HELLO_BYTES_MAX,
+    INVENTORY_BYTES_MAX,
+    Channel,
+    encode,
+    frames,
+)
+from aliquot.execution.remote.executor import RemoteExecutor
+from aliquot_schema.cluster.agent_protocol import Beat
+from remote_pair import AGENT, KEY, QUICK, MemoryWire, OneKey, hello, wires
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_S = 60
+MORE = b"\1"
+
+
+async def endless(wire: MemoryWire, *, bytes_max: int) -> int:
+    """Send one message that does not end; returns how many bytes were taken."""
+    piece, sent = MORE + b"x" * (FRAME_BYTES_MAX - 1), 0
+    while not wire.is_over and sent < 4 * bytes_max:
+        try:
+            async with asyncio.timeout(2):
+                await wire.send(piece)
+        except TimeoutError:
+            break
+        sent += len(piece)
+    return sent
+
+
+@pytest.mark.parametrize(("has_greeted", "bytes_max"), [(False, HELLO_BYTES_MAX), (True, INVENTORY_BYTES_MAX)])
+async def test_a_message_that_never_ends_is_cut(has_greeted: bool, bytes_max: int) -> None:
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: time.time_ns() // 1000)
+    await executor.start()
+    server, agent = wires()
+    try:
+        meeting = asyncio.create_task(executor.meet(server, agent_id=AGENT, key=KEY))
+        if has_greeted:
+            for frame in frames(encode(hello())):
+                await agent.send(frame)
+            assert await Channel(agent).receive() is not None
+            for frame in frames(encode(Beat())):
+                await agent.send(frame)
+        sending = asyncio.create_task(endless(agent, bytes_max=bytes_max))
+        async with asyncio.timeout(PATIENCE_S):
+            await meeting
+        sending.cancel()
+        assert server.code is not None
+        assert server.bytes_taken <= bytes_max + 70 * FRAME_BYTES_MAX, "what was under way is taken too"
+    finally:
+        await executor.close()

@@ -1,0 +1,72 @@
+"""Documents that say one thing and might do another, and numbers that nobody can read."""
+
+from typing import Any
+
+import pytest
+
+from api_server import ApiServer, Stage, on_stage, receive, send, sign_in
+
+pytestmark = pytest.mark.anyio
+
+SEVERAL = "query A { __typename } query B { b: __typename }"
+
+
+async def asked(server: ApiServer, **body: Any) -> dict[str, Any]:
+    response = await server.http.post("/graphql", json=body)
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def test_several_operations_of_which_none_is_named_are_refused(server: ApiServer) -> None:
+    answer = await asked(server, query=SEVERAL)
+    assert "data" not in answer
+    [error] = answer["errors"]
+    assert error["message"] == "The query has 2 operations (A, B); say in `operationName` which one to run."
+    assert (await asked(server, query=SEVERAL, operationName="B"))["data"] == {"b": "Query"}
+    assert (await asked(server, query="query A { __typename }"))["data"] == {"__typename": "Query"}
+
+
+async def test_over_a_socket_too(staged: tuple[Stage, int]) -> None:
+    stage, port = staged
+    async with on_stage(stage, port) as server, server.connect() as socket:
+        await sign_in(socket)
+        several = "subscription A { events { __typename } } subscription B { events { __typename } }"
+        await send(socket, {"id": "1", "type": "subscribe", "payload": {"query": several}})
+        answer = await receive(socket)
+        assert answer["type"] == "error"
+        assert "2 operations (A, B)" in answer["payload"][0]["message"]
+
+
+@pytest.mark.parametrize("digits", [4301, 50_000, 200_000])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "{ agents(first: %s) { revision } }",
+        "{ agents(first: %s.5) { revision } }",
+        "query($n: Int = %s) { __typename }",
+    ],
+)
+async def test_a_number_too_long_to_be_read_is_refused_in_words(server: ApiServer, query: str, digits: int) -> None:
+    answer = await asked(server, query=query % ("9" * digits))
+    [error] = answer["errors"]
+    assert error["extensions"]["code"] == "limit_exceeded"
+    assert "digits; at most 4,300 are read" in error["message"]
+
+
+async def test_a_text_of_digits_is_a_text(server: ApiServer) -> None:
+    answer = await asked(server, query='{ agent(agent_id: "%s") { id } }' % ("9" * 5000))
+    assert "digits" not in str(answer)
+
+
+@pytest.mark.parametrize("what", ["queue_history(points: 1000)", "queue_history", "usage_history(by: user, step: 60)"])
+async def test_many_readings_of_history_are_refused_for_what_they_cost(server: ApiServer, what: str) -> None:
+    many = "{ " + " ".join(f"h{number}: {what} {{ started_at }}" for number in range(90)) + " }"
+    [error] = (await asked(server, query=many))["errors"]
+    assert error["extensions"]["budget"] == "cost"
+    one = await asked(server, query=f"{{ {what} {{ started_at }} }}")
+    assert "budget" not in str(one)
+
+
+async def test_a_page_of_history_is_within_what_one_request_may_cost(server: ApiServer) -> None:
+    page = "query($p: Int!) { queue_history(points: $p) { started_at step points series { metric values maximum } } }"
+    assert "budget" not in str(await asked(server, query=page, variables={"p": 240}))

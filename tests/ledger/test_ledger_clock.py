@@ -1,0 +1,170 @@
+"""A clock that was ahead once: times follow it again, and replay, fair share and retention know what happened."""
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from aliquot.service.leadership.clock_keeper import PATIENCE_S
+from aliquot.service.ledger.replay import replay
+from aliquot.service.retention import DAY_US, Periods, Retaining
+from aliquot.service.state.state import State
+from aliquot.store.archive.archiver import DatabaseHistory
+from aliquot.store.audit.holdings import follow_all
+from aliquot.store.integrity import verified
+from aliquot.store.store import DatabaseStore
+from aliquot.store.tables import EVENTS
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.orchestration import CLOCK_CORRECTED
+from aliquot_schema.requests import Caller, NewSession, Role
+from ledger_course import Course, LeapingClock, course_on
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+DAY_S = 86_400.0
+AHEAD_S = 20_000 * DAY_S
+SLACK_US = 120_000_000
+ANN = Caller(user=UserId("ann"), request_id="req_ann", role=Role.OPERATOR)
+
+
+async def submit(course: Course, **fields: Any) -> SessionId:
+    request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "4")], **fields)
+    made = await course.service.sessions.create_session(ANN, request)
+    return SessionId(made.session.id)
+
+
+async def set_clock(course: Course, seconds: float) -> None:
+    """Set the machine's clock, and let the keeper see that it stays so."""
+    course.clock.is_set(seconds)
+    await course.service.keeper.run_once()
+    course.clock.waits(PATIENCE_S)
+    await course.service.keeper.run_once()
+
+
+def charged(course: Course) -> int:
+    return sum(
+        balance.held(0, now_us=course.clock.now_us()).charged
+        for balance in course.service.state.usage.balances.values()
+    )
+
+
+async def corrections(store: DatabaseStore) -> list[tuple[int, int]]:
+    asked = select(EVENTS.c.number, EVENTS.c.at_us).where(EVENTS.c.kind == CLOCK_CORRECTED)
+    return await store.read(lambda connection: [tuple(row) for row in connection.execute(asked)])
+
+
+async def running(course: Course, count: int) -> None:
+    async with asyncio.timeout(20):
+        while sum(len(one.running) for one in course.executor.agents.values()) < count:  # noqa: ASYNC110  # the fakes send no event
+            await asyncio.sleep(0.01)
+
+
+async def test_a_moment_ahead_leaves_no_trace(place: Place) -> None:
+    async with course_on(place) as (course, store):
+        course.clock.is_set(AHEAD_S)
+        await course.service.keeper.run_once()
+        name = await submit(course)
+        course.clock.is_set(-AHEAD_S)
+        await course.service.keeper.run_once()
+        session = course.service.state.sessions[name]
+        assert abs(session.queued_us - course.clock.wall_us()) < SLACK_US
+        assert not await corrections(store)
+
+
+async def test_times_follow_the_corrected_clock_and_durations_do_not_notice(place: Place) -> None:
+    async with course_on(place) as (course, store):
+        await submit(course)
+        await running(course, 1)
+        course.clock.passes(100)
+        await set_clock(course, AHEAD_S)
+        wrong = await submit(course, held=True)
+        assert course.service.state.sessions[wrong].queued_us > course.clock.wall_us() - SLACK_US
+        course.clock.passes(100)
+        await set_clock(course, -AHEAD_S)
+        later = await submit(course, held=True)
+        state, now_us = course.service.state, course.clock.wall_us()
+        for session in state.sessions.values():
+            times = session.queued_us, session.scheduled_us, session.started_us
+            assert all(at_us is None or abs(at_us - now_us) < 300_000_000 for at_us in times), session
+        assert state.sessions[wrong].queued_us < state.sessions[later].queued_us
+        assert 200 * 4000 <= charged(course) // 1000 <= 230 * 4000, "four devices for 200 s, by CLOCK_BOOTTIME"
+        assert len(await corrections(store)) == 2
+        one = [lease for leases in state.open_leases.values() for lease in leases.values()]
+        assert [abs(now_us - lease.granted_us - 200_000_000) < SLACK_US for lease in one] == [True]
+        before = charged(course)
+
+    async with course_on(place) as (course, store):
+        assert abs(course.clock.now_us() - course.clock.wall_us()) < SLACK_US
+        assert abs(course.service.state.newest_us - course.clock.wall_us()) < SLACK_US
+        assert abs(charged(course) - before) < 60_000 * 4000
+        assert len(await corrections(store)) == 3, "this clock is 200 s behind the one before"
+
+
+async def test_passes_over_leaps_replay_without_a_difference(place: Place) -> None:
+    async with course_on(place) as (course, store):
+        for leap_s in (AHEAD_S, 3600.0, -AHEAD_S, -7200.0, 3600.0):
+            await course.until_written(store.ledger, len(await store.ledger.last(1000)) + 6)
+            await set_clock(course, leap_s)
+        await course.until_written(store.ledger, len(await store.ledger.last(1000)) + 6)
+    opened = place.store()
+    await opened.open()
+    assert isinstance(opened, DatabaseStore)
+    try:
+        assert len(await corrections(opened)) == 5
+        keys = await opened.ledger.last(1000)
+        found = [one async for one in replay(opened.ledger, first=keys[0].number, last=keys[-1].number)]
+        assert [one.differences for one in found if one.differences] == []
+        times = [one.entry.now_us for one in found]
+        assert any(later < earlier for earlier, later in pairwise(times)), "only at a correction"
+        await opened.write(follow_all)
+        await opened.read(verified)
+    finally:
+        await opened.close()
+
+
+@pytest.mark.parametrize("ahead_s", [120.0, 3600.0])
+async def test_a_log_that_is_ahead_at_a_start_is_corrected_first(place: Place, ahead_s: float) -> None:
+    async with course_on(place) as (course, store):
+        waiting = await submit(course, held=True)
+        await set_clock(course, ahead_s)
+        dated = course.service.state.sessions[waiting].queued_us
+    async with course_on(place) as (course, store):
+        found = await corrections(store)
+        assert len(found) == 2
+        assert abs(found[1][1] - course.clock.wall_us()) < 60_000_000
+        moved = course.service.state.sessions[waiting].queued_us
+        assert dated - moved > (ahead_s - 60) * 1e6
+        alert = course.service.state.clock_correction
+        assert alert is not None
+        assert "the newest event was" in alert.words()
+
+
+async def test_retention_goes_on_past_events_that_were_dated_ahead(place: Place) -> None:
+    async with course_on(place) as (course, store):
+        await course.until_written(store.ledger, 6)
+        await set_clock(course, AHEAD_S)
+        await course.until_written(store.ledger, 12)
+        await set_clock(course, -AHEAD_S)
+    for _ in range(2):
+        async with course_on(place) as (course, store):  # a term begins with a checkpoint, and archives end at one
+            await course.until_written(store.ledger, len(await store.ledger.last(1000)) + 6)
+    opened = place.store()
+    await opened.open()
+    assert isinstance(opened, DatabaseStore)
+    try:
+        await opened.write(follow_all)
+        clock = LeapingClock()
+        clock.passes(40 * DAY_S)
+        history = DatabaseHistory(opened, folder=None, epoch=None, now_us=clock.now_us, events_min=20)
+        kept = Periods(sessions_us=None, events_us=DAY_US, ledger_us=DAY_US, findings_us=None)
+        removed = await Retaining(history, memory=State(), clock=clock, periods=kept).run_once()
+        last = await opened.read(
+            lambda connection: connection.execute(select(EVENTS.c.at_us).order_by(EVENTS.c.number)).scalars().all()
+        )
+        assert removed.events > 50
+        assert max(last) < clock.wall_us()
+    finally:
+        await opened.close()
