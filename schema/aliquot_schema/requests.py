@@ -84,6 +84,8 @@ class Caller:
     """Projects the caller is a member of; see `accounts.User`."""
     key_id: KeyId | None = None
     """The key used; None = the server's own token."""
+    sign_in_id: KeyId | None = None
+    """The browser sign-in whose cookie was sent; None = no cookie was used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

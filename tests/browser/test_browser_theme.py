@@ -37,10 +37,10 @@ async def test_plots_are_drawn_anew_with_the_theme(browser: Browser, demo: OwnSe
     async with signed_in(browser, demo, color_scheme="light") as tab:
         page = await tab.open("/usage")
         await page.wait_for_function(DRAWN_IN, arg="light")
-        await page.get_by_role("button", name="Colours: system").click()
-        await page.get_by_role("button", name="Colours: light").click()
+        await page.get_by_role("button", name="Account of").click()
+        await page.get_by_role("radio", name="Dark").click()
         await page.wait_for_function(DRAWN_IN, arg="dark")
-        await page.get_by_role("button", name="Colours: dark").click()
+        await page.get_by_role("radio", name="System").click()
         await page.wait_for_function(DRAWN_IN, arg="light")
         await page.emulate_media(color_scheme="dark")
         await page.wait_for_function(DRAWN_IN, arg="dark")

@@ -283,6 +283,8 @@ class AccountsPort(SecretsPort, Protocol):
 
     async def revoke_api_key(self, caller: Caller, key_id: str) -> ApiKeyRevoked: ...
 
+    async def end_sign_in(self, caller: Caller) -> None: ...
+
 
 class QueriesPort(Protocol):
     """Queries. All of one request are answered at the same revision."""

@@ -39,6 +39,8 @@ ROLE_MAX: Final = {
 
 
 KEY_PREFIX: Final = "key_"
+SIGN_IN_PREFIX: Final = "signin_"
+"""Ids of ended browser sign-ins. Each is kept as a revoked key without a secret; no key list has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

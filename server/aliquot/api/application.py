@@ -43,7 +43,7 @@ from aliquot.api.middleware import (
 )
 from aliquot.api.refusals import not_here
 from aliquot.api.rest.routes import rest_routes
-from aliquot.api.sign_in import LOGIN_PATH, SignIn
+from aliquot.api.sign_in import LOGIN_PATH, LOGOUT_PATH, SignIn
 from aliquot.api.status_page import StatusPage
 from aliquot.service.accounts.rate_limit import Rate
 from aliquot.service.sessions.external_allocations import ExternalAllocations
@@ -137,7 +137,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
     endpoint = GraphQLEndpoint(
         schema, context_of=contexts.of_request, sharing=sharing, held_open=deps.held_open, limits=deps.limits
     )
-    sign_in, health, page = SignIn(deps.auth), Health(deps.conditions, deps.auth), StatusPage(contexts)
+    sign_in, health, page = SignIn(deps.auth, deps.accounts), Health(deps.conditions, deps.auth), StatusPage(contexts)
     socket = GraphQLSocket(schema, contexts=contexts, sharing=sharing, held_open=deps.held_open, limits=deps.limits)
     figures = ServerFigures(
         conditions=deps.conditions,
@@ -152,6 +152,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             Route(LOGIN_PATH, sign_in.login, methods=["GET"]),
             Route(LOGIN_PATH, sign_in.enter, methods=["POST"]),
             Route("/login-code", sign_in.login_code, methods=["POST"]),
+            Route(LOGOUT_PATH, sign_in.logout, methods=["POST"]),
             Route("/healthz", health.healthz, methods=["GET"]),
             Route("/readyz", health.readyz, methods=["GET"]),
             Route("/page.css", page.style, methods=["GET"]),

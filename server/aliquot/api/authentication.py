@@ -4,14 +4,15 @@ Accepted credentials: the server's own token (a file that only its owner can rea
 API key, a token of an identity provider, or a browser's cookie that refers to one of these.
 
 A cookie is signed with the server's token, which all servers share, so it survives restarts and becomes void with the
-token. It contains no secret: whether its key is still valid is checked on every request. A login code signs one browser
-in, once, within 15 minutes.
+token. It contains no secret: whether its key is still valid, and whether its sign-in was ended by signing out, is
+checked on every request. A login code signs one browser in, once, within 15 minutes.
 """
 
 import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
@@ -21,18 +22,32 @@ from starlette.requests import HTTPConnection
 from aliquot.api.request_errors import request_id_of
 from aliquot.service.state.identities import Bearer, Identities
 from aliquot_schema.errors import Unauthenticated
-from aliquot_schema.identity.accounts import Role
+from aliquot_schema.identity.accounts import SIGN_IN_PREFIX, Role
 from aliquot_schema.ids import KeyId, UserId
 from aliquot_schema.requests import Caller
 
 COOKIE: Final = "aliquot_session"
 COOKIE_S: Final = 30 * 86_400
+_NUMBER_CHARS: Final = 16
+_NUMBER_SEPARATOR: Final = "~"
+"""Occurs in no key id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CookieContent:
+    """What a valid cookie refers to."""
+
+    key_id: KeyId | None
+    """None = the server's own token."""
+    sign_in_id: KeyId
+    """Identifies the sign-in that made the cookie."""
 
 
 class Cookies:
-    """Signs and verifies the cookies of browsers: `<key id>.<time>.<signature>`, made by itsdangerous.
+    """Signs and verifies the cookies of browsers: `<key id>~<random number>.<time>.<signature>`, made by
+    itsdangerous.
 
-    The key id is empty for the holder of the server's token.
+    The key id is empty for the holder of the server's token. The random number tells sign-ins of one second apart.
 
     Args:
         secret: the server's token.
@@ -45,18 +60,22 @@ class Cookies:
 
     def new(self, key_id: KeyId | None) -> str:
         """A cookie valid for `COOKIE_S` seconds, or until its key ends."""
-        return self._signer.sign(key_id or "").decode()
+        number = secrets.token_urlsafe(_NUMBER_CHARS)[:_NUMBER_CHARS]
+        return self._signer.sign(f"{key_id or ''}{_NUMBER_SEPARATOR}{number}").decode()
 
-    def read(self, cookie: str) -> tuple[KeyId | None] | None:
-        """The key of a cookie; None if no server of the cluster signed it, or it is older than `COOKIE_S` seconds."""
+    def read(self, cookie: str) -> CookieContent | None:
+        """The content of a cookie; None if no server of the cluster signed it, or it is older than `COOKIE_S`."""
         try:
-            key_id, signed_at = self._signer.unsign(cookie, return_timestamp=True)
+            signed, signed_at = self._signer.unsign(cookie, return_timestamp=True)
         except BadSignature:
             return None
         # Not `max_age`, which also rejects a cookie of a server whose clock is slightly ahead of this one's.
         if signed_at.timestamp() + COOKIE_S <= self._now():
             return None
-        return (KeyId(key_id.decode()) if key_id else None,)
+        # Of the signed text, not of the cookie: several spellings of one signature are valid.
+        digest = sha256(f"{signed.decode()} {signed_at.timestamp()}".encode()).hexdigest()
+        key_id, _, _ = signed.decode().partition(_NUMBER_SEPARATOR)
+        return CookieContent(key_id=KeyId(key_id) if key_id else None, sign_in_id=KeyId(SIGN_IN_PREFIX + digest[:32]))
 
 
 class _ClockSigner(TimestampSigner):
@@ -179,8 +198,8 @@ class TokenAuth:
         if authorization is not None:
             return self.of_authorization(authorization)
         cookie = cookies.get(COOKIE)
-        reference = None if cookie is None else self._cookies.read(cookie)
-        found = None if reference is None else self.holder(reference[0])
+        content = None if cookie is None else self._cookies.read(cookie)
+        found = None if content is None else self.holder(content.key_id, sign_in_id=content.sign_in_id)
         if found is None:
             raise self._refusal("No valid cookie was sent." if cookie is not None else "No token was sent.")
         return found
@@ -221,9 +240,12 @@ class TokenAuth:
             raise Unauthenticated("This is neither the server's token nor a valid key.")
         return found
 
-    def holder(self, key_id: KeyId | None) -> Bearer | None:
-        """The current holder of a key; None when the key is no longer valid. Without a key: the holder of the
-        server's token."""
+    def holder(self, key_id: KeyId | None, *, sign_in_id: KeyId | None = None) -> Bearer | None:
+        """The current holder of a key; None when the key is no longer valid, or the sign-in was ended. Without a key:
+        the holder of the server's token."""
+        if sign_in_id is not None:
+            found = None if self._people.has_ended(sign_in_id) else self.holder(key_id)
+            return None if found is None else replace(found, sign_in_id=sign_in_id)
         if key_id is None:
             return self._admin
         found = self._people.bearer(key_id, now_us=self._now_us())
@@ -278,7 +300,12 @@ class TokenAuth:
 def caller_of(bearer: Bearer, *, request_id: str) -> Caller:
     """The caller that use cases get for an authenticated bearer."""
     return Caller(
-        user=bearer.user, request_id=request_id, role=bearer.role, projects=bearer.projects, key_id=bearer.key_id
+        user=bearer.user,
+        request_id=request_id,
+        role=bearer.role,
+        projects=bearer.projects,
+        key_id=bearer.key_id,
+        sign_in_id=bearer.sign_in_id,
     )
 
 

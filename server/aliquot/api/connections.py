@@ -1,7 +1,8 @@
 """Open connections: closes sockets and streams when the credentials behind them end, and limits them per user.
 
-Rights are evaluated once, when a connection opens. When its key is revoked or expires, or its user is disabled or gets
-other rights, the connection is closed; clients that are still allowed reconnect with the new rights.
+Rights are evaluated once, when a connection opens. When its key is revoked or expires, its browser is signed out, or
+its user is disabled or gets other rights, the connection is closed; clients that are still allowed reconnect with the
+new rights.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ class HeldOpen:
     def of_caller(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
         """Register an open connection of a caller; `end` is called once when the rights end, immediately if they
         already have."""
-        bearer = self._auth.holder(caller.key_id)
+        bearer = self._auth.holder(caller.key_id, sign_in_id=caller.sign_in_id)
         # Authentication may be a while ago: the body was read since.
         if bearer is None or caller_of(bearer, request_id=caller.request_id) != caller:
             end()
@@ -68,12 +69,16 @@ class HeldOpen:
         """Recheck the connections that an event concerns, after it was applied to the state."""
         if isinstance(event.record, User | ApiKey):
             name = event.record.id if isinstance(event.record, User) else event.record.user
-            for held in [held for held in self._held if held.bearer.key_id and held.bearer.user == name]:
+            concerned = [
+                held
+                for held in self._held
+                if (held.bearer.key_id or held.bearer.sign_in_id) and held.bearer.user == name
+            ]
+            for held in concerned:
                 self._recheck(held)
 
     def _recheck(self, held: _Held) -> None:
-        key_id = held.bearer.key_id
-        now = self._auth.holder(key_id)
+        now = self._auth.holder(held.bearer.key_id, sign_in_id=held.bearer.sign_in_id)
         if now != held.bearer:
             self._release(held)
             held.close(now is not None)

@@ -1,5 +1,6 @@
-"""Browser sign-in: a one-time code, or a key entered in a form, becomes a cookie."""
+"""Browser sign-in and sign-out: a one-time code or a key becomes a cookie, which signing out ends."""
 
+from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -7,13 +8,16 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth
+from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth, caller_of
 from aliquot.api.encoding import json_response
-from aliquot.api.refusals import unauthenticated
+from aliquot.api.refusals import refusal, unauthenticated
+from aliquot.api.request_errors import request_id_of
 from aliquot.api.status_page import NOTHING, PARAGRAPH, document
-from aliquot_schema.errors import Unauthenticated
+from aliquot_schema.errors import Unauthenticated, Unavailable
+from aliquot_schema.graphql.context import AccountsPort
 
 LOGIN_PATH: Final = "/login"
+LOGOUT_PATH: Final = "/logout"
 FORM_BYTES_MAX: Final = 64 * 1024
 _FIELD: Final = "key"
 _WAS_USED: Final = "used"
@@ -27,10 +31,11 @@ _FORM: Final = Markup(
 
 class SignIn:
     """`GET /login?code=...` redeems a code, `GET /login` shows a form that is sent to `POST /login`, and `POST
-    /login-code` makes a code for the holder of a token or key."""
+    /login-code` makes a code for the holder of a token or key. `POST /logout` ends the sign-in."""
 
-    def __init__(self, auth: TokenAuth) -> None:
+    def __init__(self, auth: TokenAuth, accounts: AccountsPort) -> None:
         self._auth = auth
+        self._accounts = accounts
 
     async def login(self, request: Request) -> Response:
         """Redeem the code, set the cookie, and redirect to the page without the code in its address; without a code,
@@ -70,6 +75,19 @@ class SignIn:
             return unauthenticated(request.scope, error)
         code = self._auth.new_login_code(bearer)
         return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
+
+    async def logout(self, request: Request) -> Response:
+        """End the sign-in on the server, so that no copy of the cookie is valid, and have the browser delete it. 204,
+        also without a valid cookie; 503 when the end cannot be recorded, and then the cookie stays valid."""
+        with suppress(Unauthenticated):
+            bearer = self._auth.of_headers(None, request.cookies)
+            try:
+                await self._accounts.end_sign_in(caller_of(bearer, request_id=request_id_of(request)))
+            except Unavailable as error:
+                return refusal(request.scope, 503, error.code, f"You are still signed in: {error.message}")
+        response = Response(status_code=204)
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        return response
 
 
 async def _form_key(request: Request) -> str | None:

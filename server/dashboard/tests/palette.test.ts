@@ -1,5 +1,7 @@
+import Color from "colorjs.io";
 import { describe, expect, test } from "vitest";
 import { readFileSync } from "node:fs";
+import { Status } from "../src/parts/Status";
 
 type Triple = readonly [number, number, number];
 
@@ -26,48 +28,68 @@ const VISIONS: Readonly<Record<string, readonly Triple[]>> = {
     [0.004733, 0.691367, 0.3039],
   ],
 };
-/** Of sRGB with the white of D65, as XYZ over that white. */
-const XYZ: readonly Triple[] = [
-  [0.4339532, 0.376219, 0.1898278],
-  [0.2126729, 0.7151522, 0.072175],
-  [0.0177577, 0.1094769, 0.8727653],
-];
-/** Least distances as CIE76 reckons them in Lab, where 2 can just be seen. */
-const HOLDERS_APART = 24;
-const STATES_APART = 22;
+/** Least differences by CIEDE2000, where 1 can just be seen side by side. */
+const HOLDERS_APART: Readonly<Record<string, number>> = { normal: 12, protan: 12, deutan: 12, tritan: 10 };
+const STATES_APART = 12;
+/** Degrees of hue in OKLCH between the two themes. */
+const HUES_APART_MAX = 15;
 const HOLDERS = Array.from({ length: 10 }, (_, index) => `holder-${index}`);
 const STATES = ["good", "warn", "bad"];
 const GROUNDS = ["ground", "surface", "raised", "bad-ground"];
 const tokens = tokensOf(readFileSync(new URL("../src/styles/tokens.css", import.meta.url), "utf8"));
 
+function colourOf(name: string, theme: number): Color {
+  const found = tokens.get(name)?.[theme];
+  if (found === undefined) throw new Error(`no ${name}`);
+  return new Color(found);
+}
+
 describe.each([
   ["light", 0],
   ["dark", 1],
 ])("in the %s theme", (_theme, index) => {
-  const colour = (name: string) => linearOf(tokens.get(name)?.[index] ?? `no ${name}`);
+  const colour = (name: string) => colourOf(name, index);
 
   test.each(Object.keys(VISIONS))("any two holders are told apart with %s vision", (vision) => {
-    const seen = HOLDERS.map((name) => labOf(seenBy(vision, colour(name))));
-    const distances = seen.flatMap((one, at) => seen.slice(at + 1).map((other) => distance(one, other)));
+    const seen = HOLDERS.map((name) => seenBy(vision, colour(name)));
+    const distances = seen.flatMap((one, at) => seen.slice(at + 1).map((other) => one.deltaE2000(other)));
     expect(distances).toHaveLength(45);
-    expect(Math.min(...distances)).toBeGreaterThanOrEqual(HOLDERS_APART);
+    expect(Math.min(...distances)).toBeGreaterThanOrEqual(HOLDERS_APART[vision] ?? NaN);
   });
 
   test("a holder looks like no state", () => {
-    const states = STATES.map((name) => labOf(colour(name)));
-    const distances = HOLDERS.flatMap((name) => states.map((state) => distance(labOf(colour(name)), state)));
+    const distances = HOLDERS.flatMap((name) => STATES.map((state) => colour(name).deltaE2000(colour(state))));
     expect(Math.min(...distances)).toBeGreaterThanOrEqual(STATES_APART);
   });
 
   test("a holder stands out from every ground that it lies on", () => {
-    const contrasts = HOLDERS.flatMap((name) => GROUNDS.map((ground) => contrast(colour(name), colour(ground))));
+    const contrasts = HOLDERS.flatMap((name) => GROUNDS.map((ground) => colour(name).contrastWCAG21(colour(ground))));
     expect(Math.min(...contrasts)).toBeGreaterThanOrEqual(3);
+  });
+
+  test("holders are in the order of their hues", () => {
+    const hues = HOLDERS.map((name) => hueOf(colour(name)));
+    expect(hues).toEqual(hues.toSorted((one, other) => one - other));
   });
 });
 
-test("the yardstick is CIE76: white and black are 100 apart", () => {
-  expect(distance(labOf(linearOf("#ffffff")), labOf(linearOf("#000000")))).toBeCloseTo(100, 2);
-  expect(contrast(linearOf("#ffffff"), linearOf("#000000"))).toBeCloseTo(21, 5);
+test("a holder has one hue in both themes", () => {
+  const apart = HOLDERS.map((name) => Math.abs(hueOf(colourOf(name, 0)) - hueOf(colourOf(name, 1))));
+  expect(Math.max(...apart)).toBeLessThanOrEqual(HUES_APART_MAX);
+});
+
+test("what has completed is green", () => {
+  expect(Status({ state: "completed" }).props.className).toContain("fill-good");
+  for (const theme of [0, 1]) {
+    const hue = hueOf(colourOf("good", theme));
+    expect(hue).toBeGreaterThan(120);
+    expect(hue).toBeLessThan(170);
+  }
+});
+
+test("the yardstick is CIEDE2000: the first pair of Sharma, Wu and Dalal 2005", () => {
+  const [one, other] = [new Color("lab", [50, 2.6772, -79.7751]), new Color("lab", [50, 0, -82.7485])];
+  expect(one.deltaE2000(other)).toBeCloseTo(2.0425, 3);
 });
 
 /** The colours by name, light and dark. */
@@ -76,39 +98,17 @@ function tokensOf(text: string): Map<string, readonly [string, string]> {
   return new Map([...pairs].map(([, name = "", light = "", dark = ""]) => [name, [light, dark]]));
 }
 
-function linearOf(hex: string): Triple {
-  const [red, green, blue] = [1, 3, 5].map((at) => linear(parseInt(hex.slice(at, at + 2), 16) / 255));
-  return [red ?? NaN, green ?? NaN, blue ?? NaN];
+/** Degrees from 10 to 370, so that the order of holders begins at red. */
+function hueOf(colour: Color): number {
+  const hue = colour.oklch["h"] ?? NaN;
+  return hue < 10 ? hue + 360 : hue;
 }
 
-function linear(value: number): number {
-  return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-}
-
-function seenBy(vision: string, colour: Triple): Triple {
-  const [red, green, blue] = times(VISIONS[vision] ?? [], colour).map((value) => Math.min(1, Math.max(0, value)));
-  return [red ?? NaN, green ?? NaN, blue ?? NaN];
-}
-
-function labOf(colour: Triple): Triple {
-  const [x = NaN, y = NaN, z = NaN] = times(XYZ, colour).map((value) =>
-    value > 216 / 24389 ? Math.cbrt(value) : ((24389 / 27) * value + 16) / 116,
-  );
-  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
-}
-
-function times(matrix: readonly Triple[], [x, y, z]: Triple): number[] {
-  return matrix.map(([a, b, c]) => a * x + b * y + c * z);
-}
-
-function distance(one: Triple, other: Triple): number {
-  return Math.hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]);
-}
-
-/** As WCAG 2 reckons it. */
-function contrast(one: Triple, other: Triple): number {
-  const [light = NaN, dark = NaN] = [one, other]
-    .map(([red, green, blue]) => 0.2126 * red + 0.7152 * green + 0.0722 * blue)
-    .sort((a, b) => b - a);
-  return (light + 0.05) / (dark + 0.05);
+function seenBy(vision: string, colour: Color): Color {
+  const linear = colour.to("srgb-linear").coords.map((value) => value ?? 0);
+  const seen = (VISIONS[vision] ?? []).map((row) => {
+    const value = row.reduce((sum, part, at) => sum + part * (linear[at] ?? 0), 0);
+    return Math.min(1, Math.max(0, value));
+  });
+  return new Color("srgb-linear", [seen[0] ?? NaN, seen[1] ?? NaN, seen[2] ?? NaN]);
 }

@@ -99,7 +99,7 @@ test("a command as it was written, or as a shell would take it", () => {
   expect(commandOf(["/bin/sh", "-c", "echo $HOME"])).toBe("echo $HOME");
   const script = "#!/bin/bash\n#SBATCH --gpus=1\npython train.py";
   const bash = ["/bin/bash", "-c", script, "job.sh", "7"];
-  expect(commandOf(["/bin/sh", "-c", "export SLURM_JOB_ID=1; exec \"$@\"", "slurm-variables", ...bash])).toBe(script);
+  expect(commandOf(["/bin/sh", "-c", 'export SLURM_JOB_ID=1; exec "$@"', "slurm-variables", ...bash])).toBe(script);
   expect(commandOf(["/usr/bin/python3", "-c", "#!/usr/bin/env python3\nprint(1)"])).toContain("print(1)");
   expect(commandOf(["python", "-c", "print(1)"])).toBe("python -c 'print(1)'");
   expect(commandOf(["python", "a b.py", "it's", "--n=3"])).toBe(`python 'a b.py' 'it'\\''s' --n=3`);

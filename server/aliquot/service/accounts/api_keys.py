@@ -15,7 +15,7 @@ from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict
-from aliquot_schema.identity.accounts import KEY_PREFIX, ApiKey, Role, User
+from aliquot_schema.identity.accounts import KEY_PREFIX, SIGN_IN_PREFIX, ApiKey, KeyScope, Role, User
 from aliquot_schema.identity.secrets import SecretChanged, SecretDeleted, SecretView
 from aliquot_schema.ids import KeyId, RequestId, UserId
 from aliquot_schema.requests import Caller
@@ -77,7 +77,8 @@ class Accounts(Users):
             raise Forbidden("only admins may list the keys of other users")
         wanted = user if caller.role >= Role.ADMIN else caller.user
         people, now_us = self._state.people, self._clock.now_us()
-        found = sorted(key for key in people.keys if wanted in (None, people.keys[key].user))
+        mine = (key for key in people.keys if wanted in (None, people.keys[key].user))
+        found = sorted(key for key in mine if not key.startswith(SIGN_IN_PREFIX))
         return tuple(key_view(people.keys[key], people, now_us=now_us) for key in found)
 
     async def create_api_key(self, caller: Caller, asked: NewApiKey) -> ApiKeyCreated:
@@ -135,6 +136,32 @@ class Accounts(Users):
 
         revoked = await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
         return ApiKeyRevoked(api_key=self._key_view(revoked), revision=self._state.revision)
+
+    async def end_sign_in(self, caller: Caller) -> None:
+        """End the browser sign-in of the caller on all servers, for good; its open WebSockets are closed. Idempotent.
+
+        Raises:
+            Unavailable: the store cannot be written now.
+        """
+        sign_in_id = caller.sign_in_id
+        if sign_in_id is None:
+            return
+
+        def change(draft: UnitOfWork) -> None:
+            if draft.key(sign_in_id) is None:
+                now_us = self._clock.now_us()
+                ended = ApiKey(
+                    id=sign_in_id,
+                    user=caller.user,
+                    name="browser sign-in",
+                    scope=KeyScope.READ,
+                    digest="",
+                    created_us=now_us,
+                    revoked_us=now_us,
+                )
+                draft.put(ended, "revoked")
+
+        await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
 
     def _key_view(self, key: ApiKey) -> ApiKeyView:
         return key_view(key, self._state.people, now_us=self._clock.now_us())

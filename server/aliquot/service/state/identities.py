@@ -56,6 +56,8 @@ class Bearer:
     key_id: KeyId | None = None
     """None = the server's own token."""
     expires_us: int | None = None
+    sign_in_id: KeyId | None = None
+    """The browser sign-in whose cookie was sent; None = no cookie was used."""
 
 
 class Identities:
@@ -99,6 +101,10 @@ class Identities:
     def put_key(self, key: ApiKey) -> None:
         """Add or replace a key."""
         self.keys[key.id] = key
+
+    def has_ended(self, sign_in_id: KeyId) -> bool:
+        """Whether a browser sign-in was ended by signing out."""
+        return sign_in_id in self.keys
 
     def shown(self, text: str, *, now_us: int) -> Bearer | None:
         """The caller who presents this text; None when it is malformed, unknown, revoked or expired."""

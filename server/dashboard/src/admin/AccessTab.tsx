@@ -1,7 +1,7 @@
 import { Faults } from "../parts/Faults";
 import { KeysPanel } from "./access/KeysPanel";
 import { UsersPanel } from "./access/UsersPanel";
-import { useMe } from "./me";
+import { useMe } from "../identity/me";
 
 /** Users, their roles and their keys. */
 export function AccessTab() {

@@ -1,5 +1,7 @@
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { useSearchParams } from "wouter";
+import { useIdentity } from "../identity/me";
+import { mayOperate, operatorsOnly } from "../identity/rights";
 import { AccessTab } from "./AccessTab";
 import { AgentsTab } from "./agents/AgentsTab";
 import { AlertsTab } from "./alerts/AlertsTab";
@@ -11,12 +13,15 @@ import { QuotasTab } from "./quotas/QuotasTab";
 /** Administration, in tabs. */
 export default function AdminPage() {
   const [search, setSearch] = useSearchParams();
+  const me = useIdentity();
+  const isOperator = mayOperate(me);
+  const tab = search.get("tab") ?? "agents";
   return (
     <div className="stack">
       <h1>Admin</h1>
       <Tabs
         className="stack"
-        selectedKey={search.get("tab") ?? "agents"}
+        selectedKey={tab}
         onSelectionChange={(key) => setSearch({ tab: String(key) }, { replace: true })}
       >
         <TabList aria-label="Administration" className="tabs">
@@ -24,8 +29,8 @@ export default function AdminPage() {
           <Tab id="policy">Policy</Tab>
           <Tab id="quotas">Quotas</Tab>
           <Tab id="alerts">Alerts</Tab>
-          <Tab id="doctor">Doctor</Tab>
-          <Tab id="audit">Audit</Tab>
+          {isOperator || tab === "doctor" ? <Tab id="doctor">Doctor</Tab> : null}
+          {isOperator || tab === "audit" ? <Tab id="audit">Audit</Tab> : null}
           <Tab id="access">Access</Tab>
         </TabList>
         <TabPanel id="agents">
@@ -40,12 +45,8 @@ export default function AdminPage() {
         <TabPanel id="alerts">
           <AlertsTab />
         </TabPanel>
-        <TabPanel id="doctor">
-          <DoctorTab />
-        </TabPanel>
-        <TabPanel id="audit">
-          <AuditTab />
-        </TabPanel>
+        <TabPanel id="doctor">{isOperator ? <DoctorTab /> : <p>{operatorsOnly(me, "run Doctor")}</p>}</TabPanel>
+        <TabPanel id="audit">{isOperator ? <AuditTab /> : <p>{operatorsOnly(me, "read the audit log")}</p>}</TabPanel>
         <TabPanel id="access">
           <AccessTab />
         </TabPanel>

@@ -10,6 +10,19 @@ export function signedOut(): void {
   user.set("");
 }
 
+/** Ends the sign-in on the server, for every tab of this browser. Returns null, or the reason of a failure. */
+export async function signOut(): Promise<string | null> {
+  try {
+    const answer = await fetch("/logout", { method: "POST" });
+    if (!answer.ok) return `You are still signed in: the server answered ${answer.status}. Try again.`;
+  } catch {
+    return "You are still signed in: the server cannot be reached. Try again.";
+  }
+  // A new document: nothing of the user stays in memory, and their sockets are closed.
+  location.assign("/");
+  return null;
+}
+
 /** Resolves when a user is signed in. */
 export async function signedIn(): Promise<void> {
   if (user.get()) return;

@@ -40,7 +40,10 @@ export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node
           ))}
         </div>
       ) : (
-        <p className="quiet">No accelerators here.</p>
+        <p className="quiet">
+          No GPU was found here. The agent looks for NVIDIA GPUs through the driver's library{" "}
+          <code>libnvidia-ml.so.1</code>: if <code>nvidia-smi</code> lists GPUs on this host, restart the agent.
+        </p>
       )}
     </section>
   );

@@ -7,7 +7,7 @@ const TONES: Record<SessionState, string> = {
   allocating: "accent",
   running: "good",
   preempting: "warn",
-  completed: "quiet",
+  completed: "good",
   failed: "bad",
   canceled: "quiet",
 };

@@ -1,5 +1,7 @@
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
+import { useIdentity } from "../identity/me";
+import { mayChange } from "../identity/rights";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { CancelButton } from "../session/CancelButton";
@@ -15,6 +17,7 @@ interface Props {
 /** Sessions that run or are starting. */
 export function ActiveTable({ entries, refresh }: Props) {
   const now = useNow();
+  const me = useIdentity();
   return (
     <TablePanel
       label="Running sessions"
@@ -38,7 +41,7 @@ export function ActiveTable({ entries, refresh }: Props) {
             {session.reserve_until ? moment(session.reserve_until, now) : "—"}
           </td>
           <td className="nowrap">
-            <CancelButton session={session} onDone={refresh} isPlain />
+            {mayChange(me, session) ? <CancelButton session={session} onDone={refresh} isPlain /> : null}
           </td>
         </tr>
       ))}

@@ -1,5 +1,7 @@
 import { Button } from "react-aria-components";
 import { duration, moment } from "../format/times";
+import { useIdentity } from "../identity/me";
+import { mayChange } from "../identity/rights";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { retry } from "../session/actions";
@@ -14,6 +16,7 @@ interface Props {
 
 /** Ended sessions, newest first. */
 export function EndedTable({ entries, refresh }: Props) {
+  const me = useIdentity();
   return (
     <TablePanel
       label="Ended sessions"
@@ -40,13 +43,15 @@ export function EndedTable({ entries, refresh }: Props) {
             {session.ended_at ? moment(session.ended_at) : "—"}
           </td>
           <td className="nowrap">
-            <Button
-              className="button plain"
-              aria-label={`Run again: ${nameOf(session)}`}
-              onPress={() => void retry(session.id).then(refresh)}
-            >
-              Run again
-            </Button>
+            {mayChange(me, session) ? (
+              <Button
+                className="button plain"
+                aria-label={`Run again: ${nameOf(session)}`}
+                onPress={() => void retry(session.id).then(refresh)}
+              >
+                Run again
+              </Button>
+            ) : null}
           </td>
         </tr>
       ))}

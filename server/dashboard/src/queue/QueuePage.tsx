@@ -4,6 +4,8 @@ import { Link } from "wouter";
 import { useLive } from "../api/live";
 import { words } from "../format/words";
 import { Choice } from "../parts/Choice";
+import { useIdentity } from "../identity/me";
+import { maySubmit } from "../identity/rights";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { Segments } from "../parts/Segments";
@@ -153,20 +155,29 @@ function Table({ view, page, shown, isWhole, refresh }: TableProps) {
   );
 }
 
-const WORDS: Record<View, string> = {
-  waiting: "The queue is empty",
-  active: "Nothing is running",
-  ended: "Nothing has ended yet",
+const WORDS: Record<View, { readonly title: string; readonly text: string }> = {
+  waiting: {
+    title: "The queue is empty",
+    text: "A session that cannot start at once waits here, with its position and the reason.",
+  },
+  active: { title: "Nothing is running", text: "Sessions that hold GPUs are listed here, with the time they end by." },
+  ended: { title: "Nothing has ended yet", text: "Ended sessions are listed here, with their exit codes." },
 };
 
 function Nothing({ view }: { readonly view: View }) {
+  const canSubmit = maySubmit(useIdentity());
   return (
-    <Empty title={WORDS[view]}>
-      <p>
-        Submitted sessions are listed here with their position and the reason why they wait.{" "}
-        <Link href="/submit">Submit a session</Link>, or send <code>create_session</code> from{" "}
-        <a href="/graphiql">GraphiQL</a>.
-      </p>
+    <Empty title={WORDS[view].title}>
+      <p>{WORDS[view].text}</p>
+      {canSubmit ? (
+        <>
+          <p>
+            <Link href="/submit">Submit a session</Link> here, send <code>create_session</code> from{" "}
+            <a href="/graphiql">GraphiQL</a>, or use the shell:
+          </p>
+          <pre>aliquot session create -r cuda.device=1 -- python train.py</pre>
+        </>
+      ) : null}
     </Empty>
   );
 }

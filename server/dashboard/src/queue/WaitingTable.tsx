@@ -2,10 +2,12 @@ import { memo } from "react";
 import { Button } from "react-aria-components";
 import { useNow } from "../format/clock";
 import { duration } from "../format/times";
+import { useIdentity } from "../identity/me";
+import { mayChange, mayRelease, prioritiesOf } from "../identity/rights";
 import { Pick } from "../parts/Pick";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
-import { hold, PRIORITIES, release, setPriority, type Priority } from "../session/actions";
+import { hold, release, setPriority, type Priority } from "../session/actions";
 import { CancelButton } from "../session/CancelButton";
 import { asked, nameOf } from "../session/standing";
 import { Because } from "./Because";
@@ -54,6 +56,8 @@ const WaitingRow = memo(function WaitingRow({
     await deed;
     refresh();
   };
+  const me = useIdentity();
+  const isMine = mayChange(me, session);
   const isHeld = session.state === "held";
   return (
     <tr>
@@ -64,26 +68,32 @@ const WaitingRow = memo(function WaitingRow({
       </td>
       <td className="asks">{asked(session)}</td>
       <td>
-        <Pick
-          label={`Priority of ${nameOf(session)}`}
-          value={session.priority as Priority}
-          options={PRIORITIES}
-          onChange={(priority) => void act(setPriority(session.id, priority, session.version))}
-        />
+        {isMine ? (
+          <Pick
+            label={`Priority of ${nameOf(session)}`}
+            value={session.priority as Priority}
+            options={prioritiesOf(me, session.priority)}
+            onChange={(priority) => void act(setPriority(session.id, priority, session.version))}
+          />
+        ) : (
+          session.priority
+        )}
       </td>
       <td>
         <Because session={session} />
       </td>
       <Times entry={entry} />
       <td className="nowrap">
-        <Button
-          className="button plain"
-          aria-label={`${isHeld ? "Release" : "Hold"} ${nameOf(session)}`}
-          onPress={() => void act(isHeld ? release(session.id) : hold(session.id))}
-        >
-          {isHeld ? "Release" : "Hold"}
-        </Button>
-        <CancelButton session={session} onDone={refresh} isPlain />
+        {(isHeld ? mayRelease(me, session) : isMine) ? (
+          <Button
+            className="button plain"
+            aria-label={`${isHeld ? "Release" : "Hold"} ${nameOf(session)}`}
+            onPress={() => void act(isHeld ? release(session.id) : hold(session.id))}
+          >
+            {isHeld ? "Release" : "Hold"}
+          </Button>
+        ) : null}
+        {isMine ? <CancelButton session={session} onDone={refresh} isPlain /> : null}
       </td>
     </tr>
   );

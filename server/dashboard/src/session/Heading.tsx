@@ -1,8 +1,10 @@
 import { Button } from "react-aria-components";
 import { Link } from "wouter";
+import { useIdentity } from "../identity/me";
+import { mayChange, mayRelease, maySubmit, prioritiesOf } from "../identity/rights";
 import { Pick } from "../parts/Pick";
 import { Status } from "../parts/Status";
-import { hold, PRIORITIES, release, retry, setPriority, type Priority } from "./actions";
+import { hold, release, retry, setPriority, type Priority } from "./actions";
 import { CancelButton } from "./CancelButton";
 import type { Session } from "./loading";
 import { ending, isEnded, isWaiting, nameOf } from "./standing";
@@ -15,6 +17,8 @@ interface Props {
 /** Name, state and owner of a session, with its actions. */
 export function Heading({ session, refresh }: Props) {
   const act = (deed: Promise<boolean>) => void deed.then(refresh);
+  const me = useIdentity();
+  const isMine = mayChange(me, session);
   const waits = isWaiting(session.state);
   return (
     <header className="stack">
@@ -27,32 +31,36 @@ export function Heading({ session, refresh }: Props) {
           {session.queue_position ? `, position ${session.queue_position} in the queue` : ""}
         </span>
         <span className="end row">
-          {waits ? (
+          {waits && isMine ? (
             <>
               <Pick
                 label="Priority"
                 value={session.priority as Priority}
-                options={PRIORITIES}
+                options={prioritiesOf(me, session.priority)}
                 onChange={(priority) => act(setPriority(session.id, priority, session.version))}
               />
-              <Button
-                className="button"
-                onPress={() => act(session.state === "held" ? release(session.id) : hold(session.id))}
-              >
-                {session.state === "held" ? "Release" : "Hold"}
-              </Button>
+              {session.state !== "held" || mayRelease(me, session) ? (
+                <Button
+                  className="button"
+                  onPress={() => act(session.state === "held" ? release(session.id) : hold(session.id))}
+                >
+                  {session.state === "held" ? "Release" : "Hold"}
+                </Button>
+              ) : null}
             </>
           ) : null}
-          {isEnded(session.state) ? (
+          {!isMine ? null : isEnded(session.state) ? (
             <Button className="button" onPress={() => act(retry(session.id))}>
               Run again
             </Button>
           ) : (
             <CancelButton session={session} onDone={refresh} />
           )}
-          <Link className="button" href={`/submit?from=${session.id}`}>
-            Submit again …
-          </Link>
+          {maySubmit(me) ? (
+            <Link className="button" href={`/submit?from=${session.id}`}>
+              Submit again …
+            </Link>
+          ) : null}
         </span>
       </div>
       <code className="quiet">{session.id}</code>

@@ -6,7 +6,10 @@ import { useObservable } from "../api/observable";
 import { ConnectionBar, ConnectionDot, useIsStale } from "./ConnectionBar";
 import { Boundary } from "../parts/Boundary";
 import { NoticeLine } from "../parts/NoticeLine";
-import { ThemeChoice } from "./ThemeChoice";
+import { MeContext, useMe } from "../identity/me";
+import { maySubmit } from "../identity/rights";
+import { user } from "../api/presence";
+import { UserMenu } from "./UserMenu";
 
 const PAGES = [
   { path: "/", name: "Cluster" },
@@ -22,6 +25,9 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const isStale = useIsStale();
   const waiting = useObservable(pending);
   const alerts = useOpenAlerts().data?.length ?? 0;
+  const name = useObservable(user);
+  const me = useMe().data;
+  const pages = PAGES.filter(({ path }) => path !== "/submit" || me === null || maySubmit(me));
   const first = useRef(location);
   useEffect(() => {
     // Makes screen readers announce the new page.
@@ -33,7 +39,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
     document.title = `${page} · Aliquot`;
   }, [location]);
   return (
-    <>
+    <MeContext value={me}>
       <a className="skip" href="#content">
         Skip to the content
       </a>
@@ -42,7 +48,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
           <img src="/mark.svg" alt="" width="18" height="18" /> Aliquot
         </Link>
         <nav aria-label="Pages">
-          {PAGES.map(({ path, name }) => (
+          {pages.map(({ path, name }) => (
             <Link key={path} href={path} aria-current={path === location ? "page" : undefined}>
               {name}
               {path === "/" && alerts ? (
@@ -57,13 +63,13 @@ export function Shell({ children }: { readonly children: ReactNode }) {
           <a href="/graphiql">GraphiQL</a>
         </nav>
         <ConnectionDot />
-        <ThemeChoice />
+        <UserMenu name={name} />
       </header>
       <ConnectionBar />
       <main id="content" tabIndex={-1} className={isStale ? "content stale" : "content"}>
         <Boundary place={location}>{children}</Boundary>
       </main>
       <NoticeLine />
-    </>
+    </MeContext>
   );
 }

@@ -1,7 +1,8 @@
+import { useIdentity } from "../identity/me";
+import { prioritiesOf } from "../identity/rights";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
-import { PRIORITIES } from "../session/actions";
 import type { Form, Wrongs } from "./form";
 
 interface Props {
@@ -15,13 +16,14 @@ const DEFAULT = "default pool";
 
 /** Scheduling options, and the environment of a session. */
 export function MoreFields({ form, wrongs, pools, change }: Props) {
+  const me = useIdentity();
   return (
     <section className="panel stack" aria-label="Scheduling">
       <div className="pair">
         <Choice
           label="Priority"
           value={form.priority}
-          options={PRIORITIES.map((id) => ({ id, text: id }))}
+          options={prioritiesOf(me, form.priority).map((id) => ({ id, text: id }))}
           onChange={(priority) => change({ priority })}
         />
         <Choice

@@ -6,6 +6,9 @@ import { useLive } from "../api/live";
 import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
 import { SubmitDocument } from "../generated/graphql";
+import { useIdentity } from "../identity/me";
+import { maySubmit } from "../identity/rights";
+import { Empty } from "../parts/Empty";
 import { loadSession } from "../session/loading";
 import { formOf, leftOutOf } from "./again";
 import { ConfinementFields } from "./ConfinementFields";
@@ -36,8 +39,19 @@ interface Objection {
   readonly field: string | null;
 }
 
-/** The form to submit a session; validated while typing. */
+/** The form, or for viewers why there is none. */
 export default function SubmitPage() {
+  const me = useIdentity();
+  if (me === null || maySubmit(me)) return <SubmitForm />;
+  return (
+    <Empty title="You cannot submit sessions">
+      <p>Your role is viewer, which may read only. Ask an admin of the cluster for the role user.</p>
+    </Empty>
+  );
+}
+
+/** The form to submit a session; validated while typing. */
+function SubmitForm() {
   const { form, setForm, leftOut } = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);

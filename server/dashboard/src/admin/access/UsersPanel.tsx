@@ -70,7 +70,11 @@ export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
       ) : null}
       {live.data?.length === 0 ? (
         <Empty title="There are no users yet">
-          <p>Create a user and a key for each person; until then everyone who signs in is the administrator.</p>
+          <p>
+            Until then everyone who signs in uses the server's token and is an admin. Create a user and a key for each
+            person, here or in the shell:
+          </p>
+          <pre>{"aliquot user add vera --role user\naliquot key new vera --name laptop > vera.key"}</pre>
         </Empty>
       ) : null}
       {editing ? <UserDialogue start={editing} onClose={() => setEditing(null)} onDone={done} /> : null}

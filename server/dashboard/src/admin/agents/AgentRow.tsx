@@ -9,11 +9,13 @@ import type { AdminAgent } from "./loading";
 interface Props {
   readonly agent: AdminAgent;
   readonly pools: readonly string[];
+  /** Whether the user may change agents. */
+  readonly isOperator: boolean;
   readonly refresh: () => void;
   readonly onWish: (what: Wish["what"]) => void;
 }
 
-export function AgentRow({ agent, pools, refresh, onWish }: Props) {
+export function AgentRow({ agent, pools, isOperator, refresh, onWish }: Props) {
   const act = (deed: Promise<boolean>) => void deed.then(refresh);
   const can = agent.capabilities;
   return (
@@ -28,12 +30,16 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
         {agent.note ? <div className="small">{agent.note}</div> : null}
       </td>
       <td>
-        <Pick
-          label={`Pool of ${agent.id}`}
-          value={agent.pool}
-          options={[...new Set([...pools, agent.pool])]}
-          onChange={(pool) => act(assignPool(agent.id, pool))}
-        />
+        {isOperator ? (
+          <Pick
+            label={`Pool of ${agent.id}`}
+            value={agent.pool}
+            options={[...new Set([...pools, agent.pool])]}
+            onChange={(pool) => act(assignPool(agent.id, pool))}
+          />
+        ) : (
+          agent.pool
+        )}
       </td>
       <td>
         <ul className="small nowrap">
@@ -48,9 +54,15 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
             {name}={value}
           </div>
         ))}
-        <Button className="button plain" aria-label={`Edit the labels of ${agent.id}`} onPress={() => onWish("labels")}>
-          Edit
-        </Button>
+        {isOperator ? (
+          <Button
+            className="button plain"
+            aria-label={`Edit the labels of ${agent.id}`}
+            onPress={() => onWish("labels")}
+          >
+            Edit
+          </Button>
+        ) : null}
       </td>
       <td className="small">
         Devices {can.device_access === "cgroup" ? "isolated by the kernel" : "isolated by variables only"}
@@ -60,29 +72,31 @@ export function AgentRow({ agent, pools, refresh, onWish }: Props) {
         </div>
         <div className="quiet">{agent.software_version}</div>
       </td>
-      <td className="nowrap">
-        {agent.draining ? (
-          <Button className="button" aria-label={`Resume ${agent.id}`} onPress={() => act(resume(agent.id))}>
-            Resume
+      {isOperator ? (
+        <td className="nowrap">
+          {agent.draining ? (
+            <Button className="button" aria-label={`Resume ${agent.id}`} onPress={() => act(resume(agent.id))}>
+              Resume
+            </Button>
+          ) : (
+            <Button className="button" aria-label={`Drain ${agent.id}`} onPress={() => onWish("drain")}>
+              Drain …
+            </Button>
+          )}{" "}
+          <Button
+            className="button plain"
+            aria-label={`${agent.schedulable ? "Make unschedulable" : "Make schedulable"}: ${agent.id}`}
+            onPress={() => act(setSchedulable(agent.id, !agent.schedulable))}
+          >
+            {agent.schedulable ? "Make unschedulable" : "Make schedulable"}
           </Button>
-        ) : (
-          <Button className="button" aria-label={`Drain ${agent.id}`} onPress={() => onWish("drain")}>
-            Drain …
-          </Button>
-        )}{" "}
-        <Button
-          className="button plain"
-          aria-label={`${agent.schedulable ? "Make unschedulable" : "Make schedulable"}: ${agent.id}`}
-          onPress={() => act(setSchedulable(agent.id, !agent.schedulable))}
-        >
-          {agent.schedulable ? "Make unschedulable" : "Make schedulable"}
-        </Button>
-        {agent.state === "lost" ? (
-          <Button className="button danger" aria-label={`Release ${agent.id}`} onPress={() => onWish("release")}>
-            Release …
-          </Button>
-        ) : null}
-      </td>
+          {agent.state === "lost" ? (
+            <Button className="button danger" aria-label={`Release ${agent.id}`} onPress={() => onWish("release")}>
+              Release …
+            </Button>
+          ) : null}
+        </td>
+      ) : null}
     </tr>
   );
 }

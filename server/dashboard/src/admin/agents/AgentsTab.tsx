@@ -2,6 +2,8 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { useLive } from "../../api/live";
 import { NoAgents } from "../../cluster/NoAgents";
+import { useIdentity } from "../../identity/me";
+import { mayOperate } from "../../identity/rights";
 import { Faults } from "../../parts/Faults";
 import { ACTIONS, Table } from "../../parts/Table";
 import { AgentRow } from "./AgentRow";
@@ -15,6 +17,7 @@ import { loadAgents } from "./loading";
 export function AgentsTab() {
   const live = useLive(loadAgents, "admin-agents", { everyMs: 5_000 });
   const [wish, setWish] = useState<Wish | null>(null);
+  const isOperator = mayOperate(useIdentity());
   const close = () => setWish(null);
   const done = () => {
     close();
@@ -26,12 +29,13 @@ export function AgentsTab() {
   return (
     <div className="panel scroll" tabIndex={0} role="region" aria-label="Agents">
       <Faults of={live} />
-      <Table columns={["Agent", "Pool", "Held", "Labels", "Capabilities", ACTIONS]}>
+      <Table columns={["Agent", "Pool", "Held", "Labels", "Capabilities", ...(isOperator ? [ACTIONS] : [])]}>
         {agents.map((agent) => (
           <AgentRow
             key={agent.id}
             agent={agent}
             pools={pools}
+            isOperator={isOperator}
             refresh={live.refresh}
             onWish={(what) => setWish({ what, agent })}
           />

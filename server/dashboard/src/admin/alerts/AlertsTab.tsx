@@ -1,5 +1,5 @@
 import { Faults } from "../../parts/Faults";
-import { useMe } from "../me";
+import { useMe } from "../../identity/me";
 import { NewestAlerts } from "./NewestAlerts";
 import { Deliveries } from "./Deliveries";
 import { Receivers } from "./Receivers";

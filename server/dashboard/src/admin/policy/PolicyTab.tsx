@@ -5,6 +5,8 @@ import { useLive } from "../../api/live";
 import { quantity } from "../../format/amounts";
 import { duration, moment } from "../../format/times";
 import { PolicyDocument, UpdatePolicyDocument, type PolicyPartsFragment } from "../../generated/graphql";
+import { useIdentity } from "../../identity/me";
+import { mayOperate, operatorsOnly } from "../../identity/rights";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Faults } from "../../parts/Faults";
@@ -29,6 +31,8 @@ interface FormProps {
 function PolicyForm({ policy, refresh }: FormProps) {
   const { base, draft, setDraft, changes, isBehind, catchUp, putBack } = useDraft(policy);
   const [isReviewing, setReviewing] = useState(false);
+  const me = useIdentity();
+  const isOperator = mayOperate(me);
   const wrongs = wrongsOf(draft);
   const isWhole = Object.keys(wrongs).length === 0;
   const save = async () => {
@@ -49,20 +53,24 @@ function PolicyForm({ policy, refresh }: FormProps) {
           version {base.version}
           {base.changed_at ? `, changed ${moment(base.changed_at)}` : ", never changed"}
         </span>
-        <span className="end row">
-          <Button className="button" isDisabled={changes.length === 0} onPress={putBack}>
-            Reset
-          </Button>
-          <Button
-            className="button main"
-            isDisabled={changes.length === 0 || !isWhole || isBehind}
-            onPress={() => setReviewing(true)}
-          >
-            {changes.length === 0
-              ? "No changes"
-              : `Review ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
-          </Button>
-        </span>
+        {isOperator ? (
+          <span className="end row">
+            <Button className="button" isDisabled={changes.length === 0} onPress={putBack}>
+              Reset
+            </Button>
+            <Button
+              className="button main"
+              isDisabled={changes.length === 0 || !isWhole || isBehind}
+              onPress={() => setReviewing(true)}
+            >
+              {changes.length === 0
+                ? "No changes"
+                : `Review ${changes.length} ${changes.length === 1 ? "change" : "changes"} …`}
+            </Button>
+          </span>
+        ) : (
+          <span className="end">{operatorsOnly(me, "change the policy")}</span>
+        )}
       </div>
       <div role="status">
         {isBehind ? (
@@ -74,7 +82,7 @@ function PolicyForm({ policy, refresh }: FormProps) {
           </p>
         ) : null}
       </div>
-      <div className="groups">
+      <fieldset className="groups" disabled={!isOperator}>
         {GROUPS.map((group) => (
           <section
             key={group.title}
@@ -96,7 +104,7 @@ function PolicyForm({ policy, refresh }: FormProps) {
           </section>
         ))}
         <Fixed policy={policy} />
-      </div>
+      </fieldset>
       <Dialogue
         title="Change the policy?"
         isOpen={isReviewing}
@@ -147,12 +155,7 @@ function Fixed({ policy }: { readonly policy: PolicyPartsFragment }) {
   return (
     <section className="panel stack" aria-label="Pools and charges">
       <h2>Pools and charges</h2>
-      <p>
-        Pools:{" "}
-        {pools
-          .map((pool) => [pool.name, ...termsOf(pool)].join(", "))
-          .join("; ")}
-      </p>
+      <p>Pools: {pools.map((pool) => [pool.name, ...termsOf(pool)].join(", ")).join("; ")}</p>
       <p>
         Charges, in GPUs: CPU {charges.cpu_milli / 1000}, GiB of memory {charges.mem_gib_milli / 1000}
         {charges.accelerators.map((one) => `, ${one.model} ${one.milli / 1000}`).join("")}.

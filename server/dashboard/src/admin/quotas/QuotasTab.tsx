@@ -4,6 +4,8 @@ import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
 import { quantities } from "../../format/amounts";
 import { QuotasDocument, RemoveQuotaDocument } from "../../generated/graphql";
+import { useIdentity } from "../../identity/me";
+import { mayOperate, operatorsOnly } from "../../identity/rights";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { ACTIONS, figure, TablePanel } from "../../parts/Table";
@@ -15,6 +17,8 @@ import { QuotaDialogue } from "./QuotaDialogue";
 export function QuotasTab() {
   const live = useLive(async () => (await ask(QuotasDocument, {})).quotas, "quotas", { everyMs: 10_000 });
   const [editing, setEditing] = useState<Draft | null>(null);
+  const me = useIdentity();
+  const isOperator = mayOperate(me);
   const done = () => {
     setEditing(null);
     live.refresh();
@@ -28,9 +32,13 @@ export function QuotasTab() {
     <div className="stack">
       <Faults of={live} />
       <div className="row">
-        <Button className="button main" onPress={() => setEditing(NEW)}>
-          New quota …
-        </Button>
+        {isOperator ? (
+          <Button className="button main" onPress={() => setEditing(NEW)}>
+            New quota …
+          </Button>
+        ) : (
+          <p>{operatorsOnly(me, "change quotas")}</p>
+        )}
       </div>
       {live.data?.length === 0 ? (
         <Empty title="There are no quotas">
@@ -50,7 +58,7 @@ export function QuotasTab() {
             figure("Waiting tasks"),
             figure("GPU-hours per month"),
             figure("Weight"),
-            ACTIONS,
+            ...(isOperator ? [ACTIONS] : []),
           ]}
         >
           {live.data.map((quota) => (
@@ -63,22 +71,24 @@ export function QuotasTab() {
               <td className="figure">{quota.max_queued ?? "—"}</td>
               <td className="figure">{quota.gpu_hours_per_month ?? "—"}</td>
               <td className="figure">{quota.weight ?? "—"}</td>
-              <td className="nowrap">
-                <Button
-                  className="button plain"
-                  aria-label={`Change the quota of ${quota.name || "the cluster"}`}
-                  onPress={() => setEditing(draftOf(quota))}
-                >
-                  Change
-                </Button>
-                <Button
-                  className="button plain"
-                  aria-label={`Remove the quota of ${quota.name || "the cluster"}`}
-                  onPress={() => void remove(quota)}
-                >
-                  Remove
-                </Button>
-              </td>
+              {isOperator ? (
+                <td className="nowrap">
+                  <Button
+                    className="button plain"
+                    aria-label={`Change the quota of ${quota.name || "the cluster"}`}
+                    onPress={() => setEditing(draftOf(quota))}
+                  >
+                    Change
+                  </Button>
+                  <Button
+                    className="button plain"
+                    aria-label={`Remove the quota of ${quota.name || "the cluster"}`}
+                    onPress={() => void remove(quota)}
+                  >
+                    Remove
+                  </Button>
+                </td>
+              ) : null}
             </tr>
           ))}
         </TablePanel>

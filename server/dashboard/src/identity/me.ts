@@ -1,0 +1,26 @@
+import { createContext, useContext } from "react";
+import { ask } from "../api/client";
+import { useLive, type Live } from "../api/live";
+import { MeDocument, type MeQuery } from "../generated/graphql";
+
+export type Me = MeQuery["me"] & {
+  /** The highest priority that users may request; operators may request all. */
+  readonly priority_max: MeQuery["policy"]["user_priority_max"];
+};
+
+/** The signed-in user on every page; null until the server has answered. */
+export const MeContext = createContext<Me | null>(null);
+
+export function useIdentity(): Me | null {
+  return useContext(MeContext);
+}
+
+/** The signed-in user and their role. */
+export function useMe(): Live<Me> {
+  return useLive(load, "me", { everyMs: 60_000 });
+}
+
+async function load(): Promise<Me> {
+  const { me, policy } = await ask(MeDocument, {});
+  return { ...me, priority_max: policy.user_priority_max };
+}

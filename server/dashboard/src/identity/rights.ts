@@ -1,0 +1,41 @@
+import type { Me } from "./me";
+
+type Rights = Pick<Me, "name" | "role" | "projects" | "priority_max"> | null;
+
+const LEVELS = ["low", "normal", "high", "critical"] as const;
+
+/** Whether the user may change agents, quotas, the policy and all sessions. */
+export function mayOperate(me: Rights): boolean {
+  return me?.role === "operator" || me?.role === "admin";
+}
+
+export function maySubmit(me: Rights): boolean {
+  return me !== null && me.role !== "viewer";
+}
+
+/** Whether the user may cancel, hold, run again or reprioritise a session: their own, or as an operator. */
+export function mayChange(me: Rights, session: { readonly owner: string; readonly project: string }): boolean {
+  if (mayOperate(me)) return true;
+  return me !== null && maySubmit(me) && (session.owner === me.name || me.projects.includes(session.project));
+}
+
+/** Whether the user may let a held session go: one that an operator holds, only an operator. */
+export function mayRelease(
+  me: Rights,
+  session: { readonly owner: string; readonly project: string; readonly held_by: string | null },
+): boolean {
+  return mayOperate(me) || (mayChange(me, session) && session.held_by === me?.name);
+}
+
+/** The priorities that the user may request, and `current`, which may be higher. */
+export function prioritiesOf(me: Rights, current: string): (typeof LEVELS)[number][] {
+  const highest = mayOperate(me)
+    ? LEVELS.length - 1
+    : LEVELS.findIndex((level) => level === (me?.priority_max ?? "normal"));
+  return LEVELS.filter((level, index) => index <= highest || level === current);
+}
+
+/** Why the user sees no controls for an operator's actions. */
+export function operatorsOnly(me: Rights, what: string): string {
+  return `Operators and admins can ${what}; your role is ${me?.role ?? "not known yet"}.`;
+}

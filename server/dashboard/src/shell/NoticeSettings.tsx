@@ -1,0 +1,77 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { ask, change } from "../api/client";
+import { useLive } from "../api/live";
+import {
+  NoticePreferencesDocument,
+  SetNoticePreferencesDocument,
+  type NoticeKind,
+  type NoticePreferencesQuery,
+} from "../generated/graphql";
+import { Check } from "../parts/Check";
+import { Dialogue } from "../parts/Dialogue";
+import { Faults } from "../parts/Faults";
+import { Text } from "../parts/Text";
+import { carryOut } from "../session/actions";
+
+type Preferences = NoticePreferencesQuery["notice_preferences"];
+
+/** The kinds that owners of sessions can receive. */
+const KINDS: readonly { readonly id: NoticeKind; readonly text: string }[] = [
+  { id: "long_wait", text: "waits long" },
+  { id: "agent_lost", text: "loses its node" },
+  { id: "session_failed", text: "fails" },
+  { id: "retries_spent", text: "fails and is not tried again" },
+  { id: "session_preempted", text: "is preempted" },
+  { id: "session_completed", text: "completes" },
+];
+
+/** The notices that the user receives about their own sessions. */
+export default function NoticeSettings({ onClose }: { readonly onClose: () => void }) {
+  const live = useLive(async () => (await ask(NoticePreferencesDocument, {})).notice_preferences, "notice-preferences");
+  const [draft, setDraft] = useState<Preferences | null>(null);
+  const shown = draft ?? live.data;
+  const save = async () => {
+    if (shown === null) return;
+    const input = { email: shown.email ?? "", notify: shown.notify };
+    const isDone = await carryOut("Your notice settings are saved.", async () => {
+      return (await change(SetNoticePreferencesDocument, { input })).set_notice_preferences;
+    });
+    if (isDone) onClose();
+  };
+  const turn = (preferences: Preferences, kind: NoticeKind, isOn: boolean) => {
+    const others = preferences.notify.filter((one) => one !== kind);
+    setDraft({ ...preferences, notify: isOn ? [...others, kind] : others });
+  };
+  return (
+    <Dialogue
+      title="Notice settings"
+      isOpen
+      onClose={onClose}
+      closing="Cancel"
+      actions={
+        <Button className="button main" isDisabled={draft === null} onPress={() => void save()}>
+          Save
+        </Button>
+      }
+    >
+      <Faults of={live} />
+      {shown ? (
+        <>
+          <Text
+            label="Email"
+            value={shown.email ?? ""}
+            hint="Notices are sent here when an admin has set up a mail receiver."
+            onChange={(email) => setDraft({ ...shown, email })}
+          />
+          <fieldset className="stack tight">
+            <legend>Tell me when one of my sessions</legend>
+            {KINDS.map(({ id, text }) => (
+              <Check key={id} text={text} isOn={shown.notify.includes(id)} onChange={(isOn) => turn(shown, id, isOn)} />
+            ))}
+          </fieldset>
+        </>
+      ) : null}
+    </Dialogue>
+  );
+}

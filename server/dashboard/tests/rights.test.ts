@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { mayChange, mayOperate, mayRelease, maySubmit, prioritiesOf } from "../src/identity/rights";
+
+const MINE = { owner: "ada", project: "default", held_by: "ada" };
+const THEIRS = { owner: "ben", project: "vision", held_by: "root" };
+
+function as(role: "viewer" | "user" | "operator" | "admin", projects: string[] = []) {
+  return { name: "ada", role, projects, priority_max: "normal" as const };
+}
+
+test("viewers change nothing, users their own and their projects' sessions, operators all", () => {
+  expect([as("viewer"), as("user"), as("operator"), as("admin")].map((me) => mayChange(me, MINE))).toEqual([
+    false,
+    true,
+    true,
+    true,
+  ]);
+  expect(
+    [as("viewer", ["vision"]), as("user"), as("user", ["vision"]), as("operator")].map((me) => mayChange(me, THEIRS)),
+  ).toEqual([false, false, true, true]);
+});
+
+test("a user releases only what they have held themselves", () => {
+  expect(mayRelease(as("user"), MINE)).toBe(true);
+  expect(mayRelease(as("user", ["vision"]), THEIRS)).toBe(false);
+  expect(mayRelease(as("operator"), THEIRS)).toBe(true);
+});
+
+test("users are offered priorities up to the policy's highest, and the one that a session has", () => {
+  expect(prioritiesOf(as("user"), "normal")).toEqual(["low", "normal"]);
+  expect(prioritiesOf(as("user"), "critical")).toEqual(["low", "normal", "critical"]);
+  expect(prioritiesOf(as("operator"), "low")).toEqual(["low", "normal", "high", "critical"]);
+});
+
+test("until the server has said who is signed in, nothing is offered", () => {
+  expect([mayOperate(null), maySubmit(null), mayChange(null, MINE)]).toEqual([false, false, false]);
+});
