@@ -156,8 +156,8 @@ def test_what_is_odd_is_walked_alone(runner: asyncio.Runner, walked: list[str]) 
     document, executor = parse("{ groups { id version waits { reason } } }"), compiled_executor()
     for _ in range(3):
         walked.clear()
-        expected = answer(runner, document, seed=18, share=0.05)
-        assert answer(runner, document, executor, seed=18, share=0.05) == expected
+        expected = answer(runner, document, seed=3, share=0.05)
+        assert answer(runner, document, executor, seed=3, share=0.05) == expected
     assert b'"errors":[{' in expected
     assert walked.count("Session.id") == 1
 

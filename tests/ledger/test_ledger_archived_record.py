@@ -19,7 +19,7 @@ from aliquot.store.archive.search import PastSearch
 from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.audit.log import changes
 from aliquot.store.store import DatabaseAudit, DatabaseStore
-from aliquot.store.tables import EVENTS
+from aliquot.store.tables import ACTIONS, EVENTS
 from ledger_course import LeapingClock, two_terms
 from store_places import Place
 
@@ -136,7 +136,11 @@ async def is_told_as_far_as_archives_are_there(store: DatabaseStore, folder: Pat
         search.run(folder)
     newest = await told(store, AuditQuery(limit=1))
     later = await searched(store, AuditQuery(limit=2, first_us=newest[0].at_us, kind="nothing"))
-    assert later.run(folder).changes() == ()
+    if await store.read(lambda connection: connection.execute(select(ACTIONS.c.id)).all()):
+        with pytest.raises(StoreUnavailable, match="cannot be read"):  # after a correction, times are not in order
+            later.run(folder)
+    else:
+        assert later.run(folder).changes() == ()
 
 
 def event_files(folder: Path) -> list[Path]:

@@ -135,7 +135,7 @@ async def test_a_killed_server_leaves_a_gap_that_the_next_one_tells_of(
 
 async def test_old_entries_go_up_to_a_checkpoint_and_the_chain_goes_on(place: Place) -> None:
     for seed in (1, 2, 3):
-        async with course_on(place, seed=seed) as (course, running):
+        async with course_on(place, seed=seed, keeps_time=True) as (course, running):
             await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
     store = place.store()
     await store.open()

@@ -176,12 +176,23 @@ class Course:
 
 @asynccontextmanager
 async def course_on(
-    place: Place, *, seed: int = 1, retention: Callable[[DatabaseStore], RetentionPlan] | None = None
+    place: Place,
+    *,
+    seed: int = 1,
+    retention: Callable[[DatabaseStore], RetentionPlan] | None = None,
+    keeps_time: bool = False,
 ) -> AsyncIterator[tuple[Course, DatabaseStore]]:
-    """The service over a database, with three agents of 4 GPUs; everything is written down when it ends."""
+    """The service over a database, with three agents of 4 GPUs; everything is written down when it ends.
+
+    Args:
+        keeps_time: its clock goes on from the newest event; otherwise from now, which is a correction of the clock if
+            an earlier course let time pass.
+    """
     clock = LeapingClock()
     store = open_store(place.url, data_folder=place.folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
+    if keeps_time:
+        clock.passes(max(0, loaded.last_at_us - clock.now_us()) / 1e6)
     clock.not_before(loaded.last_at_us)
     executor = FakeExecutor([agent(name, devices=4) for name in ("a", "b", "c")])
     plan = None if retention is None else retention(store)

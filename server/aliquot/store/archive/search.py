@@ -14,7 +14,8 @@ from aliquot.store.archive.folder import found_in, reading
 from aliquot.store.archive.sealing import sealed_file
 from aliquot.store.audit.log import Account, Version, account, conditions, version_of
 from aliquot.store.hash_chain import EVENTS_KIND, HOLDINGS_KIND, seals
-from aliquot.store.tables import COUNTER, EVENTS
+from aliquot.store.tables import ACTIONS, COUNTER, EVENTS
+from aliquot_schema.orchestration import CLOCK_ACTION
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -104,7 +105,9 @@ class PastSearch:
         self.account = account(connection, query)
         self._query = query
         self._first, first_us = _table_start(connection)
-        is_later = query.first_us is not None and first_us is not None and query.first_us >= first_us
+        self._ends_us = None if _is_clock_corrected(connection) else query.first_us
+        """Older events need not be read from here on. After a correction of the clock, times are not in order."""
+        is_later = self._ends_us is not None and first_us is not None and self._ends_us >= first_us
         self._wants_events = self._is_short and not is_later
         self._seals = [seal for seal in reversed(seals(connection, EVENTS_KIND)) if seal.first < self._first]
 
@@ -137,7 +140,7 @@ class PastSearch:
             wanted = [column("number") < self._first, *conditions(self._query, column)]
             found = group.rows(reduce(and_, wanted))
             self.account.events.extend(found[: self._query.limit - len(self.account.events)])
-            is_older = self._query.first_us is not None and group.maximum("at_us") < self._query.first_us
+            is_older = self._ends_us is not None and group.maximum("at_us") < self._ends_us
             self._wants_events = self._is_short and not is_older
         if lacking := self.account.lacking():
             self._add_former(group, lacking)
@@ -147,6 +150,12 @@ class PastSearch:
         for row in group.rows(column("entity_id").isin(ids) & column("entity_version").isin(versions)):
             if version_of(row) in lacking:
                 self.account.payloads[version_of(row)] = row["payload"]
+
+
+def _is_clock_corrected(connection: Connection) -> bool:
+    """Whether the clock was ever corrected, so that an event can be dated before earlier ones."""
+    found = select(ACTIONS.c.id).where(ACTIONS.c.id == CLOCK_ACTION)
+    return connection.execute(found).one_or_none() is not None
 
 
 def _table_start(connection: Connection) -> tuple[int, int | None]:
