@@ -74,13 +74,13 @@ def _refused(client: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("text", "cost"),
     [
-        ("{ queue_history(points: 50) { step series { values } } }", 1 + 5 * 3),
-        ("{ queue_history { step } }", 1 + 30),
-        ("{ queue_history(points: 99999) { step } }", 1 + 200),
-        ("{ queue_history(points: 3) { step } }", 1 + 1),
-        ("query ($n: Int!) { queue_history(points: $n) { step } }", 1 + 200),
-        ("{ usage_history(step: 3600) { step } }", 1 + 200),
-        ("{ usage_history { step } }", 1 + 200),
+        ("{ queue_history(points: 50) { step series { values } } }", 1 + 5 * 3 + 50 * 3),
+        ("{ queue_history { step } }", 1 + 30 + 300 * 3),
+        ("{ queue_history(points: 99999) { step } }", 1 + 200 + 2000 * 3),
+        ("{ queue_history(points: 3) { step } }", 1 + 1 + 3 * 3),
+        ("query ($n: Int!) { queue_history(points: $n) { step } }", 1 + 200 + 2000 * 3),
+        ("{ usage_history(step: 3600) { step } }", 1 + 200 + 2000 * 3),
+        ("{ usage_history { step } }", 1 + 200 + 2000 * 3),
     ],
 )
 def test_many_points_cost_more(text: str, cost: int) -> None:

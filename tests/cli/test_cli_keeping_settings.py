@@ -41,12 +41,16 @@ def test_the_file_and_the_environment_say_otherwise(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("KEEP_EVENTS", "soon", "keep-events: give a duration with its unit, such as 36h, 90d or 1y, or forever"),
-        ("KEEP_EVENTS", "90", "keep-events: give a duration with its unit"),
-        ("KEEP_SESSIONS", "0d", "keep-sessions: give at least 1h"),
-        ("KEEP_FINDINGS", "1m", "keep-findings: give at least 1h; m means minutes"),
-        ("DISK_FLOOR", "much", "disk-floor: 'much' is not a size"),
-        ("OUTPUT_MAX", "5k", "output-max: give at least 1m, or 0"),
+        (
+            "KEEP_EVENTS",
+            "soon",
+            "ALIQUOT_KEEP_EVENTS: give a duration with its unit, such as 36h, 90d or 1y, or forever",
+        ),
+        ("KEEP_EVENTS", "90", "ALIQUOT_KEEP_EVENTS: give a duration with its unit"),
+        ("KEEP_SESSIONS", "0d", "ALIQUOT_KEEP_SESSIONS: give at least 1h"),
+        ("KEEP_FINDINGS", "1m", "ALIQUOT_KEEP_FINDINGS: give at least 1h; m means minutes"),
+        ("DISK_FLOOR", "much", "ALIQUOT_DISK_FLOOR: 'much' is not a size"),
+        ("OUTPUT_MAX", "5k", "ALIQUOT_OUTPUT_MAX: give at least 1 MiB, or 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,7 @@ def test_a_token_file_without_a_token_is_refused(serve: Serve, tmp_path: Path, c
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "token").write_bytes(content)
+    (folder / "token").chmod(0o600)
     assert str(folder / "token") in _refusal(serve("--port", "0", "--accelerators", str(TWO_GPUS)))
 
 

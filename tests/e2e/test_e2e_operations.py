@@ -59,7 +59,7 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
     assert [session["id"] for session in read["orchestrator_state.json"]["active"]] == [running]
     (allocation,) = read["gpu_allocation.json"]["agents"].values()
     assert sorted(allocation["map"].values()) == ["0.60", "0.60"]
-    (device, *_) = allocation["holders"]
+    device = next(name for name, amount in allocation["map"].items() if amount == "0.60")
     at = ("--data-folder", str(server.data_folder))
     refused = await aliquot("audit", "verify", *at)
     assert (refused[0], f"another server (process {server.pid}) uses it" in refused[2]) == (2, True)

@@ -186,6 +186,7 @@ def preview() -> SessionPreview:
     spec = (SlotGrantView(slot="cpu", devices=(DeviceAmountView(device_id="cpu-0", amount="1"),)),)
     return SessionPreview(
         revision=41,
+        slots=(SlotAmountView(slot="cpu", amount="1"),),
         starts_now=False,
         kernels=(PlannedKernelView(rank=0, agent_id="agent-1", node_id="node-1", resource_spec=spec),),
         tasks_starting=0,

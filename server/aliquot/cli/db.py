@@ -86,11 +86,12 @@ async def _understood(work: Callable[["Database"], Awaitable[T]], opened: "Datab
     """Run a function on an open database; what it cannot read is reported as damage."""
     from aliquot.errors import ServerError
     from aliquot.store.engines.database import damage, unavailability
+    from aliquot.store.hash_chain import ChainBroken
     from aliquot_schema.errors import AliquotError
 
     try:
         return await work(opened)
-    except (ServerError, AliquotError, OSError, typer.Exit):
+    except (ServerError, AliquotError, ChainBroken, OSError, typer.Exit):
         raise
     except Exception as error:
         if type(error) is ValueError or unavailability(error) is not None:

@@ -3,13 +3,17 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.model.plan import KernelPlacement, Reservation
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot
-from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide, order_inputs
+from aliquot.core.scheduler.ordering import in_order, order_named
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
@@ -75,6 +79,15 @@ def _kernels_alone(waits: PendingRow, state: Snapshot) -> int:
     return found
 
 
+def in_line(state: Snapshot, policy: Policy) -> list[PendingRow]:
+    """The waiting rows in the order of the policy."""
+    rows = list(state.queue)
+    queue = Queue.of(tuple(rows))
+    ready = np.ones(len(rows), dtype=np.int64)
+    inputs, _ = order_inputs(state, policy, queue=queue, ready=ready, now_us=NOW_US, cache=PassCache())
+    return [rows[place] for place in in_order(order_named(policy.order), inputs)]
+
+
 @each(policies(backfills=[Backfill.EASY]))
 @examples(8)
 @given(state=crowds())
@@ -84,7 +97,10 @@ def test_easy_is_the_textbooks_where_devices_are_alike(policy: Policy, state: Sn
         Job(name=one.session_id, size=one.milli // 1000, lasts=(one.ends_us - NOW_US) // SECOND_US)
         for one in state.running
     ]
-    queue = [Job(name=one.session_id, size=one.request[0][1], lasts=(one.limit_ms or 0) // 1000) for one in state.queue]
+    queue = [
+        Job(name=one.session_id, size=one.request[0][1], lasts=(one.limit_ms or 0) // 1000)
+        for one in in_line(state, policy)
+    ]
     promise = plan.reservation
     found = Outcome(
         starts=tuple(str(placement.session_id) for placement in plan.placements),
@@ -105,7 +121,7 @@ def test_conservative_gives_everybody_the_first_time_that_those_before_him_leave
     timeline = Timeline([f"cuda{number}" for number in range(8)])
     for one in state.running:
         timeline.take(_devices(one.kernels), 0, (one.ends_us - NOW_US) // SECOND_US)
-    for one in state.queue:
+    for one in in_line(state, policy):
         at, kernels = given_to[one.session_id]
         lasts = (one.limit_ms or 0) // 1000
         assert at == timeline.first(one.request[0][1], lasts=lasts)

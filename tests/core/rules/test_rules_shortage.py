@@ -67,7 +67,7 @@ def test_what_is_short_is_counted_slot_by_slot_with_what_started_in_this_pass() 
     assert placed(plan) == ["first", "last"]
     found = {name: waits(plan, name).evidence for name in ("gpus", "cores", "more", "late")}
     assert {name: (one.slot, one.requested, one.available) for name, one in found.items()} == {
-        "gpus": ("cpu", "1", "0"),
+        "gpus": ("cuda.device", "2", "1"),
         "cores": ("cpu", "4", "0"),
         "more": ("cpu", "4", "0"),
         "late": ("cpu", "1", "0"),
