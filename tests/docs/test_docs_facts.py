@@ -94,7 +94,7 @@ def test_how_long_all_is_kept_is_said_as_it_is_by_default() -> None:
 @pytest.mark.parametrize("name", sorted(settings.TABLES))
 def test_a_table_has_no_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"ALIQUOT_{name.upper()}", "{}")
-    with pytest.raises(ConfigurationError, match=f"{kebab(name)}: "):
+    with pytest.raises(ConfigurationError, match=f"ALIQUOT_{name.upper()}: "):
         read_settings()
 
 

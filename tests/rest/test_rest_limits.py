@@ -86,7 +86,7 @@ async def test_a_job_says_what_of_it_is_hidden() -> None:
 
 async def test_nobody_finds_by_a_guess_what_he_is_not_shown() -> None:
     async with stand(ISSUER) as on, user_of(on, "ann", "cv") as ann, user_of(on, "bob", "cv") as bob:
-        for project in (None, "cv"):
+        for project in ("default", "cv"):
             body = {"command": "true", "run_id": "exp-7", "project": project}
             assert (await ann.post("/queue/submit", json=body)).status_code == 200
         found = {}

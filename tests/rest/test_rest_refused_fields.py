@@ -89,7 +89,7 @@ def test_a_gang_is_submitted_as_the_refusal_of_a_large_kernel_says(stopped: Rest
         taken = http.post("/queue/submit", json={"command": "true", "gpu_count": 8, "cluster_size": 2})
         http.delete(f"/queue/{taken.json()['job_id']}")
     detail = refused.json()["detail"]
-    assert detail.startswith("slots: cuda.device: a kernel asks for 9, and the largest agent has 8; ")
+    assert detail.startswith("gpu_count: a kernel asks for 9, and the largest agent has 8; ")
     assert detail.endswith("or for more kernels with cluster_size")
     assert (taken.status_code, taken.json()["cluster_size"], taken.json()["requested_gpus"]) == (200, 2, 16.0)
 

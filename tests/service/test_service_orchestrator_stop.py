@@ -69,10 +69,10 @@ async def test_a_plan_that_was_made_before_is_not_carried_out_after() -> None:
         name = await on.submit()
         admin, decided = office(on), on.allocator.carry_out
 
-        async def carry_out_late(plan: object) -> object:
+        async def carry_out_late(plan: object, **more: object) -> object:
             assert plan.placements  # type: ignore[attr-defined]  # a plan
             await admin.pause.stop_orchestrator(CALLER, None)
-            return await decided(plan)  # type: ignore[arg-type]  # a plan
+            return await decided(plan, **more)  # type: ignore[arg-type]  # a plan
 
         on.allocator.carry_out = carry_out_late  # type: ignore[method-assign, assignment]  # between two steps of a pass
         counts, _ = await on.allocator.run_once()

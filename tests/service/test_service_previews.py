@@ -126,7 +126,7 @@ async def test_until_when_it_would_wait_is_estimated_from_the_limits_of_those_ah
         await on.submit(devices=2, time_limit=7200)
         await on.advance()
         now_us = on.clock.now_us()
-        shown = await preview(on, devices=2, time_limit=60)
+        shown = await preview(on, devices=2, time_limit=7200)
         assert shown.estimated_start is not None
         assert shown.estimated_start.timestamp() - now_us / 1e6 == pytest.approx(3 * 3600, abs=60)
 

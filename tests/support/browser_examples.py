@@ -11,8 +11,17 @@ from aliquot.service.views.terms import moment
 
 FOLDER: Final = Path(__file__).parents[2] / "server" / "dashboard" / "src" / "graphiql"
 SOURCES: Final = {path.stem: path.read_text(encoding="utf-8") for path in sorted((FOLDER / "examples").glob("*.ts"))}
+
+
+def _file_name(constant: str) -> str:
+    """`EXTERNAL_ALLOCATIONS` is in `externalAllocations.ts`."""
+    first, *others = constant.lower().split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
 ORDER: Final = [
-    found.lower() for found in re.findall(r"^  ([A-Z]+),$", (FOLDER / "examples.ts").read_text(encoding="utf-8"), re.M)
+    _file_name(found)
+    for found in re.findall(r"^  ([A-Z_]+),$", (FOLDER / "examples.ts").read_text(encoding="utf-8"), re.M)
 ]
 PLACES_TEXT: Final = (FOLDER / "places.ts").read_text(encoding="utf-8")
 LOOKUP: Final = re.findall(r"LOOKUP = `([^`]+)`", PLACES_TEXT)[0]

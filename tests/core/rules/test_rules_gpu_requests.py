@@ -6,14 +6,11 @@ from aliquot.core.validation.gpu_requests import (
     GIB,
     MIB,
     PerGpu,
-    least_per_gpu,
     unknown_slot,
     with_full_names,
     with_host_amounts,
 )
 from aliquot_schema.errors import UnknownSlot
-from aliquot_schema.ids import DeviceId, SlotName
-from aliquot_schema.resources.devices import Device
 
 CUDA = ("cpu", "cuda.device", "cuda.shares", "mem")
 TWO_KINDS = (*CUDA, "rocm.device", "rocm.shares")
@@ -88,35 +85,3 @@ def test_cpus_and_memory_come_with_each_gpu(given: list[tuple[str, str]], added:
 def test_less_than_a_cpu_and_a_mebibyte_are_not_requested() -> None:
     given = [("cuda.shares", "0.5")]
     assert with_host_amounts(given, PerGpu(cpus=1, mem_bytes=MIB)) == tuple(given)
-
-
-@pytest.mark.parametrize(
-    ("agents", "expected"),
-    [
-        ([(64, 512, 8)], PerGpu(cpus=8, mem_bytes=64 * GIB)),
-        ([(64, 512, 8), (20, 1000, 8)], PerGpu(cpus=2, mem_bytes=64 * GIB)),
-        ([(64, 512, 8), (64, 512, 0)], PerGpu(cpus=8, mem_bytes=64 * GIB)),
-        ([(64, 511, 8)], PerGpu(cpus=8, mem_bytes=63 * GIB)),
-        ([(2, 16, 8)], PerGpu()),
-        ([(64, 512, 0)], PerGpu()),
-        ([], PerGpu()),
-    ],
-)
-def test_the_least_ratio_of_the_agents_is_the_default(agents: list[tuple[int, int, int]], expected: PerGpu) -> None:
-    assert least_per_gpu([_node(*one) for one in agents]) == expected
-
-
-def _node(cpus: int, gib: int, gpus: int) -> list[Device]:
-    cuda = {SlotName("cuda.device"): 1000, SlotName("cuda.shares"): 1}
-    return [
-        *(_device(f"cpu{number}", budget=1, costs={SlotName("cpu"): 1}) for number in range(cpus)),
-        _device("mem0", budget=gib * GIB, costs={SlotName("mem"): 1}),
-        *(_device(f"cuda{number}", budget=1000, costs=cuda) for number in range(gpus)),
-    ]
-
-
-def _device(name: str, *, budget: int, costs: dict[SlotName, int]) -> Device:
-    kind = name.rstrip("0123456789")
-    return Device(
-        id=DeviceId(name), name=name, kind=kind, model=kind, budget=budget, costs=costs, quanta={}, memory_bytes=0
-    )

@@ -9,7 +9,6 @@ from typing import Final
 from aliquot.core.model.snapshot import milli_of
 from aliquot_schema.errors import UnknownSlot
 from aliquot_schema.ids import SlotName
-from aliquot_schema.resources.devices import Device
 from aliquot_schema.resources.slots import MILLI, Unlimited, is_accelerator, parse_amount
 from aliquot_schema.resources.units import format_size
 
@@ -97,26 +96,6 @@ def unknown_slot(slot: str, *, known: Collection[str], field: str) -> UnknownSlo
     return UnknownSlot(
         f"{field}: no agent has slot {slot[:64]}; known slots: {listed}.{meant}", slot=slot, known=tuple(sorted(known))
     )
-
-
-def least_per_gpu(agents: Iterable[Sequence[Device]]) -> PerGpu:
-    """The least CPUs and memory per GPU among agents with GPUs, rounded down: memory to a GiB.
-
-    Nothing at all where an agent has more GPUs than CPUs, as with mock GPUs on a small machine.
-    """
-    ratios = [ratio for ratio in map(_ratio, agents) if ratio is not None]
-    cpus = min((cpus for cpus, _ in ratios), default=0)
-    return PerGpu(cpus=cpus, mem_bytes=min(mem for _, mem in ratios)) if cpus else NOTHING_PER_GPU
-
-
-def _ratio(devices: Sequence[Device]) -> tuple[int, int] | None:
-    """CPUs and bytes per GPU of one agent; None without GPUs."""
-    milli = sum(device.budget for device in devices if any(map(is_accelerator, device.costs)))
-    if not milli:
-        return None
-    cpus = sum(device.capacity(CPU) for device in devices)
-    mem = sum(device.capacity(MEM) for device in devices)
-    return cpus * MILLI // milli, mem * MILLI // milli // GIB * GIB
 
 
 def with_host_amounts(pairs: Pairs, per_gpu: PerGpu, *, only: Collection[str] = (CPU, MEM)) -> Pairs:

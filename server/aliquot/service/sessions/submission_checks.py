@@ -139,12 +139,9 @@ def full_names(
 
 
 def _per_gpu(state: State, pool: PoolId) -> PerGpu:
-    """The pool's settings; what is not set is the least ratio among its agents."""
-    settings, least = state.policy.pools.get(pool, Pool()), state.possible.per_gpu(pool)
-    return PerGpu(
-        cpus=least.cpus if settings.cpu_per_gpu is None else settings.cpu_per_gpu,
-        mem_bytes=least.mem_bytes if settings.mem_bytes_per_gpu is None else settings.mem_bytes_per_gpu,
-    )
+    """The pool's settings; what is not set is nothing."""
+    settings = state.policy.pools.get(pool, Pool())
+    return PerGpu(cpus=settings.cpu_per_gpu or 0, mem_bytes=settings.mem_bytes_per_gpu or 0)
 
 
 def check_session(state: State, session: Session) -> None:

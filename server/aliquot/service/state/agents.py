@@ -18,7 +18,6 @@ from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.snapshot import AgentRow
 from aliquot.core.scheduler.feasibility import impossible
-from aliquot.core.validation.gpu_requests import PerGpu, least_per_gpu
 from aliquot.service.ports import Clock
 from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.rows import AgentRows
@@ -314,23 +313,12 @@ class FeasibleRequests:
         self._options: AllocationOptions | None = None
         self._agents: Mapping[PoolId, list[AgentRow]] = {}
         self._kinds: set[object] = set()
-        self._per_gpu: dict[PoolId, PerGpu] = {}
 
     @property
     def has_agents(self) -> bool:
         """Whether any agent is registered."""
         self._refresh()
         return bool(self._agents)
-
-    def per_gpu(self, pool: PoolId) -> PerGpu:
-        """The least CPUs and memory per GPU among the agents of a pool, see `least_per_gpu`."""
-        self._refresh()
-        if pool not in self._per_gpu:
-            members = (agent for agent in self._registry.agents.values() if agent.pool == pool)
-            self._per_gpu[pool] = least_per_gpu(
-                agent.devices for agent in members if agent.state is not AgentState.LEFT
-            )
-        return self._per_gpu[pool]
 
     def refusal(self, spec: SessionSpec, *, pool: PoolId, options: AllocationOptions) -> AliquotError | None:
         """Why the agents of a pool could never run this; None when they could, or the pool has no agents."""
@@ -356,7 +344,6 @@ class FeasibleRequests:
     def _refresh(self) -> None:
         if self._version != self._registry.version:
             self._version, self._agents, self._kinds = self._registry.version, self._registered(), set()
-            self._per_gpu = {}
 
     def _registered(self) -> Mapping[PoolId, list[AgentRow]]:
         found: dict[PoolId, list[AgentRow]] = {}

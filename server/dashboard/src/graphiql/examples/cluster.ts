@@ -92,6 +92,14 @@ query Orchestrator {
 `,
     },
     {
+      title: "idle behind quotas",
+      query: `# GPUs that are free while quotas hold waiting sessions back; null when there are none.
+query IdleBehindQuotas {
+  idle_behind_quotas { gpus_free sessions_held_back sessions_waiting message }
+}
+`,
+    },
+    {
       title: "me",
       query: `# The signed-in user.
 query Me {
