@@ -16,7 +16,8 @@ class WallClock:
         self._offset_us = 0
 
     def now_us(self) -> int:
-        return EPOCH_US + self._offset_us + round(self._loop.time() * 1e6)
+        """No machine's clock is before 1970, whatever it is set to."""
+        return max(0, EPOCH_US + self._offset_us) + round(self._loop.time() * 1e6)
 
     @property
     def is_years_off(self) -> bool:

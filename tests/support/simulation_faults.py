@@ -88,6 +88,8 @@ class Faults:
     def clock_wrong(self) -> None:
         """Years off, and put right: before anybody followed it, or after."""
         seconds = self._random.choice((-1, 1)) * 20_000 * DAY_S
+        if self._place.wall.is_years_off:
+            return
         self._place.wall.jump(seconds)
         self._place.weather.after(self._random.choice((2.5, 40.0)), lambda: self._place.wall.jump(-seconds))
 

@@ -18,7 +18,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 BUDGET_S: Final = {
-    "core": 320,
+    "core": 480,
     "schema": 30,
     "service": 300,
     "ledger": 460,
@@ -27,13 +27,13 @@ BUDGET_S: Final = {
     "api": 300,
     "client": 50,
     "cli": 60,
-    "e2e": 1600,
+    "e2e": 1800,
     "readme": 50,
-    "docs": 180,
+    "docs": 260,
     "rest": 210,
     "architecture": 100,
     "benchmarks": 80,
-    "browser": 430,
+    "browser": 500,
     "simulation": 260,
     "load": 160,
     "docker": 180,
