@@ -32,7 +32,7 @@ class AlertRule(StrEnum):
     DEVICE_UNHEALTHY = "device_unhealthy"
     """A device is unhealthy, or disappeared while it was held."""
     EXTERNAL_PROCESS = "external_process"
-    """A process that Aliquot did not start uses a device. The owner of the process is told once, if known."""
+    """A process that Aliquot did not start uses a device. The owner of the process gets one notice, if known."""
     FAILURE_RATE = "failure_rate"
     """More of the sessions that ended in the last hour failed than the threshold, in percent."""
     DISK_LOW = "disk_low"

@@ -62,7 +62,7 @@ DESCRIPTIONS: Final[dict[type[Enum], str]] = {
     Backfill: "Which sessions may start before the head of the queue while the head does not fit.",
     PreemptScope: "Which sessions may be preempted: none, those submitted as preemptible, or any. Quota lent to users "
     "without own quota is reclaimed even if their sessions are not preemptible.",
-    Victims: "Deprecated words of `PreemptScope`: nobody is none, willing is preemptible, any is any.",
+    Victims: "Deprecated names of `PreemptScope`: `nobody` is `none`, `willing` is `preemptible`.",
     QuotaScope: "What a quota applies to: a user, a project, or the whole cluster.",
     ServerRole: "Role of a server. The leader schedules, launches and receives the agents' reports; followers answer "
     "queries.",

@@ -97,7 +97,7 @@ class RequestLog:
             try:
                 await self._app(scope, receive, send_marked)
             except ClientDisconnect:
-                status = GONE  # nobody is left to be answered
+                status = GONE  # the client has disconnected
             finally:
                 took_s = time.perf_counter() - started
                 self._counts.end(scope, notes, status=status, took_s=took_s)

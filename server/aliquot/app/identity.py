@@ -83,7 +83,8 @@ def make_folders(data_folder: Path) -> None:
 def read_token(path: Path) -> str:
     """The server's token; made at the first start, readable by its owner only.
 
-    A file that others can read is reported, and left as it is: whoever read it has the token, so a new one is needed.
+    A file that others can read is reported and left as it is: another account may have read the token, so a new one is
+    needed.
 
     Raises:
         ConfigurationError: the file holds no token, or cannot be read.
@@ -100,7 +101,7 @@ def read_token(path: Path) -> str:
         log.error(
             "the token file %s has mode %03o: other accounts of this machine can read it or could, and the token gives "
             "every right. Stop the server, delete the file and start again: that makes a new token, and you sign in "
-            "again. If nobody else has an account here, `chmod 600` is enough",
+            "again. If no other person has an account here, `chmod 600` is enough",
             path,
             mode,
         )

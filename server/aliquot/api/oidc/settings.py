@@ -39,7 +39,7 @@ class OidcSettings(BaseSettings):
         default_factory=dict, description="Projects by group; without any, admins assign projects."
     )
     oidc_default_role: Literal["nobody", "viewer", "user", "operator", "admin"] = Field(
-        "viewer", description="Role of users in none of these groups; the value nobody denies them access."
+        "viewer", description="Role of users in none of these groups; `nobody` denies them access."
     )
     oidc_unix_claim: str | None = Field(None, description="Claim with the Unix account of a user who has none yet.")
     oidc_leeway_s: Seconds = Field(

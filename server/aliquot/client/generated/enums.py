@@ -304,7 +304,7 @@ class UsageBy(StrEnum):
 
 
 class Victims(StrEnum):
-    """Deprecated words of `PreemptScope`: nobody is none, willing is preemptible, any is any."""
+    """Deprecated names of `PreemptScope`: `nobody` is `none`, `willing` is `preemptible`."""
 
     NOBODY = "nobody"
     WILLING = "willing"

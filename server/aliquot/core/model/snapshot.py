@@ -182,7 +182,8 @@ def milli_of(slot: SlotName) -> int:
 
 @lru_cache(maxsize=4096)
 def accelerators_first(request: Request) -> Request:
-    """A request in the order in which shortages are told: CPUs and memory may only come with the accelerators."""
+    """A request in the order in which shortages are reported: accelerators first, since CPUs and memory may be
+    additions of the pool."""
     return tuple(sorted(request, key=lambda asked: not is_accelerator(asked[0])))
 
 
