@@ -41,6 +41,10 @@ class AlertRule(StrEnum):
     """More GPUs are free than the threshold, and sessions that would fit are held back by quotas."""
     GPU_IDLE = "gpu_idle"
     """A session holds GPUs and has not used them for the threshold, in seconds."""
+    BUDGET_SPENT = "budget_spent"
+    """An account has spent more of its budget of the month than the threshold, in percent."""
+    SESSION_OVERLONG = "session_overlong"
+    """A session has run for more than the threshold, in percent of the mean of similar runs, and for an hour beyond."""
     LEADER_CHANGED = "leader_changed"
     """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
     NO_LEADER = "no_leader"
@@ -64,6 +68,8 @@ class NoticeKind(StrEnum):
     DISK_LOW = "disk_low"
     IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
     GPU_IDLE = "gpu_idle"
+    BUDGET_SPENT = "budget_spent"
+    SESSION_OVERLONG = "session_overlong"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     CLOCK_CORRECTED = "clock_corrected"
@@ -73,6 +79,10 @@ class NoticeKind(StrEnum):
     """The session failed and has no retries left."""
     SESSION_PREEMPTED = "session_preempted"
     SESSION_COMPLETED = "session_completed"
+    RIGHT_SIZE = "right_size"
+    """Once a week: what the owner's commands needed, where that is less than their sessions requested."""
+    WEEKLY_REPORT = "weekly_report"
+    """Once a week, to operators: who used how many GPU-hours, while the server observes."""
     TEST = "test"
     """A test of a receiver."""
 
@@ -84,11 +94,15 @@ OWNERS_HEAR: Final = (
     NoticeKind.RETRIES_SPENT,
     NoticeKind.SESSION_PREEMPTED,
     NoticeKind.EXTERNAL_PROCESS,
+    NoticeKind.RIGHT_SIZE,
+    NoticeKind.BUDGET_SPENT,
+    NoticeKind.GPU_IDLE,
+    NoticeKind.SESSION_OVERLONG,
     NoticeKind.SESSION_COMPLETED,
 )
 """Kinds that owners of sessions and of processes can receive."""
-OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-1]
-"""Kinds that owners receive unless they choose otherwise."""
+OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-3]
+"""Kinds that owners receive unless they choose otherwise. Steps of the idle process are always sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +116,7 @@ class NoticeRule:
     threshold: int = 0
     """In the rule's unit, see `AlertRule`."""
     floor: int = 0
-    """`failure_rate`: minimum number of sessions that ended in the hour."""
+    """`failure_rate`: minimum number of sessions that ended in the hour; `session_overlong`: of similar runs."""
     for_s: int = 0
     """Seconds that the condition must hold without interruption."""
     severity: Severity = Severity.WARNING

@@ -12,6 +12,7 @@ AliquotError
 ├── QueueFull                   the server's queue limit is reached
 ├── RateLimited                 the caller sent too many requests
 ├── NotPlaced                   an external allocation does not fit now
+├── BookingRefused              a booking cannot be kept for its whole window
 ├── UnknownDependency           depends_on names a session that does not exist
 ├── NotFound                    no such session, agent, ...
 ├── StateConflict               the object is not in a state that allows this
@@ -165,6 +166,16 @@ class NotPlaced(AliquotError):
         """Sessions that hold, or are to get before it, what it needs: `BlockerView`."""
         self.until = until
         """When it could start if it queued; None = unknown."""
+
+
+class BookingRefused(AliquotError):
+    """A booking, or its extension, cannot be kept: its devices are taken for a part of the window, or a quota is."""
+
+    code = "booking_refused"
+
+    def __init__(self, message: str, *, id: str) -> None:
+        super().__init__(message)
+        self.id = id
 
 
 class UnknownDependency(AliquotError):

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar, get_args
 
 from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
+from aliquot_schema.billing import Statement
+from aliquot_schema.bookings import Booking
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
 from aliquot_schema.identity.accounts import ApiKey, User
@@ -36,6 +38,8 @@ Record = (
     | NoticeMark
     | SecretNames
     | Action
+    | Booking
+    | Statement
 )
 """Every kind of record that the store keeps; an event carries the full new state of one."""
 
@@ -64,6 +68,8 @@ class Entity(StrEnum):
     NOTICE_MARK = "notice_mark"
     SECRETS = "secrets"
     ACTION = "action"
+    BOOKING = "booking"
+    STATEMENT = "statement"
 
 
 T = TypeVar("T")
@@ -110,8 +116,10 @@ RECORD_KINDS: Final = registered(
     RecordKind(record=PolicyDocument, entity=Entity.POLICY),
     RecordKind(record=Quota, entity=Entity.QUOTA),
     RecordKind(record=Account, entity=Entity.ACCOUNT),
+    RecordKind(record=Statement, entity=Entity.STATEMENT),
     RecordKind(record=Agent, entity=Entity.AGENT),
     RecordKind(record=KnownSlot, entity=Entity.SLOT),
+    RecordKind(record=Booking, entity=Entity.BOOKING, end="ended_us"),
     RecordKind(record=Lease, entity=Entity.LEASE, end="released_us"),
     RecordKind(record=Kernel, entity=Entity.KERNEL),
     RecordKind(record=Session, entity=Entity.SESSION, end="ended_us"),

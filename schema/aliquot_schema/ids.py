@@ -30,12 +30,15 @@ KeyId = NewType("KeyId", str)
 """`key_<uuid7>`: an API key, without its secret."""
 QuotaId = NewType("QuotaId", str)
 """`<scope>:<name>`, see `quotas.quota_id`."""
+BookingId = NewType("BookingId", str)
+"""`bkg_<uuid7>`."""
 RequestId = NewType("RequestId", str)
 """`req_<uuid7>`: one API request, quoted in events, logs and masked faults."""
 
 SESSION_PREFIX = "ses_"
 REQUEST_PREFIX = "req_"
 LEASE_PREFIX = "lea_"
+BOOKING_PREFIX = "bkg_"
 INDEX_DIGITS_MAX = 9
 """Digits of an index in a job array."""
 

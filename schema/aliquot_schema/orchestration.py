@@ -28,6 +28,17 @@ class OrchestratorState(StrEnum):
     """Nothing is placed or preempted until an operator starts it again."""
 
 
+class OperatingMode(StrEnum):
+    """What a server may do. A setting of the server."""
+
+    OBSERVE = "observe"
+    """It starts and stops nothing; it records who uses which GPU, and reports to operators."""
+    ADVISE = "advise"
+    """Likewise, and owners get notices too."""
+    ENFORCE = "enforce"
+    """It schedules."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orchestration:
     """State of the orchestrator and its last change."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from aliquot_schema.billing import Prices
 from aliquot_schema.deprecation import Deprecation
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import PolicyId, PoolId
+from aliquot_schema.ids import PolicyId, PoolId, ProjectId
 from aliquot_schema.resources.units import duration_seconds
 from aliquot_schema.sessions import DEFAULT_POOL, Priority
 
@@ -18,7 +19,23 @@ AGE_UNIT_DEPRECATION: Final = (
     "Without effect: the unit of age is an hour and the backlog of the pool. Release 0.3 may remove it."
 )
 DURATION_NAMES: Final = frozenset(
-    {"age_unit", "short_half", "level", "half_life", "default_limit", "run_min", "grace", "wait_first", "wait_max"}
+    {
+        "age_unit",
+        "short_half",
+        "level",
+        "half_life",
+        "default_limit",
+        "run_min",
+        "grace",
+        "wait_first",
+        "wait_max",
+        "wait_bound",
+        "restart",
+        "tell",
+        "again",
+        "act",
+        "keep",
+    }
 )
 """Fields of a policy file that are durations: a number of seconds, or text like `7d`."""
 
@@ -99,7 +116,7 @@ class Weights:
 
     age: int = 4
     """`fair_share`, `relative_age`: per unit of age waited, an hour and the pool's backlog, without an upper limit."""
-    age_unit_ms: int = 7 * DAY_MS
+    age_unit_ms: int = 3_600_000
     """Without effect: the unit of age follows the backlog. Kept so that older policies can be read."""
     fair: int = 1
     """`fair_share`: for an owner and a project without usage; half of it when usage equals their share."""
@@ -113,6 +130,14 @@ class Weights:
     sjf_age_pct: int = 10
     """`sjf`: percentage of its wait that is subtracted from a session's estimate. No session submitted later than
     estimate / percentage overtakes it."""
+    wait_bound_ms: int = 0
+    """Every order: the wait within which a session is to start. One that would wait longer is promoted to the front.
+    0 = none."""
+
+
+FIXED_AGE_WEIGHTS: Final = Weights(age=1, age_unit_ms=7 * DAY_MS, fair=1, short=2, priority=1)
+"""The default of releases whose unit of age was seven days. A server replaces it in a stored policy by today's default;
+`age_unit_ms` tells it from weights that were set since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +151,56 @@ class Charges:
     mem_gib_milli: int = 0
 
 
+class IdleAction(StrEnum):
+    """What happens to a session that holds GPUs and does not use them."""
+
+    OFF = "off"
+    """Nothing."""
+    OBSERVE = "observe"
+    """The steps are recorded and counted; the owner gets no notice and the session goes on."""
+    TELL = "tell"
+    """The owner is told twice; the session goes on."""
+    PREEMPT = "preempt"
+    """As `tell`; then it is preempted, with its checkpoint signal and grace period, if a waiting session starts for
+    it."""
+    END = "end"
+    """As `preempt`, but it is not queued again."""
+
+
+class IdleStep(StrEnum):
+    """Last step for a session that does not use its GPUs."""
+
+    TOLD = "told"
+    """The owner was told."""
+    TOLD_AGAIN = "told_again"
+    """The owner was told again."""
+    DUE = "due"
+    """It loses its GPUs as soon as a waiting session starts for it."""
+    KEPT = "kept"
+    """The owner still needs it; the steps begin anew after `IdleRules.keep_ms`."""
+    ACTED = "acted"
+    """It was preempted or ended."""
+    OVER = "over"
+    """It uses its GPUs again, it ended, or the policy changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleRules:
+    """Steps before a session that does not use its GPUs loses them; see `core.idle_process`."""
+
+    action: IdleAction = IdleAction.OFF
+    tell_ms: int = 1_800_000
+    """Idle time after which the owner is told."""
+    again_ms: int = 1_800_000
+    """Further idle time after which the owner is told again."""
+    act_ms: int = 1_800_000
+    """Further idle time after which the session may be preempted or ended."""
+    keep_ms: int = 4 * 3_600_000
+    """For how long an owner's "still needed" stops the steps."""
+    projects: Mapping[ProjectId, IdleAction] = field(default_factory=dict)
+    """Projects with an action of their own; it takes precedence over that of the pool."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """A named partition of the cluster's agents that sessions select."""
@@ -134,10 +209,12 @@ class Pool:
     """Planned duration of a session without a time limit. It shapes reservations and never stops a session. None = the
     session's estimate."""
     cpu_per_gpu: int | None = None
-    """CPUs of a session for each GPU, unless it requests CPUs itself; 0 = none. None = the least ratio among the pool's
-    agents, see `core.validation.gpu_requests`. Fixed when the session is submitted."""
+    """CPUs of a session for each GPU, unless it requests CPUs itself; 0 or None = none. Fixed when
+    the session is submitted; see decision 0062."""
     mem_bytes_per_gpu: int | None = None
     """Likewise memory."""
+    idle: IdleAction | None = None
+    """Action for sessions of the pool that do not use their GPUs; None = `IdleRules.action`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +228,10 @@ class Preemption:
     """Upper bound on preemptions of one session."""
     grace_ms: int = 30_000
     """Time from the checkpoint signal to the stop, for sessions without their own."""
+    restart_ms: int = 60_000
+    """Time that a preempted session is expected to need until it works again. `las` and `srtf` count it as lost."""
+    idle: IdleRules = field(default_factory=IdleRules)
+    """Sessions that do not use their GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +275,26 @@ class PolicyDocument:
     user_priority_max: Priority = Priority.NORMAL
     """The highest priority users may request; operators may request any."""
     changed_us: int = 0
+    prices: Prices = field(default_factory=Prices)
+
+    def idle_action(self, *, pool: PoolId, project: ProjectId) -> IdleAction:
+        """What happens to idle sessions: the project's action, else the pool's, else that of all."""
+        rules, known = self.preemption.idle, self.pools.get(pool)
+        of_pool = rules.action if known is None or known.idle is None else known.idle
+        return IdleAction(rules.projects.get(project, of_pool))
+
+
+def idle_action(word: str, path: str) -> IdleAction:
+    """The action of a word.
+
+    Raises:
+        InvalidRequest: it is unknown.
+    """
+    try:
+        return IdleAction(word)
+    except ValueError:
+        valid = ", ".join(IdleAction)
+        raise InvalidRequest(f"{path}: {word[:64]!r} is unknown; use one of {valid}", field=path) from None
 
 
 def with_seconds(written: Any, *, path: str = "") -> Any:

@@ -14,6 +14,8 @@ class QuotaScope(StrEnum):
     PROJECT = "project"
     CLUSTER = "cluster"
     """All users together."""
+    KEY = "key"
+    """The sessions of one API key; its only limit is `budget`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class Quota:
     version: int = 0
     scope: QuotaScope
     name: str = ""
-    """The user or project; empty for the cluster."""
+    """The user, the project or the id of the API key; empty for the cluster."""
     max_slots: SlotAmounts = field(default_factory=SlotAmounts)
     """Upper bound on what is held at one time; zero = none."""
     own_slots: ResourceSlot = field(default_factory=ResourceSlot)
@@ -41,6 +43,9 @@ class Quota:
     """Fair-share weight among its siblings; None = the accelerators of `own_slots` in milli, else those of
     `max_slots`, else 1000."""
     changed_us: int = 0
+    budget: int | None = None
+    """Upper bound on the price of what is held in a calendar month, UTC, in millionths of the currency; see
+    `Prices.at_budget`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,8 @@ def quota_id(scope: QuotaScope, name: str = "") -> QuotaId:
 def quota_holder(id: str) -> str:
     """Who a quota limits, as the start of a sentence: `User alice`, `Project vision`, `The cluster`."""
     scope, _, name = id.partition(":")
+    if scope == QuotaScope.KEY:
+        return f"API key {name}"
     return f"{scope.capitalize()} {name}" if name else "The cluster"
 
 

@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from aliquot_schema.identity.accounts import Role as Role
+from aliquot_schema.identity.accounts import actor_of
 from aliquot_schema.ids import KeyId, ProjectId, UserId
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import AgentState, SessionState
+from aliquot_schema.views.admin import NewQuota
+from aliquot_schema.views.backtests import TuneApply
 from aliquot_schema.views.sessions import SessionView
 
 
@@ -57,6 +60,8 @@ class SessionFilter:
     priorities: tuple[Priority, ...] = ()
     array_id: str | None = None
     """Tasks of this job array."""
+    tags: tuple[str, ...] = ()
+    """Tags that it must all have: `name`, or `name=value`."""
     queued_at: TimeRange | None = None
     started_at: TimeRange | None = None
     """Any bound excludes sessions that have not started."""
@@ -86,6 +91,11 @@ class Caller:
     """The key used; None = the server's own token."""
     sign_in_id: KeyId | None = None
     """The browser sign-in whose cookie was sent; None = no cookie was used."""
+
+    @property
+    def actor(self) -> str:
+        """Who the event log names: `<user>`, or `<user>/<key>` for a request with an API key."""
+        return actor_of(self.user, self.key_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +141,8 @@ class NewSession:
     shell: str | None
     slots: Sequence[tuple[str, str]]
     cluster_size: int = 1
+    cluster_size_min: int | None = None
+    """None = as `cluster_size`."""
     gpu_memory_gb: str | None = None
     environment: Sequence[tuple[str, str]] = ()
     working_directory: str | None = None
@@ -151,10 +163,16 @@ class NewSession:
     preferred_labels: Sequence[tuple[str, str]] = ()
     models: Sequence[str] = ()
     preferred_models: Sequence[str] = ()
+    topology: str = "prefer"
+    """See `sessions.Topology`."""
     fallbacks: Sequence[NewFallback] = ()
     retries_own_failures: bool = False
+    metrics: Sequence[tuple[str, str]] = ()
+    """Names and patterns of metrics in its output."""
     checkpoint_signal: str | None = None
     """A name or a number: `SIGUSR1`, `10`."""
+    checkpoint_every: float | None = None
+    """Seconds."""
     grace: float | None = None
     """Seconds."""
     array: str | None = None
@@ -174,8 +192,93 @@ class NewSession:
     """The sandbox profile it requires."""
     secrets: Sequence[tuple[str, str | None, str | None]] = ()
     """(name, variable, file)."""
+    booking: str | None = None
+    """Name or id of the booking whose devices it uses."""
+    apps: Sequence[tuple[str, int]] = ()
+    """(name, port), see `SessionSpec.apps`."""
+    workspace: str | None = None
+    """Id of a stored workspace of the caller."""
+    activates: str | None = None
+    """See `SessionSpec.activates`."""
+    image: str | None = None
+    shares_access: bool = False
     unsupported: Mapping[str, object] = field(default_factory=dict)
     """Fields that were set but are not implemented."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionAmendment:
+    """Changes of a waiting session's request, not validated; None = unchanged."""
+
+    slots: Sequence[tuple[str, str]] | None = None
+    """Amounts per kernel. New accelerators replace all earlier ones, and the CPUs and memory that came with them
+    follow; other amounts that are not named stay. An amount of 0 is not requested any more."""
+    cluster_size: int | None = None
+    time_limit: float | None = None
+    """Seconds."""
+    preemptible: bool | None = None
+    priority: str | None = None
+    project: str | None = None
+    pool: str | None = None
+    models: Sequence[str] | None = None
+    """Empty = any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBooking:
+    """A booking to request, not validated."""
+
+    name: str
+    starts_at: datetime
+    ends_at: datetime
+    gpus: int | None = None
+    """Whole GPUs; None = as many as `devices` names, or none for maintenance."""
+    models: Sequence[str] = ()
+    devices: Sequence[str] = ()
+    """Named GPUs, by device id, or as `<node>/<device>`."""
+    nodes: Sequence[str] = ()
+    """Nodes or agents to put under maintenance; for operators."""
+    project: str | None = None
+    pool: str | None = None
+    no_show_after: float | None = None
+    """Seconds; None = the default."""
+    repeats: str | None = None
+    """A recurrence rule of RFC 5545 like `FREQ=WEEKLY;BYDAY=TU;UNTIL=20270301`; None = one window."""
+    time_zone: str | None = None
+    """Name of the zone in which the rule keeps the time of day, like `Europe/Berlin`; None = UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingFile:
+    """A spreadsheet or calendar of bookings, not read yet."""
+
+    file_name: str
+    """Its ending says what it is: `.csv`, `.tsv`, `.xlsx` or `.ics`."""
+    content: bytes
+    time_zone: str | None = None
+    """Zone of times without one, like `Europe/Berlin`; None = UTC."""
+    project: str | None = None
+    """Of rows that name none."""
+    pool: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """Changes of the present state, not validated; all that are given hold together."""
+
+    session: NewSession | None = None
+    """One more session."""
+    drain: str | None = None
+    """An agent that takes nothing new."""
+    evict: bool = False
+    """Whether the sessions on the drained agent are preempted and queued again."""
+    policy: Mapping[str, object] | None = None
+    """Changed fields of the policy, as for `update_policy`."""
+    like: str | None = None
+    """An agent of which there are more."""
+    count: int = 1
+    """How many more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,3 +298,44 @@ class SessionsCreated:
     results: tuple[SessionChanged, ...]
     """In the order of the request."""
     revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBacktestRun:
+    """One run of a backtest beside the policies of the time: with another policy, other quotas or another cluster."""
+
+    label: str | None = None
+    policy: Mapping[str, Any] | None = None
+    """Changes of the present policy, named as in `PolicyDocument`; None = the policies of the time."""
+    like: str | None = None
+    """An agent; agents like it are added."""
+    count: int = 1
+    """How many."""
+    without: tuple[str, ...] = ()
+    """Agents to leave out."""
+    quotas: tuple[NewQuota, ...] = ()
+    """Quotas that hold all the time, instead of those of the same subjects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBacktest:
+    """A backtest to start."""
+
+    runs: tuple[NewBacktestRun, ...]
+    since: datetime | None = None
+    """None = seven days before `until`."""
+    until: datetime | None = None
+    """None = now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTuning:
+    """A tuning to start, on 28 days until now by default. At most `tries` policies are tried."""
+
+    since: datetime | None = None
+    split: datetime | None = None
+    """End of the part that is searched; None = two thirds of the time."""
+    until: datetime | None = None
+    tries: int = 24
+    seed: int = 0
+    apply: TuneApply = TuneApply.MANUAL

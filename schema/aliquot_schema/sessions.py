@@ -1,14 +1,17 @@
 """Sessions: the request a user submits, its state and its result."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import Final
+from zlib import crc32
 
 from aliquot_schema.identity.secrets import SecretUse
-from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.ids import AgentId, BookingId, KernelId, KeyId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.metrics import MetricPattern
 from aliquot_schema.resources.confinement import NO_LIMITS, SandboxProfile, SessionLimits
 from aliquot_schema.resources.slots import AMOUNT_MAX, MILLI, ResourceSlot, Unlimited, scale_of
 from aliquot_schema.states import ENDED, PENDING, SessionState
@@ -21,6 +24,13 @@ ENVIRONMENT_MAX: Final = 512
 DEPENDENCIES_MAX: Final = 256
 RETRIES_MAX: Final = 100
 FALLBACKS_MAX: Final = 8
+WORKSPACE_ID: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
+UV: Final = "uv"
+"""The environment of the workspace's own `uv.lock`."""
+ENVIRONMENT_CHARS_MAX: Final = 1024
+IMAGE_CHARS_MAX: Final = 512
+APPS_MAX: Final = 8
+"""Apps of a session."""
 NO_INDICES: Final = Intervals()
 ARRAY_TASKS_MAX: Final = 100_000
 BATCH_SESSIONS_MAX: Final = 1000
@@ -55,6 +65,15 @@ class DependencyCondition(StrEnum):
     AFTER_FAIL = "after_fail"
 
 
+class Topology(StrEnum):
+    """How near to each other the kernels of a gang have to be. Agents name their switch by a label."""
+
+    PREFER = "prefer"
+    """On as few switches as possible now."""
+    REQUIRE = "require"
+    """All on one switch; the session waits until they fit there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
     """A session to wait for."""
@@ -85,6 +104,8 @@ class SessionSpec:
     """Per kernel."""
     cluster_size: int = 1
     """Kernels in the gang."""
+    cluster_size_min: int | None = None
+    """The fewest kernels that an elastic gang starts with; None = it starts whole."""
     gpu_memory_bytes: int | None = None
     """Minimum memory per device: its total for whole devices, share x total for fractions."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -98,7 +119,10 @@ class SessionSpec:
     preemptible: bool = False
     """Whether it may be preempted; a preempted session is queued again with the same CHECKPOINT_DIR."""
     checkpoint_signal: int | None = None
-    """Signal sent when it is preempted; None = only the stop signal is sent."""
+    """Signal sent every `checkpoint_every_ms`, before the time limit, and when it is preempted; None = only the stop
+    signal is sent."""
+    checkpoint_every_ms: int | None = None
+    """How often it saves its work and acknowledges it; None = it makes no such promise."""
     grace_ms: int | None = None
     """Time from that signal to the stop; None = the policy's."""
     depends_on: tuple[Dependency, ...] = ()
@@ -109,6 +133,7 @@ class SessionSpec:
     models: tuple[str, ...] = ()
     """Allowed accelerator models: case-insensitive patterns with `*` and `?`; empty = any."""
     preferred_models: tuple[str, ...] = ()
+    topology: Topology = Topology.PREFER
     fallbacks: tuple[Fallback, ...] = ()
     """Ordered by `after_ms`."""
     outside_ms: int | None = None
@@ -120,6 +145,32 @@ class SessionSpec:
     """The sandbox it requires. `labels` then has `SANDBOX_LABEL` too, so that only agents with that sandbox match."""
     secrets: tuple[SecretUse, ...] = ()
     """Names of the owner's secrets that its kernels receive; never the values."""
+    metrics: tuple[MetricPattern, ...] = ()
+    """Metrics in its output, besides those of lines `::metric`."""
+    booking: BookingId | None = None
+    """The booking whose devices it uses; once that is over, it is an ordinary session."""
+    apps: Mapping[str, int] = field(default_factory=dict)
+    """Web services of rank 0 that the server passes on: TCP ports by name; 0 = see `app_port`. A name is part of a host
+    name."""
+    workspace: str | None = None
+    """Id of the owner's workspace that is unpacked into the working directory, see `cluster.workspaces`."""
+    activates: str | None = None
+    """Environment that is activated before the command: `uv`, or the absolute path of a venv or conda environment."""
+    image: str | None = None
+    """Container image that its command runs in. `labels` then has `IMAGES_LABEL` too, so that only agents that can run
+    containers match."""
+    shares_access: bool = False
+    """Whether members of its project may open its terminals, ports and apps."""
+
+
+APP_PORTS: Final = range(20_000, 29_500)
+"""Below the ports that kernels use for MASTER_PORT and for outgoing connections."""
+
+
+def app_port(kernel: KernelId, name: str, given: int) -> int:
+    """The port of an app: the given one, or for 0 one that depends on the kernel, so that apps of several sessions on
+    one node, and of the attempts of one session, seldom meet."""
+    return given or APP_PORTS[crc32(f"{kernel}/{name}".encode()) % len(APP_PORTS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +186,22 @@ class PreemptionCause(StrEnum):
 
     PRIORITY = "priority"
     """A session of a higher priority needs its devices."""
+    ORDER = "order"
+    """A session that comes before it under a preemptive order needs its devices."""
     QUOTA = "quota"
     """It ran on borrowed quota that the owner needs."""
     DRAIN = "drain"
     """Its agent was drained."""
+    EVICTION = "eviction"
+    """Its node is about to be taken away, or leaves at a known time."""
+    BOOKING = "booking"
+    """It ran on booked devices that the booking needs."""
     DEVICE = "device"
     """One of its devices was lost, so it cannot use the others."""
+    IDLE = "idle"
+    """It did not use its GPUs, its owner was told twice, and a waiting session starts for it."""
+    GROW = "grow"
+    """An elastic gang restarts with more kernels: there is room, and the gain exceeds what the restart costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +216,62 @@ class PreemptionReceipt:
     until_us: int
     """End of its grace period; it is stopped then."""
     lost_ms: int | None = None
-    """Milli of a device x milliseconds that the attempt had used; known once the attempt has ended."""
+    """Milli of a device x milliseconds that the attempt had used since its last acknowledged checkpoint; known once
+    the attempt has ended."""
+    kept_ms: int = 0
+    """Run time of all attempts so far whose work it kept, see `Session.kept_ms`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedWork:
+    """What a session's last acknowledged checkpoint holds, and the work that its attempts lost.
+
+    A checkpoint is acknowledged by the file `CHECKPOINT_DIR/DONE` of rank 0, or by `CHECKPOINT_EXIT_CODE`. Lost work
+    counts milli of a device x milliseconds, at the rates of the policy's charges.
+    """
+
+    kept_ms: int = 0
+    """Run time of all attempts whose work that checkpoint holds."""
+    saved_us: int | None = None
+    """When the last one was acknowledged; None = never."""
+    agent_id: AgentId | None = None
+    """The agent that has it."""
+    attempt: int = 0
+    """The newest attempt that is known to have started."""
+    began_ms: int = 0
+    """`kept_ms` of the checkpoint that this attempt started from; 0 = it started from nothing."""
+    note: str | None = None
+    """Why it started from less than the last acknowledged checkpoint; None = it did not."""
+    lost_ms: int = 0
+    """Work lost by requeues, all attempts together."""
+    credited_ms: int = 0
+    """Part of `lost_ms` that was credited to its owner."""
+    credited_run_ms: int = 0
+    """Run time in which the credited part was used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The last request for a later time limit of a running session."""
+
+    attempt: int
+    """The attempt it was asked for."""
+    time_limit_ms: int
+    """The time limit asked for, of the whole attempt."""
+    is_open: bool = True
+    """Whether the next scheduling pass decides about it."""
+    refusal: str | None = None
+    """Who would start later for it, as a sentence; None = it was granted, or is not decided."""
+
+    def is_granted(self, attempt: int) -> bool:
+        """Whether it was granted for this attempt."""
+        return not self.is_open and self.refusal is None and self.attempt == attempt
+
+
+CHECKPOINT_DONE: Final = "DONE"
+"""Name of the file in CHECKPOINT_DIR that acknowledges a checkpoint whenever it is written or replaced."""
+CHECKPOINT_EXIT_CODE: Final = 85
+"""Exit code of a program that saved its work before it ended; also HTCondor's example of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +334,23 @@ class Session:
     array_index: int | None = None
     tasks: ArrayTasks | None = None
     """Set only on a job array."""
+    work: SavedWork | None = None
+    """None = it never acknowledged a checkpoint and never lost work."""
+    extension: Extension | None = None
+    """None = its time limit was never asked to be later while it ran."""
+    key_id: KeyId | None = None
+    """The API key that it was submitted with; its use counts in the key's budget."""
+
+    @property
+    def kept_ms(self) -> int:
+        """Run time of its earlier attempts whose work it kept.
+
+        A session with a checkpoint signal that neither promised nor acknowledged a checkpoint is taken to have saved
+        its work when it was preempted.
+        """
+        if self.work is not None and self.work.saved_us is not None:
+            return self.work.kept_ms
+        return 0 if self.preemption is None else self.preemption.kept_ms
 
     @property
     def is_ended(self) -> bool:
@@ -238,6 +371,12 @@ class Session:
     def slots(self) -> ResourceSlot:
         """Slots per kernel of the request in force."""
         return self.request.slots
+
+    @property
+    def kernels_min(self) -> int:
+        """The fewest kernels that it starts with, by the request in force."""
+        size = self.request.cluster_size
+        return size if self.spec.cluster_size_min is None else min(self.spec.cluster_size_min, size)
 
     @property
     def is_external_allocation(self) -> bool:

@@ -28,6 +28,17 @@ class SessionState(StrEnum):
     """A user stopped it. Its attempt may still be stopping and holds its devices until its processes are gone."""
 
 
+class ServiceState(StrEnum):
+    """State of a web service of a session."""
+
+    WAITING = "waiting"
+    """The session has not started."""
+    RUNNING = "running"
+    """The session runs. Whether its program listens yet is known when the service is opened."""
+    ENDED = "ended"
+    """The session has ended."""
+
+
 class KernelState(StrEnum):
     """State of a kernel, one rank of an attempt."""
 

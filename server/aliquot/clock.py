@@ -1,13 +1,11 @@
 """System clock and id generator: the only places that read the time and make random ids."""
 
-import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import uuid_utils
-
-from aliquot_schema.events import Event
+if TYPE_CHECKING:  # commands of the shell read the time too, and start without these
+    from aliquot_schema.events import Event
 
 LEAP_US: Final = 60_000_000
 """The wall clock is followed while it differs by at most this much, in microseconds."""
@@ -62,7 +60,7 @@ class SystemClock:
         """Continue from this time, earlier or later: a correction of the clock was committed."""
         self._last_us, self._seen_ns = at_us, self._monotonic_ns()
 
-    def follow(self, event: Event) -> None:
+    def follow(self, event: "Event") -> None:
         """Never return a time before that of a known event. Clocks of servers differ, and what follows from an event is
         never dated before it."""
         self.not_before(event.at_us)
@@ -73,6 +71,8 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """Suspend the task for some seconds."""
+        import asyncio
+
         await asyncio.sleep(seconds)
 
     def _advance(self, steps: int, *, unit_ns: int) -> None:
@@ -83,6 +83,11 @@ class SystemClock:
 class RandomIds:
     """UUIDv7 behind a prefix; within a process, later ids sort after earlier ones."""
 
+    def __init__(self) -> None:
+        import uuid_utils
+
+        self._uuid7 = uuid_utils.uuid7
+
     def new(self, prefix: str) -> str:
         """`<prefix><uuid7>`, hexadecimal with dashes."""
-        return f"{prefix}{uuid_utils.uuid7()}"
+        return f"{prefix}{self._uuid7()}"

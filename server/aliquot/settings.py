@@ -30,20 +30,23 @@ from aliquot.delivery.receivers import NoticeSettings
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.agent.isolation.settings import ConfinementSettings
+from aliquot.execution.devices.node import DemoSettings
 from aliquot.execution.devices.partitioning import AgentTable, DevicesTable, Division, ResourceTable
 from aliquot.execution.devices.tables import as_detail
-from aliquot.execution.settings import KeepingSettings
+from aliquot.execution.settings import KeepingSettings, NodeSettings
 from aliquot.execution.settings import default_data_folder as default_data_folder
-from aliquot.service.accounts.trust import Trust
+from aliquot.service.access import Trust
 from aliquot.service.sessions.command_checks import CommandCheckSettings
-from aliquot.service.setting_errors import Seconds, wrong
+from aliquot.service.setting_errors import Seconds, given_variable, kebab, setting_named, wrong
 from aliquot.store.secrets.keys import SecretSettings
 from aliquot.store.timeseries.tiers import HistorySettings
 from aliquot_schema.deprecation import Deprecation
+from aliquot_schema.orchestration import OperatingMode
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 ANYWHERE = frozenset({"0.0.0.0", "::"})
 FILE_VARIABLE = "ALIQUOT_CONFIG"
+APP_PORTS_MAX: Final = 256
 DEPRECATED: Final = (Deprecation(old="respect-external", new="foreign-usage", removed_in="0.3"),)
 """Settings whose old names are aliases of the new ones."""
 _RESPECTED: Final = dict.fromkeys(("true", "1", "yes", "on"), "avoid") | dict.fromkeys(
@@ -51,18 +54,15 @@ _RESPECTED: Final = dict.fromkeys(("true", "1", "yes", "on"), "avoid") | dict.fr
 )
 
 
-def kebab(name: str) -> str:
-    """The name of a setting in the file and as a flag."""
-    return name.replace("_", "-")
-
-
 class Settings(
     CommandCheckSettings,
     SecretSettings,
     ConfinementSettings,
+    DemoSettings,
     HistorySettings,
     KeepingSettings,
     MeasuringSettings,
+    NodeSettings,
     NoticeSettings,
     OidcSettings,
 ):
@@ -95,10 +95,12 @@ class Settings(
         description="The URL of this server for users, agents and other servers, like https://host:8090; "
         "by default the address it listens on.",
     )
+    state_export: Path | None = Field(
+        None, description="A folder; every 30 seconds the server writes the state of the cluster there, as JSON files."
+    )
     accelerators: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="Files that describe mock accelerators, used instead of the real ones; one agent each."
     )
-    demo: bool = Field(False, description="Run the demo cluster even where there are real GPUs.")
     reserved_cpu: int = Field(0, ge=0, description="CPUs of this host that jobs never get.")
     reserved_mem: str = Field("512m", description="Memory of this host that jobs never get, like 512m or 2g.")
     foreign_usage: Literal["avoid", "ignore"] = Field(
@@ -114,6 +116,7 @@ class Settings(
         description="Accelerators in use by processes that Aliquot did not start: `avoid` gives them to no new job, "
         "`ignore` does.",
     )
+    forecasts: bool = Field(True, description="Whether the leading server forecasts when waiting sessions start.")
     local_agents: bool = Field(True, description="Whether this server runs the agents of its own host.")
     executor: Literal["local", "ray"] = Field(
         "local", description="Where agents run: in this process and dialling in, or on the nodes of a Ray cluster."
@@ -164,6 +167,10 @@ class Settings(
     agent_lost_s: Seconds = Field(
         30.0, gt=0.05, le=86_400, description="Seconds without a heartbeat after which an agent is lost."
     )
+    mode: OperatingMode = Field(
+        OperatingMode.ENFORCE,
+        description="observe and advise start and stop nothing: they record who uses which GPU. enforce schedules.",
+    )
     orchestration_enabled: bool = Field(
         True,
         validation_alias=AliasChoices(
@@ -182,7 +189,7 @@ class Settings(
             "ALIQUOT_SCHEDULING_POLICY",
             "RESEARCH_AGENT_SCHEDULING_POLICY",
         ),
-        description="The order policy of a new cluster: fair_share, priority, fcfs, sjf or gang.",
+        description="The order of a new cluster: fair_share, relative_age, priority, fcfs, sjf, srtf or las.",
     )
     max_queue_size: int = Field(
         100_000,
@@ -205,11 +212,26 @@ class Settings(
         1_000_000, ge=0, description="Total query cost per user and minute; 0 is no limit."
     )
     introspection: bool = Field(
-        True,
-        description="Whether the GraphQL schema can be queried and errors suggest its names; GraphiQL and code "
-        "generators need it.",
+        True, description="Whether the GraphQL schema can be queried, and errors suggest names; GraphiQL needs it."
     )
+    apps_domain: str | None = Field(
+        None, pattern=r"^[\w-]+(\.[\w-]+)+$", description="Domain of web services of sessions, like apps.example.org."
+    )
+    apps_ports: str | None = Field(
+        None,
+        pattern=r"^\d{1,5}-\d{1,5}$",
+        description="Ports of web services of sessions, like 8100-8131, for servers without apps-domain.",
+    )
+    record_terminals: bool = Field(False, description="Whether the output of terminals is recorded on their nodes.")
     openapi_open: bool = Field(False, description="Whether /openapi.json, the description of REST, needs no key.")
+
+    @property
+    def app_ports(self) -> range:
+        """The ports of `apps_ports`. Raises ConfigurationError."""
+        first, last = map(int, (self.apps_ports or "1-0").split("-"))
+        if first < 1 or last > 65_535 or not 0 <= last - first + 1 <= APP_PORTS_MAX:
+            raise ConfigurationError(f"apps-ports: give at most {APP_PORTS_MAX} ports, like 8100-8131")
+        return range(first, last + 1)
 
     @property
     def division(self) -> Division:
@@ -259,9 +281,17 @@ class Settings(
             settings = check(given)
         except ValidationError as error:
             problems = [as_detail(problem) for problem in error.errors()]
-            faulty = {_setting(str(problem["loc"][0])) for problem in error.errors()}
+            faulty = {setting_named(str(problem["loc"][0]), Settings.model_fields) for problem in error.errors()}
+            # A table with a wrong name is not missing under the right one.
+            faulty |= {f"{name}s" for name in faulty & _TABLES.keys()}
             try:
-                settings = check({name: value for name, value in given.items() if _setting(name) not in faulty})
+                settings = check(
+                    {
+                        name: value
+                        for name, value in given.items()
+                        if setting_named(name, Settings.model_fields) not in faulty
+                    }
+                )
             except ValidationError:
                 raise error from None
         # A contradiction with a default that replaces a wrong value is none.
@@ -280,7 +310,7 @@ class Settings(
         except ConfigurationError as error:
             yield {"resource", "agents", "devices"}, wrong(str(error))
         if self.ray_head is not None and self.executor == "local" and "executor" in self.model_fields_set:
-            name = _given_variable("ray_head") or "ray-head"
+            name = given_variable("ray_head", Settings.model_fields) or "ray-head"
             words = f"{name}: it is given, but executor is local; give executor ray, or leave {name} out"
             yield {"ray_head", "executor"}, wrong(words)
         if self.metrics_open and (self.host not in LOOPBACK or self.behind_proxy):
@@ -363,8 +393,7 @@ def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
     """Read the settings from all sources; flags that are None, False or empty do not count.
 
     Args:
-        warns: whether deprecated names are reported here; servers and agents report them in their log, which the
-            settings set up.
+        warns: whether deprecated names are reported here; servers and agents report them in their log.
     Raises:
         ConfigurationError: a setting is wrong or unknown, or the file cannot be read; the message says which.
     """
@@ -394,27 +423,8 @@ def _not_json(message: str) -> str:
     found = re.search(r'field "(\w+)"', message)
     if found is None:
         return f"{message}: in the environment a table is written as JSON"
-    variable = _given_variable(_setting(found[1])) or found[1]
+    variable = given_variable(setting_named(found[1], Settings.model_fields), Settings.model_fields) or found[1]
     return f"{variable}: its value is not JSON; in the environment a table is written as JSON"
-
-
-def _given_variable(field: str) -> str | None:
-    """The variable of the environment that gives a setting; None if none does."""
-    info = Settings.model_fields.get(field)
-    alias = None if info is None else info.validation_alias
-    names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"ALIQUOT_{field}"]
-    wanted = [name.upper() for name in names if name.upper().startswith(("ALIQUOT_", "RESEARCH_AGENT_"))]
-    return next((name for wish in wanted for name in os.environ if name.upper() == wish), None)
-
-
-def _setting(name: str) -> str:
-    """The field that a name in the file or in the environment stands for."""
-    for field, info in Settings.model_fields.items():
-        alias = info.validation_alias
-        names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [kebab(field)]
-        if name.lower() in (field, *map(str.lower, names)):
-            return field
-    return name
 
 
 _TABLES: Final = {"agent": "[[agents]], with [agents.resource.allocations]", "device": "[devices]"}
@@ -423,8 +433,8 @@ _TABLES: Final = {"agent": "[[agents]], with [agents.resource.allocations]", "de
 
 def _words(problem: Any, *, flags: Collection[str]) -> str:
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{kebab(part)}" for part in problem["loc"])[1:]
-    field = _setting(str(problem["loc"][0])) if problem["loc"] else ""
-    variable = None if field in flags else _given_variable(field)
+    field = setting_named(str(problem["loc"][0]), Settings.model_fields) if problem["loc"] else ""
+    variable = None if field in flags else given_variable(field, Settings.model_fields)
     if variable is not None:
         first = kebab(str(problem["loc"][0]))
         name = f"{variable}{name.removeprefix(first)}"

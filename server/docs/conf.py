@@ -32,6 +32,7 @@ html_title = f"Aliquot {release}"
 html_static_path = ["look"]
 html_css_files = ["pages.css"]
 html_copy_source = False
+html_search_scorer = str(Path(__file__).parent / "look" / "search_order.js")
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {

@@ -1,14 +1,15 @@
 // An identity provider of its own, which gives every client a token that says what the test wants it to.
 //
-// node oidc_provider.mjs PACKAGE_JSON PORT CLIENTS KEYS
+// node oidc_provider.mjs PACKAGE_JSON HOST PORT CLIENTS KEYS
 //
-// CLIENTS is {id: {ttl, claims}} and KEYS a set of private keys, both as JSON. Prints its address once it listens.
+// CLIENTS is {id: {ttl, claims, isBrowser}}: a client with isBrowser signs people in, whose names are other ids. KEYS is
+// a set of private keys. Both are JSON. Prints its address once it listens.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [manifest, port, clients, keys] = process.argv.slice(2);
+const [manifest, host, port, clients, keys] = process.argv.slice(2);
 const { resolve } = createRequire(manifest);
 const { default: Provider } = await import(pathToFileURL(resolve("oidc-provider")).href);
 
@@ -18,20 +19,25 @@ const [{ alg }] = jwks.keys;
 const server = createServer();
 server.listen(Number(port), "127.0.0.1");
 await once(server, "listening");
-const issuer = `http://127.0.0.1:${server.address().port}`;
+const issuer = `http://${host}:${server.address().port}`;
 const provider = new Provider(issuer, {
   clients: Object.keys(people).map((client_id) => ({
     client_id,
     client_secret: "a secret that everybody knows",
-    grant_types: ["client_credentials"],
-    redirect_uris: [],
-    response_types: [],
+    ...(people[client_id].isBrowser
+      ? { redirect_uris: ["http://localhost/login/provider/return"] }
+      : { grant_types: ["client_credentials"], redirect_uris: [], response_types: [] }),
     id_token_signed_response_alg: alg,
   })),
   jwks,
+  findAccount: (_, id) => ({
+    accountId: id,
+    claims: () => ({ sub: id, ...people[id]?.claims }),
+  }),
+  claims: { profile: ["preferred_username", "groups"], email: ["email", "email_verified"] },
   features: {
     clientCredentials: { enabled: true },
-    devInteractions: { enabled: false },
+    devInteractions: { enabled: true },
     resourceIndicators: {
       enabled: true,
       getResourceServerInfo: (_, audience, client) => ({
@@ -45,5 +51,7 @@ const provider = new Provider(issuer, {
   },
   extraTokenClaims: (_, token) => people[token.clientId].claims,
 });
+// Servers of tests have any port.
+provider.Client.prototype.redirectUriAllowed = (address) => address.endsWith("/login/provider/return");
 server.on("request", provider.callback());
 console.log(JSON.stringify({ issuer }));

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.connections import OpenConnections
 from aliquot.service.state.identities import Bearer, Identities
 from aliquot_schema.identity.accounts import ApiKey, KeyScope, Role, User
 from aliquot_schema.ids import KeyId, UserId
@@ -16,7 +16,7 @@ LEFT_S = 0.05
 def test_a_key_that_never_was_holds_nothing_open() -> None:
     auth = TokenAuth("the-servers-own-token", UserId("root"))
     ended: list[bool] = []
-    with HeldOpen(auth).holding(Bearer(user=UserId("bob"), role=Role.USER, key_id=KeyId("key_1")), ended.append):
+    with OpenConnections(auth).holding(Bearer(user=UserId("bob"), role=Role.USER, key_id=KeyId("key_1")), ended.append):
         assert ended == [False]
 
 
@@ -37,7 +37,7 @@ async def test_what_a_key_holds_open_ends_with_the_key(anyio_backend: str) -> No
     bearer = auth.holder(key.id)
     assert bearer is not None
     ended = asyncio.Event()
-    with HeldOpen(auth).holding(bearer, lambda _: ended.set()):
+    with OpenConnections(auth).holding(bearer, lambda _: ended.set()):
         assert not ended.is_set()
         now += LEFT_S
         async with asyncio.timeout(30):

@@ -96,7 +96,7 @@ async def test_both_words_of_preemption_must_agree(server: ApiServer) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"order": "chess"}, "order", "fair_share, fcfs, gang, priority, relative_age, sjf"),
+        ({"order": "chess"}, "order", "fair_share, fcfs, gang, las, priority, relative_age, sjf, srtf"),
         ({"placement": "anywhere"}, "placement", "least_waste"),
         ({"backfill": "much"}, "backfill", "easy"),
         ({"numa": "near"}, "numa", "interleave, prefer"),

@@ -82,7 +82,10 @@ def test_a_fragment_weighs_what_its_text_weighs(selection: str) -> None:
         ("{ " + "__typename " * 100 + "}", "comparisons"),
         ("{ __typename } fragment unused on Query { " + "__typename " * 100 + "}", "comparisons"),
         ("{ queue { edges { node { " + "session { " * 20 + "id" + " }" * 24, "depth"),
-        ("{ " + " ".join("sessions(first: 100) { edges { node { id } } }" for _ in range(70)) + " }", "cost"),
+        (
+            "{ " + " ".join(f"a{n}: sessions(first: 100) {{ edges {{ node {{ id }} }} }}" for n in range(90)) + " }",
+            "cost",
+        ),
         ("{ " + " ".join(f"a{n}: __schema {{ types {{ ...f }} }}" for n in range(90)) + " }" + DEEP, "cost"),
     ],
 )
@@ -119,7 +122,7 @@ async def test_a_text_longer_than_the_limit_is_refused() -> None:
 
 @pytest.mark.anyio
 async def test_introspection_fits_the_budget(server: ApiServer) -> None:
-    assert (await server.post(get_introspection_query()))["extensions"]["cost"] < 5000
+    assert (await server.post(get_introspection_query()))["extensions"]["cost"] < 7_500
 
 
 @pytest.mark.anyio

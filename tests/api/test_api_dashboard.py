@@ -10,7 +10,8 @@ import pytest
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.connections import OpenConnections
+from aliquot_schema.graphql.context import Services
 from aliquot_schema.ids import UserId
 from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 PAGE = '<meta name="aliquot-user" content="ALIQUOT_USER"><script nonce="ALIQUOT_NONCE" src="/assets/a.js"></script>'
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-ADDRESSES = ("/", "/queue", "/sessions/ses_1", "/submit", "/usage", "/admin")
+ADDRESSES = ("/", "/queue", "/sessions", "/sessions/ses_1", "/submit", "/usage", "/admin")
 NASTY = '"><script>alert(1)</script>'
 
 
@@ -46,13 +47,15 @@ async def _serving(folder: Path, *, user: str) -> AsyncIterator[httpx.AsyncClien
     cluster, office = FakeCluster(), Office()
     auth = TokenAuth(TOKEN, UserId(user))
     deps = ApiDependencies(
-        reader=FakeReader(cluster),
-        writer=FakeWriter(cluster),
-        watcher=FakeWatcher(cluster),
-        admin=office.administration,
-        accounts=office.accounts,
+        services=Services(
+            queries=FakeReader(cluster),
+            sessions=FakeWriter(cluster),
+            subscriptions=FakeWatcher(cluster),
+            administration=office.administration,
+            accounts=office.accounts,
+        ),
         auth=auth,
-        held_open=HeldOpen(auth),
+        open_connections=OpenConnections(auth),
         dashboard=folder,
     )
     async with (

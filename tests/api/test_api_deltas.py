@@ -29,6 +29,7 @@ from api_live import (
     session_at,
 )
 from failover_cluster import failover_cluster
+from long_tests import LONG
 from store_postgres import PostgresCluster, postgres_cluster
 
 pytestmark = pytest.mark.anyio
@@ -158,6 +159,7 @@ async def followed(servers: list[OwnServer], client: Client, people: People) -> 
         yield following
 
 
+@LONG
 async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_restarts() -> None:
     people = People(7)
     options = ("--accelerators", str(ACCELERATORS), "--log-level=warning")

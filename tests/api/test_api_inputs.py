@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strawberry.types.arguments import convert_argument
 
-from aliquot.api.graphql.strawberry_fast_paths import compile_inputs
+from aliquot.api.graphql.inputs import compile_inputs
 from aliquot_schema.graphql.schema import build_schema
 
 SCHEMA = build_schema(strawberry.Schema)

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from aliquot.service.metrics.health import HealthCondition
+from aliquot.service.metrics.health import Availability, HealthCondition
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import HELD_BY_ARRAY, ArrayTasks
@@ -177,3 +177,13 @@ async def test_it_is_compressed_once() -> None:
             raw = b"".join([part async for part in answer.aiter_raw()])
         assert answer.headers["content-encoding"] == "gzip"
         assert gzip.decompress(raw).startswith(b"# HELP ")
+
+
+def test_availability_is_the_share_of_time_in_which_the_server_was_ready() -> None:
+    found = Availability()
+    assert found.ratio() == 1.0
+    found.note(30.0, is_ready=True)
+    found.note(10.0, is_ready=False)
+    assert found.ratio() == 0.75
+    (family,) = found.seconds.collect()
+    assert {sample.labels["ready"]: sample.value for sample in family.samples} == {"yes": 30.0, "no": 10.0}

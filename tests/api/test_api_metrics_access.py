@@ -91,7 +91,7 @@ class Patient:
         self.leader: str | None = "https://one:8090"
 
     def codes(self) -> list[tuple[str, bool]]:
-        state, history = SimpleNamespace(space=self.space), SimpleNamespace(fault=None)
+        state, history = SimpleNamespace(disk_space=self.space), SimpleNamespace(fault=None)
         standing = LeadershipStatus(
             role=ServerRole.FOLLOWER, address="https://two:8090", leader_address=self.leader, epoch=3, since_us=None
         )

@@ -43,6 +43,9 @@ PRIORITY = """mutation ($input: UpdateSessionPriorityInput!) { update_session_pr
 SLOTS = [{"slot": "cuda.shares", "amount": "0.2"}]
 SMALL = {"command": {"argv": ["/bin/true"]}, "slots": SLOTS}
 
+NOT_OF_CREATE = (errors.BookingRefused, errors.NotFound, errors.NotPlaced, errors.StateConflict, errors.VersionConflict)
+"""Errors that `create_session` does not declare."""
+
 
 def example(kind: type[errors.AliquotError]) -> errors.AliquotError:
     """An instance of an error class, with a value for each of its parameters."""
@@ -164,7 +167,7 @@ async def test_an_expected_error_of_create_is_a_member_or_says_its_code(
 ) -> None:
     server.writer.refuses = example(kind)
     body = await server.post(CREATE, input=SMALL)
-    if kind in (errors.NotFound, errors.NotPlaced, errors.StateConflict, errors.VersionConflict):
+    if kind in NOT_OF_CREATE:
         assert body["errors"][0]["extensions"]["code"] == kind.code
         return
     result = body["data"]["create_session"]

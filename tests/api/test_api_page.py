@@ -14,10 +14,11 @@ from starlette.applications import Starlette
 import api_views as views
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.connections import OpenConnections
 from aliquot.api.status_page import PARAGRAPH, document, table
 from aliquot.service.metrics.health import HealthCondition
 from aliquot_schema.errors import Unavailable
+from aliquot_schema.graphql.context import Services
 from aliquot_schema.graphql.schema import schema_text
 from aliquot_schema.ids import UserId
 from api_administration import Office
@@ -138,13 +139,15 @@ async def test_what_the_application_lives_in_is_entered_and_left(anyio_backend: 
 
     cluster, office, auth = FakeCluster(), Office(), TokenAuth(TOKEN, UserId("ada"))
     deps = ApiDependencies(
-        reader=FakeReader(cluster),
-        writer=FakeWriter(cluster),
-        watcher=FakeWatcher(cluster),
-        admin=office.administration,
-        accounts=office.accounts,
+        services=Services(
+            queries=FakeReader(cluster),
+            sessions=FakeWriter(cluster),
+            subscriptions=FakeWatcher(cluster),
+            administration=office.administration,
+            accounts=office.accounts,
+        ),
         auth=auth,
-        held_open=HeldOpen(auth),
+        open_connections=OpenConnections(auth),
         lifespan=lifespan,
     )
     async with listening(create_app(deps)) as port, httpx.AsyncClient() as client:

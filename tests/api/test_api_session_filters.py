@@ -11,7 +11,7 @@ from aliquot_schema.sessions import Priority
 from aliquot_schema.states import SessionState
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TEXTS = ("ids", "owners", "projects", "pools", "failures", "agents", "nodes", "devices")
+TEXTS = ("ids", "owners", "projects", "pools", "tags", "failures", "agents", "nodes", "devices")
 GIVEN: dict[str, tuple[Any, Any]] = {
     "run_id": ("r", "r"),
     "name": ("n", "n"),

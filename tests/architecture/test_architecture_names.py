@@ -15,9 +15,14 @@ METAPHORS = {
 }  # fmt: skip
 """Words that named several unrelated things, or a thing that has a usual name."""
 CLASS_METAPHORS = {
-    "Beginning", "Calm", "Course", "Door", "Draft", "Duty", "Endings", "Gate", "Gated", "Guard", "Headroom", "Judging",
-    "Letter", "Lookout", "Office", "Outfit", "Outsider", "Patience", "Reel", "Room", "Roster", "Scene", "Scribe",
-    "Serving", "Sight", "Standing", "Term", "Voice",
+    "AgentDoor", "AgentSide", "Beginning", "Calm", "Course", "Door", "Draft", "Duty", "Endings", "Gate", "Gated",
+    "Guard", "Hand", "Headroom", "HeldOpen", "Judging", "KeptHistory", "Letter", "LiveWatching", "Lookout", "Office",
+    "Outfit", "Outsider", "Patience", "PresentTerm", "Reel", "Retaining", "Room", "Roster", "Scene", "Scribe",
+    "Serving", "Sight", "Standing", "Term", "Trails", "Voice", "Watching",
+}  # fmt: skip
+FUNCTION_METAPHORS = {
+    "born_in", "door_of", "in_new_words", "is_shut_out", "known_as", "let_go", "made_room", "objection_to", "patiently",
+    "reel_of", "sight_of",
 }  # fmt: skip
 SHARED_NAMES = {"__main__", "agents", "command", "errors", "ports", "sessions", "settings", "tables"}
 """Names that several packages of a layer may use: entry points, and the words of the domain."""
@@ -42,6 +47,16 @@ def test_no_module_is_named_by_a_metaphor() -> None:
 def test_no_class_is_named_by_a_metaphor() -> None:
     found = [f"{place(path, node)} {node.name}" for path, node in _classes(SERVER, SCHEMA)]
     assert [name for name in found if name.rpartition(" ")[2].lstrip("_") in CLASS_METAPHORS] == []
+
+
+def test_no_function_is_named_by_a_metaphor() -> None:
+    found = [
+        f"{place(path, node)} {node.name}"
+        for path in modules(SERVER, SCHEMA)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert [name for name in found if name.rpartition(" ")[2].lstrip("_") in FUNCTION_METAPHORS] == []
 
 
 def test_a_module_name_is_used_once_in_a_layer() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +15,12 @@ from aliquot.execution.remote.codec import (
     frames,
 )
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot_schema.cluster.agent_protocol import Beat
+from aliquot_schema.cluster.agent_protocol import Beat, Joined
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport, SpecOnDisk
+from aliquot_schema.ids import DeviceId, KernelId, SlotName
+from aliquot_schema.resources.devices import DEVICES_MAX
 from remote_pair import AGENT, KEY, QUICK, MemoryWire, OneKey, hello, wires
+from service_bench import agent
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +39,21 @@ async def endless(wire: MemoryWire, *, bytes_max: int) -> int:
             break
         sent += len(piece)
     return sent
+
+
+def test_the_largest_inventory_that_an_agent_needs_is_within_the_limit() -> None:
+    described = agent("a", devices=DEVICES_MAX).inventory()
+    kernels = [KernelId(f"ses_01a2079b-5ef1-7675-af07-56d6534bc24e_{index}.1.0") for index in range(10_000)]
+    spec = {SlotName("cuda.device"): {described.agent.devices[0].id: 1}, SlotName("mem"): {DeviceId("mem"): 2**34}}
+    inventory = replace(
+        described,
+        kernels=tuple(
+            KernelReport(kernel_id=id, phase=KernelPhase.EXITED, at_us=2**51, exit_code=1, message="x" * 100)
+            for id in kernels
+        ),
+        specs=tuple(SpecOnDisk(kernel_id=id, spec=spec, ended=True) for id in kernels),
+    )
+    assert len(encode(Joined(number=1, inventory=inventory))) < INVENTORY_BYTES_MAX
 
 
 @pytest.mark.parametrize(("has_greeted", "bytes_max"), [(False, HELLO_BYTES_MAX), (True, INVENTORY_BYTES_MAX)])

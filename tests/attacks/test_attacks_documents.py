@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from api_server import ApiServer, Stage, on_stage, receive, send, sign_in
+from process_attacks import costs_little
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +19,7 @@ async def asked(server: ApiServer, **body: Any) -> dict[str, Any]:
 
 
 async def test_several_operations_of_which_none_is_named_are_refused(server: ApiServer) -> None:
-    answer = await asked(server, query=SEVERAL)
+    answer = await costs_little(lambda number: asked(server, query=SEVERAL + " " * number))
     assert "data" not in answer
     [error] = answer["errors"]
     assert error["message"] == "The query has 2 operations (A, B); say in `operationName` which one to run."
@@ -31,8 +32,14 @@ async def test_over_a_socket_too(staged: tuple[Stage, int]) -> None:
     async with on_stage(stage, port) as server, server.connect() as socket:
         await sign_in(socket)
         several = "subscription A { events { __typename } } subscription B { events { __typename } }"
-        await send(socket, {"id": "1", "type": "subscribe", "payload": {"query": several}})
-        answer = await receive(socket)
+
+        async def subscribed(number: int) -> dict[str, Any]:
+            payload = {"query": several + " " * number}
+            await send(socket, {"id": str(number), "type": "subscribe", "payload": payload})
+            answer: dict[str, Any] = await receive(socket)
+            return answer
+
+        answer = await costs_little(subscribed)
         assert answer["type"] == "error"
         assert "2 operations (A, B)" in answer["payload"][0]["message"]
 
@@ -47,21 +54,22 @@ async def test_over_a_socket_too(staged: tuple[Stage, int]) -> None:
     ],
 )
 async def test_a_number_too_long_to_be_read_is_refused_in_words(server: ApiServer, query: str, digits: int) -> None:
-    answer = await asked(server, query=query % ("9" * digits))
+    answer = await costs_little(lambda number: asked(server, query=query % ("9" * digits) + " " * number))
     [error] = answer["errors"]
     assert error["extensions"]["code"] == "limit_exceeded"
     assert "digits; at most 4,300 are read" in error["message"]
 
 
 async def test_a_text_of_digits_is_a_text(server: ApiServer) -> None:
-    answer = await asked(server, query='{ agent(agent_id: "%s") { id } }' % ("9" * 5000))
+    text = '{ agent(agent_id: "%s") { id } }' % ("9" * 5000)
+    answer = await costs_little(lambda number: asked(server, query=text + " " * number))
     assert "digits" not in str(answer)
 
 
 @pytest.mark.parametrize("what", ["queue_history(points: 1000)", "queue_history", "usage_history(by: user, step: 60)"])
 async def test_many_readings_of_history_are_refused_for_what_they_cost(server: ApiServer, what: str) -> None:
     many = "{ " + " ".join(f"h{number}: {what} {{ started_at }}" for number in range(90)) + " }"
-    [error] = (await asked(server, query=many))["errors"]
+    [error] = (await costs_little(lambda number: asked(server, query=many + " " * number)))["errors"]
     assert error["extensions"]["budget"] == "cost"
     one = await asked(server, query=f"{{ {what} {{ started_at }} }}")
     assert "budget" not in str(one)

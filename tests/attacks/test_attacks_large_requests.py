@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aliquot.api.encoding import PIECE_BYTES, AnswerTooLarge, ValueCount, answer_json
 from aliquot.api.graphql.query_cost import weigh
 from aliquot.api.graphql.sockets import TOO_LARGE
-from aliquot.api.middleware import AnswerPieces
+from aliquot.api.middleware import ResponseChunking
 from aliquot.cli.listener import HeaderTimeoutHttp
 from aliquot_schema.graphql.schema import build_schema
 from api_server import ApiServer, Stage, api_server, closing_code, listening, on_stage, send, sign_in
@@ -164,7 +164,7 @@ async def test_who_does_not_read_an_answer_is_cut_off() -> None:
             async def app(_scope: Any, _receive: Any, inner: Any) -> None:
                 await inner({"type": "http.response.body", "body": body})
 
-            await AnswerPieces(app)(scope, receive, send)
+            await ResponseChunking(app)(scope, receive, send)
             ended.set()
 
         ended = asyncio.Event()

@@ -1,18 +1,27 @@
 """Requests that the server sends: nobody on the other side can turn them to an address of the inside."""
 
 import asyncio
+import gzip
+import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 
-from aliquot.api.oidc.jwks import ProviderKeys, fetched
+from aliquot.api.oidc import jwks
+from aliquot.api.oidc.jwks import ANSWER_BYTES_MAX, ProviderKeys, fetched
 from aliquot.api.oidc.tokens import Tokens
 from aliquot.delivery.http import post
 from aliquot.delivery.receivers import WebhookTable
 from aliquot.service.alerts.context import NotDelivered
 from aliquot_schema.errors import Unauthenticated
+from process_attacks import costs_little
 
 pytestmark = pytest.mark.anyio
 
@@ -81,11 +90,108 @@ def test_a_receiver_is_reached_by_http_alone(url: str) -> None:
         WebhookTable(kind="webhook", name="hook", url=url)
 
 
+async def test_the_file_with_a_receivers_url_is_no_way_around_it(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("file:///etc/passwd")
+    with pytest.raises(NotDelivered, match="not valid"):
+        await post(WebhookTable(kind="webhook", name="hook", url_file=tmp_path / "url"), b"{}", key="dlv_1")
+
+
+METADATA: Final = ("169.254.169.254", "2852039166", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]")
+LINK_LOCAL: Final = "the host of the configured URL has a link-local address"
+
+
+@pytest.mark.parametrize("host", METADATA)
+async def test_no_notice_goes_to_where_a_cloud_tells_credentials(host: str) -> None:
+    table = WebhookTable(kind="webhook", name="hook", url=f"http://{host}/latest/meta-data/", timeout_s=5)
+    with pytest.raises(NotDelivered, match=LINK_LOCAL):
+        await post(table, b"{}", key="dlv_1")
+
+
+async def test_nor_by_a_name_that_has_such_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in ("192.0.2.1", "169.254.169.254")]
+
+    async def resolve(*_: Any, **__: Any) -> list[Any]:
+        return found
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    with pytest.raises(NotDelivered, match=LINK_LOCAL):
+        await post(WebhookTable(kind="webhook", name="hook", url="http://hook.example.org/"), b"{}", key="dlv_1")
+
+
+async def test_a_provider_that_answers_without_end_is_cut_off() -> None:
+    async def ask(_: int) -> None:
+        with pytest.raises(ValueError, match="answers more than"):
+            await fetched(f"{url}/keys")
+
+    async with listener(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (ANSWER_BYTES_MAX + 1), inside=Inside()) as url:
+        await costs_little(ask)
+
+
+async def test_a_small_answer_of_a_provider_is_not_decoded_to_a_large_one() -> None:
+    async def ask(_: int) -> None:
+        with pytest.raises(ValueError, match="answers compressed"):
+            await fetched(f"{url}/keys")
+
+    small = gzip.compress(b" " * 200_000_000)
+    async with listener(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + small, inside=Inside()) as url:
+        await costs_little(ask)
+
+
+async def test_a_provider_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jwks, "ANSWER_S_MAX", 0.3)
+    has_gone = asyncio.Event()
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        try:
+            while not reader.at_eof():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        except ConnectionError:
+            pass
+        has_gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with asyncio.timeout(60):
+            with pytest.raises(ValueError, match="does not answer"):
+                await fetched(f"{url}/keys")
+            await has_gone.wait()
+
+
 async def test_a_provider_cannot_turn_the_request_for_its_keys(inside: Inside) -> None:
     async with listener(turning(inside.url, 302), inside=Inside()) as url:
         with pytest.raises(ValueError, match="answers 302"):
             await fetched(f"{url}/.well-known/openid-configuration")
     assert inside.asked == 0
+
+
+EVE: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OURS: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@pytest.mark.parametrize("kid", ["ours", None])
+async def test_a_token_cannot_bring_its_own_key(kid: str | None) -> None:
+    issuer = "https://issuer.example.org"
+    ours, eve = (RSAAlgorithm.to_jwk(one.public_key(), as_dict=True) | {"kid": "ours"} for one in (OURS, EVE))
+
+    async def fetch(address: str) -> bytes:
+        found = {"keys": [ours]} if address.endswith("/keys") else {"issuer": issuer, "jwks_uri": f"{issuer}/keys"}
+        return json.dumps(found).encode()
+
+    tokens = Tokens(ProviderKeys(issuer, fetch=fetch), issuer=issuer, audience="aliquot", leeway_s=0)
+    claims = {"iss": issuer, "sub": "eve", "aud": "aliquot", "exp": 2**33}
+    head = {"jwk": eve, "x5c": ["MIIB"]} | ({} if kid is None else {"kid": kid})
+    with pytest.raises(Unauthenticated, match="not valid"):
+        await tokens.claims(jwt.encode(claims, EVE, algorithm="RS256", headers=head))
+    assert (await tokens.claims(jwt.encode(claims, OURS, algorithm="RS256", headers={"kid": "ours"})))["sub"] == "eve"
+    critical = {"kid": "ours", "crit": ["unknown"], "unknown": True}
+    with pytest.raises(Unauthenticated):
+        await tokens.claims(jwt.encode(claims, OURS, algorithm="RS256", headers=critical))
 
 
 @pytest.mark.parametrize("header", ["jku", "x5u", "kid"])

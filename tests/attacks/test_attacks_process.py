@@ -2,10 +2,8 @@
 
 import json
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,72 +11,17 @@ import httpx
 import pytest
 
 from api_attacks import BODIES, TEXTS
+from process_attacks import CPU_S_MAX, MEMORY_BYTES_MAX, Attacker, memory_bytes_most
 from rest_server import RestServer, rest_server
 
-CPU_S_MAX: Final = 0.100
-"""Each takes less than half of it on a core of its own; cores that are shared take up to twice as long for the same."""
-TRIES: Final = 6
-DELAY_TRIES: Final = 3
 DRIPPING: Final = 300
 DEEP: Final = ("deep lists", "deep objects")
-MEMORY_BYTES_MAX: Final = 50_000_000
-"""What a refused request may add to the most memory that the server has had."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
     with rest_server(tmp_path_factory.mktemp("attacked"), "--stopped") as running:
         yield running
-
-
-class Attacker:
-    """Somebody with a key, on a connection that is kept as long as the server keeps it."""
-
-    def __init__(self, server: RestServer, client: httpx.Client) -> None:
-        self._server = server
-        self._client = client
-        self.place = (urlsplit(server.address).hostname or "", urlsplit(server.address).port or 0)
-
-    def post(self, body: bytes, *, path: str = "/graphql") -> tuple[int, bytes]:
-        """What the server answers."""
-        answer = self._client.post(path, content=body, headers={"content-type": "application/json"})
-        return answer.status_code, answer.content
-
-    def cpu_s(self, work: Callable[[], object]) -> float:
-        """CPU time of the server in the best of some tries: whatever else it does is counted too."""
-        spent = []
-        for _ in range(TRIES):
-            before = cpu_ns(self._server.pid)
-            work()
-            spent.append(cpu_ns(self._server.pid) - before)
-        return min(spent) / 1e9
-
-    def delay_s(self, work: Callable[[], object]) -> float:
-        """CPU time of the server from a request for /healthz to its answer, while the work is done beside it: the
-        longest of each try, in the best of some tries."""
-        longest = []
-        with httpx.Client(base_url=self._server.address, timeout=60) as other:
-            for _ in range(DELAY_TRIES):
-                beside, waits = threading.Thread(target=work), [0]
-                beside.start()
-                while beside.is_alive():
-                    before = cpu_ns(self._server.pid)
-                    assert other.get("/healthz").status_code == 200
-                    waits.append(cpu_ns(self._server.pid) - before)
-                beside.join()
-                longest.append(max(waits))
-        return min(longest) / 1e9
-
-    def works(self) -> bool:
-        """Whether others are answered."""
-        status, body = self.post(b'{"query": "{ __typename }"}')
-        return status == 200 and json.loads(body)["data"] == {"__typename": "Query"}
-
-
-def cpu_ns(pid: int) -> int:
-    """What all threads of a process have run."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +67,81 @@ def test_a_body_is_refused_and_costs_little_time_memory_and_delay(
     assert sender.works()
 
 
+UPGRADE: Final = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+
+
+def query(text: str) -> bytes:
+    body = json.dumps({"query": text}).encode()
+    return f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+LOGS: Final = " ".join(f'a{n}: session_log(id: "x", bytes_max: 1048576) {{ text }}' for n in range(90))
+HISTORIES: Final = " ".join(f"a{n}: queue_history(points: 1000) {{ warning }}" for n in range(90))
+NINES: Final = "9" * 100_000
+LINES: Final = {
+    "half a POST": ("POST /login", ["Content-Length: 1000", "", "key=half"], b"", b""),
+    "a refused agent": (
+        "GET /agents/socket",
+        [*UPGRADE, "aliquot-agent: a1", "Authorization: Bearer no"],
+        b"",
+        b" 401 ",
+    ),
+    "a socket that never signs in": (
+        "GET /graphql",
+        [*UPGRADE, "Sec-WebSocket-Protocol: graphql-transport-ws"],
+        b"",
+        b" 101 ",
+    ),
+    "a look at a one-time address": ("HEAD /login?code=guessed", [], b"", b" "),
+    "a wrong token": ("POST /graphql", ["Authorization: Bearer wrong"], query("{ __typename }"), b" 401 "),
+    "another host": ("GET /", ["Host: example.org"], b"", b" 421 "),
+    "an unknown path": ("GET /queues/" + "x" * 4000, [], b"", b" 404 "),
+    "headers without end": ("GET /", [f"x-{n}: {'y' * 1000}" for n in range(60)], b"", b" "),
+    "not HTTP": ("\x16\x03\x01", [], b"\0" * 4000, b""),
+    "several operations": ("POST /graphql", ["KEY"], query("query A { __typename } query B { __typename }"), b" "),
+    "a number of many digits": (
+        "POST /graphql",
+        ["KEY"],
+        query(f"{{ queue(first: {'9' * 100_000}) {{ revision }} }}"),
+        b" ",
+    ),
+    "logs that are not read": ("POST /graphql", ["KEY"], query(f"{{ {LOGS} }}"), b" "),
+    "histories": ("POST /graphql", ["KEY"], query(f"{{ {HISTORIES} }}"), b" "),
+}
+"""By name: request line, headers (`KEY`: those of a user), what follows them, and a part of the answer's first line."""
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_stranger_or_a_document_costs_little_time_memory_and_delay(
+    server: RestServer, attacker: Attacker, name: str
+) -> None:
+    line, headers, rest, expected = LINES[name]
+    own = [f"Authorization: {server.headers['authorization']}", "Content-Type: application/json"]
+    given = [one for header in headers for one in (own if header == "KEY" else [header])]
+    host = [] if any(header.startswith("Host:") for header in given) else [f"Host: {urlsplit(server.address).netloc}"]
+    text = "\r\n".join([f"{line} HTTP/1.1", *host, *given]).encode() + b"\r\n" + (rest or b"\r\n")
+
+    def attack() -> bytes:
+        with socket.create_connection(attacker.place, timeout=60) as stream:
+            stream.sendall(text)
+            return stream.recv(200) if expected else b""
+
+    answer = attack()
+    assert expected in answer.partition(b"\r\n")[0], answer
+    before = memory_bytes_most(server.pid)
+    spent = attacker.cpu_s(attack)
+    delayed = attacker.delay_s(lambda: [attack() for _ in range(5)])
+    assert spent <= CPU_S_MAX, f"{spent * 1e3:.0f} ms"
+    assert delayed <= CPU_S_MAX, f"/healthz waited for {delayed * 1e3:.0f} ms of CPU time"
+    assert memory_bytes_most(server.pid) - before <= MEMORY_BYTES_MAX
+    assert attacker.works()
+
+
 @pytest.mark.parametrize("name", DEEP)
 def test_deep_json_costs_as_little_over_rest(attacker: Attacker, name: str) -> None:
     body = BODIES[name]()
@@ -157,12 +175,6 @@ def test_thirty_megabytes_in_pieces_are_cut_off(server: RestServer, attacker: At
         else:
             assert answer.startswith(b"HTTP/1.1 413")
     assert attacker.works()
-
-
-def memory_bytes_most(pid: int) -> int:
-    """The most memory that a process has had."""
-    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
 
 
 @pytest.mark.parametrize("path", ["/graphql", "/queue/submit", "/login-code"])

@@ -31,11 +31,14 @@ from api_server import (
     sign_in,
     subscribe,
 )
+from process_attacks import costs_little
 
 pytestmark = pytest.mark.anyio
 
 CPU_S_MAX: Final = 0.100
 """Each takes less than half of it on a core of its own; cores that are shared take up to twice as long for the same."""
+SOCKET_CPU_S_MAX: Final = 0.005
+"""For a socket that never signs in, with its client."""
 TRIES: Final = 5
 WAIT_S: Final = 60
 SCHEMA: Final = build_schema(strawberry.Schema)._schema
@@ -46,7 +49,7 @@ async def test_a_text_is_refused_for_little(server: ApiServer, text: str) -> Non
     took, document = _cheapest(lambda: Documents(Limits()).prepare(text, SCHEMA))
     assert document.errors
     assert took <= CPU_S_MAX, f"{took * 1e3:.0f} ms"
-    body = await server.post(text)
+    body = await costs_little(lambda number: server.post(text + " " * number))
     assert "data" not in body
     assert body["errors"]
     assert await server.data("{ __typename }") == {"__typename": "Query"}
@@ -76,7 +79,8 @@ def _cheapest(work: Callable[[], Document]) -> tuple[float, Document]:
     ids=["lists", "objects", "as deep as can be read"],
 )
 async def test_deep_json_is_refused_or_of_no_use(server: ApiServer, body: bytes) -> None:
-    response = await server.http.post("/graphql", content=body, headers={"content-type": "application/json"})
+    kind = {"content-type": "application/json"}
+    response = await costs_little(lambda _: server.http.post("/graphql", content=body, headers=kind))
     assert response.status_code in (200, 400, 413)
     assert ("errors" in response.json()) == (response.status_code != 200)
 
@@ -86,26 +90,33 @@ async def test_deep_variables_are_refused_where_they_are_used(server: ApiServer)
     deep: dict[str, Any] = {}
     for _ in range(200):
         deep = {"a": deep, "b": [deep] if len(orjson.dumps(deep)) < 10_000 else []}
-    body = await server.post(query, input=deep)
+    body = await costs_little(lambda number: server.post(query + " " * number, input=deep))
     assert "data" not in body or body["data"] is None
 
 
 async def test_thirty_megabytes_are_refused_before_they_are_sent(server: ApiServer) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(_head(server, "Content-Length: 30000000"))
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_S)
-    assert head.startswith(b"HTTP/1.1 413")
-    writer.close()
+    async def announce(_: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(_head(server, "Content-Length: 30000000"))
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_S)
+        assert head.startswith(b"HTTP/1.1 413")
+        writer.close()
+
+    await costs_little(announce)
 
 
 async def test_a_body_that_drips_is_given_up() -> None:
     async with api_server(body_s=0.2) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(_head(server, "Content-Length: 100") + b"{")
-        answer = await asyncio.wait_for(reader.read(), WAIT_S)
-        assert answer.startswith(b"HTTP/1.1 408")
-        assert b'"timeout"' in answer
-        writer.close()
+
+        async def drip(_: int) -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(_head(server, "Content-Length: 100") + b"{")
+            answer = await asyncio.wait_for(reader.read(), WAIT_S)
+            assert answer.startswith(b"HTTP/1.1 408")
+            assert b'"timeout"' in answer
+            writer.close()
+
+        await costs_little(drip)
         assert await server.data("{ __typename }") == {"__typename": "Query"}
 
 
@@ -117,10 +128,14 @@ class HastyHttp(HeaderTimeoutHttp):
 async def test_headers_that_drip_end_the_connection(said: bytes) -> None:
     stage = Stage()
     async with listening(stage, lifespan="off", http=HastyHttp) as port, on_stage(stage, port) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said)
-        assert await asyncio.wait_for(_rest(reader), WAIT_S) == b""
-        writer.close()
+
+        async def drip(_: int) -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said)
+            assert await asyncio.wait_for(_rest(reader), WAIT_S) == b""
+            writer.close()
+
+        await costs_little(drip)
         assert await server.data("{ __typename }") == {"__typename": "Query"}
 
 
@@ -147,11 +162,16 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
 
 async def test_one_user_has_so_many_sockets_and_no_more() -> None:
     async with api_server(sockets_per_user=5) as server, AsyncExitStack() as stack:
-        sockets = [await stack.enter_async_context(server.connect()) for _ in range(6)]
-        for socket in sockets[:5]:
+        sockets = [await stack.enter_async_context(server.connect()) for _ in range(5)]
+        for socket in sockets:
             await sign_in(socket)
-        await send(sockets[5], {"type": "connection_init", "payload": {"authorization": BEARER["authorization"]}})
-        assert await closing_code(sockets[5]) == TOO_MANY_SOCKETS
+
+        async def one_more(_: int) -> int | None:
+            async with server.connect() as another:
+                await send(another, {"type": "connection_init", "payload": {"authorization": BEARER["authorization"]}})
+                return await closing_code(another)
+
+        assert await costs_little(one_more) == TOO_MANY_SOCKETS
         await subscribe(sockets[0], "subscription { queue_updates(after: 41) { event_number } }")
         await server.cluster.publish(views.session(1), "session.queued")
         assert (await receive(sockets[0]))["type"] == "next"
@@ -161,9 +181,14 @@ async def test_one_user_has_so_many_sockets_and_no_more() -> None:
 
 
 async def test_sockets_that_never_sign_in_are_closed_and_not_counted() -> None:
-    async with api_server(sockets_per_user=1, connection_init_s=0.2) as server, AsyncExitStack() as stack:
-        for socket in [await stack.enter_async_context(server.connect()) for _ in range(50)]:
-            assert await closing_code(socket) == 4408
+    async with api_server(sockets_per_user=1, connection_init_s=0.2) as server:
+
+        async def fifty(_: int) -> None:
+            async with AsyncExitStack() as stack:
+                for socket in [await stack.enter_async_context(server.connect()) for _ in range(50)]:
+                    assert await closing_code(socket) == 4408
+
+        await costs_little(fifty, cpu_s_max=50 * SOCKET_CPU_S_MAX)
         async with server.connect() as socket:
             await sign_in(socket)
 

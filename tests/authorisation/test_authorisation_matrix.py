@@ -19,8 +19,19 @@ GIVEN: dict[str, dict[str, Any]] = {
     "Mutation.allocate_gpus": {"input": {"job_id": "x", "gpu_count": 1000}},
     "Mutation.create_session": {"input": COMMAND},
     "Mutation.create_sessions": {"input": {"sessions": [COMMAND]}},
+    "Mutation.import_reservations": {"input": {"file_name": "x.csv", "content": ""}},
+    "Mutation.reserve": {"input": {"name": "x", "starts_at": "2026-01-01T00:00Z", "ends_at": "2026-01-01T00:00Z"}},
+    "Mutation.start_backtest": {"input": {"runs": [{"without": ["nowhere"]}]}},
+    "Mutation.start_tuning": {"input": {"tries": 0}},
     "Mutation.set_quota": {"input": {"scope": "user", "name": "x", "weight": 1}},
+    "Mutation.save_session_template": {"project": "default", "name": "x", "fields": "{}"},
+    "Mutation.delete_session_template": {"project": "default", "name": "not there"},
+    "Query.preview_forecasts": {"inputs": [COMMAND]},
     "Query.preview_session": {"input": COMMAND},
+    "Query.reservation_effect": {
+        "input": {"name": "x", "starts_at": "2026-01-01T00:00Z", "ends_at": "2026-01-01T00:00Z"}
+    },
+    "Query.what_if": {"input": {"session": COMMAND}},
 }
 """Arguments that are looked at before the caller is."""
 
@@ -45,6 +56,17 @@ def _expected(rule: Access, role: Role | None, *, own: bool) -> str:
     return "allowed" if rule.allows(role, own=own) else "refused"
 
 
+OF_OUTPUT = (
+    "Subscription.session_logs",
+    "Query.array_metrics",
+    "Query.session_files",
+    "Query.session_history",
+    "Query.session_log",
+    "Query.session_metrics",
+    "Query.session_stats",
+)
+
+
 async def _arguments(people: Scene, name: str, *, owner: str) -> dict[str, Any]:
     """What a field is asked with, about something of an owner."""
     field = root_fields()[name]
@@ -59,8 +81,11 @@ async def _arguments(people: Scene, name: str, *, owner: str) -> dict[str, Any]:
         return {"after": str(people.stage.state.revision - 1)}
     if name == "Subscription.session_updates":
         return {"id": await people.session_of(owner)}
-    if name in ("Subscription.session_logs", "Query.session_log", "Query.session_history"):
+    if name in OF_OUTPUT:
         return {"id": people.running[owner]}
+    if name in ("Mutation.extend_reservation", "Mutation.give_back_reservation"):
+        end = {"ends_at": "1970-01-01T02:30:00Z"} if "ends_at" in field.args else {}
+        return {"name": await people.booking_of(owner)} | end
     if _changes_session(name):
         return _about_session(name, await people.session_of(owner))
     return {"id": AGENT} if "id" in field.args else {}

@@ -15,7 +15,12 @@ pytestmark = pytest.mark.anyio
 BODIES: dict[str, dict[str, Any]] = {
     "gpu_allocate": {"job_id": "x", "gpu_count": 1000},
     "gpu_release": {"job_id": "x"},
+    "orchestrator_what_if": {"drain": "nobody"},
+    "queue_change": {"time_limit": 3600},
+    "extend_reservation": {"ends_at": "1970-01-01T02:30:00Z"},
+    "reserve": {"name": "x", "starts_at": "2026-01-01T00:00:00Z", "ends_at": "2026-01-01T00:00:00Z"},
     "queue_submit": {"command": "true"},
+    "queue_extend": {"time": "1h"},
     "queue_priority": {"priority": "low"},
     "orchestrator_update_policies": {"policy_config": {"order": "fcfs"}},
 }
@@ -43,8 +48,10 @@ async def test_an_operation_is_for_those_whom_its_rule_names(
 
 async def _status(people: Scene, operation: Operation, user: str | None, *, owner: str) -> int:
     path = operation.path
-    if operation.path_names:
+    if "job_id" in operation.path_names:
         path = path.replace("{job_id}", await people.session_of(owner))
+    if "name" in operation.path_names:
+        path = path.replace("{name}", await people.booking_of(owner))
     body = BODIES.get(operation.name, {}) if operation.body is not None else None
     response = await people.clients[user].request(operation.method, path, json=body)
     return response.status_code

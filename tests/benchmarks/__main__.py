@@ -10,13 +10,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import crash  # noqa: F401 # registers its scenario, as do the others
+import explanations  # noqa: F401
 import failover  # noqa: F401
 import fleet_reading  # noqa: F401
+import forecast
+import forecast_engine  # noqa: F401
 import full_pass  # noqa: F401
 import full_queue  # noqa: F401
 import history_size  # noqa: F401
 import idle_gpus  # noqa: F401
 import loop_block  # noqa: F401
+import overlong_sessions  # noqa: F401
 import page
 import placement  # noqa: F401
 import ray_loop  # noqa: F401
@@ -27,12 +31,12 @@ import submissions  # noqa: F401
 import subscribers  # noqa: F401
 import throughput  # noqa: F401
 from machine import circumstances, description, fork_s, fsync_p50_s
-from registry import Scenario, chosen, scenarios, written
+from registry import Scenario, chosen, is_asked, scenarios, written
 from rich.console import Console
 from rich.table import Table
 from slurm import comparison, programs
 
-import simulation  # noqa: F401
+import simulation
 
 
 def main() -> int:
@@ -62,9 +66,11 @@ def _measured(options: argparse.Namespace, wanted: tuple[Scenario, ...], names: 
             traceback.print_exc()
             code = 1
             continue
-        shown |= {name: value for name, value in found.items() if not names or name in names}
+        shown |= {name: value for name, value in found.items() if is_asked(name, names)}
         if options.page:
             _keep(options.page, shown=shown.keys() & found.keys(), found=found, circumstances=at_its_time)
+            forecast.keep_page()
+            simulation.keep_page()
     if options.json:
         print(json.dumps(shown))
     else:
@@ -109,7 +115,7 @@ def _beside_slurm(options: argparse.Namespace) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measure a real server on this machine.")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--only", metavar="KEY[,KEY...]", help="measure these alone")
+    what.add_argument("--only", metavar="KEY[,KEY...]", help="measure these alone, or those that begin so")
     what.add_argument("--slurm", action="store_true", help="measure what Slurm does too, beside a Slurm started for it")
     parser.add_argument("--json", action="store_true", help="print one object {KEY: value} and nothing else")
     parser.add_argument("--page", metavar="FILE", type=Path, help="keep the figures in this page, row by row")

@@ -15,7 +15,7 @@ from registry import Key, scenario
 
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import DeviceSample, MeasureKind
-from aliquot.store.timeseries.history_store import FILE, HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.history_store import FILE, HistoryDatabase, HistoryPlan, place_of
 from aliquot.store.timeseries.tiers import DAY_US, HOUR_US, Kept
 
 AGENTS: Final = 4
@@ -66,8 +66,8 @@ async def history() -> dict[str, float]:
     return {"history_month_bytes": month, "history_cpu_us": cpu_s / len(taken) * 1e6, "history_read_s": read_s}
 
 
-def _store(folder: Path, clock: Hands) -> KeptHistory:
-    return KeptHistory(
+def _store(folder: Path, clock: Hands) -> HistoryDatabase:
+    return HistoryDatabase(
         HistoryPlan(
             make_database=place_of("", data_folder=folder, now_us=clock.now_us),
             kept=Kept(raw_us=None),

@@ -23,6 +23,7 @@ from aliquot.app import SWITCH_INTERVAL_S
 from aliquot.cli.serve import GcTuning
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.model.snapshot import Request
+from aliquot.service.foresight.forecasting import ForecastPlan
 from aliquot.store.open import open_store
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.ids import AgentId, KernelId, UserId
@@ -162,7 +163,14 @@ async def _service(full: Full) -> AsyncIterator[Orchestrator]:
     with TemporaryDirectory(prefix="aliquot-bench-") as folder:
         store = open_store("", data_folder=Path(folder), now_us=clock.now_us)
         state, loaded = await load_state(store)
-        ports = Ports(store=store, executor=executor, clock=clock, ids=RandomIds(), ledger=store.ledger)
+        ports = Ports(
+            store=store,
+            executor=executor,
+            clock=clock,
+            ids=RandomIds(),
+            ledger=store.ledger,
+            forecasts=ForecastPlan(store=store.forecasts, relay=None, events=store),
+        )
         service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=1000)
         running = asyncio.create_task(service.run())
         try:

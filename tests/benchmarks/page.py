@@ -29,14 +29,14 @@ def with_figures(
         if key.name in measured:
             rows[key.name] = _row(key, measured[key.name], circumstances)
     table = [*_head(HEAD), *(rows[key.name] for key in keys if key.name in rows)]
-    return _with_section(page, FIGURES, "\n".join(["", machine, "", *table, ""]))
+    return with_section(page, FIGURES, "\n".join(["", machine, "", *table, ""]))
 
 
 def with_comparison(page: str, *, told: str, table: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     """The page with this comparison in the place of the one before; the table's first row is its head."""
     rows = [*_head(table[0]), *(f"| {' | '.join(row)} |" for row in table[1:])]
     text = ["", told, "", *rows, "", *(f"* {note}" for note in notes), ""]
-    return _with_section(page, SLURM, "\n".join(text))
+    return with_section(page, SLURM, "\n".join(text))
 
 
 def kept(path: Path) -> str:
@@ -67,6 +67,12 @@ def _section(page: str, name: str) -> str:
     return found[1]
 
 
-def _with_section(page: str, name: str, text: str) -> str:
+def with_section(page: str, name: str, text: str) -> str:
+    """The page with this text between the two lines that name a section.
+
+    Raises:
+        ValueError: the page has no such lines.
+    """
+    _section(page, name)
     head, _, rest = page.partition(f"<!-- {name} -->\n")
     return f"{head}<!-- {name} -->\n{text}\n<!-- end of {name} -->{rest.partition(f'<!-- end of {name} -->')[2]}"

@@ -111,4 +111,4 @@ async def _server(ray: OwnRay, folder: Path) -> AsyncIterator[Address]:
 
 async def _listen(server: Server, *, taken: socket.socket, stop: asyncio.Event) -> None:
     listener = Listener(server, certificate=None, behind_proxy=False, on_started=lambda _: None)
-    await listener.serve_until(stop, taken=taken)
+    await listener.serve_until(stop, taken=[taken])

@@ -19,7 +19,8 @@ from starlette.routing import Route
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 import api_views as views
-from aliquot_schema.views.sessions import AgentView, DeviceView, SessionView
+from aliquot_schema.views.agents import AgentView, DeviceView
+from aliquot_schema.views.sessions import SessionView
 from api_server import TOKEN, Stage, on_stage
 
 AGENTS: Final = 100

@@ -60,10 +60,17 @@ def scenarios() -> tuple[Scenario, ...]:
 def chosen(names: frozenset[str]) -> tuple[Scenario, ...]:
     """The scenarios that give any of these keys; all of them for no names.
 
+    Args:
+        names: keys, or what several begin with: `forecast` is every `forecast_...`.
     Raises:
         KeyError: a key that nothing gives; the message names those that there are.
     """
     known = {key.name for scenario in _scenarios for key in scenario.keys}
-    if unknown := names - known:
-        raise KeyError(f"no such key: {', '.join(sorted(unknown))}; there are {', '.join(sorted(known))}")
-    return tuple(scenario for scenario in _scenarios if not names or any(key.name in names for key in scenario.keys))
+    if unknown := [name for name in sorted(names) if not any(is_asked(key, frozenset({name})) for key in known)]:
+        raise KeyError(f"no such key: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return tuple(scenario for scenario in _scenarios if any(is_asked(key.name, names) for key in scenario.keys))
+
+
+def is_asked(key: str, names: frozenset[str]) -> bool:
+    """Whether a key is one of these names, or begins with one; every key is for no names."""
+    return not names or any(key == name or key.startswith(f"{name}_") for name in names)

@@ -11,16 +11,17 @@ from statistics import median
 from typing import Final
 
 from policy_logs import LOGS, drawn
+from policy_page import by_length, by_width, group_waits, with_policies
 from registry import Key, scenario
 
 from aliquot.cli.trace_files import read_jobs
 from aliquot.core.model.policy import Policy
 from aliquot.core.placement.scoreboard import split_mix_64
 from aliquot.core.simulation.cluster import Estimates, SimulationSettings, pool
-from aliquot.core.simulation.report import Report, report
+from aliquot.core.simulation.report import Outcome, Report, report
 from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.trace import Job, numbered, window
-from aliquot_schema.policies import Backfill, PolicyDocument
+from aliquot_schema.policies import Backfill, PolicyDocument, Preemption
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = Path(os.environ.get("ALIQUOT_TRACES") or ROOT.parent / "shared" / "traces") / "jobs"
@@ -30,6 +31,10 @@ PHILLY_GPUS: Final = 533
 PHILLY_S: Final = (4_752_000, 9_590_400)
 KTH_GPUS: Final = 100
 RUNS: Final = 5
+RESTARTS_S: Final = (60, 300)
+CHECKPOINT_MS: Final = 600_000
+OFTEN: Final = Preemption(preemptions_max=30, run_ms_min=120_000)
+"""Limits for jobs that lose ten minutes of work at most. With the default, long jobs soon block shorter ones."""
 MOVED_US_MAX: Final = 300_000_000
 JITTER_PERMILLE: Final = 1
 """Noise moves one run by a few per cent."""
@@ -51,6 +56,18 @@ SETTINGS: Final = {
         for seed in range(RUNS)
     },
 }
+COMPARED: Final = {
+    "fcfs": SETTINGS["EASY"],
+    "fair_share": SimulationSettings(policy=FAIR_SHARE),
+    "relative_age": SimulationSettings(policy=replace(FAIR_SHARE, order="relative_age")),
+    "sjf": SimulationSettings(policy=replace(FAIR_SHARE, order="sjf")),
+    "fcfs, no backfill": SETTINGS["FCFS"],
+    "sjf, exact run times": SETTINGS["SJF, exact estimates"],
+}
+"""The policies of the page, by their name there."""
+PAGE: Final = ROOT / "server" / "docs" / "concepts" / "policies.md"
+_compared: dict[tuple[str, str], Outcome] = {}
+"""Runs of this process."""
 PHILLY: Final = ("FCFS", "EASY, exact limits", "SJF, exact estimates")
 FAIR_RUNS: Final = tuple(name for name in SETTINGS if name.startswith("fair share"))
 
@@ -62,7 +79,7 @@ FAIR_RUNS: Final = tuple(name for name in SETTINGS if name.startswith("fair shar
 )
 async def philly() -> dict[str, float]:
     """The median of five runs, beside policies that know less or more than a scheduler can."""
-    if not _is_present():
+    if not is_present():
         return {}
     found = await _reports("philly_vc", (*FAIR_RUNS, *PHILLY))
     fair = [found[name] for name in FAIR_RUNS]
@@ -74,13 +91,59 @@ async def philly() -> dict[str, float]:
 
 
 @scenario(
+    Key(
+        name="philly_preempt_60_jct_s",
+        what="Philly at load 0.9, srtf with checkpoints every 10 min and a restart of 60 s: mean completion time",
+        reach="<= 13000",
+    ),
+    Key(name="philly_preempt_60_p95_s", what="the same, 95th percentile", reach="<= 45000"),
+    Key(name="philly_preempt_300_jct_s", what="the same with a restart of 300 s: mean", reach="<= 14500"),
+    Key(name="philly_preempt_300_lost_pct", what="the same, GPU time lost, % of the work", reach="< 1"),
+)
+async def philly_preemptive() -> dict[str, float]:
+    """All jobs are preemptible; `las` is printed beside."""
+    if not is_present():
+        return {}
+    runs = [(order, restart_s) for order in ("srtf", "las") for restart_s in RESTARTS_S]
+    with ProcessPoolExecutor() as workers:
+        loop = get_running_loop()
+        made = await gather(*(loop.run_in_executor(workers, preemptive, *one) for one in runs))
+    found = dict(zip(runs, made, strict=True))
+    for (order, restart_s), (one, lost_pct) in found.items():
+        print(
+            f"  philly_vc | {order:4} restart {restart_s:3} s | "
+            f"jct mean {one.jct.mean_s:8,.0f} p95 {one.jct.p95_s:8,.0f} | "
+            f"wait max {one.wait.max_s / 86_400:5.1f} d | lost {lost_pct:.2f} % | {one.preemptions:,} preemptions",
+            file=sys.stderr,
+            flush=True,
+        )
+    (short, _), (long, lost_pct) = found["srtf", RESTARTS_S[0]], found["srtf", RESTARTS_S[1]]
+    return {
+        "philly_preempt_60_jct_s": short.jct.mean_s,
+        "philly_preempt_60_p95_s": short.jct.p95_s,
+        "philly_preempt_300_jct_s": long.jct.mean_s,
+        "philly_preempt_300_lost_pct": lost_pct,
+    }
+
+
+def preemptive(order: str, restart_s: int) -> tuple[Report, float]:
+    """The report of Philly under a preemptive order, and the GPU time lost in per cent of the work."""
+    jobs = tuple(replace(job, preemptible=True) for job in log_jobs("philly_vc"))
+    policy = replace(FAIR_SHARE, order=order, preemption=replace(OFTEN, restart_ms=restart_s * 1000))
+    settings = SimulationSettings(policy=policy, checkpoint_ms=CHECKPOINT_MS, restart_ms=restart_s * 1000)
+    made = report(simulate(jobs, pool(PHILLY_GPUS), settings))
+    work_gpu_hours = sum(job.milli * job.duration_ms for job in jobs) / 3.6e9
+    return made, 100 * made.lost_gpu_hours / work_gpu_hours
+
+
+@scenario(
     Key(name="kth_easy_bsld", what="KTH, EASY by the users' limits: bounded slowdown", reach="= 90.7 +- 4.535"),
     Key(name="kth_sjf_jct_s", what="KTH, SJF with age and the predictor: mean completion time", reach="<= 14400"),
     Key(name="kth_jct_s", what="KTH, default policy: mean completion time", reach="<= 14000"),
 )
 async def kth() -> dict[str, float]:
     """At its natural load, with the limits that the users gave."""
-    if not _is_present():
+    if not is_present():
         return {}
     found = await _reports("kth_sp2", ("EASY", "SJF", *FAIR_RUNS))
     return {
@@ -101,13 +164,50 @@ async def kth() -> dict[str, float]:
 async def policies() -> dict[str, float]:
     """Medians of five runs whose submissions are moved by up to 5 min. Synthetic logs are printed, not judged."""
     await _ratios(tuple(LOGS), seeds=range(1))
-    if not _is_present():
+    if not is_present():
         return {}
     found = await _ratios(("philly_vc", "kth_sp2"), seeds=range(RUNS))
     return {
         "policy_worst_jct_vs_easy": max(jct for jct, _ in found),
         "policy_worst_wait_vs_easy": max(wait for _, wait in found),
     }
+
+
+@scenario(
+    Key(
+        name="policy_wide_wait_vs_easy",
+        what="default policy, worst log: mean wait of the widest group of jobs / EASY's",
+        reach="<= 1.3",
+    ),
+    Key(name="policy_long_wait_vs_easy", what="the same, of the longest jobs", reach="<= 2"),
+)
+async def who_pays() -> dict[str, float]:
+    """Waits by width and by run time; with `--page` also the page that compares the policies."""
+    if not is_present():
+        return {}
+    with ProcessPoolExecutor() as workers:
+        loop = get_running_loop()
+        runs = [(log, policy) for log in ("philly_vc", "kth_sp2") for policy in COMPARED]
+        made = await gather(*(loop.run_in_executor(workers, _compare, *one) for one in runs))
+    _compared.update(zip(runs, made, strict=True))
+    ratios: dict[str, list[float]] = {"policy_wide_wait_vs_easy": [], "policy_long_wait_vs_easy": []}
+    for log in ("philly_vc", "kth_sp2"):
+        for key, groups in zip(ratios, (by_width, by_length), strict=True):
+            easy, fair = (
+                list(group_waits(_compared[log, policy], groups).values()) for policy in ("fcfs", "fair_share")
+            )
+            ratios[key].append(fair[-1] / easy[-1])
+    return {key: max(found) for key, found in ratios.items()}
+
+
+def keep_page() -> None:
+    """Write the page that compares policies, if they were compared in this run."""
+    if _compared:
+        PAGE.write_text(with_policies(PAGE, _compared), encoding="utf-8")
+
+
+def _compare(log: str, policy: str) -> Outcome:
+    return simulate(log_jobs(log), pool(PHILLY_GPUS if log == "philly_vc" else KTH_GPUS), COMPARED[policy])
 
 
 async def _ratios(logs: tuple[str, ...], *, seeds: range) -> list[tuple[float, float]]:
@@ -129,7 +229,7 @@ async def _ratios(logs: tuple[str, ...], *, seeds: range) -> list[tuple[float, f
 
 def _moved(log: str, policy: str, seed: int) -> Report:
     """A run with submissions moved by up to 5 min; seed 0 moves none."""
-    jobs = drawn(LOGS[log]) if log in LOGS else _jobs(log)
+    jobs = drawn(LOGS[log]) if log in LOGS else log_jobs(log)
     if seed:
         later = ((job, split_mix_64(seed, int(job.id)) % MOVED_US_MAX) for job in jobs)
         jobs = numbered(replace(job, submit_us=job.submit_us + more_us) for job, more_us in later)
@@ -147,7 +247,7 @@ async def _reports(trace: str, names: tuple[str, ...]) -> dict[str, Report]:
 
 def _row(trace: str, name: str) -> Report:
     gpus = PHILLY_GPUS if trace == "philly_vc" else KTH_GPUS
-    made = report(simulate(_jobs(trace), pool(gpus), SETTINGS[name]))
+    made = report(simulate(log_jobs(trace), pool(gpus), SETTINGS[name]))
     cells = (
         f"{trace:9} | {name:20}",
         f"jct mean {made.jct.mean_s:8,.0f} p95 {made.jct.p95_s:8,.0f} max {made.jct.max_s:10,.0f}",
@@ -160,14 +260,16 @@ def _row(trace: str, name: str) -> Report:
 
 
 @cache
-def _jobs(trace: str) -> tuple[Job, ...]:
+def log_jobs(trace: str) -> tuple[Job, ...]:
+    """The jobs of a log; of Philly, those of its window."""
     jobs = read_jobs(FOLDER / f"{trace}.parquet")
     first_s, last_s = PHILLY_S
     return numbered(window(jobs, from_s=first_s, until_s=last_s)) if trace == "philly_vc" else jobs
 
 
-def _is_present() -> bool:
-    is_present = all((FOLDER / f"{trace}.parquet").is_file() for trace in ("philly_vc", "kth_sp2"))
-    if not is_present:
+def is_present() -> bool:
+    """Whether the logs are here; says so if not."""
+    found = all((FOLDER / f"{trace}.parquet").is_file() for trace in ("philly_vc", "kth_sp2"))
+    if not found:
         print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
-    return is_present
+    return found

@@ -35,10 +35,14 @@ async def test_who_changed_what_and_who_held_a_device_are_looked_up(browser: Bro
         await expect(changes.get_by_role("row").filter(has_text="session.queued")).to_be_visible()
 
         gpus = page.get_by_role("region", name="Holders of a device")
-        await gpus.get_by_label("Device").fill(gpu)
+        await gpus.get_by_label("Device").click()
+        await page.get_by_role("option", name="another one, by its id").click()
+        await gpus.get_by_label("Id of the device").fill(gpu)
         await gpus.get_by_role("button", name="Search").click()
         await expect(gpus.get_by_role("row").filter(has_text=held)).to_contain_text("still held")
         assert await tab.accessibility() == []
+        await tab.open(f"/admin?tab=audit&device={gpu}")
+        await expect(gpus.get_by_role("button", name="Device")).to_contain_text("cuda")
         await gpus.get_by_label("When").fill("2020-01-01T12:00")
         await gpus.get_by_role("button", name="Search").click()
         await expect(gpus).to_contain_text("No holders")

@@ -27,10 +27,26 @@ NAME: Final = "for-an-example"
 ME: Final = "{ me { name } }"
 CANCEL: Final = "mutation ($id: ID!) { cancel_session(input: { id: $id }) { __typename ... on Error { message } } }"
 WITHOUT: Final = {
+    "array_metrics": "it needs a job array whose tasks print metrics",
+    "apply_tuning": "it needs a tuning that found a better policy",
+    "backtest": "it needs a backtest; the page Backtest of the dashboard starts one and shows it",
+    "cancel_backtest": "it needs a backtest that runs",
+    "delete_project": "it needs a project that nothing uses, and deletes it",
+    "delete_session_template": "it needs a template of a project",
+    "extend_reservation": "it needs a booking of the caller",
+    "import_reservations": "it needs a file",
+    "give_back_reservation": "it needs a booking of the caller",
+    "keep_session": "it needs a session that does not use its GPUs",
     "orchestrator_stop": "nobody's session would start any more until somebody starts it again",
     "release_lost_agent": "it needs an agent that is lost, and gives its devices away",
+    "reservation_effect": "it needs times in the next year, which an example cannot know",
+    "reserve": "it needs times in the next year, which an example cannot know",
     "revoke_api_key": "the key of the example ends by itself; a filled-in id would be that of a key in use",
+    "save_session_template": "it needs a project that the caller is a member of",
     "send_test_notice": "it needs a receiver in the server's settings, which the demo cluster has not",
+    **dict.fromkeys(("statement", "statement_document", "statements"), "it needs prices in the policy"),
+    "start_backtest": "it takes the processor for minutes on a long record",
+    "start_tuning": "it takes the processor for minutes on a long record",
 }
 """Fields that no example has, and why."""
 
@@ -47,8 +63,8 @@ async def alone(anyio_backend: str) -> AsyncIterator[OwnServer]:
 def test_all_are_found_and_told_apart() -> None:
     assert len(EXAMPLES) == sum(text.count("title: ") for text in SOURCES.values())
     assert sorted(ORDER) == sorted(SOURCES)
-    assert len({title for title, _, _ in EXAMPLES}) == len(EXAMPLES)
-    assert all(query.startswith("# ") for _, query, _ in EXAMPLES), "each says what it does"
+    assert len({example.title for example in EXAMPLES}) == len(EXAMPLES)
+    assert all(example.query.startswith("# ") for example in EXAMPLES), "each says what it does"
     assert _bare(SEED) in _bare(EXAMPLES[0].query.replace("query AllocMap", "query ")), "the first is the seed query"
 
 
@@ -100,7 +116,7 @@ async def _sessions(client: Client, *, are_needed: bool) -> AsyncIterator[None]:
     ends = await submit(client, "true", {"cpu": "1"}, name=NAME)
     await until_state(client, ends, "completed")
     waits = await submit(client, "true", {"cpu": "1"}, held=True, name=NAME)
-    runs = await submit(client, "echo hello; sleep 1000", {"cuda.device": "1"}, name=NAME)
+    runs = await submit(client, "echo hello; sleep 1000", {"cuda.device": "1"}, name=NAME, time_limit=3600)
     await until_state(client, runs, "running")
     yield
     for session_id in (waits, runs):

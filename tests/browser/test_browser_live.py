@@ -87,7 +87,7 @@ async def test_who_leaves_a_page_follows_nothing_of_it_any_more(browser: Browser
         await expect(page.get_by_role("log")).to_contain_text("hello")
         streams = ("session_logs", "session_updates")
         await until(lambda: _are_sent(sent, streams, frames="subscribe"))
-        await page.get_by_role("link", name="Queue", exact=False).first.click()
+        await page.get_by_role("link", name="Sessions", exact=False).first.click()
         await until(lambda: _are_sent(sent, streams, frames="complete"))
         await client.change(CANCEL, {"id": runs})
 
@@ -141,7 +141,7 @@ async def test_a_page_that_is_left_while_it_asks_does_not_break_afterwards(brows
         tab.is_away_expected = True
         page = await tab.open("/usage")
         await page.route("**/graphql", play)
-        await page.get_by_role("link", name="Queue", exact=False).first.click()
+        await page.get_by_role("link", name="Sessions", exact=False).first.click()
         await is_asked.wait()
         await page.get_by_role("link", name="Submit").click()
         await expect(page.get_by_role("heading", name="Submit a session")).to_be_visible()

@@ -32,7 +32,7 @@ async def test_twelve_sessions_are_watched_from_the_queue_to_their_ends(browser:
         await queue.open("/queue")
         await expect(queue.page.get_by_text("The queue is empty")).to_be_visible()
         await cluster.page.evaluate(WATCH, ".tile .who .quiet")
-        await queue.page.evaluate(WATCH, ".queue tbody tr td:nth-child(2) b, .because .badge")
+        await queue.page.evaluate(WATCH, ".queue tbody tr .session-cell b, .because .badge")
 
         async with demo.client() as client:
             course = await run_acceptance(client, data_folder=demo.data_folder)

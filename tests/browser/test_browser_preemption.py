@@ -35,7 +35,7 @@ async def test_what_it_displaces_is_said_first_and_each_time_is_told_afterwards(
         page = await tab.open("/submit")
         await page.get_by_label("Command").fill("sleep 1000")
         await page.get_by_label("Name").fill("urgent")
-        await page.get_by_label("Amount").fill("8")
+        await page.get_by_label("GPUs", exact=True).fill("8")
         preview = page.locator(".note", has_text="It would")
         await expect(preview).to_contain_text("It would wait")
         await expect(preview).not_to_contain_text("would preempt")

@@ -64,6 +64,27 @@ def test_on_a_terminal_control_sequences_are_text_unless_raw(array: str, person:
     assert CLEAR.encode() in _on_terminal(person, "session", "logs", f"{array}_2", "--raw")
 
 
+def test_a_gang_knows_the_number_of_its_nodes(person: Person) -> None:
+    script = person.home / "gang.sh"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\necho $SLURM_NNODES of $ALIQUOT_NODES\n"
+    )
+    made = person.run("session", "create", "--wait", str(script)).out.strip()
+    assert sorted(person.run("session", "logs", made).out.splitlines()) == ["0: 2 of 2", "1: 2 of 2"]
+
+
+def test_a_hole_that_a_job_made_is_a_hole_on_a_terminal(person: Person) -> None:
+    script = "echo one; truncate -s {} /proc/self/fd/1; echo two"
+    for size, hole in ((3000, b"hole: 2,996 bytes"), (30_000_000, b"hole: 29,9")):
+        made = person.run("session", "create", "--wait", "--", "sh", "-c", script.format(size)).out.strip()
+        shown = _on_terminal(person, "session", "logs", made)
+        assert hole in shown, size
+        assert b"\0" not in shown
+        assert b"^@^@" not in shown
+        assert shown.startswith(b"one")
+        assert shown.index(hole) < shown.index(b"two"), "the gap is reported in its place"
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -72,6 +93,7 @@ def test_on_a_terminal_control_sequences_are_text_unless_raw(array: str, person:
         ("\x9b31m", "<9B>31m"),
         ("\x00\x07\x08\x7f", "^@^G^H^?"),
         ("grün \N{SNOWMAN}", "grün \N{SNOWMAN}"),
+        ("a\n" + "\0" * 2996 + "b", "a\n[hole: 2,996 bytes]b"),
     ],
 )
 def test_control_characters_are_written_as_less_does(text: str, shown: str) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from aliquot.cli import main
 from aliquot.client import BlockingClient
+from aliquot.client.generated.accounts import CreateUserInput
 from aliquot.client.generated.inputs import CancelSessionInput, CommandInput, CreateSessionInput, SlotAmountInput
 from rest_server import RestServer
 
@@ -59,6 +60,17 @@ def test_sessions_that_a_command_is_for_are_offered(demo_server: RestServer, tmp
         assert offered(held) == {"show", "cancel", "release", "why", "wait"}
         client.cancel_session(CancelSessionInput(id=held))
         assert offered(held) == {"show", "retry"}
+
+
+def test_users_agents_and_what_a_quota_may_be_of_are_offered(demo_server: RestServer, tmp_path: Path) -> None:
+    there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
+    with BlockingClient(demo_server.address, demo_server.token) as client:
+        client.create_user(CreateUserInput(name="completed"))
+    assert _completed(tmp_path, "agents", "drain", **there) == ["demo-1", "demo-2"]
+    assert _completed(tmp_path, "session", "list", "--node", **there) == ["demo-1", "demo-2"]
+    assert "completed" in _completed(tmp_path, "session", "list", "--owner", **there)
+    assert {"cluster", "user:completed"} <= set(_completed(tmp_path, "quota", "set", **there))
+    assert _completed(tmp_path, "user", "add", **there) == []
 
 
 def test_values_of_enumerations_are_offered(tmp_path: Path) -> None:

@@ -1,24 +1,57 @@
-"""Imports: a command that asks a server imports no part of the server."""
+"""What a short command imports: the libraries that cost most of its time are left out."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
-HEAVY = ("aliquot.service", "aliquot.store", "aliquot.execution", "aliquot.api", "sqlalchemy", "strawberry", "ray")
-PRINT = """
-import sys
+from rest_server import RestServer
+
+HEAVY = (
+    *("asyncio", "ssl", "http.client", "email", "logging", "httpx._client", "httpcore", "h11", "anyio", "websockets"),
+    *("rich", "pygments", "pydantic", "strawberry", "graphql", "sqlalchemy", "sqlmodel", "numpy", "ray", "jwt", "yaml"),
+    *("aliquot.service", "aliquot.core", "aliquot.store", "aliquot.client.client", "aliquot_schema.sessions"),
+    *("aliquot_schema.events", "aliquot_schema.policies", "uuid_utils", "webbrowser"),
+)
+SCRIPT = """
+import json, sys
 from aliquot.cli import main
-from typer.testing import CliRunner
-CliRunner().invoke(main, sys.argv[1:])
-print(*sorted(sys.modules))
+try:
+    main(json.loads(sys.argv[1]), standalone_mode=False)
+except BaseException as error:
+    print(type(error).__name__)
+print(json.dumps([name for name in json.loads(sys.argv[2]) if sys.modules.get(name) is not None]))
 """
 
 
-@pytest.mark.parametrize("call", [["session", "list"], ["queue"], ["gpus"], ["agents", "list"], ["usage"]])
-def test_a_short_command_imports_no_part_of_the_server(call: list[str]) -> None:
-    at = ["--server", "http://127.0.0.1:9", "--token-file", "/dev/null"]
-    done = subprocess.run([sys.executable, "-c", PRINT, *call, *at], capture_output=True, text=True, check=True)
-    modules = done.stdout.split()
-    assert "aliquot.client.client" in modules, "the command did not come as far as the server"
-    assert [name for name in modules if name.startswith(HEAVY)] == []
+def _imported(call: list[str], *, server: str, token: str) -> tuple[list[str], subprocess.CompletedProcess[str]]:
+    """The heavy modules that a call imported, and how it ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, json.dumps([*call, "--server", server]), json.dumps(HEAVY)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"ALIQUOT_TOKEN": token, "PATH": "", "HOME": "/nonexistent"},
+    )
+    return json.loads(done.stdout.splitlines()[-1]), done
+
+
+@pytest.mark.parametrize(
+    "call",
+    [["queue"], ["queue", "--json"], ["gpus"], ["session", "list"], ["agents", "list"], ["projects"], ["pools"]],
+    ids=" ".join,
+)
+def test_a_command_that_prints_a_table_loads_no_heavy_module(call: list[str], demo_server: RestServer) -> None:
+    heavy, done = _imported(call, server=demo_server.address, token=demo_server.token)
+    assert done.stderr == ""
+    assert heavy == []
+
+
+@pytest.mark.parametrize(
+    "call", [["session", "logs", "x"], ["session", "stats", "x"], ["why", "x"], ["when", "x"]], ids=" ".join
+)
+def test_a_command_about_one_session_loads_no_heavy_module(call: list[str]) -> None:
+    heavy, done = _imported(call, server="http://127.0.0.1:1", token="a token that no server knows")
+    assert "http://127.0.0.1:1: " in done.stderr
+    assert heavy == []

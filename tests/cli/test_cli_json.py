@@ -19,7 +19,13 @@ ENDLESS: Final = {
     "lease": "its output is that of the command",
     "agent": "runs until it is told to stop",
     "node start": "runs until it is told to stop",
+    "mcp": "runs until its client goes away",
     "serve": "runs until it is told to stop",
+    "session forward": "runs until it is stopped",
+    "ssh-config": "its output is a part of a configuration file",
+    "ssh-proxy": "its output is that of ssh",
+    "session shell": "its output is that of the shell",
+    "shell": "its output is that of the shell",
 }
 
 
@@ -103,7 +109,7 @@ def test_secrets_get_a_new_key_and_lost_ones_are_forgotten(database: tuple[str, 
 def test_who_wants_json_is_not_asked(database: tuple[str, Path]) -> None:
     done = CliRunner().invoke(main, ["db", "forget-secrets", "--json", *map(str, database)], input="y\n")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "give --yes" in done.stderr
+    assert "add --yes" in done.stderr
 
 
 def test_a_key_of_an_agent_is_the_same_when_made_listed_and_revoked(database: tuple[str, Path]) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from aliquot.cli import main
 from aliquot.cli.alerts import _threshold
-from aliquot.cli.cluster.policy import _nested, _wanted, _warn
+from aliquot.cli.cluster.policy import _warn
+from aliquot.cli.cluster.policy_changes import input_of, nested
 from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
 from aliquot.cli.connection.output import cells, duration, printable
 from aliquot.cli.connection.server import after_failure, after_refusal
@@ -61,7 +62,7 @@ def test_wrong_durations_are_told(text: str, capsys: pytest.CaptureFixture[str])
 def test_durations_that_were_read_are_said(
     given: dict[str, str], lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    echo_durations(**{"time_limit": None, "estimate": None, "grace": None, **given})
+    echo_durations(**{"time_limit": None, "estimate": None, "grace": None, "checkpoint_every": None, **given})
     said = capsys.readouterr()
     assert (said.out, said.err.splitlines()) == ("", lines)
 
@@ -97,11 +98,11 @@ def test_wrong_thresholds_are_told(rule: str, text: str, words: str, capsys: pyt
     ("changes", "seconds"), [("half_life=604800", 604_800), ("half_life=7d", 604_800), ("half_life=2h30", 9000)]
 )
 def test_durations_of_the_policy_are_durations(changes: str, seconds: float) -> None:
-    assert _wanted(_nested([changes])).half_life == seconds
+    assert input_of(nested([changes])).half_life == seconds
 
 
 def test_a_file_of_the_policy_takes_durations_in_every_place() -> None:
-    wanted = _wanted({"weights": {"age_unit": "7d"}, "pools": [{"name": "big", "default_limit": "2h30"}]})
+    wanted = input_of({"weights": {"age_unit": "7d"}, "pools": [{"name": "big", "default_limit": "2h30"}]})
     assert wanted.weights is not None
     assert wanted.pools is not None
     assert (wanted.weights.age_unit, wanted.pools[0].default_limit) == (604_800, 9000)
@@ -109,13 +110,13 @@ def test_a_file_of_the_policy_takes_durations_in_every_place() -> None:
 
 def test_a_wrong_duration_of_the_policy_names_its_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        _wanted(_nested(["weights.age_unit=soon"]))
+        input_of(nested(["weights.age_unit=soon"]))
     assert "weights.age_unit: 'soon' is not a duration; write it like" in capsys.readouterr().err
 
 
 def test_a_weight_without_effect_is_taken_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     for changes, is_warned in ((["weights.age_unit=1d"], True), (["weights.age=2", "order=sjf"], False)):
-        _warn(_nested(changes))
+        _warn(nested(changes))
         said = capsys.readouterr().err
         assert said.startswith("warning: weights.age_unit: Without effect: ") is is_warned
         assert bool(said) is is_warned
@@ -228,6 +229,7 @@ def test_a_quota_keeps_what_is_not_named() -> None:
         max_queued=10,
         gpu_hours_per_month=500,
         weight=None,
+        budget=99.5,
         changed_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     asked = QuotaTerms.read(
@@ -236,11 +238,12 @@ def test_a_quota_keeps_what_is_not_named() -> None:
     found = asked.over(there, scope=QuotaScope.USER, name="anna")
     assert [(one.slot, one.amount) for one in found.max_slots or ()] == [("cpu", "8"), ("mem", "4g")]
     assert (found.max_queued, found.gpu_hours_per_month, found.weight, found.expected_version) == (10, None, 2, 3)
-    assert terms(there) == "--max cpu=8 --max cuda.device=2 --max-queued 10 --gpu-hours 500"
+    assert terms(there) == "--max cpu=8 --max cuda.device=2 --max-queued 10 --gpu-hours 500 --budget 99.5"
+    assert found.budget == 99.5
     assert asked.over(None, scope=QuotaScope.USER, name="bob").expected_version == 0
 
 
-@pytest.mark.parametrize("given", [{}, {"max_slots": ["cpu"]}, {"weight": "much"}])
+@pytest.mark.parametrize("given", [{}, {"max_slots": ["cpu"]}, {"weight": "much"}, {"budget": "1,5"}])
 def test_wrong_terms_are_told(given: dict[str, object]) -> None:
     nothing = dict.fromkeys(("max_slots", "own_slots", "max_queued", "gpu_hours", "weight"))
     with pytest.raises(typer.Exit):
@@ -249,7 +252,7 @@ def test_wrong_terms_are_told(given: dict[str, object]) -> None:
 
 def test_a_policy_is_named_leaf_by_leaf() -> None:
     words = ["order=sjf", "weights.age=2", "weights.fair=3", "allow_fragmentation=true", 'pools=[{"name": "a"}]']
-    found = _wanted(_nested(words))
+    found = input_of(nested(words))
     assert found.weights is not None
     assert found.pools is not None
     assert (found.order, found.weights.age, found.weights.fair, found.allow_fragmentation) == ("sjf", 2, 3, True)
@@ -266,20 +269,20 @@ def test_a_policy_is_named_leaf_by_leaf() -> None:
 )
 def test_old_words_of_a_policy_are_sent_as_the_new_ones(words: list[str], old: str) -> None:
     with pytest.warns(DeprecatedName, match=f"^{old} is deprecated; use preemption.preempt=preemptible"):
-        rules = _wanted(_nested(words)).preemption
+        rules = input_of(nested(words)).preemption
     assert rules is not None
     assert (rules.preempt, rules.victims, rules.grace) == ("preemptible", None, 30)
 
 
 def test_a_printed_policy_has_both_words_and_is_read_without_a_warning() -> None:
-    rules = _wanted({"preemption": {"preempt": "none", "victims": "nobody"}}).preemption
+    rules = input_of({"preemption": {"preempt": "none", "victims": "nobody"}}).preemption
     assert rules is not None
     assert (rules.preempt, rules.victims) == ("none", None)
 
 
 def test_both_words_of_a_policy_must_agree(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        _wanted({"preemption": {"preempt": "any", "victims": "nobody"}})
+        input_of({"preemption": {"preempt": "any", "victims": "nobody"}})
     assert "leave out victims, the deprecated name" in capsys.readouterr().err
 
 
@@ -288,7 +291,7 @@ def test_both_words_of_a_policy_must_agree(capsys: pytest.CaptureFixture[str]) -
 )
 def test_a_wrong_policy_is_told(words: str) -> None:
     with pytest.raises(typer.Exit) as caught:
-        _wanted(_nested(words.split()))
+        input_of(nested(words.split()))
     assert caught.value.exit_code == 2
 
 

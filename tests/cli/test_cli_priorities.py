@@ -52,8 +52,8 @@ def test_words_of_graphql_are_not_printed(demo_server: RestServer) -> None:
     ("message", "words"),
     [
         ("Variable '$input' has invalid value at .slots[0].amount: too long", "amount: too long"),
-        ("Cannot query field 'x' on type 'Query'.", "this command and the server are of different versions, and the "
-         "server does not know this request"),
+        ("Cannot query field 'x' on type 'Query'.", "the server has another version of Aliquot and does not know this "
+         "request; upgrade the older side, or use the client of the server's version"),
         ("Something else.", "Something else."),
     ],
 )  # fmt: skip

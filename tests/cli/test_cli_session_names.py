@@ -89,3 +89,15 @@ def test_dependencies_are_named_in_the_same_way(option: str, scene: Scene, tmp_p
     by_script = json.loads(scene.run("create", "--json", str(script)).stdout)
     assert [link["session_id"] for link in by_script["depends_on"]] == [scene.ids["solo"]]
     scene.run("cancel", by_script["id"])
+
+
+def test_a_task_that_waits_is_shown_by_its_array(scene: Scene) -> None:
+    array = scene.run("create", "--name", "grid", "--array", "0-4", "--", "true").stdout.strip()
+    for text in ("grid_3", f"{array}_3"):
+        found = scene.run("show", text)
+        assert "task 3 of grid has not started; it waits with its array:" in found.stderr
+        assert f"session      {array}" in found.stdout
+        assert "has not started" in scene.run("why", text).stderr
+    assert "there is no session" in scene.run("show", "grid_5", code=3).output
+    assert scene.run("cancel", "grid_3").stdout == f"{array}  queued\n"
+    assert "there is no session" in scene.run("show", "grid_3", code=3).output

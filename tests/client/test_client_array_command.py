@@ -1,11 +1,13 @@
 """A job array whose tasks each have a command of their own."""
 
 import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aliquot.client.futures import function_command, result_in
 from aliquot.client.sessions import array_command
 
 # A shell's text cannot hold NUL, and an argument that is no UTF-8 cannot be sent.
@@ -37,3 +39,36 @@ def test_no_parameters_are_no_array() -> None:
 def test_what_is_longer_than_a_command_is_refused_here() -> None:
     with pytest.raises(ValueError, match="submit fewer"):
         array_command(["train", "{x}"], [{"x": "y" * 1000}] * 200)
+
+
+def doubled(value: str) -> str:
+    print("::aliquot-result is only a word here")
+    return value * 2
+
+
+@settings(deadline=None, max_examples=5)
+@given(value=texts)
+def test_a_function_gets_its_parameters_and_its_result_is_the_last_line(value: str) -> None:
+    script = function_command(doubled, [{"value": "no"}, {"value": value}], python=sys.executable)
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], env={"ALIQUOT_ARRAY_INDEX": "1", "PYTHONIOENCODING": "utf-8"},
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert result_in(done.stdout.decode()) == value * 2
+
+
+def test_what_cannot_be_sent_is_refused_with_the_reason() -> None:
+    outer = 3
+
+    def closure(value: int) -> int:
+        return value + outer
+
+    for function in (closure, lambda value: value, print):
+        with pytest.raises(ValueError, match="give one made by `def` that uses no variables around it"):
+            function_command(function, [{"value": 1}])
+    with pytest.raises(TypeError):
+        function_command(doubled, [{"value": object()}])
+    with pytest.raises(ValueError, match="parameters is empty"):
+        function_command(doubled, [])
+    with pytest.raises(ValueError, match="it printed no result"):
+        result_in("nothing\n")

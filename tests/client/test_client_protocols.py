@@ -8,6 +8,7 @@ from aliquot.client import (
     Client,
     ClientFailure,
     GraphQLFault,
+    OtherVersion,
     Refused,
     ServerUnreachable,
     SubscriptionClosed,
@@ -100,6 +101,21 @@ async def test_a_closed_subscription_says_by_what_code(server_url: str, query: s
         with pytest.raises(SubscriptionClosed) as caught:
             await _numbers(client, query, to=1)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "message", ["Cannot query field 'work' on type 'Session'.", "The operation has a cost of 9; at most 8 is taken."]
+)
+async def test_a_server_that_does_not_know_a_request_of_the_client_has_another_version(
+    message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(*_: object) -> dict[str, object]:
+        raise GraphQLFault([{"message": message}] * 2)
+
+    client = Client("http://127.0.0.1:9", TOKEN)
+    monkeypatch.setattr(client, "execute", unknown)
+    with pytest.raises(OtherVersion, match=r"^the server has another version of Aliquot .* upgrade the older side"):
+        await client.agents()
 
 
 def test_every_failure_is_a_client_failure() -> None:

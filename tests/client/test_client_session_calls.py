@@ -8,6 +8,8 @@ import pytest
 
 from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
+from aliquot.client.generated.previews import PreviewForecast
+from aliquot.client.generated.queries import Queries
 from aliquot.client.sessions import SessionCalls
 
 pytestmark = pytest.mark.anyio
@@ -135,3 +137,27 @@ async def test_an_answer_of_another_shape_is_unexpected() -> None:
     script = Script({"session_logs": {"text": 3}})
     with pytest.raises(UnexpectedAnswer, match="newer"):
         await anext(script.logs("ses_1"))
+
+
+async def test_each_of_several_forecasts_is_an_answer_or_a_refusal() -> None:
+    request = CreateSessionInput(command=CommandInput(shell="true"), slots=[])
+
+    class Asking(Queries):
+        _fragments = {"PreviewForecastResult": "{ __typename }"}  # noqa: RUF012 # as in `Requests`
+
+        async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+            forecast = dict.fromkeys(("now", "at_submission", "came_true", "alike", "alike_inside"))
+            forecast = {**forecast, "missing": "there is too little history"}
+            told = {"__typename": "PreviewForecast", "forecast": forecast}
+            refused = {"__typename": "ImpossibleRequest", "ImpossibleRequest_message": "too large"}
+            return {"preview_forecasts": [told, refused]}
+
+        def subscribe(
+            self, query: str, variables: Mapping[str, Any] | None = None
+        ) -> AsyncGenerator[dict[str, Any], None]:
+            raise NotImplementedError
+
+    told, refused = await Asking().preview_forecasts([request, request])
+    assert isinstance(told, PreviewForecast)
+    assert told.forecast.missing == "there is too little history"
+    assert isinstance(refused, Refused)

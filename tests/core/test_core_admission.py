@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.validation.fields import label
+from aliquot.core.validation.fields import label, tasks_of
 from aliquot.core.validation.session import priority_of, spec_of, tags_of
-from aliquot.core.validation.session_options import tasks_of
 from aliquot_schema.errors import (
     AliquotError,
     InvalidAmount,

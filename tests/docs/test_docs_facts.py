@@ -8,11 +8,12 @@ from typing import Final
 
 import pytest
 from aliquot_docs.drawing.partitions import AGENTS, divided
-from aliquot_docs.pages import commands, fair_share, job_environment, modules, settings, slurm, words
+from aliquot_docs.pages import commands, fair_share, job_environment, modules, settings, slurm, troubleshooting, words
 from aliquot_docs.pages.graphql_reference import graphql_pages
 from aliquot_docs.pages.rest_reference import rest_page
 
 from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.run.keys import KEYS, dashed
 from aliquot.cli.session import slurm as slurm_variables
 from aliquot.errors import ConfigurationError
 from aliquot.execution.devices.plugin import FAMILIES
@@ -31,7 +32,8 @@ ENDS: Final = ("", ".py")
 TEST: Final = re.compile(r"\btest_\w+\b")
 FILE: Final = re.compile(r"\b(?:tests|scripts|server|docker)/[\w./-]*\w")
 MADE: Final = frozenset(
-    f"server/{name}" for name in ("agent-keys.json", "aliquot.db", "cluster-mark.json", "history.sqlite", "secrets.key")
+    f"server/{name}"
+    for name in ("agent-keys.json", "aliquot.db", "cluster-mark.json", "history.sqlite", "secrets.key", "workspaces")
 )
 """Files of a data folder, not of the source."""
 
@@ -48,6 +50,17 @@ def test_every_failure_names_the_test_that_proves_it() -> None:
     sections = (DOCS / "operating" / "failures.md").read_text(encoding="utf-8").split("\n### ")[1:]
     assert len(sections) >= 20
     assert [section.partition("\n")[0] for section in sections if "Proved by `test_" not in section] == []
+
+
+def test_every_error_has_messages_and_something_to_do() -> None:
+    assert set(words.expected_errors()) == set(troubleshooting.TO_DO)
+    found = troubleshooting.messages(ROOT)
+    assert sum(map(len, found.values())) > 200
+    sections = troubleshooting.troubleshooting_sections(ROOT)
+    for kind in words.expected_errors():
+        assert f"### `{kind.code}`" in sections
+    assert "text contains a NUL character" in sections, "a constant message"
+    assert "order: … is unknown; use one of …" in sections, "a message with values"
 
 
 def test_every_kind_of_device_is_there_with_its_variable() -> None:
@@ -78,6 +91,7 @@ def test_settings_that_are_named_exist() -> None:
     units = {path.stem for path in (ROOT / "docker" / "systemd").glob("*.service")}
     old = {one.old for one in DEPRECATED}
     known = {kebab(name) for name in Settings.model_fields} | old | {mode.value for mode in AllocationMode} | units
+    known |= {dashed(name) for name in KEYS} | {"after-any", "after-failed", "sftp-server", "code-server"}
     named = {page.name: set(SETTING.findall(page.read_text(encoding="utf-8"))) for page in pages()}
     assert {page: unknown for page, found in named.items() if (unknown := found - known)} == {}
 

@@ -82,6 +82,8 @@ def test_the_search_needs_no_server(built: Path) -> None:
     assert index.startswith("Search.setIndex(")
     assert "lease" in index
     assert "searchindex.js" in (built / "search.html").read_text(encoding="utf-8")
+    options = (built / "_static" / "documentation_options.js").read_text(encoding="utf-8")
+    assert "SHOW_SEARCH_SUMMARY: true" in options
 
 
 def test_pictures_stand_in_the_pages(built: Path) -> None:

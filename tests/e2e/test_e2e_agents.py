@@ -76,7 +76,7 @@ async def served() -> AsyncIterator[tuple[Server, Client]]:
         async with serving(settings) as server:
             port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
             listener = Listener(server, certificate=None, behind_proxy=False, on_started=port.set_result)
-            listening = asyncio.create_task(listener.serve_until(server.failed, taken=bound_socket(settings)))
+            listening = asyncio.create_task(listener.serve_until(server.failed, taken=[bound_socket(settings)]))
             try:
                 async with Client(f"http://127.0.0.1:{await port}", server.token_file.read_text().strip()) as client:
                     yield server, client

@@ -19,6 +19,7 @@ from aliquot.client import GraphQLFault
 from aliquot.store.cluster_mark import MARK_FILE
 from aliquot.store.open import SQLITE_FILE
 from e2e_sessions import until
+from long_tests import LONG
 from store_postgres import PostgresCluster
 
 pytestmark = pytest.mark.anyio
@@ -146,6 +147,7 @@ async def test_a_deleted_database_is_refused_until_it_is_back_or_a_new_cluster_i
         await server.start()  # from then on without it
 
 
+@LONG
 async def test_an_emptied_database_is_refused() -> None:
     async with ended() as server:
         server.database.write_bytes(b"")
@@ -159,6 +161,7 @@ async def test_the_database_of_another_cluster_is_refused() -> None:
         await server.refuses("the database belongs to another cluster than this data folder")
 
 
+@LONG
 async def test_a_database_lost_by_a_killed_server_is_missed_too() -> None:
     async with made() as server:
         await server.start()
@@ -209,6 +212,7 @@ async def test_a_start_that_is_killed_before_its_first_event_starts_again() -> N
         assert await server.stop() == 0
 
 
+@LONG
 async def test_a_copy_in_a_data_folder_of_its_own_needs_nothing_else() -> None:
     async with ended() as server, made() as restored:
         restored.database.parent.mkdir(parents=True)
@@ -218,6 +222,7 @@ async def test_a_copy_in_a_data_folder_of_its_own_needs_nothing_else() -> None:
         assert (await restored.until_marked())["cluster"] == server.mark["cluster"]
 
 
+@LONG
 async def test_what_is_imported_is_marked_anew(tmp_path: Path) -> None:
     async with ended() as server, ended() as other:
         archive = tmp_path / "all.aliquot"
@@ -231,6 +236,7 @@ async def test_what_is_imported_is_marked_anew(tmp_path: Path) -> None:
         assert await server.stop() == 0
 
 
+@LONG
 async def test_on_postgresql_the_same_holds(postgres: PostgresCluster) -> None:
     url, other, empty = [await asyncio.to_thread(postgres.new_database) for _ in range(3)]
     async with ended("--database", url) as server:

@@ -74,6 +74,58 @@ async def test_gpus_that_are_idle_behind_a_quota_are_told(person: Person) -> Non
     await to_thread.run_sync(course)
 
 
+async def test_a_waiting_session_is_explained_with_what_would_help_and_one_command_applies_it(person: Person) -> None:
+    def course() -> None:
+        held = person.run("session", "create", "-r", "cuda.device=1", "-t", "1h", "--", "sleep", "3600").out.strip()
+        person.run("session", "show", held)
+        wide = person.run("session", "create", "-r", "cuda.device=2", "-t", "1h", "--", "sleep", "3600").out.strip()
+        late = person.run("session", "create", "-r", "cuda.device=1", "-t", "2h", "--", "sleep", "3600").out.strip()
+        told = person.run("why", wide).out
+        assert f"{held} of " in told
+        assert "1 GPU, running, expected to end by " in told
+        assert "now, with 1 GPU instead of 2 GPUs" in told
+        found = person.run("why", late, "--json").json
+        assert (found["position"], [other["session_id"] for other in found["ahead"]]) == (2, [wide])
+        shorter = next(remedy for remedy in found["remedies"] if remedy["kind"] == "time_limit")
+        words = shorter["command"].split()
+        assert words[:4] == ["aliquot", "session", "change", late]
+        person.run(*words[1:])
+        while person.run("session", "show", late, "--json").json["state"] in ("queued", "scheduled", "allocating"):
+            pass
+        assert "nothing to change" in person.run("session", "change", wide, code=2).err
+        refused = person.run("session", "change", wide, "-r", "gpu=3", code=3).err
+        assert "the largest agent has 2" in refused
+        assert "only a waiting session can be changed" in person.run("session", "change", late, "-t", "5m", code=3).err
+
+    await to_thread.run_sync(course)
+
+
+async def test_the_effect_of_a_change_is_shown_before_it_is_made_and_what_was_used_afterwards(person: Person) -> None:
+    def course() -> None:
+        held = person.run("session", "create", "-r", "gpu=2", "-t", "1h", "--", "sleep", "3600").out.strip()
+        first = person.run("session", "create", "-r", "gpu=2", "-t", "2h", "--", "sleep", "3600").out.strip()
+        second = person.run("session", "create", "-r", "gpu=2", "-t", "5m", "--", "sleep", "3600").out.strip()
+        agent = person.run("agents", "list", "--json").json[0]["id"]
+        person.run("policy", "set", "order=fcfs")
+        assert first in person.run("what-if", "--like", agent).out
+        told = person.run("policy", "set", "order=sjf", "--preview").out
+        assert "1 session would start sooner:" in told
+        assert f"{second} of " in told
+        assert person.run("policy", "show", "--json").json["order"] != "sjf"
+        assert f"would be preempted: {held} of " in person.run("agents", "drain", agent, "--evict", "--preview").out
+        assert person.run("session", "show", held, "--json").json["state"] == "running"
+        later = person.run("what-if", "-r", "gpu=2", "-t", "1h").out
+        assert "it would wait" in later
+        assert "if all sessions run for their planned durations" in later
+        assert "ask about something" in person.run("what-if", code=2).err
+        stats = person.run("session", "stats", held).out
+        assert "GPU-hours" in stats
+        assert "too short to judge" in stats
+        assert "It has not run yet." in person.run("session", "stats", second).out
+
+    await to_thread.run_sync(course)
+
+
 async def test_gpus_are_leased_while_a_command_runs_here(person: Person) -> None:
     def course() -> None:
         held = person.run("lease", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 3", code=3)
@@ -81,6 +133,10 @@ async def test_gpus_are_leased_while_a_command_runs_here(person: Person) -> None
         assert f"aliquot: holding {held.out.strip().replace(',', ', ')} on " in held.err
         assert "warning" not in held.err
         assert person.run("session", "list", "--json").json == []
+        limited = person.run("lease", "-t", "1", "--", "sh", "-c", "echo $$; exec sleep 600", code=124)
+        assert not Path(f"/proc/{limited.out.strip()}").exists()
+        assert "the time limit is over" in limited.err
+        assert person.run("lease", "-t", "1s", code=124).out.startswith("export CUDA_VISIBLE_DEVICES=")
         assert "no-such-program" in person.run("lease", "--", "no-such-program", code=127).err
         assert person.run("lease", "--gpus", "3", "--", "true", code=3).out == ""
 
@@ -125,7 +181,7 @@ async def test_a_waiting_session_is_explained_held_released_and_canceled(person:
         ).out.strip()
         late = person.run("session", "create", "-r", "cuda.shares=0.5", "--name", "late", "--", "true").out.strip()
         assert late in person.run("queue").out
-        assert person.run("session", "why", late, "--json").json["blocked_by"] == [first]
+        assert person.run("session", "why", late, "--json").json["waits"]["blocked_by"] == [first]
         explained = person.run("session", "why", late).out
         assert first in explained
         assert "order: waited " in explained

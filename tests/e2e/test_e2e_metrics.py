@@ -87,6 +87,11 @@ async def test_sessions_are_counted_logged_drawn_and_watched(server: OwnServer) 
     assert await value(server, "aliquot_leader") == await value(server, "aliquot_database_up") == 1
     text = await scrape(server)
     assert running not in text
+
+    async def is_warned() -> bool:  # the backlog is looked at once a second
+        return bool(logged(server, "queue_backlog"))
+
+    await until(is_warned)
     check_log(server, running)
     check_drawings(await families(server))
     if PROMTOOL is not None:

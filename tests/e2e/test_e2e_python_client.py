@@ -9,7 +9,7 @@ import pytest
 from anyio import to_thread
 
 from aliquot.cli.acceptance.processes import OwnServer
-from aliquot.client import BlockingClient, Refused
+from aliquot.client import BlockingClient, CallFailed, Client, Refused
 from aliquot.client.generated.enums import SessionState
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,14 @@ async def test_a_session_is_submitted_followed_and_waited_for(two_gpus: OwnServe
     await _with(two_gpus, course)
 
 
-async def test_each_set_of_parameters_is_a_task(two_gpus: OwnServer) -> None:
+def divided(total: int, parts: int) -> dict[str, float]:
+    import math  # a function that is sent imports what it needs itself
+
+    print("computing")
+    return {"part": math.floor(total / parts)}
+
+
+async def test_each_set_of_parameters_is_a_task_of_a_command_or_of_a_function(two_gpus: OwnServer) -> None:
     def course(client: BlockingClient) -> None:
         parameters = [{"rate": 0.1, "name": "a b"}, {"rate": 0.2, "name": "$HOME"}]
         array = client.map(["echo", "{rate}", "{name}"], parameters, slots={"cpu": 1})
@@ -48,6 +55,17 @@ async def test_each_set_of_parameters_is_a_task(two_gpus: OwnServer) -> None:
         assert printed == ["0.1 a b\n", "0.2 $HOME\n"]
 
     await _with(two_gpus, course)
+    async with Client(two_gpus.url, two_gpus.token) as client:
+        calls = await client.map(divided, [{"total": 9, "parts": 2}, {"total": 8, "parts": 4}], slots={"cpu": 1})
+        found = {index: result async for index, result in calls}
+        assert found == {0: {"part": 4}, 1: {"part": 2}}
+        assert await calls.results() == [{"part": 4}, {"part": 2}]
+        assert await calls.futures[0].done()
+        failing = await client.map(divided, [{"total": 1, "parts": 0}], slots={"cpu": 1})
+        with pytest.raises(CallFailed, match="ZeroDivisionError"):
+            await failing.futures[0]
+        said = client.future((await client.submit(["echo", "hello"], slots={"cpu": 1})).id)
+        assert await said == "hello\n"
 
 
 async def test_output_is_followed_over_a_restart_of_the_server(two_gpus: OwnServer) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnAgent
 from aliquot.errors import ConfigurationError
-from aliquot.service.accounts.trust import Trust
+from aliquot.service.access import Trust
 from aliquot.settings import read_settings
 from e2e_sessions import until
 from remote_tls import ServeProcess, served, shown

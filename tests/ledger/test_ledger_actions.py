@@ -15,7 +15,7 @@ from aliquot.service.agents.differences import Difference
 from aliquot.service.agents.doctor import Examination
 from aliquot.service.audit.agent_keys import KeyTeller
 from aliquot.service.audit.audit import AuditQuery, Change
-from aliquot.store.audit.log import Hand, note
+from aliquot.store.audit.log import AuditAuthor, note
 from aliquot.store.integrity import checked
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.secrets import DatabaseSecrets, forget, rotate
@@ -30,7 +30,7 @@ from store_places import Place
 pytestmark = pytest.mark.anyio
 
 A = AgentId("a")
-ROOT = Hand(actor="unix:root", request_id=RequestId("req_hand"), at_us=1_700_000_000_000_000)
+ROOT = AuditAuthor(actor="unix:root", request_id=RequestId("req_hand"), at_us=1_700_000_000_000_000)
 VALUE = "hush-hush"
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from aliquot.service.audit.audit import AuditQuery, Change, Holding
 from aliquot.service.ports import StoreUnavailable
-from aliquot.service.retention import DAY_US, Periods, Retaining
+from aliquot.service.retention import DAY_US, Periods, RetentionLoop
 from aliquot.service.state.state import State
 from aliquot.store.archive import sealing
 from aliquot.store.archive import search as past_holdings
@@ -40,7 +40,7 @@ async def archive(store: DatabaseStore, folder: Path | None) -> None:
     clock.passes(500 * 86_400)
     where = None if folder is None else ArchiveFolder(folder)
     history = DatabaseHistory(store, folder=where, epoch=None, now_us=clock.now_us, events_min=0)
-    removed = await Retaining(history, memory=State(), clock=clock, periods=ALL).run_once()
+    removed = await RetentionLoop(history, memory=State(), clock=clock, periods=ALL).run_once()
     assert removed.sessions > 0
 
 

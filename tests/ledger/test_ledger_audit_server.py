@@ -33,8 +33,15 @@ def test_a_running_server_is_asked(named: bool, tmp_path: Path) -> None:
         assert held.endswith(f"session {taken['session_id']}  1 GPU, pass {held.rpartition(' ')[2]}")
         before = _run("device", device, "--at", "2000-01-01", *place, **variables).stdout
         assert before == f"{device} was not held\n"
-        refused = _run("device", device, "--since", "2000-01-01", *place, code=2, **variables)
-        assert "--since and --until need --data-folder or --database of a stopped server" in refused.output
+        assert _run("device", device, "--since", "2000-01-01", *place, **variables).stdout == held
+        period = json.loads(_run("device", device, "--until", "2000-01-01", "--json", *place, **variables).stdout)
+        assert period == []
+        refused = _run("device", device, "--since", "2000-01-01", "--at", "2000-01-01", *place, code=2, **variables)
+        assert "--at asks for one time, --since and --until for a period" in refused.output
+        assert _run("verify", *place, **variables).stdout.startswith("intact: ")
+        verified = json.loads(_run("verify", "--json", *place, **variables).stdout)
+        assert (verified["faults"], verified["holdings"]) == ([], 1)
+        assert verified["events"] > 0
         wrong = _run("log", "--since", "yesterday", *place, code=2, **variables)
         assert "--since yesterday: give a time like 2026-03-01T12:00:00Z" in wrong.output
         in_use = _run("log", "--data-folder", str(tmp_path), code=2)

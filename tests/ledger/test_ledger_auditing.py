@@ -1,12 +1,18 @@
 """What operators are told of the record: page by page, without what is not theirs to see, and nobody else."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, select, update
 
-from aliquot.service.audit.audit import Auditing
+from aliquot.service.audit.audit import PERIOD_MAX, Auditing
+from aliquot.service.ports import StoreUnavailable
 from aliquot.service.views.terms import moment
+from aliquot.store.tables import EVENTS
 from aliquot_schema.errors import Forbidden, InvalidRequest
 from aliquot_schema.events import Event
 from aliquot_schema.ids import UserId
@@ -86,6 +92,34 @@ async def test_who_held_a_device_is_one_question(place: Place) -> None:
     await told(place, ask)
 
 
+async def test_everybody_sees_who_held_devices_in_a_period(place: Place) -> None:
+    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+        leases = [event.record for event in events if event.kind in ("lease.granted", "lease.released")]
+        ended = [lease for lease in leases if isinstance(lease, Lease) and lease.released_us is not None]
+        first_us, last_us = ended[0].granted_us, ended[-1].granted_us
+        devices = {name for lease in ended for amounts in lease.spec.values() for name in amounts}
+        for asked in (devices, set(sorted(devices)[:1]), {"GPU-nowhere"}):
+            found = await office.device_timeline(
+                ANYBODY, tuple(sorted(asked)), since=moment(first_us), until=moment(last_us)
+            )
+            expected = {
+                lease.id
+                for lease in ended
+                if lease.granted_us <= last_us
+                and (lease.released_us or 0) > first_us
+                and any(name in asked for amounts in lease.spec.values() for name in amounts)
+            }
+            assert expected <= {one.lease_id for one in found}
+            assert all(one.device_id in asked and one.since <= moment(last_us) for one in found)
+        for until in (moment(first_us - 1), moment(first_us) + PERIOD_MAX * 2):
+            with pytest.raises(InvalidRequest, match="period"):
+                await office.device_timeline(ANYBODY, ("a",), since=moment(first_us), until=until)
+        with pytest.raises(InvalidRequest, match="1000 devices"):
+            await office.device_timeline(ANYBODY, ("a",) * 1001, since=moment(first_us), until=None)
+
+    await told(place, ask)
+
+
 async def test_passes_tell_what_they_decided(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         found = await walk(lambda page: office.ledger_passes(OPERATOR, page), first=11)
@@ -105,6 +139,8 @@ async def test_nobody_else_is_told(place: Place) -> None:
             office.audit(ANYBODY, EVERYTHING, page),
             office.held_by(ANYBODY, "GPU-0", moment(0)),
             office.ledger_passes(ANYBODY, page),
+            office.device_holdings(ANYBODY, "GPU-0", since=None, until=None, page=page),
+            office.record_check(ANYBODY, since=None),
         ):
             with pytest.raises(Forbidden, match="operators"):
                 await refused
@@ -113,3 +149,74 @@ async def test_nobody_else_is_told(place: Place) -> None:
                 await office.audit(OPERATOR, EVERYTHING, PageRequest(first=10, after=cursor))
 
     await told(place, ask)
+
+
+async def test_the_holders_of_a_period_are_on_one_page_the_newest_first(place: Place) -> None:
+    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+        leases = [event.record for event in events if isinstance(event.record, Lease)]
+        granted = {lease.id: device for lease in leases for amounts in lease.spec.values() for device in amounts}
+        (device, _), *_ = Counter(granted.values()).most_common()
+        whole = partial(office.device_holdings, OPERATOR, device)
+        found = await walk(lambda page: whole(since=None, until=None, page=page), first=2)
+        starts = [one.since for one in found]
+        assert len(found) > 2
+        assert starts == sorted(starts, reverse=True)
+        middle = found[len(found) // 2].since
+        early = await walk(lambda page: whole(since=None, until=middle, page=page), first=3)
+        late = await walk(lambda page: whole(since=middle, until=starts[0], page=page), first=3)
+        assert [one.lease_id for one in early] == [one.lease_id for one in found if one.since <= middle]
+        # A holding may be released between the questions.
+        assert [one.lease_id for one in late] == [
+            one.lease_id for one in found if one.until is None or one.until > middle
+        ]
+
+    await told(place, ask)
+
+
+async def test_the_record_is_verified_while_the_server_writes(place: Place) -> None:
+    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+        both = await asyncio.gather(
+            office.record_check(OPERATOR, since=None), office.record_check(OPERATOR, since=None)
+        )
+        assert both[0] == both[1]
+        (found, _) = both
+        assert found.faults == ()
+        assert found.events >= len(events)
+        assert found.ended_at is not None
+        assert min(found.passes, found.holdings) > 0
+        again = await office.record_check(OPERATOR, since=found.started_at)
+        assert again == found, "it is not repeated for the same moment"
+        assert (await office.record_check(OPERATOR, since=None)).started_at > found.started_at
+
+    await told(place, ask)
+
+
+async def test_a_changed_event_is_reported_by_the_server(place: Place) -> None:
+    async with course_on(place) as (course, running):
+        await course.until_written(running.ledger, 30)
+
+        def change(connection: Connection) -> None:
+            with connection.begin():
+                connection.execute(update(EVENTS).where(EVENTS.c.number == 7).values(actor="mallory"))
+
+        await running.write(change)
+        found = await course.service.administration.audit.record_check(OPERATOR, since=None)
+        assert found.faults == ("event 7 was changed after it was written",)
+        assert found.events == 0
+
+
+async def test_a_verification_ends_when_the_store_is_closed(place: Place) -> None:
+    async with course_on(place) as (_, running):
+        begun, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def read(connection: Connection) -> None:
+            while True:
+                connection.execute(select(EVENTS.c.number).limit(1)).all()
+                loop.call_soon_threadsafe(begun.set)
+
+        reading = asyncio.create_task(running.read_apart(read))
+        async with asyncio.timeout(30):
+            await begun.wait()
+            await running.close()
+            with pytest.raises(StoreUnavailable, match="the store is not open"):
+                await reading

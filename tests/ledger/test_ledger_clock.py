@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from aliquot.service.leadership.clock_keeper import PATIENCE_S
 from aliquot.service.ledger.replay import replay
-from aliquot.service.retention import DAY_US, Periods, Retaining
+from aliquot.service.retention import DAY_US, Periods, RetentionLoop
 from aliquot.service.state.state import State
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.audit.holdings import follow_all
@@ -160,7 +160,7 @@ async def test_retention_goes_on_past_events_that_were_dated_ahead(place: Place)
         clock.passes(40 * DAY_S)
         history = DatabaseHistory(opened, folder=None, epoch=None, now_us=clock.now_us, events_min=20)
         kept = Periods(sessions_us=None, events_us=DAY_US, ledger_us=DAY_US, findings_us=None)
-        removed = await Retaining(history, memory=State(), clock=clock, periods=kept).run_once()
+        removed = await RetentionLoop(history, memory=State(), clock=clock, periods=kept).run_once()
         last = await opened.read(
             lambda connection: connection.execute(select(EVENTS.c.at_us).order_by(EVENTS.c.number)).scalars().all()
         )

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, Table, insert, select
 
 from aliquot.service.ports import NotLeader
-from aliquot.service.retention import CLOSED, DAY_US, Periods, Removed, RetainedKind, Retaining
+from aliquot.service.retention import CLOSED, DAY_US, Periods, Removed, RetainedKind, RetentionLoop
 from aliquot.service.state.state import State
 from aliquot.store.alert_tables import ALERTS, DELIVERIES
 from aliquot.store.archive.archiver import DatabaseHistory
@@ -84,7 +84,7 @@ async def test_each_goes_in_its_time_and_is_archived(store: DatabaseStore, tmp_p
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     before = await store.read(ids)
-    retaining = Retaining(history_of(store, tmp_path), memory=State(), clock=clock, periods=YEAR)
+    retaining = RetentionLoop(history_of(store, tmp_path), memory=State(), clock=clock, periods=YEAR)
     assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0, closed=4)
     assert before - await store.read(ids) == {f"{kind}-old" for kind in CLOSED} | {"held leases-old"}
     told = verify_archives(await store.read(all_seals), folder=tmp_path)
@@ -96,7 +96,7 @@ async def test_for_ever_is_for_ever(store: DatabaseStore, tmp_path: Path) -> Non
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     nothing = Periods(sessions_us=None, events_us=None, ledger_us=None, findings_us=None)
-    retaining = Retaining(history_of(store, tmp_path), memory=State(), clock=clock, periods=nothing)
+    retaining = RetentionLoop(history_of(store, tmp_path), memory=State(), clock=clock, periods=nothing)
     assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0)
 
 
@@ -116,7 +116,7 @@ async def test_two_leaders_write_the_same_archive_without_each_others_harm(
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     present = (await store.present_term()).epoch
     for epoch in (present, present - 1):
-        retaining = Retaining(history_of(store, tmp_path, epoch=epoch), memory=State(), clock=clock, periods=YEAR)
+        retaining = RetentionLoop(history_of(store, tmp_path, epoch=epoch), memory=State(), clock=clock, periods=YEAR)
         if epoch == present:
             assert (await retaining.run_once()).closed == 4
             files = sorted(os.listdir(tmp_path))

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from aliquot.cli import main
 from authorisation_queries import operation, root_fields
-from ledger_mutations import AGENT, CALLS, ELSEWHERE, KEY, SESSION, Call
+from ledger_mutations import AGENT, BACKTEST, CALLS, ELSEWHERE, KEY, SESSION, Call
 from rest_server import rest_server
 
 RECEIVER = '[[receivers]]\nname = "hook"\nkind = "webhook"\nurl = "http://127.0.0.1:9/"\n'
 AUDIT = "{ audit(first: 30) { edges { node { at actor kind request_id fields { name before after } } } } }"
 NEWEST = """{ sessions(first: 1) { edges { node { id } } } api_keys(user: "ada") { id }
-    agents(first: 1) { edges { node { id } } } }"""
+    agents(first: 1) { edges { node { id } } } backtests { id } }"""
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,7 @@ def places(client: httpx.Client) -> dict[str, str]:
     data, _ = answer(client, NEWEST)
     nodes = {name: [edge["node"]["id"] for edge in data[name]["edges"]] for name in ("sessions", "agents")}
     found = {SESSION: nodes["sessions"], KEY: [key["id"] for key in data["api_keys"]], AGENT: nodes["agents"]}
+    found[BACKTEST] = [job["id"] for job in data["backtests"]]
     return {place: ids[-1] for place, ids in found.items() if ids}
 
 

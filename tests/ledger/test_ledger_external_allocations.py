@@ -45,7 +45,7 @@ async def test_passes_with_external_allocations_replay_without_a_difference(plac
     seen: set[str] = set()
     kinds: set[str] = set()
     async with course_on(place) as (course, running):
-        course.service.journal.listeners.append(lambda event: kinds.add(event.kind))
+        course.service.journal.subscribe(lambda event: kinds.add(event.kind))
         admin = course.service.administration
         await admin.policy.update_policy(OPERATOR, {"order": "fair_share"}, None)
         for lease in (60.0, 3600.0):  # later on there may be nothing left to give, and so nothing to hold on to

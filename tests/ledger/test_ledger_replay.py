@@ -12,6 +12,7 @@ from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.policies import PolicyDocument, Weights
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from ledger_course import course_on
+from long_tests import LONG
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ async def replayed(ledger: LedgerReader, *, policy: Policy | None = None) -> lis
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("place", "entries"),
-    [("sqlite", 120), ("postgres", 120), pytest.param("sqlite", 1050, marks=pytest.mark.slow)],
+    [("sqlite", 120), ("postgres", 120), pytest.param("sqlite", 1050, marks=LONG)],
     indirect=["place"],
 )
 async def test_a_busy_run_replays_without_a_difference(place: Place, entries: int) -> None:

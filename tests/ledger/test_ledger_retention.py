@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import Connection, delete, func, select, update
 
 from aliquot.service import retention
+from aliquot.service.leadership import clock_keeper
 from aliquot.service.ledger.replay import Replayed, replay
 from aliquot.service.ports import NotLeader
-from aliquot.service.retention import DAY_US, HistoryDamaged, Periods, Removed, Retaining, RetentionPlan
+from aliquot.service.retention import DAY_US, HistoryDamaged, Periods, Removed, RetentionLoop, RetentionPlan, Sealed
 from aliquot.service.state.state import State
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import ArchiveFolder
@@ -21,7 +22,7 @@ from aliquot.store.audit.holdings import follow_all
 from aliquot.store.integrity import checked, verified
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, SESSIONS
-from ledger_course import LeapingClock, course_on, two_terms
+from ledger_course import Course, LeapingClock, course_on, two_terms
 from lone_service import load_state
 from store_places import Place
 
@@ -50,7 +51,7 @@ def history_of(store: DatabaseStore, folder: Path | None, *, clock: LeapingClock
 async def remove(store: DatabaseStore, folder: Path | None, *, days: float, periods: Periods = ALL) -> Removed:
     clock = later(days)
     history = history_of(store, folder, clock=clock)
-    return await Retaining(history, memory=State(), clock=clock, periods=periods).run_once()
+    return await RetentionLoop(history, memory=State(), clock=clock, periods=periods).run_once()
 
 
 async def count(store: DatabaseStore, table: object) -> int:
@@ -163,6 +164,64 @@ async def test_a_busy_leader_removes_what_is_old_beside_its_work(
         await store.close()
 
 
+@pytest.mark.parametrize("is_put_right", [True, False])
+async def test_a_clock_that_leaps_400_days_ahead_removes_nothing_for_a_day_whoever_leads(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_put_right: bool
+) -> None:
+    monkeypatch.setattr(retention, "FIRST_S", 0.01)
+    monkeypatch.setattr(retention, "EVERY_S", 0.01)
+    monkeypatch.setattr(retention, "PAUSE_S", 0.0)
+    asked = list[int]()
+    leap_s = 400 * 86_400.0
+
+    def plan(store: DatabaseStore) -> RetentionPlan:
+        return RetentionPlan(periods=Periods(), open_history=lambda epoch: Asked(store, asked, epoch=epoch))
+
+    async def looks(course: Course) -> None:
+        for _ in range(60):
+            await course.step()
+            await asyncio.sleep(0.01)
+
+    async with course_on(place, seed=1, retention=plan) as (course, running):
+        await course.until_written(running.ledger, 6)
+        course.clock.passes(20 * 86_400)
+        course.clock.waits(20 * 86_400)
+        await course.until_written(running.ledger, 12)
+        before_us = course.clock.wall_us()
+        course.clock.is_set(leap_s)
+        await course.service.keeper.run_once()
+        course.clock.waits(clock_keeper.PATIENCE_S)
+        await course.service.keeper.run_once()
+        await looks(course)
+        kept = await known(running)
+    async with course_on(place, seed=2, retention=plan, keeps_time=True) as (course, running):
+        assert course.service.state.clock_correction is not None
+        await looks(course)
+        assert all(one < before_us for one in asked), "a run that had begun before goes on by the time before"
+        asked.clear()
+        assert kept <= await known(running)
+        if is_put_right:
+            course.clock.is_set(-leap_s)
+        else:
+            course.clock.waits(retention.PATIENCE_S)
+        async with asyncio.timeout(120):
+            while len(asked) < 3:
+                await course.step()
+        assert kept <= await known(running) or not is_put_right
+
+
+class Asked(DatabaseHistory):
+    """Remembers before which time sessions were too old."""
+
+    def __init__(self, store: DatabaseStore, asked: list[int], *, epoch: int) -> None:
+        super().__init__(store, folder=None, epoch=epoch, now_us=later(0).now_us, events_min=20)
+        self._asked = asked
+
+    async def seal_sessions(self, before_us: int) -> Sealed | None:
+        self._asked.append(before_us)
+        return await super().seal_sessions(before_us)
+
+
 async def known(store: DatabaseStore) -> set[str]:
     """The sessions in the database."""
     return set(await store.read(lambda connection: connection.execute(select(SESSIONS.c.id)).scalars().all()))
@@ -181,7 +240,7 @@ async def test_a_leader_of_before_archives_nothing(store: DatabaseStore, tmp_pat
     clock = later(500)
     history = DatabaseHistory(store, folder=ArchiveFolder(tmp_path), epoch=1, now_us=clock.now_us, events_min=0)
     with pytest.raises(NotLeader):
-        await Retaining(history, memory=State(), clock=clock, periods=ALL).run_once()
+        await RetentionLoop(history, memory=State(), clock=clock, periods=ALL).run_once()
     assert await store.read(all_seals) == []
 
 

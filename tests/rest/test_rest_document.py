@@ -3,7 +3,7 @@
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from aliquot.api.rest.routes import OPERATIONS
@@ -33,6 +33,10 @@ def hold(server: RestServer, name: str) -> None:
     @EFFORT
     @given(case=cases)
     def answers_as_it_says(case: schemathesis.Case) -> None:
+        # An empty list or object leaves no trace in a URL, so the server cannot refuse it.
+        assume(all(value not in ([], {}) for value in (case.query or {}).values()))
+        # Requests to other hosts are refused before they reach an operation.
+        assume("host" not in {name.lower() for name in case.headers or {}})
         case.call_and_validate(headers=server.headers, excluded_checks=ELSEWHERE)
 
     answers_as_it_says()

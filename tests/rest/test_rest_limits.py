@@ -11,10 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from aliquot.api import middleware
+from aliquot.api.encoding import REQUEST_ID
 from aliquot.api.limits import Limits
 from aliquot.api.middleware import body_too_slow
-from aliquot.api.request_errors import REQUEST_ID
-from aliquot.service.lifecycle.external_leases import WAITED_US_MAX
+from aliquot.service.scheduling.plan_applier import WAITED_US_MAX
 from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller

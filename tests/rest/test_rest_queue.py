@@ -48,7 +48,21 @@ def test_durations_are_seconds_or_text(given: float | str, seconds: float, http:
     assert (job["time_limit"], job["estimated_duration"]) == (seconds, seconds)
 
 
-@pytest.mark.parametrize("field", ["time_limit", "estimated_duration"])
+def test_an_elastic_gang_with_checkpoints_is_asked_for(http: httpx.Client) -> None:
+    asked = {
+        "cluster_size": 4,
+        "cluster_size_min": 2,
+        "preemptible": True,
+        "checkpoint_signal": "SIGUSR1",
+        "checkpoint_every": "10m",
+    }
+    job = submit(http, **asked)
+    assert {name: job[name] for name in asked} == {**asked, "checkpoint_every": 600.0}
+    assert job["topology"] == "prefer"
+    assert submit(http, cluster_size=2, topology="require")["topology"] == "require"
+
+
+@pytest.mark.parametrize("field", ["time_limit", "estimated_duration", "checkpoint_every"])
 def test_a_wrong_duration_names_its_field_and_how_they_are_written(field: str, http: httpx.Client) -> None:
     answer = http.post("/queue/submit", json={"command": "true", field: "soon"})
     assert answer.status_code == 422

@@ -8,9 +8,9 @@ import pytest
 
 from aliquot.clock import RandomIds
 from aliquot.errors import ConfigurationError
+from aliquot.service.access import Trust, check_apart
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.federation import Federation, Identity
-from aliquot.service.accounts.trust import Trust, check_apart
 from aliquot.service.use_cases import Admission, ServiceParts, UseCases
 from aliquot_schema.errors import InvalidRequest, Unauthenticated
 from aliquot_schema.identity.accounts import Role, User
@@ -127,8 +127,8 @@ async def test_nobody_new_comes_under_a_name_that_people_take_for_anothers() -> 
         federation, accounts = federation_of(on)
         await federation.user_of(told(on))
         for name, words in (
-            ("Ann", r"ann \(an existing user\) and Ann differ only in case"),
-            ("Root", r"root \(an existing user\) and Root differ only in case"),
+            ("Ann", "the name Ann differs only in case from the existing user ann"),
+            ("Root", "the name Root differs only in case from the existing user root"),
             ("root", "server's"),
         ):
             with pytest.raises(Unauthenticated, match=words):
@@ -145,9 +145,9 @@ async def test_an_admin_says_that_a_name_is_another_persons_now() -> None:
         with pytest.raises(Unauthenticated, match="--forget-identity"):
             await federation.user_of(later)
         await accounts.update_user(ROOT, "ann", UserChanges(forget_identity=True), None)
-        assert on.state.people.known_as(ANN.subject) is None
+        assert on.state.people.by_subject(ANN.subject) is None
         assert await federation.user_of(later) == "ann"
-        assert on.state.people.known_as(later.subject) is on.state.people.users[UserId("ann")]
+        assert on.state.people.by_subject(later.subject) is on.state.people.users[UserId("ann")]
 
 
 async def test_one_who_is_disabled_stays_so() -> None:

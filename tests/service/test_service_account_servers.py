@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
-from aliquot.service.accounts.trust import Trust
+from aliquot.api.connections import OpenConnections
+from aliquot.service.access import Trust
 from aliquot.service.use_cases import Admission, ServiceParts
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.identity.accounts import KeyScope, Role
@@ -26,12 +26,12 @@ def shared(number: int) -> ServiceParts:
     return ServiceParts(admission=Admission(trust=Trust.SHARED, per_minute=None))
 
 
-def door_of(server: OneServer) -> tuple[TokenAuth, HeldOpen]:
+def oidc_authenticator(server: OneServer) -> tuple[TokenAuth, OpenConnections]:
     """How a server lets people in."""
     auth = TokenAuth("the-servers-own-token", UserId("root"), people=server.cases.state.people)
-    held_open = HeldOpen(auth)
-    server.cases.journal.listeners.append(held_open.note)
-    return auth, held_open
+    open_connections = OpenConnections(auth)
+    server.cases.journal.subscribe(open_connections.note)
+    return auth, open_connections
 
 
 @pytest.mark.parametrize("told_to", [0, 1], ids=["the leader", "a follower"])
@@ -41,7 +41,7 @@ async def test_a_key_opens_all_servers_and_none_once_it_is_revoked_at_one(databa
         accounts = told.cases.accounts
         await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
         made = await accounts.create_api_key(ADMIN, NewApiKey(user="bob", name="x", scope=KeyScope.SUBMIT))
-        doors = [door_of(server) for server in servers.all]
+        doors = [oidc_authenticator(server) for server in servers.all]
         await other.until(lambda: made.api_key.id in other.cases.state.people.keys)
         bearers = [auth.of_text(made.secret) for auth, _ in doors]
         assert {bearer.user for bearer in bearers} == {"bob"}

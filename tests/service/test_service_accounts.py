@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aliquot.service.access import JobAccounts, Trust
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit, TokenBuckets
-from aliquot.service.accounts.trust import JobAccounts, Trust
 from aliquot.service.state.identities import Identities
 from aliquot_schema.errors import Forbidden, InvalidRequest, RateLimited, StateConflict
 from aliquot_schema.identity.access import KERNEL_FIELDS, SESSION_FIELDS
 from aliquot_schema.identity.accounts import KeyScope, Role, User
-from aliquot_schema.ids import KeyId, ProjectId, UserId
+from aliquot_schema.ids import AgentId, KeyId, ProjectId, UserId
 from aliquot_schema.requests import Caller, NewSession, PageRequest, SessionFilter
 from aliquot_schema.views.accounts import NewApiKey, NewUser, UserChanges
 from aliquot_schema.views.sessions import KernelView, SessionView
 from api_service import accounts_of
 from service_bench import agent
+from service_reaping import reaper_of
 from service_stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -95,6 +96,21 @@ async def test_changes_are_events_and_the_digest_is_not_the_secret(scene: Stage)
     assert not any(getattr(event.record, "digest", "-") in repr(event) for event in events)
 
 
+async def test_a_key_that_reads_or_expires_makes_no_calendar_address(scene: Stage) -> None:
+    accounts = accounts_of(scene, trust=Trust.SHARED)
+    await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
+
+    async def renewed(**more: Any) -> str:
+        made = await accounts.create_api_key(ADMIN, NewApiKey(user="bob", name="x", **more))
+        bob = Caller(user=UserId("bob"), request_id="r", role=Role.USER, key_id=KeyId(made.api_key.id))
+        return (await accounts.renew_calendar_feed(bob)).mine
+
+    for limits in ({"scope": KeyScope.READ}, {"scope": KeyScope.SUBMIT, "expires_in": 60.0}):
+        with pytest.raises(Forbidden, match="use a key of a wider scope without an expiry, or the dashboard's sign-in"):
+            await renewed(**limits)
+    assert "user=bob" in await renewed(scope=KeyScope.SUBMIT)
+
+
 async def test_whose_jobs_would_run_as_others_do_may_not_submit(scene: Stage) -> None:
     people = Identities()
     accounts = accounts_of(scene, trust=Trust.SEPARATE)
@@ -167,6 +183,14 @@ async def test_where_all_are_trusted_no_order_names_an_account(scene: Stage) -> 
             "ann has no Unix account and cannot submit; give one with --unix NAME",
             None,
         ),
+        (
+            Trust.SEPARATE,
+            "on-gpu02",
+            None,
+            "jobs of ann run as the Unix account on-gpu02",
+            "host gpu03 has no account on-gpu02, so jobs of ann fail there; create it (useradd on-gpu02)",
+        ),
+        (Trust.SEPARATE, "everywhere", None, "jobs of ann run as the Unix account everywhere", None),
         (Trust.SHARED, None, "nobody", "jobs of ann run as nobody (the job user)", None),
         (
             Trust.SHARED,
@@ -183,8 +207,26 @@ def test_an_admin_is_told_which_account_jobs_use_and_where_it_is_missing(
     accounts = JobAccounts(hostname="h", default=default, exists=lambda name: name == "here")
     ann = User(id=UserId("ann"), role=Role.USER, unix_name=unix)
     assert accounts.words(ann, trust=trust) == jobs_run_as
-    assert accounts.warning(ann, trust=trust, hostnames=["h", "h-eight_h100", "gpu02"]) == warning
+    told: dict[str | None, list[tuple[str, bool | None]]] = {
+        "on-gpu02": [("gpu02", True), ("gpu03", False), ("gpu03", False)],
+        "everywhere": [("gpu02", True), ("gpu03", True)],
+    }
+    agents = told.get(unix, [("h", None), ("h-eight_h100", False), ("gpu02", None)])
+    assert accounts.warning(ann, trust=trust, agents=agents) == warning
     assert accounts.words(replace(ann, role=Role.VIEWER), trust=trust) is None
+
+
+async def test_agents_that_are_connected_tell_whether_their_hosts_have_the_account(scene: Stage) -> None:
+    accounts = JobAccounts(hostname="server", default=None, exists=lambda _: False)
+    office = accounts_of(scene, trust=Trust.SEPARATE, job_accounts=accounts, search=reaper_of(scene).accounts)
+    scene.executor.agents[AgentId("a")].accounts.add("anna")
+    made = await office.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="anna"))
+    assert made.warning is None
+    made = await office.create_user(ADMIN, NewUser(name="bob", role=Role.USER, unix_name="bob"))
+    assert made.warning == "host a has no account bob, so jobs of bob fail there; create it (useradd bob)"
+    scene.executor.silent.add(AgentId("a"))
+    changed = await office.update_user(ADMIN, "bob", UserChanges(unix_name="rob"), None)
+    assert changed.warning == "the account rob has to exist on a too; jobs fail where it does not"
 
 
 async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from aliquot.service.admin.admin import Administration
 from aliquot.service.agents.doctor import Examination, InspectionResult
+from aliquot.service.quotas import Quotas
 from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, UnknownSlot
 from aliquot_schema.ids import AgentId, LeaseId, SessionId
@@ -195,3 +196,24 @@ async def test_what_was_used_is_told() -> None:
         assert used.gpu_hours == pytest.approx(1, rel=1e-3)
         assert (used.user, used.share) == ("ann", 1.0)
         assert office(on).quotas.usage(CALLER, user="bob", project=None) == ()
+
+
+async def test_quotas_show_what_they_limit_as_it_is_now() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        await on.create_project("vision")
+        quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        [cluster] = quotas.quota_use(CALLER)
+        assert (cluster.scope, cluster.name, cluster.held, cluster.waiting) == (QuotaScope.CLUSTER, "", (), 0)
+        await on.submit(devices=3, project="vision")
+        await on.advance()
+        await on.submit(devices=2, project="vision")
+        await on.submit(devices=4)
+        await on.advance()
+        on.clock.passes(1800)
+        found = {f"{use.scope}:{use.name}": use for use in quotas.quota_use(CALLER)}
+        assert set(found) == {"cluster:", "user:ann", "project:vision", "project:default"}
+        for name, held, waiting in (("cluster:", "3.00", 2), ("user:ann", "3.00", 2), ("project:vision", "3.00", 1)):
+            assert [(slot.slot, slot.amount) for slot in found[name].held] == [("cuda.shares", held)]
+            assert found[name].waiting == waiting
+            assert found[name].gpu_hours_month == pytest.approx(1.5, abs=0.01)
+        assert (found["project:default"].held, found["project:default"].waiting) == ((), 1)

@@ -14,7 +14,7 @@ from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.states import AgentState, KernelState, SessionState
-from aliquot_schema.views.sessions import AgentView
+from aliquot_schema.views.agents import AgentView
 from service_bench import agent, gpus
 from service_fakes import FakeAgent
 from service_stage import CALLER, GRACE_MS, Stage, granting_only, stage

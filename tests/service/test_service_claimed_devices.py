@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from aliquot.app.agents import objection_to
+from aliquot.app.agents import agent_rejection
 from aliquot.service.alerts.conditions import device_unhealthy
 from aliquot.service.alerts.rules import Rules
 from aliquot_schema.alerts import AlertRule
@@ -24,7 +24,7 @@ def two_nodes() -> list[FakeAgent]:
 
 
 def told(on: Stage) -> list[str]:
-    rule = Rules(on.state.noticed).of(AlertRule.DEVICE_UNHEALTHY)
+    rule = Rules(on.state.alert_index).of(AlertRule.DEVICE_UNHEALTHY)
     return [one.words for one in device_unhealthy(on.state, rule, on.clock.now_us())]
 
 
@@ -43,7 +43,7 @@ async def test_the_second_node_gets_nothing_and_the_alert_names_both() -> None:
         words = "; ".join(told(on))
         assert "agent b on b" in words
         assert "belongs to agent a on a" in words
-        refusal = objection_to(on.state, two.describe())
+        refusal = agent_rejection(on.state, two.describe())
         assert refusal is not None
         assert "a GPU is in one machine" in refusal
 
@@ -66,7 +66,7 @@ async def test_a_lost_agent_that_holds_devices_keeps_its_claim() -> None:
         await on.advance()
         await on.messages.run_once([AgentSilent(agent_id=A), AgentSilent(agent_id=A, lost=True)])
         assert on.state.agents[A].state is AgentState.LOST
-        assert objection_to(on.state, two.describe()) is not None
+        assert agent_rejection(on.state, two.describe()) is not None
 
 
 async def test_a_machine_with_a_new_node_id_is_not_another_machine() -> None:
@@ -76,4 +76,4 @@ async def test_a_machine_with_a_new_node_id_is_not_another_machine() -> None:
         await on.messages.run_once([DevicesChanged(inventory=each.inventory()) for each in (one, two)])
         assert [len(each.devices) for each in on.state.agents.values()] == [2, 2], "one node shares its devices"
         moved = replace(two.describe(), node_id=NodeId("new"))
-        assert objection_to(on.state, moved) is None
+        assert agent_rejection(on.state, moved) is None

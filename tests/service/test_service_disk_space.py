@@ -32,18 +32,18 @@ async def test_nothing_is_launched_while_the_servers_disk_is_nearly_full() -> No
     async with stage([agent("a", devices=2)]) as on:
         before = await on.submit()
         await on.advance()
-        assert on.state.space.note_server(FULL)
-        assert not on.state.space.note_server(FULL)
+        assert on.state.disk_space.note_server(FULL)
+        assert not on.state.disk_space.note_server(FULL)
         waiting = await on.submit()
         await on.advance()
         assert on.session(before).state is SessionState.RUNNING
         assert on.session(waiting).state is SessionState.QUEUED
         assert await message(on, waiting) == f"launches are paused: {FULL}"
-        assert on.state.space.shortages() == [f"launches are paused: {FULL}"]
-        assert on.state.space.note_server(None)
+        assert on.state.disk_space.shortages() == [f"launches are paused: {FULL}"]
+        assert on.state.disk_space.note_server(None)
         await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING
-        assert on.state.space.shortages() == []
+        assert on.state.disk_space.shortages() == []
 
 
 async def test_an_agent_with_a_full_disk_gets_nothing_new() -> None:

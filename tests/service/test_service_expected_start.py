@@ -60,4 +60,6 @@ async def test_the_place_in_the_queue_is_explained_to_who_asks_for_one_session()
         await Policies(state=on.state, journal=on.journal, clock=on.clock).update_policy(
             CALLER, {"order": "fcfs"}, None
         )
-        assert (await view(on, waits)).order_explanation is None
+        found = (await view(on, waits)).order_explanation
+        assert found is not None
+        assert found.startswith("No session that came later starts before an earlier one by order.")

@@ -166,7 +166,7 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
         lease = on.state.external_allocations.of(session_of(view))[0]
         assert wake_at_us == lease.until_us
         kinds: list[str] = []
-        on.journal.listeners.append(lambda event: kinds.append(f"{event.kind} {event.actor}"))
+        on.journal.subscribe(lambda event: kinds.append(f"{event.kind} {event.actor}"))
         on.clock.passes(61)
         await on.allocator.run_once()
         on.check()
@@ -317,7 +317,7 @@ async def test_what_shows_its_end_is_written_down() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on)
         evidence: list[EndEvidence | None] = []
-        on.journal.listeners.append(
+        on.journal.subscribe(
             lambda event: evidence.append(event.record.evidence) if event.kind == "lease.released" else None  # type: ignore[union-attr]
         )
         await on.external_allocations.release(CALLER, "job")

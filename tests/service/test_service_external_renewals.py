@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from aliquot.service.access import Trust
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
-from aliquot.service.accounts.trust import Trust
-from aliquot.service.lifecycle.external_leases import WAITED_US_MAX
 from aliquot.service.quotas import Quotas
+from aliquot.service.scheduling.plan_applier import WAITED_US_MAX
 from aliquot.service.sessions.external_allocations import request_of
 from aliquot.service.views.terms import moment
 from aliquot_schema.errors import IdempotencyMismatch, QuotaExceeded, RateLimited

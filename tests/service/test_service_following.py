@@ -88,6 +88,16 @@ async def test_a_change_at_one_server_is_known_to_the_other_that_is_asked_next(d
             assert one.session(session_id).state is SessionState.CANCELED
 
 
+async def test_a_change_that_seems_to_be_made_already_is_made_if_another_server_undid_it(database_url: str) -> None:
+    async with servers_on(database_url, []) as servers:
+        one, two = servers.all
+        session_id = await one.submit(held=True)
+        for _ in range(10):
+            undone = await one.cases.sessions.update_session_priority(CALLER, session_id, "high", None)
+            changed = await two.cases.sessions.update_session_priority(CALLER, session_id, "normal", None)
+            assert changed.session.version == undone.session.version + 1
+
+
 async def test_of_two_servers_that_change_one_session_at_once_each_is_right(database_url: str) -> None:
     """Overtaken changes are tried again on the newer state; nobody is told of versions."""
     async with servers_on(database_url, []) as servers:

@@ -142,7 +142,7 @@ async def test_the_queue_is_told_of_what_goes_through_it() -> None:
     async with service_stage.stage([agent("a", devices=1)]) as stage:
         taken: list[QueueSample] = []
         sampling = QueueSampling(stage.state, take=taken.append)
-        stage.journal.listeners.append(sampling.on_event)
+        stage.journal.subscribe(sampling.on_event)
         first, second = await stage.submit(), await stage.submit()
         stage.clock.passes(30)
         await stage.advance()

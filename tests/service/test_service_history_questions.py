@@ -13,7 +13,7 @@ from aliquot.service.use_cases import ServiceParts
 from aliquot.store.hash_chain import SEALS
 from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
-from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
 from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.errors import Forbidden, NotFound
 from aliquot_schema.ids import AgentId, UserId, kernel_id
@@ -28,10 +28,10 @@ pytestmark = pytest.mark.anyio
 AGENT = AgentId("a")
 
 
-def kept(folder: Path) -> KeptHistory:
+def kept(folder: Path) -> HistoryDatabase:
     now_us = SystemClock().now_us
     place = place_of("", data_folder=folder, now_us=now_us)
-    return KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
+    return HistoryDatabase(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
 
 
 async def archived(book: DatabaseHoldings) -> None:
@@ -57,6 +57,14 @@ async def until_measured(history: History) -> HistoryView:
         while not (found := await ask(history)).series:  # noqa: ASYNC110 # no event tells of it
             await asyncio.sleep(0.01)
     return found
+
+
+async def check_stats(history: History, session_id: str) -> None:
+    """Statistics of a session that has just begun on one GPU."""
+    stats = await history.session_stats(CALLER, session_id)
+    assert [(gpu.share, gpu.utilization) for gpu in stats.gpus] == [(1.0, 80.0)]
+    assert stats.gpu_hours >= 0
+    assert "too short to judge" in stats.advice
 
 
 async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
@@ -91,7 +99,10 @@ async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
 
         mine = await history.session_history(CALLER, session_id, points=10)
         assert len({one.device_id for one in mine.series}) == 1
+        await check_stats(history, session_id)
         stranger = Caller(user=UserId("eve"), request_id="req_test", role=Role.USER)
+        with pytest.raises(Forbidden):
+            await history.session_stats(stranger, session_id)
         with pytest.raises(Forbidden):
             await history.session_history(stranger, session_id, points=10)
         executor.ends(kernel_id(session_id, attempt=1, rank=0))

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from aliquot.clock import SystemClock
-from aliquot.service.retention import EVERY_S, LEAP_S, PATIENCE_S, ClockJumps, Periods, Retaining
+from aliquot.core.clock_correction import ClockCorrection
+from aliquot.service.retention import EVERY_S, LEAP_S, PATIENCE_S, ClockJumps, Periods, RetentionLoop
 from aliquot.service.state.state import State
 
 DAY_S = 86_400.0
@@ -73,7 +74,40 @@ def test_a_server_that_starts_with_a_clock_far_ahead_of_its_log_waits_too(known_
     assert ClockJumps(Hands(1e9), known_us=round(known_s * 1e6)).is_steady() is is_steady
 
 
-async def wait_hours(clock: Hands, retaining: Retaining, *, hours: int) -> None:
+@pytest.mark.parametrize(
+    ("days", "passed_s", "is_measured", "is_steady"),
+    [
+        (400, 60, True, False),
+        (400, PATIENCE_S, True, True),
+        (6, 60, True, True),
+        (-400, 60, True, True),
+        (-400, 60, False, True),
+    ],
+)
+def test_who_takes_over_after_a_leap_waits_for_the_rest_of_the_day(
+    days: int, passed_s: float, is_measured: bool, is_steady: bool
+) -> None:
+    clock = Hands()
+    to_us = clock.wall_us() - round(passed_s * 1e6)
+    leap = ClockCorrection(from_us=to_us - round(days * DAY_S * 1e6), to_us=to_us, is_measured=is_measured)
+    leaps = ClockJumps(clock, known_us=to_us, correction=leap)
+    assert leaps.is_steady() is is_steady
+    clock.gone_s += PATIENCE_S - passed_s
+    assert leaps.is_steady()
+
+
+def test_who_takes_over_after_a_leap_goes_on_once_the_clock_was_put_right() -> None:
+    clock = Hands()
+    clock.wall_s += 400 * DAY_S
+    to_us = clock.wall_us()
+    leap = ClockCorrection(from_us=to_us - round(400 * DAY_S * 1e6), to_us=to_us, is_measured=True)
+    leaps = ClockJumps(clock, known_us=to_us, correction=leap)
+    assert not leaps.is_steady()
+    clock.wall_s -= 400 * DAY_S
+    assert leaps.is_steady()
+
+
+async def wait_hours(clock: Hands, retaining: RetentionLoop, *, hours: int) -> None:
     """Let the loop run on for so long, and end it."""
 
     async def sleep(seconds: float) -> None:
@@ -94,7 +128,7 @@ class EndOfTest(BaseException):
 async def test_retention_looks_again_a_day_after_a_leap() -> None:
     clock, looked = Hands(), list[float]()
 
-    class Looking(Retaining):
+    class Looking(RetentionLoop):
         async def run_once(self) -> None:  # type: ignore[override]  # only when is of interest
             looked.append(clock.gone_s)
 

@@ -111,7 +111,8 @@ class Crowd:
 async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -> None:
     async with stage([agent("a", devices=3), agent("b", devices=2, node="b"), agent("c", devices=2, node="b")]) as on:
         board, seldom = DeviceBoard(on.state, begun=7), DeviceBoard(on.state, begun=7)
-        on.journal.listeners += [board.hear, seldom.hear]
+        on.journal.subscribe(board.hear)
+        on.journal.subscribe(seldom.hear)
         crowd, followers = Crowd(on, seed), [(0, board), (3, board), (4, seldom)]
         known: dict[int, tuple[Known, int | None]] = {every: ({}, None) for every, _ in followers}
         for step in range(60):

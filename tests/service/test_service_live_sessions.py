@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, aclosing
 import pytest
 
 from aliquot.service.subscriptions import sessions
-from aliquot.service.subscriptions.sessions import Trails, session_of
+from aliquot.service.subscriptions.sessions import SessionEventBuffers, session_of
 from aliquot_schema.events import Event
 from aliquot_schema.ids import KernelId, SessionId
 from service_bench import agent
@@ -61,12 +61,12 @@ async def test_each_event_is_heard_once_from_any_number_on(seed: int, monkeypatc
 
 async def test_nothing_is_kept_for_whom_nobody_follows() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        found: Trails = on.watching._trails
+        found: SessionEventBuffers = on.watching._trails
         session_id = await on.submit()
         async with aclosing(found.follow(session_id, 0)) as events:
             await anext(events)
-            assert len(found._trails) == 1
-        assert not found._trails
+            assert len(found.followed) == 1
+        assert not found.followed
 
 
 async def test_updates_say_what_the_record_says_of_session_and_kernels() -> None:

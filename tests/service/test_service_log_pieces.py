@@ -105,12 +105,41 @@ def test_bytes_that_are_no_text_are_neither_lost_nor_repeated(data: bytes, bytes
 @pytest.mark.anyio
 async def test_what_was_cut_out_is_counted_and_jumped_over() -> None:
     printed = Printed(b"begin" + b"\0" * 1000 + b"\n[words]\nend", hole=range(5, 1005))
-    whole = await piece(printed, bytes_max=10)
-    assert (whole.text, whole.offset, whole.left_out, whole.has_more) == ("begin\n[wor", 0, 1000, True)
-    rest = await piece(printed, offset=whole.next_offset)
+    before = await piece(printed)
+    assert (before.text, before.offset, before.left_out, before.next_offset, before.has_more) == (
+        "begin",
+        0,
+        0,
+        5,
+        True,
+    )
+    behind = await piece(printed, offset=before.next_offset, bytes_max=5)
+    assert (behind.text, behind.offset, behind.left_out, behind.has_more) == ("\n[wor", 1005, 1000, True)
+    rest = await piece(printed, offset=behind.next_offset)
     assert (rest.text, rest.left_out, rest.has_more, rest.at_end) == ("ds]\nend", 0, False, False)
+    from_end = await piece(printed, offset=-len(printed.data), bytes_max=2000)
+    assert (from_end.text, from_end.left_out, from_end.has_more) == ("begin\n[words]\nend", 1000, False)
     inside = await piece(printed, offset=500)
     assert (inside.text, inside.offset, inside.left_out) == ("\n[words]\nend", 1005, 505)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 40), st.integers(1, 100), st.integers(4, 20), st.integers(1, 20))
+def test_pieces_around_a_hole_end(data: bytes, at: int, hole: int, bytes_max: int, chunk_bytes: int) -> None:
+    at = min(at, len(data))
+    printed = Printed(data[:at] + b"\0" * hole + data[at:], True, chunk_bytes, hole=range(at, at + hole))
+
+    async def read() -> tuple[int, int]:
+        left_out, offset, has_more = 0, 0, True
+        while has_more:
+            one = await piece(printed, offset=offset, bytes_max=bytes_max)
+            assert one.next_offset > offset or not one.has_more
+            assert not one.text or not one.left_out or one.offset >= at + hole, "no text from both sides"
+            left_out, offset, has_more = left_out + one.left_out, one.next_offset, one.has_more
+        assert one.at_end
+        return left_out, offset
+
+    assert asyncio.run(read()) == (hole, len(data) + hole)
 
 
 @pytest.mark.anyio

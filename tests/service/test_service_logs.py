@@ -25,6 +25,12 @@ from service_events import event_of
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(autouse=True)
+def _plain_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records as the server makes them. Ray marks all records of a process; the server imports it in another one."""
+    monkeypatch.setattr(logging, "_logRecordFactory", logging.LogRecord)
+
+
 class Lines:
     """What was logged."""
 

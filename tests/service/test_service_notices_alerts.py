@@ -33,7 +33,7 @@ LOST = AgentSilent(agent_id=AgentId("a"), lost=True)
 
 def open_alerts(on: Notices) -> dict[str, str]:
     """Words by rule."""
-    return {alert.rule.value: alert.words for alert in on.on.state.noticed.alerts.values()}
+    return {alert.rule.value: alert.words for alert in on.on.state.alert_index.alerts.values()}
 
 
 async def end(on: Notices, *, code: int) -> None:
@@ -126,7 +126,7 @@ async def test_owners_of_what_runs_on_a_lost_agent_are_named() -> None:
         await on.on.advance()
         await on.on.hear(LOST)
         await on.look()
-        (alert,) = on.on.state.noticed.alerts.values()
+        (alert,) = on.on.state.alert_index.alerts.values()
         assert (alert.rule, alert.subject, alert.severity) == (R.AGENT_LOST, "a", Severity.CRITICAL)
         assert alert.owners == ("ann",)
         assert f"train ({running})" in alert.words
@@ -142,7 +142,7 @@ async def test_a_long_wait_is_told_by_owner() -> None:
         await on.on.submit(held=True)
         assert await on.look(3000) == (0, 0)
         assert await on.look(4300) == (1, 0)
-        (alert,) = on.on.state.noticed.alerts.values()
+        (alert,) = on.on.state.alert_index.alerts.values()
         assert (alert.subject, alert.owners) == ("ann", ("ann",))
         assert alert.words.endswith("of ann has waited for 2 h; 2 more have waited too long")
 
@@ -154,7 +154,7 @@ async def test_a_device_that_breaks_is_an_alert_until_it_is_well() -> None:
         agent.devices = (replace(first, health=DeviceHealth.UNHEALTHY), second)
         await on.on.hear(DevicesChanged(inventory=agent.inventory()))
         assert await on.look() == (1, 0)
-        assert [alert.subject for alert in on.on.state.noticed.alerts.values()] == [f"a/{first.id}"]
+        assert [alert.subject for alert in on.on.state.alert_index.alerts.values()] == [f"a/{first.id}"]
         agent.devices = (first, second)
         await on.on.hear(DevicesChanged(inventory=agent.inventory()))
         assert await on.look() == (0, 0)
@@ -187,7 +187,7 @@ async def test_failures_are_an_alert_from_the_floor_on() -> None:
 
 async def test_a_disk_that_is_low_is_an_alert() -> None:
     async with notices(disk_low=replace(DEFAULTS[R.DISK_LOW], for_s=0)) as on:
-        on.on.state.space.server = "2 MiB are free"
+        on.on.state.disk_space.server = "2 MiB are free"
         assert await on.look() == (1, 0)
         assert open_alerts(on) == {"disk_low": "the server's disk: 2 MiB are free"}
 
@@ -354,7 +354,7 @@ async def test_that_nobody_leads_reaches_others_while_a_receiver_hangs_and_one_c
 def lookout_of(on: Notices, *, why: Callable[[], str | None]) -> LeaderlessAlerts:
     room = AlertContext(state=on.on.state, journal=on.on.journal, clock=on.on.clock, ids=RandomIds())
     addresses = {name: Address(receiver=replace(OPS, name=name), sender=box) for name, box in on.boxes.items()}
-    return LeaderlessAlerts(room, rules=Rules(on.on.state.noticed), addresses=addresses, address="two", why=why)
+    return LeaderlessAlerts(room, rules=Rules(on.on.state.alert_index), addresses=addresses, address="two", why=why)
 
 
 async def test_a_gpu_that_is_held_and_not_used_is_an_alert_for_its_owner_until_it_is_used() -> None:
@@ -377,7 +377,7 @@ async def test_a_gpu_that_is_held_and_not_used_is_an_alert_for_its_owner_until_i
         assert await on.look() == (1, 0)
         words = open_alerts(on)["gpu_idle"]
         assert words.endswith("and has not used it for 30 min, nor at any time since it started"), words
-        assert next(iter(on.on.state.noticed.alerts.values())).subject == name
+        assert next(iter(on.on.state.alert_index.alerts.values())).subject == name
         await read(1, utilization_pct=90.0)
         await on.look()
         assert await on.look(600) == (0, 1)

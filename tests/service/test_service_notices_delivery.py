@@ -31,7 +31,7 @@ async def test_a_letter_that_is_not_taken_is_sent_again_later_and_later() -> Non
         on.boxes["ops"].errors.extend([NotDelivered("it answered 500"), NotDelivered("no answer within 10 s")])
         await alert(on, "it burns")
         await on.tell()
-        (waiting,) = on.on.state.noticed.deliveries.values()
+        (waiting,) = on.on.state.alert_index.deliveries.values()
         assert (waiting.tries, waiting.error) == (1, "it answered 500")
         on.on.clock.passes(9)
         await on.tell()
@@ -45,7 +45,7 @@ async def test_a_letter_that_is_not_taken_is_sent_again_later_and_later() -> Non
         await on.tell()
         assert on.boxes["ops"].words == [["it burns"]]
         assert on.kinds("delivery") == ["queued", "failed", "failed", "sent"]
-        assert on.on.state.noticed.deliveries == {}
+        assert on.on.state.alert_index.deliveries == {}
 
 
 async def test_a_letter_is_given_up_after_a_day() -> None:
@@ -83,11 +83,11 @@ async def test_what_no_database_takes_is_not_in_words() -> None:
     async with notices(OWNERS) as on:
         await on.tell()
         await fails(on, name="one\r\ntwo")
-        on.on.state.space.server = "half \ud800 and \0"
+        on.on.state.disk_space.server = "half \ud800 and \0"
         await on.look(31)
         await on.look(31)
         await on.tell()
-        (alert,) = on.on.state.noticed.alerts.values()
+        (alert,) = on.on.state.alert_index.alerts.values()
         assert alert.words == "the server's disk: half \N{REPLACEMENT CHARACTER} and \N{REPLACEMENT CHARACTER}"
         ((words,),) = on.boxes["owners"].words
         assert words.startswith("one\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}two (ses_")
@@ -110,7 +110,7 @@ async def test_a_letter_that_cannot_be_written_keeps_nobody_from_his_work() -> N
         on.boxes["ops"].errors.append(UnicodeEncodeError("utf-8", "?", 0, 1, "odd"))  # type: ignore[arg-type]
         await alert(on, "odd")
         await on.tell()
-        (waiting,) = on.on.state.noticed.deliveries.values()
+        (waiting,) = on.on.state.alert_index.deliveries.values()
         assert waiting.error == "internal error of the server: UnicodeEncodeError"
 
 
@@ -121,7 +121,7 @@ async def test_the_next_leader_sends_what_is_left_under_the_same_name_and_nothin
         await on.tell()
         await alert(on, "second")
         await on.scribe.run_once()
-        (left,) = on.on.state.noticed.deliveries
+        (left,) = on.on.state.alert_index.deliveries
         await alert(on, "third")
         successor = of_stage(on.on, OPS)
         await successor.tell()
@@ -144,16 +144,16 @@ async def test_a_log_that_cannot_be_read_for_a_while_is_told_of_later() -> None:
                 raise faults.pop()
             return events
 
-        (first, *_) = on.on.state.noticed.alerts.values()
+        (first, *_) = on.on.state.alert_index.alerts.values()
         on.on.feed.page = halting  # type: ignore[method-assign]
         queued = asyncio.Semaphore(0)
-        on.on.journal.listeners.append(lambda event: queued.release() if event.kind == "delivery.queued" else None)
+        on.on.journal.subscribe(lambda event: queued.release() if event.kind == "delivery.queued" else None)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             telling = tasks.create_task(on.scribe.run())
             await queued.acquire()
             await queued.acquire()
             telling.cancel()
-        assert [one.words for one in on.on.state.noticed.deliveries.values()] == ["first", "second"]
+        assert [one.words for one in on.on.state.alert_index.deliveries.values()] == ["first", "second"]
         assert faults == []
 
 

@@ -25,7 +25,7 @@ OPS = Receiver(name="ops", kind="webhook")
 
 def open_alerts(on: Notices) -> dict[str, str]:
     """Words by rule."""
-    return {alert.rule.value: alert.words for alert in on.on.state.noticed.alerts.values()}
+    return {alert.rule.value: alert.words for alert in on.on.state.alert_index.alerts.values()}
 
 
 async def test_whose_process_is_on_a_gpu_outside_is_told_once_and_what_to_do() -> None:

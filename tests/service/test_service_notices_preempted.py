@@ -26,8 +26,12 @@ AFTER: Final = "; it is stopped at the end of its grace period and queued again"
 CAUSES: Final = {
     PreemptionCause.PRIORITY: "for a session of a higher priority",
     PreemptionCause.QUOTA: "for the owner of the quota that it ran on",
+    PreemptionCause.ORDER: "for a session that comes before it",
     PreemptionCause.DRAIN: "because its agent is drained",
-    PreemptionCause.DEVICE: "because one of its devices is gone",
+    PreemptionCause.EVICTION: "because its node is about to be taken away",
+    PreemptionCause.DEVICE: "because one of its devices is gone or has a hardware fault",
+    PreemptionCause.BOOKING: "because its devices are booked",
+    PreemptionCause.GROW: "to start again with more kernels",
 }
 
 
@@ -64,7 +68,8 @@ async def likes(on: Notices, *kinds: NoticeKind) -> None:
     await on.on.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
 
 
-@pytest.mark.parametrize("cause", PreemptionCause)
+# An eviction for unused GPUs needs their owner to have been told before; see test_ledger_idle.
+@pytest.mark.parametrize("cause", [cause for cause in PreemptionCause if cause is not PreemptionCause.IDLE])
 @pytest.mark.parametrize(("by_session", "by"), [(OTHER, " (ses_other of ben)"), (None, "")])
 async def test_the_owner_hears_by_what_right_and_for_whom(
     cause: PreemptionCause, by_session: SessionId | None, by: str

@@ -3,6 +3,7 @@
 import pytest
 
 from aliquot.service.audit.audit import HIDDEN, Change, change_view
+from aliquot.service.state.identities import Identities
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,6 @@ def test_the_record_shows_addresses_to_admins_alone(is_admin: bool, before: str,
         before={"email": "old@example.org", "notify": ["session_failed"]},
         after={"email": "new@example.org", "notify": []},
     )
-    first, second = change_view(change, shows_commands=is_admin).fields
+    first, second = change_view(change, people=Identities(), shows_commands=is_admin).fields
     assert (first.name, first.before, first.after) == ("email", before, after)
     assert (second.name, second.after) == ("notify", "[]")

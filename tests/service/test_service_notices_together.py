@@ -54,12 +54,12 @@ async def test_who_is_disabled_before_the_end_of_quiet_hours_hears_nothing_of_wh
         await on.tell()
         await fails(on)
         await on.tell()
-        (waiting,) = on.on.state.noticed.deliveries
+        (waiting,) = on.on.state.alert_index.deliveries
         gone = User(id=ANN, role=Role.USER, created_us=1, disabled=True)
         await on.on.journal.transact(lambda draft: draft.put(gone, "disabled"), actor="root")
         on.on.clock.passes(9 * 3600)
         await on.tell()
         assert on.boxes["owners"].letters == []
-        assert on.on.state.noticed.deliveries == {}
+        assert on.on.state.alert_index.deliveries == {}
         ended = next(event.record for event in reversed(on.log) if event.entity_id == waiting)
         assert (ended.state, ended.error) == (DeliveryState.GIVEN_UP, "the user is disabled")  # type: ignore[union-attr]

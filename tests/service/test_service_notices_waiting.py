@@ -43,7 +43,7 @@ async def test_what_waits_behind_others_for_a_day_is_given_up_too() -> None:
         for _ in range(26):
             await on.tell()
             on.on.clock.passes(3600)
-        assert on.on.state.noticed.deliveries == {}
+        assert on.on.state.alert_index.deliveries == {}
         assert on.kinds("delivery").count("given_up") == 60
         on.boxes["ops"].errors.clear()
         await on.tell()

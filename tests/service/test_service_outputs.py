@@ -12,7 +12,7 @@ from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LogChunk
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import AgentId, KernelId, SessionId
 from aliquot_schema.states import SessionState
-from aliquot_schema.views.sessions import LogChunkView
+from aliquot_schema.views.live import LogChunkView
 from service_bench import agent
 from service_stage import CALLER, Stage, granting_only, stage
 

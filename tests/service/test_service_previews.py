@@ -10,7 +10,7 @@ from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
-from aliquot_schema.requests import NewSession
+from aliquot_schema.requests import NewSession, PageRequest
 from aliquot_schema.resources.slots import SlotAmounts
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.preview import SessionPreview
@@ -144,3 +144,21 @@ async def test_a_session_held_back_by_a_quota_has_no_estimated_start() -> None:
         await on.advance()
         shown = await preview(on)
         assert (shown.starts_now, shown.expected_start, shown.estimated_start) == (False, None, None)
+
+
+async def test_a_session_held_back_by_a_quota_has_no_place_among_those_that_wait_for_their_turn() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        limit = Quota(
+            id=quota_id(QuotaScope.USER, "ann"),
+            scope=QuotaScope.USER,
+            name="ann",
+            max_slots=SlotAmounts.parse({"cuda.device": "1"}),
+        )
+        await on.journal.persist(lambda draft: draft.put(limit, "changed"), actor="ann")
+        held_back = [await on.submit(time_limit=3600) for _ in range(3)]
+        await on.advance()
+        queued = on.queries.queue(CALLER, PageRequest(first=10)).items
+        assert [(entry.position, entry.session.id, entry.session.queue_position) for entry in queued] == [
+            (1, held_back[1], None),
+            (2, held_back[2], None),
+        ]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from aliquot.service.access import Trust
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit
-from aliquot.service.accounts.trust import Trust
 from aliquot.service.sessions import submission_checks
 from aliquot.service.sessions.batches import BATCH_SESSIONS_MAX
 from aliquot.service.sessions.submission_checks import QueueLimit

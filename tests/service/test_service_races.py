@@ -95,7 +95,7 @@ async def test_a_priority_that_changes_during_a_pass_delays_the_placement_and_no
             on.sessions.update_session_priority(CALLER, first, "high", None), on.allocator.run_once()
         )
         on.check()
-        assert counts.placed + counts.overtaken == 1
+        assert counts.placed + counts.outdated == 1
         await on.advance()
         assert (on.session(first).state, on.session(first).priority) == (S.RUNNING, 3)
         assert on.held() == {"a-gpu-0": 1000}
@@ -266,7 +266,7 @@ async def test_tasks_of_an_array_that_end_during_a_pass_do_not_outdate_the_place
         await on.settle()
         during.go_on()
         counts, _ = await deciding
-        assert (counts.placed, counts.overtaken) == (58, 0)
+        assert (counts.placed, counts.outdated) == (58, 0)
         await on.settle()
         tasks = on.session(array).tasks
         assert tasks is not None
@@ -284,7 +284,7 @@ async def test_an_array_that_asks_for_something_else_during_a_pass_is_placed_by_
         await on.sessions.update_session_priority(CALLER, array, "low", None)
         during.go_on()
         counts, _ = await deciding
-        assert (counts.placed, counts.overtaken) == (0, 4)
+        assert (counts.placed, counts.outdated) == (0, 4)
 
 
 class Interrupted:

@@ -23,13 +23,14 @@ from aliquot.service.leadership.readings_relay import (
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.state import State
 from aliquot.service.use_cases import ServiceParts
-from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
 from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.resources.devices import DeviceReading
-from aliquot_schema.states import AgentState
+from aliquot_schema.resources.leases import HostUse
+from aliquot_schema.states import AgentState, SessionState
+from aliquot_schema.views.agents import DeviceView
 from aliquot_schema.views.live import DeviceUpdateView
-from aliquot_schema.views.sessions import DeviceView
 from aliquot_schema.views.statistics import HistoryView
 from leader_servers import CALLER, OneServer, servers_on
 from service_bench import agent
@@ -71,6 +72,18 @@ async def test_a_follower_shows_what_the_leader_does(database_url: str) -> None:
         ours, theirs = (server.cases.queries.cluster(CALLER, None).gpus for server in (follower, leader))
         assert ours == theirs
         assert {gpu.temperature for gpu in ours} == {41.5}
+
+
+async def test_a_follower_shows_cpu_and_memory_of_sessions_too(database_url: str) -> None:
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        leader, follower = servers.all
+        await leader.until(lambda: A in leader.cases.state.reachable)
+        session_id = await leader.submit()
+        await leader.until_state(session_id, SessionState.RUNNING)
+        [kernel] = leader.cases.state.kernels.values()
+        use = HostUse(cpu_ms=5, memory_bytes=7)
+        leader.executors[-1].measures(A, (), {kernel.id: use})
+        await follower.until(lambda: follower.cases.state.host_uses.of(kernel) == use)
 
 
 async def test_who_follows_devices_at_a_follower_is_told_of_each_change(database_url: str) -> None:
@@ -287,10 +300,12 @@ async def test_an_agent_that_left_is_not_told_of(known: State, fake: FakeAgent) 
 
 
 @asynccontextmanager
-async def _history(url: str, folder: Path) -> AsyncIterator[KeptHistory]:
+async def _history(url: str, folder: Path) -> AsyncIterator[HistoryDatabase]:
     now_us = SystemClock().now_us
     place = place_of(url, data_folder=folder, now_us=now_us)
-    store = KeptHistory(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
+    store = HistoryDatabase(
+        HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us)
+    )
     await store.open()
     try:
         yield store

@@ -40,12 +40,15 @@ async def ran(on: Stage, seconds: float, **more: object) -> SessionId:
 @pytest.mark.parametrize(
     ("took_s", "is_idle", "is_woken", "expected"),
     [
-        (0.002, True, True, (0.0, 0.0)),
+        (0.002, False, True, (0.0, 0.0)),
+        (0.002, True, True, (0.002, 0.006)),
         (0.01, False, False, (0.0, 0.0)),
         (0.01, False, True, (0.01, 0.0)),
         (0.01, True, False, (0.01, 0.03)),
         (0.15, True, True, (0.15, 0.05)),
         (0.3, True, False, (0.3, 0.0)),
+        (600.0, True, True, (2.0, 0.0)),
+        (600.0, False, True, (2.0, 0.0)),
     ],
 )
 def test_back_off_after_a_pass(took_s: float, is_idle: bool, is_woken: bool, expected: tuple[float, float]) -> None:
@@ -140,13 +143,13 @@ async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> 
         workload = rows[waits].workload
         assert workload is not None
         assert (rows[waits].estimate_ms, rows[said].estimate_ms) == (None, 7_000)
-        assert on.state.run_times() == {workload: (200_000, 200_000)}
-        forecast = on.state.forecast_of(waits)
+        assert on.state.forecasts.run_times() == {workload: (200_000, 200_000)}
+        forecast = on.state.forecasts.of(waits)
         assert forecast is not None
         assert forecast.sentence() == "mean of your last 3 runs of train.py on 1 GPU: 3 min 20 s"
         again = await loaded(on)
-        assert again.forecast_of(waits) == forecast
-        assert again.run_times() == on.state.run_times()
+        assert again.forecasts.of(waits) == forecast
+        assert again.forecasts.run_times() == on.state.forecasts.run_times()
         assert take(again).queue.rows == take(on.state).queue.rows  # type: ignore[attr-defined]  # both are queues
 
 
@@ -156,18 +159,18 @@ async def test_who_waits_already_is_expected_anew_when_a_similar_run_ends() -> N
             await ran(on, seconds, argv=("python", "train.py"))
         waits = await on.submit(argv=("python", "train.py"), name="first")
         await on.submit(argv=("python", "train.py"))
-        assert on.state.forecast_of(waits) is None
+        assert on.state.forecasts.of(waits) is None
         await on.advance()
         runs = next(name for name, one in on.state.sessions.items() if one.state is S.RUNNING)
         rest = next(iter(on.state.pending))
-        assert on.state.forecast_of(rest) is None
+        assert on.state.forecasts.of(rest) is None
         on.clock.passes(400)
         ends(on, runs)
         await on.settle()
-        found = on.state.forecast_of(rest)
+        found = on.state.forecasts.of(rest)
         assert found is not None
         assert found.estimate_ms == 200_000
-        assert take(on.state).run_times == on.state.run_times() != {}
+        assert take(on.state).run_times == on.state.forecasts.run_times() != {}
 
 
 async def test_what_was_canceled_predicts_nothing() -> None:
@@ -179,7 +182,7 @@ async def test_what_was_canceled_predicts_nothing() -> None:
         ends(on, session)
         await on.settle()
         waits = await on.submit()
-        assert on.state.forecast_of(waits) is None
+        assert on.state.forecasts.of(waits) is None
 
 
 async def test_what_was_held_is_charged_to_who_held_it_with_its_release() -> None:

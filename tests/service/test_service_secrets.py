@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aliquot.core.validation.session_options import limits_of, sandbox_of, secrets_of
+from aliquot.core.validation.fields import limits_of, sandbox_of, secrets_of
 from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.cluster.launching import LaunchOrder
@@ -171,7 +171,7 @@ def test_what_a_session_cannot_ask_for(asked: list[tuple[str, str | None, str | 
 def test_limits_and_sandbox_of_a_request() -> None:
     plain = NewSession(argv=("true",), shell=None, slots=(("cpu", "1"),))
     assert sandbox_of(plain) is None
-    with pytest.raises(InvalidRequest, match="none of standard"):
+    with pytest.raises(InvalidRequest, match="use one of standard"):
         sandbox_of(NewSession(argv=("true",), shell=None, slots=(), sandbox="loose"))
     for fields in ({"processes": 1}, {"open_files": 3}, {"processes": 10**9}):
         with pytest.raises(InvalidRequest, match="limits"):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aliquot.service.views.pagination import cursor_of
-from aliquot.service.views.session_list import AMONG, EQUAL, FAILURES, ORDERS, WITHIN
+from aliquot.service.views.session_list import AMONG, EQUAL, FAILURES, ORDERS, TAGS, WITHIN
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.identity.access import HIDDEN, SESSION_FIELDS, Visibility
 from aliquot_schema.identity.accounts import Role
@@ -38,7 +38,7 @@ async def lived(folder: Path, *, ended_kept: int) -> AsyncIterator[tuple[Bench, 
         await bench.until_state(ids["failed"], S.RUNNING)
         executor.ends(KernelId(f"{ids['failed']}.1.0"), code=7)
         await bench.until_state(ids["failed"], S.FAILED)
-        ids["running"] = await bench.submit(devices=1, name="a", priority="high")
+        ids["running"] = await bench.submit(devices=1, name="a", priority="high", tags=(("lr", "0.1"), ("sweep", "")))
         await bench.until_state(ids["running"], S.RUNNING)
         ids["urgent"] = await bench.submit(shares="0.5", priority="critical")
         ids["later"] = await bench.submit(devices=1, name="c", priority="low")
@@ -109,9 +109,20 @@ async def test_what_is_hidden_cannot_be_guessed_by_asking_for_it(tmp_path: Path,
             assert page.total_count == 0
 
 
+@pytest.mark.parametrize("ended_kept", [100, 2], ids=["memory", "store"])
+async def test_tags_are_found_by_name_or_value_by_those_who_see_them(tmp_path: Path, ended_kept: int) -> None:
+    async with lived(tmp_path, ended_kept=ended_kept) as (bench, ids):
+        for tags in (("lr",), ("lr=0.1",), ("lr", "sweep"), ("sweep=",)):
+            assert await listed(bench, ids, tags=tags) == ["running"], tags
+            assert await listed(bench, ids, tags=tags, caller=MATE) == ["running"]
+            assert await listed(bench, ids, tags=tags, caller=STRANGER) == []
+        for tags in (("lr=0",), ("l",), ("lr", "other"), ("lr=",)):
+            assert await listed(bench, ids, tags=tags) == [], tags
+
+
 def test_no_order_and_no_filter_looks_at_what_is_its_owners_alone() -> None:
     """What members see is asked of members; what is sorted by is told by the place in the list, and by the cursor."""
-    compared = {*AMONG.values(), *EQUAL, *WITHIN.values(), FAILURES}
+    compared = {*AMONG.values(), *EQUAL, *WITHIN.values(), FAILURES, TAGS}
     assert compared.isdisjoint(SESSION_FIELDS[Visibility.OWNER])
     assert {sorting.by for sorting in ORDERS.values()}.isdisjoint(HIDDEN[Visibility.EVERYBODY])
     known = {field.name for field in fields(Session)} | {"gpus_milli"}
@@ -120,7 +131,7 @@ def test_no_order_and_no_filter_looks_at_what_is_its_owners_alone() -> None:
 
 def test_every_order_is_in_the_table_and_every_filter_is_looked_at() -> None:
     assert set(ORDERS) == set(SessionOrder)
-    asked = {*AMONG, *EQUAL, *WITHIN, "search", "failures", "agents", "nodes", "devices"}
+    asked = {*AMONG, *EQUAL, *WITHIN, "search", "failures", "tags", "agents", "nodes", "devices"}
     assert asked == {field.name for field in fields(SessionFilter)}
 
 

@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
+from aliquot.service.queries.pools_and_projects import project_views
 from aliquot.service.quotas import Quotas
 from aliquot_schema.errors import (
     AliquotError,
     Forbidden,
     InvalidRequest,
+    NotFound,
     QuotaExceeded,
     StateConflict,
     UnknownDependency,
     VersionConflict,
 )
+from aliquot_schema.identity.accounts import User
 from aliquot_schema.ids import ProjectId, SessionId, UserId, kernel_id
 from aliquot_schema.quotas import Account, Quota, QuotaScope, account_id, quota_id
 from aliquot_schema.reasons import Reason
@@ -303,6 +306,42 @@ async def test_a_project_is_created_again_and_limited_after_its_quota_was_remove
         await on.sessions.create_session(CALLER, asked(project="vision"))
         with pytest.raises(InvalidRequest, match="slash"):
             await quotas.set_quota(CALLER, replace(created, name="a/b"), 0)
+
+
+async def test_a_project_is_deleted_when_nothing_uses_it_and_can_be_created_again() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        account = Account(id=account_id(VISION, OWNER.user), project=VISION, user=OWNER.user, charged=1)
+        ann = User(id=OWNER.user, role=Role.USER, projects=(VISION,))
+        await on.journal.persist(lambda draft: draft.put(account, "changed"), actor="ann")
+        await on.journal.persist(lambda draft: draft.put(ann, "created"), actor="root")
+        limited = NewQuota(scope=QuotaScope.PROJECT, name="vision", weight=2)
+        await quotas.set_quota(CALLER, limited, 0)
+        made = await on.sessions.create_session(CALLER, asked(project="vision", held=True))
+        uses = r"members are ann .*; 1 of its sessions wait and 0 run .*; it has a quota"
+        with pytest.raises(StateConflict, match=uses):
+            await quotas.delete_project(CALLER, "vision")
+        with pytest.raises(StateConflict, match="max-queued 0` closes it"):
+            await quotas.delete_project(CALLER, "default")
+        with pytest.raises(NotFound, match="there is no project video"):
+            await quotas.delete_project(CALLER, "video")
+        with pytest.raises(Forbidden):
+            await quotas.delete_project(OPERATOR, "vision")
+
+        await on.sessions.cancel_session(CALLER, made.session.id, None)
+        await quotas.remove_quota(CALLER, QuotaScope.PROJECT, "vision", None)
+        left = replace(on.state.people.users[ann.id], projects=())
+        await on.journal.persist(lambda draft: draft.put(left, "changed"), actor="root")
+        assert (await quotas.delete_project(CALLER, "vision")).name == "vision"
+        assert [one.name for one in project_views(on.state, now_us=0)] == []
+        with pytest.raises(InvalidRequest, match="there is no project vision"):
+            await on.sessions.create_session(CALLER, asked(project="vision"))
+        with pytest.raises(NotFound):
+            await quotas.delete_project(CALLER, "vision")
+
+        await quotas.set_quota(CALLER, replace(limited, weight=None), 0)
+        await on.sessions.create_session(CALLER, asked(project="vision"))
+        assert [one.name for one in project_views(on.state, now_us=0)] == ["vision"]
 
 
 async def test_the_default_project_can_be_closed() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aliquot.service.agents.administration import AgentAdministration
 from aliquot.service.alerts.conditions import agent_lost
 from aliquot.service.alerts.rules import Rules
 from aliquot.service.ports import Batch, Write
@@ -18,7 +19,7 @@ from aliquot_schema.ids import AgentId, DeviceId, SlotName
 from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.states import AgentState, SessionState
 from service_bench import agent, gpus
-from service_stage import EPOCH, Stage, stage
+from service_stage import CALLER, EPOCH, Stage, stage
 
 pytestmark = pytest.mark.anyio
 A, B = AgentId("a"), AgentId("b")
@@ -73,6 +74,29 @@ async def test_a_pass_goes_on_without_an_agent_whose_record_cannot_be(
         assert on.session(second).state is SessionState.RUNNING
 
 
+async def test_a_change_of_an_agent_whose_record_cannot_be_leaves_the_record_as_it_is_stored() -> None:
+    """Its devices are left out in memory alone: a build that can use the record finds it whole."""
+    async with stage([agent("a", devices=1), agent("b", devices=2)]) as on:
+        known = on.state.agents[B]
+        devices = (replace(known.devices[0], budget=-1), known.devices[1])
+        odd = replace(known, version=known.version + 1, devices=devices)
+        await stores(on, odd)
+        assert on.state.agents[B].devices == ()
+        await on.hear(AgentSilent(agent_id=B, lost=True))
+        office = AgentAdministration(state=on.state, journal=on.journal, clock=on.clock)
+        await office.drain_agent(CALLER, "b", note=None, evicts=False)
+        assert on.state.agents[B].devices == ()
+        assert on.state.agents[B].draining
+        written = [event.record for event in await on.store.events_after(0, limit=1000) if event.entity_id == B][-2:]
+        assert [one.state for one in written if isinstance(one, Agent)] == [AgentState.LOST] * 2
+        for one in written:
+            assert isinstance(one, Agent)
+            assert (one.devices, one.slot_types, one.registered_us) == (odd.devices, odd.slot_types, odd.registered_us)
+        on.executor.comes_back(B)
+        await on.settle()
+        assert [device.budget for device in on.state.agents[B].devices] == [device.budget for device in known.devices]
+
+
 async def test_of_a_record_that_cannot_be_nothing_odd_is_shown() -> None:
     async with stage([agent("a", devices=1)]) as on:
         known = on.state.agents[A]
@@ -93,7 +117,7 @@ async def test_the_alert_of_a_lost_agent_says_that_it_is_refused() -> None:
         await on.hear(AgentSilent(agent_id=A, lost=True))
         assert on.state.agents[A].state is AgentState.LOST
         on.state.faults.note_refused(A, "budget is -1; 1 to 100,000 is allowed")
-        rule = Rules(on.state.noticed).of(AlertRule.AGENT_LOST)
+        rule = Rules(on.state.alert_index).of(AlertRule.AGENT_LOST)
         (condition,) = agent_lost(on.state, rule, on.clock.now_us())
         assert "and its messages are rejected (budget is -1; 1 to 100,000 is allowed)" in condition.words
         on.state.faults.note_refused(A, None)

@@ -7,7 +7,7 @@ import pytest
 
 from aliquot.service.history.grids import Grid, covering
 from aliquot.service.history.measures import WHOLE, MeasureKind, index_of
-from aliquot.store.timeseries.history_store import KeptHistory
+from aliquot.store.timeseries.history_store import HistoryDatabase
 from aliquot.store.timeseries.tiers import Kept, Tier
 from history_places import AGENT, DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
 from store_places import Place
@@ -31,7 +31,7 @@ async def _database(place: Place) -> None:
     await database.close()
 
 
-async def curve(store: KeptHistory, device: str, grid: Grid, *, top: bool = False) -> list[float | None]:
+async def curve(store: HistoryDatabase, device: str, grid: Grid, *, top: bool = False) -> list[float | None]:
     """A device's utilization; None where there is none."""
     found = await store.gathered(MeasureKind.DEVICES, device.partition("-")[0], grid)
     if device not in found:

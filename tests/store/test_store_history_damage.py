@@ -18,7 +18,7 @@ from aliquot.service.history.measures import MeasureKind
 from aliquot.service.history.ports import HistoryUnavailable
 from aliquot.store.engines.sqlite import connect_writer
 from aliquot.store.timeseries import history_store
-from aliquot.store.timeseries.history_store import FILE, KeptHistory
+from aliquot.store.timeseries.history_store import FILE, HistoryDatabase
 from history_places import AGENT, SECOND, T0, HistoryStage, fill, roster
 from store_places import Place
 
@@ -59,7 +59,7 @@ def history(sqlite_place: Place) -> HistoryStage:
     return HistoryStage(sqlite_place)
 
 
-async def loads(store: KeptHistory) -> list[float]:
+async def loads(store: HistoryDatabase) -> list[float]:
     found = (await store.gathered(MeasureKind.DEVICES, AGENT, GRID)).get(f"{AGENT}-0")
     return [] if found is None else [float(number) for number in found.mean[0]]
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import MeasureKind
-from aliquot.store.timeseries.history_store import FILE, HistoryFile, HistoryPlan, KeptHistory
+from aliquot.store.timeseries.history_store import FILE, HistoryDatabase, HistoryFile, HistoryPlan
 from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.async_tasks import run_shielded
 from history_places import AGENT, SECOND, T0, Hands, fill, roster
@@ -69,13 +69,13 @@ def database(sqlite_place: Place) -> SlowDatabase:
 
 
 @pytest.fixture
-def store(database: SlowDatabase) -> KeptHistory:
+def store(database: SlowDatabase) -> HistoryDatabase:
     now_us = Hands().now_us
     plan = HistoryPlan(make_database=lambda: database, kept=Kept(), interval_s=2.0, now_us=now_us, wall_us=now_us)
-    return KeptHistory(plan)
+    return HistoryDatabase(plan)
 
 
-async def test_it_is_opened_once_by_whoever_come_together(store: KeptHistory, database: SlowDatabase) -> None:
+async def test_it_is_opened_once_by_whoever_come_together(store: HistoryDatabase, database: SlowDatabase) -> None:
     database.is_ending = True
     await store.open()
     grid = covering(T0, T0 + 60 * SECOND, step_s=60)
@@ -85,7 +85,7 @@ async def test_it_is_opened_once_by_whoever_come_together(store: KeptHistory, da
 
 
 async def test_what_is_being_written_at_the_end_is_not_written_beside_itself(
-    store: KeptHistory, database: SlowDatabase
+    store: HistoryDatabase, database: SlowDatabase
 ) -> None:
     await store.open()
     fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 700 * SECOND)

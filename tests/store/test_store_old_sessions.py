@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, create_engine, delete, func, insert, s
 
 import store_records as make
 from aliquot.service.ports import Store
-from aliquot.service.retention import DAY_US, Periods, Retaining, Sealed
+from aliquot.service.retention import DAY_US, Periods, RetentionLoop, Sealed
 from aliquot.service.state.state import State
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.sessions import OLD_SESSIONS, old
@@ -150,7 +150,7 @@ async def test_one_that_is_needed_since_it_was_archived_stays(store: Store) -> N
     clock = LeapingClock()
     clock.passes(2 * 86_400)
     periods = Periods(sessions_us=DAY_US, events_us=None, ledger_us=None, findings_us=None)
-    removed = await Retaining(history, memory=state, clock=clock, periods=periods).run_once()
+    removed = await RetentionLoop(history, memory=state, clock=clock, periods=periods).run_once()
     assert removed.sessions == 1
     assert await store.session_records(needed.id)
     assert not await store.session_records(other.id)

@@ -4,7 +4,9 @@ import json
 import zlib
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
+import msgspec
 import pytest
 from sqlalchemy import Connection, select, update
 
@@ -57,6 +59,33 @@ async def test_an_old_policy_and_its_event_are_read(database: Database, word: st
     assert await database.read(stored) == expected
     (event,) = await database.read(partial(events_after, number=events[0].number - 1, limit=1))
     assert event.record == expected
+
+
+class OldRules(msgspec.Struct):
+    """Of a version before the field had its present name: other fields are skipped, a missing one is the default."""
+
+    victims: Literal["nobody", "willing", "any"] = "willing"
+
+
+class OldPolicy(msgspec.Struct):
+    preemption: OldRules
+
+
+@pytest.mark.parametrize("word", WORDS)
+async def test_a_version_before_the_rename_reads_todays_policy_and_its_event(database: Database, word: str) -> None:
+    document = PolicyDocument(version=1, preemption=_rules(WORDS[word]))
+    (events,) = await database.write(partial(commit_group, batches=[make.batch(document)]))
+    assert not isinstance(events, Exception), events
+
+    def stored(connection: Connection) -> tuple[str, str, PolicyDocument]:
+        row = connection.execute(select(POLICIES)).one()
+        payload = connection.execute(select(EVENTS.c.payload).where(EVENTS.c.entity == "policy")).scalar_one()
+        return row.preemption, payload, MAPPINGS[PolicyDocument].from_row(row)  # type: ignore[return-value]
+
+    column, payload, read = await database.read(stored)
+    assert msgspec.json.decode(column, type=OldRules).victims == word
+    assert msgspec.json.decode(payload, type=OldPolicy).preemption.victims == word
+    assert read == document == MAPPINGS[PolicyDocument].from_payload(payload)
 
 
 def test_an_old_pass_is_read() -> None:

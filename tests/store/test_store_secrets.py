@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, update
 
-from aliquot.store.audit.log import Hand
+from aliquot.store.audit.log import AuditAuthor
 from aliquot.store.secrets import secrets as rows
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.secrets import SECRETS, DatabaseSecrets, forget, rotate
@@ -21,7 +21,7 @@ from store_places import Place
 pytestmark = pytest.mark.anyio
 
 ANNA, BEN = UserId("anna"), UserId("ben")
-BY = Hand(actor="unix:root", request_id=RequestId("req_test"), at_us=1)
+BY = AuditAuthor(actor="unix:root", request_id=RequestId("req_test"), at_us=1)
 VALUE = "what nobody reads: ü 42"
 
 

@@ -27,6 +27,13 @@ NAMES = ("a", "A", "b", "ä", "a\nb", "", "%", "\U0001f600", "\uffff", None)
 TIMES = (None, 1, 2, 3)
 DEVICES = tuple(DeviceId(name) for name in ("GPU-1", "gpu-1", 'GPU"1', "cpu"))
 AGENTS = tuple(AgentId(name) for name in ("agent-1", "agent-2", "agent-3"))
+TAGS = (
+    {},
+    {"lr": "0.1"},
+    {"a": "lr", "LR": "0.1", "odd=": "x"},
+    {'q"lr': '","lr":"0.1"', "b": ""},
+    {"b": "%", "lr": ""},
+)
 CODES = ("signal", "exit_code", 'odd"code')
 
 
@@ -49,6 +56,7 @@ def _sessions(count: int) -> list[Record]:
             exit_code=number % 3 or None,
             array_id=SessionId("ses_array") if number % 6 == 0 else None,
             array_index=number if number % 6 == 0 else None,
+            tags=TAGS[number % len(TAGS)],
             attempt=2,
             spec=SessionSpec(argv=("true",), slots=slots, cluster_size=1 + number % 2),
         )
@@ -96,6 +104,7 @@ SPANS = st.none() | st.builds(
     since=st.none() | st.integers(-1, 12).map(moment),
     until=st.none() | st.integers(-1, 12).map(moment),
 )
+TAG_TERMS = ("lr", "LR", "lr=0.1", "lr=0", "b=", "b=%", "b", 'q"lr', "a=lr", "", "lr=")
 FILTERS = st.builds(
     SessionFilter,
     ids=_some([record.id for record in RECORDS if isinstance(record, Session)]),
@@ -112,11 +121,13 @@ FILTERS = st.builds(
     exit_codes=_some([0, 1, 2]),
     failures=_some([*CODES, "sig", "SIGNAL"]),
     devices=_some([*DEVICES, "mem", "cuda.shares"]),
+    tags=_some(TAG_TERMS),
 )
 # Most filters of many terms match nothing: those of one term are as often asked.
 ONE_TERM = st.one_of(
     st.builds(SessionFilter, failures=_some(CODES)),
     st.builds(SessionFilter, devices=_some(DEVICES)),
+    st.builds(SessionFilter, tags=_some(TAG_TERMS)),
     st.builds(SessionFilter, started_at=SPANS, ended_at=SPANS),
     st.builds(SessionFilter, priorities=_some(list(Priority)), exit_codes=_some([1, 2])),
 )
@@ -172,6 +183,8 @@ async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
         {"failures": ('odd"code',)},
         {"devices": ("GPU-1",)},
         {"devices": ('GPU"1',)},
+        {"tags": ("lr",)},
+        {"tags": ("lr=0.1",)},
     ]
     for term in terms:
         assert 0 < await filled.count_sessions(SessionQuery(where=SessionFilter(**term))) < everything, term

@@ -1,9 +1,9 @@
 """The real administration over a store in memory, with no agents, for tests of the HTTP face."""
 
 from aliquot.clock import RandomIds
+from aliquot.service.access import Trust
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.secrets import Secrets
-from aliquot.service.accounts.trust import Trust
 from aliquot.service.admin.admin import Administration
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
@@ -16,6 +16,7 @@ class Office:
 
     def __init__(self) -> None:
         store, clock = MemoryStore(), StepClock()
+        self.store = store
         self.state = State()
         self.journal = Journal(store=store, state=self.state, feed=Feed(store, revision=0), clock=clock, epoch=EPOCH)
         self.administration = Administration(state=self.state, journal=self.journal, clock=clock)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import api_views as views
 from aliquot_schema.errors import (
+    AliquotError,
     ImpossibleRequest,
     InvalidRequest,
     NotFound,
@@ -20,26 +21,24 @@ from aliquot_schema.requests import (
     Caller,
     NewSession,
     PageRequest,
+    SessionAmendment,
     SessionChanged,
     SessionFilter,
     SessionOrder,
     SessionsCreated,
+    WhatIf,
 )
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import PENDING, SessionState
 from aliquot_schema.views.admin import ClusterPoolView, ProjectView
-from aliquot_schema.views.live import SessionLogView, StreamPosition
+from aliquot_schema.views.agents import AgentView
+from aliquot_schema.views.explanations import ExplanationView, WhatIfView
+from aliquot_schema.views.forecasts import ForecastView
+from aliquot_schema.views.live import LogChunkView, SessionLogView, StreamPosition
+from aliquot_schema.views.observation import ObservedGpuView, ObservedWeekView
 from aliquot_schema.views.preview import SessionPreview
 from aliquot_schema.views.server import RayView, SlotCapacityView
-from aliquot_schema.views.sessions import (
-    AgentView,
-    LogChunkView,
-    Page,
-    QueueEntryView,
-    QueueUpdateView,
-    SessionView,
-    SlotAmountView,
-)
+from aliquot_schema.views.sessions import Page, QueueEntryView, QueueUpdateView, SessionView, SlotAmountView
 from aliquot_schema.views.statistics import ClusterView, GpusView, IdleBehindQuotasView, QueueStatisticsView
 
 T = TypeVar("T")
@@ -108,6 +107,12 @@ class FakeReader:
     def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
         return ()
 
+    def observed_gpus(self, caller: Caller) -> tuple[ObservedGpuView, ...]:
+        return ()
+
+    def observed_week(self, caller: Caller, week: str | None) -> ObservedWeekView | None:
+        return None
+
     def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
         return None
 
@@ -138,11 +143,22 @@ class FakeReader:
     async def session(self, caller: Caller, session_id: str) -> SessionView | None:
         return next((item for item in self.cluster.sessions if item.id == session_id), None)
 
+    async def session_why(self, caller: Caller, session_id: str) -> ExplanationView | None:
+        return None
+
+    async def what_if(self, caller: Caller, asked: WhatIf) -> WhatIfView:
+        raise NotFound("there is no agent", kind="agent", id=asked.drain or "")
+
     async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
         if request.cluster_size > len(self.cluster.agents):
             limit = str(len(self.cluster.agents))
             raise ImpossibleRequest("slots: no room", slot="cpu", requested=str(request.cluster_size), limit=limit)
         return views.preview()
+
+    async def preview_forecasts(
+        self, caller: Caller, requests: Sequence[NewSession]
+    ) -> tuple[ForecastView | AliquotError, ...]:
+        return tuple(ImpossibleRequest("slots: no room", slot="cpu", requested="9", limit="1") for _ in requests)
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         waiting = [item for item in self.cluster.sessions if item.state in PENDING]
@@ -209,7 +225,9 @@ class FakeWriter:
         free = replace(self._current(session_id, expected_version), state=SessionState.QUEUED, held_by=None)
         return await self._change(free, "session.released")
 
-    async def retry_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+    async def retry_session(
+        self, caller: Caller, session_id: str, expected_version: int | None, *, from_checkpoint: bool = False
+    ) -> SessionChanged:
         again = replace(self._current(session_id, expected_version), state=SessionState.QUEUED, failure=None)
         return await self._change(again, "session.retried")
 
@@ -224,6 +242,23 @@ class FakeWriter:
     ) -> SessionChanged:
         current = self._current(session_id, expected_version)
         return await self._change(replace(current, priority=Priority[priority.upper()]), "session.prioritized")
+
+    async def update_session(
+        self, caller: Caller, session_id: str, amendment: SessionAmendment, expected_version: int | None
+    ) -> SessionChanged:
+        current = self._current(session_id, expected_version)
+        limit = current.time_limit if amendment.time_limit is None else amendment.time_limit
+        return await self._change(replace(current, time_limit=limit), "session.request_changed")
+
+    async def extend_session(
+        self, caller: Caller, session_id: str, seconds: float, expected_version: int | None
+    ) -> SessionChanged:
+        current = self._current(session_id, expected_version)
+        longer = replace(current, time_limit=(current.time_limit or 0) + seconds)
+        return await self._change(longer, "session.extended")
+
+    async def keep_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        return await self._change(self._current(session_id, expected_version), "action.idle_kept")
 
     def _current(self, session_id: str, expected_version: int | None) -> SessionView:
         if self.refuses is not None:

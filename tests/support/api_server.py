@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,13 +17,21 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError
 
 from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.apps.addresses import AppAddresses, AppPorts
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.connections import OpenConnections
 from aliquot.api.limits import Limits
+from aliquot.clock import SystemClock
+from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot.service.metrics.health import HealthCondition
+from aliquot.service.sessions.files import SessionFiles
+from aliquot.service.sessions.streams import SessionStreams
+from aliquot_schema.graphql.context import Services
 from aliquot_schema.ids import UserId
 from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
+from api_streams import Echoes
+from workspace_parts import workspaces_of
 
 TOKEN = "a-token-of-the-tests-0123456789"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -40,6 +50,7 @@ class ApiServer:
     auth: TokenAuth
     http: httpx.AsyncClient
     office: Office
+    streams: Echoes = field(default_factory=Echoes)
     conditions: list[HealthCondition] = field(default_factory=list)
     """What is wrong with it."""
 
@@ -93,32 +104,58 @@ async def listening(application: ASGIApp, **options: Any) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def on_stage(stage: Stage, port: int, **limits: Any) -> AsyncIterator[ApiServer]:
+async def on_stage(
+    stage: Stage, port: int, *, apps: AppAddresses | AppPorts | None = None, **limits: Any
+) -> AsyncIterator[ApiServer]:
     """Put a fresh application on, over fresh fakes."""
     cluster = FakeCluster()
     parts = (FakeReader(cluster), FakeWriter(cluster), FakeWatcher(cluster))
     office = Office()
     auth = TokenAuth(TOKEN, UserId("ada"), source="the file /run/token", people=office.state.people)
-    held_open = HeldOpen(auth)
-    office.journal.listeners.append(held_open.note)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=BEARER, timeout=60) as http:
-        running = ApiServer(port, cluster, *parts, auth, http, office)
-        stage.application = create_app(
-            ApiDependencies(
-                reader=parts[0],
-                writer=parts[1],
-                watcher=parts[2],
-                admin=office.administration,
-                accounts=office.accounts,
-                auth=auth,
-                held_open=held_open,
-                allowed_origins=("http://localhost:5173",),
-                limits=Limits(**limits),
-                conditions=lambda: tuple(running.conditions),
+    open_connections = OpenConnections(auth)
+    office.journal.subscribe(open_connections.note)
+    with tempfile.TemporaryDirectory() as folder:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=BEARER, timeout=60) as http:
+            running = ApiServer(port, cluster, *parts, auth, http, office)
+            files = SessionFiles(
+                state=office.state,
+                store=office.store,
+                journal=office.journal,
+                clock=SystemClock(),
+                source=running.streams,
+                copies=None,
             )
-        )
-        yield running
-        stage.application = None
+            stage.application = create_app(
+                ApiDependencies(
+                    services=Services(
+                        queries=parts[0],
+                        sessions=parts[1],
+                        subscriptions=parts[2],
+                        administration=office.administration,
+                        accounts=office.accounts,
+                        files=files,
+                    ),
+                    files=files,
+                    workspaces=workspaces_of(office.state, office.journal, Path(folder)),
+                    auth=auth,
+                    open_connections=open_connections,
+                    streams=SessionStreams(
+                        state=office.state,
+                        journal=office.journal,
+                        clock=SystemClock(),
+                        source=running.streams,
+                        records_terminals=False,
+                        app_tokens=AppTokens(TOKEN.encode()),
+                    ),
+                    server_streams=running.streams,
+                    apps=apps or AppAddresses("apps.localhost"),
+                    allowed_origins=("http://localhost:5173",),
+                    limits=Limits(**limits),
+                    conditions=lambda: tuple(running.conditions),
+                )
+            )
+            yield running
+            stage.application = None
 
 
 @asynccontextmanager

@@ -4,35 +4,53 @@ from typing import Any
 
 from aliquot.api.application import ApiDependencies
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.connections import OpenConnections
 from aliquot.clock import RandomIds
+from aliquot.service.access import Trust
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.secrets import Secrets
-from aliquot.service.accounts.trust import Trust
 from aliquot.service.admin.admin import Administration
+from aliquot.service.history.history import History
 from aliquot.service.ports import Clock
+from aliquot.service.sessions.files import SessionFiles
+from aliquot.service.sessions.templates import Templates
+from aliquot_schema.graphql.context import Services
+from api_streams import Echoes
 from service_stage import Stage
 
 
-def accounts_of(on: Stage, *, clock: Clock | None = None, trust: Trust = Trust.SHARED) -> Accounts:
-    """`clock`: the stage's own, unless another one is given. `trust`: of the people among each other."""
+def accounts_of(on: Stage, *, clock: Clock | None = None, trust: Trust = Trust.SHARED, **more: Any) -> Accounts:
+    """`clock`: the stage's own, unless another one is given. `trust`: of the people among each other. `more`: further
+    arguments."""
     at = clock or on.clock
     vault = Secrets(clock=at, journal=on.journal)
-    return Accounts(state=on.state, journal=on.journal, clock=at, ids=RandomIds(), vault=vault, trust=trust)
+    return Accounts(state=on.state, journal=on.journal, clock=at, ids=RandomIds(), vault=vault, trust=trust, **more)
 
 
-def face_of(on: Stage, *, accounts: Accounts, auth: TokenAuth, **more: Any) -> ApiDependencies:
+def face_of(
+    on: Stage, *, accounts: Accounts, auth: TokenAuth, history: History | None = None, **more: Any
+) -> ApiDependencies:
     """What an application is made of; what is held open ends with its rights. `more`: further fields."""
-    held_open = HeldOpen(auth)
-    on.journal.listeners.append(held_open.note)
+    open_connections = OpenConnections(auth)
+    on.journal.subscribe(open_connections.note)
     return ApiDependencies(
-        reader=on.queries,
-        writer=on.sessions,
-        watcher=on.watching,
-        admin=Administration(state=on.state, journal=on.journal, clock=on.clock),
-        accounts=accounts,
+        services=Services(
+            queries=on.queries,
+            sessions=on.sessions,
+            subscriptions=on.watching,
+            administration=Administration(state=on.state, journal=on.journal, clock=on.clock),
+            accounts=accounts,
+            external_allocations=on.external_allocations,
+            bookings=on.bookings,
+            booking_effect=on.booking_effects.effect,
+            booking_import=on.booking_imports.run,
+            history=history,
+            files=SessionFiles(
+                state=on.state, store=on.store, journal=on.journal, clock=on.clock, source=Echoes(), copies=None
+            ),
+            templates=Templates(state=on.state, journal=on.journal, clock=on.clock),
+        ),
         auth=auth,
-        held_open=held_open,
-        external_allocations=on.external_allocations,
+        open_connections=open_connections,
         **more,
     )

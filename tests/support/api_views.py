@@ -10,15 +10,17 @@ from aliquot_schema.resources.devices import DeviceAccess, DeviceHealth, Isolati
 from aliquot_schema.resources.leases import LeaseKind
 from aliquot_schema.sessions import DependencyCondition, PreemptionCause, Priority
 from aliquot_schema.states import AgentState, KernelState, SessionState
-from aliquot_schema.views.preview import DisplacedView, PlannedKernelView, SessionPreview
-from aliquot_schema.views.sessions import (
+from aliquot_schema.views.agents import (
     AgentView,
     CapabilitiesView,
+    DeviceView,
+    HolderView,
+)
+from aliquot_schema.views.preview import DisplacedView, PlannedKernelView, SessionPreview
+from aliquot_schema.views.session_parts import FailureView
+from aliquot_schema.views.sessions import (
     DependencyView,
     DeviceAmountView,
-    DeviceView,
-    FailureView,
-    HolderView,
     KernelView,
     NameValueView,
     SessionView,
@@ -148,6 +150,7 @@ def session(number: int = 1, state: SessionState = SessionState.QUEUED) -> Sessi
         command=("/bin/true",),
         slots=(SlotAmountView(slot="cuda.shares", amount="0.50"),),
         cluster_size=1,
+        cluster_size_min=None,
         gpu_memory_gb="40",
         environment=(),
         working_directory=None,

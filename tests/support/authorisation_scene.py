@@ -13,8 +13,9 @@ from aliquot.api.application import create_app
 from aliquot.api.authentication import TokenAuth
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.history.history import History
+from aliquot_schema.bookings import Booking, BookingState
 from aliquot_schema.identity.accounts import KeyScope, Role
-from aliquot_schema.ids import UserId
+from aliquot_schema.ids import BookingId, UserId
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.views.accounts import NewApiKey, NewUser
 from api_server import listening
@@ -26,6 +27,7 @@ OTHER = "otto"
 """A user, whose things are others' for everybody else."""
 ADMIN = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
 AGENT = "a"
+HOUR_US = 3_600_000_000
 
 
 @dataclass
@@ -45,6 +47,20 @@ class Scene:
         request = {"argv": ("true",), "shell": None, "slots": [("cuda.device", "1")], "held": True} | more
         caller = Caller(user=UserId(owner), request_id="req_test", role=Role.ADMIN)
         return (await self.stage.sessions.create_session(caller, NewSession(**request))).session.id
+
+    async def booking_of(self, owner: str) -> str:
+        """A booking of a user, an hour from now, for two hours."""
+        now_us = self.stage.clock.now_us()
+        booking = Booking(
+            id=BookingId(f"bkg_{owner}_{now_us}"),
+            name="slot",
+            owner=UserId(owner),
+            starts_us=now_us + HOUR_US,
+            ends_us=now_us + 3 * HOUR_US,
+            state=BookingState.BOOKED,
+            created_us=now_us,
+        )
+        return (await self.stage.journal.persist(lambda draft: draft.put(booking, "booked"), actor="test")).id
 
     async def key_of(self, owner: str) -> tuple[str, str]:
         """A new key of a user: (id, secret)."""
@@ -78,8 +94,8 @@ async def scene() -> AsyncIterator[Scene]:
         parts = await stack.enter_async_context(stage([agent(AGENT, devices=4)]))
         accounts = accounts_of(parts)
         auth = TokenAuth("the-servers-own-token", UserId("root"), people=parts.state.people)
-        historian = History(state=parts.state, queries=parts.queries, clock=parts.clock)
-        deps = face_of(parts, accounts=accounts, auth=auth, historian=historian)
+        history = History(state=parts.state, queries=parts.queries, clock=parts.clock)
+        deps = face_of(parts, accounts=accounts, auth=auth, history=history)
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
         found = Scene(parts, accounts, f"http://127.0.0.1:{port}")
         for name, role in ((OTHER, Role.USER), *((role.name.lower(), role) for role in Role)):

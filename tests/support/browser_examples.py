@@ -27,13 +27,14 @@ PLACES_TEXT: Final = (FOLDER / "places.ts").read_text(encoding="utf-8")
 LOOKUP: Final = re.findall(r"LOOKUP = `([^`]+)`", PLACES_TEXT)[0]
 PLACES: Final = dict(re.findall(r'"([^"]+)": "([^"]+)"', PLACES_TEXT.split("SUBMIT =")[0]))
 HOUR_US: Final = 3_600_000_000
-EXAMPLE: Final = re.compile(r'title: "([^"]+)",\s+query: `([^`]+)`,(?:\s+variables: `([^`]+)`,)?')
+EXAMPLE: Final = re.compile(r'title: "([^"]+)",\s+page: "([^"]+)",\s+query: `([^`]+)`,(?:\s+variables: `([^`]+)`,)?')
 
 
 class Example(NamedTuple):
     """One of the menu; `variables` is empty or JSON with names in angle brackets."""
 
     title: str
+    page: str
     query: str
     variables: str
 

@@ -65,6 +65,18 @@ class Tab:
             self.faults.append(f"console {message.type}: {message.text}")
 
 
+COUNT_CLICKS: Final = "addEventListener('click', (event) => { if (event.isTrusted) window.clicks++ }, true)"
+
+
+@asynccontextmanager
+async def counts_clicks(tab: Tab, *, most: int) -> AsyncIterator[None]:
+    """Clicks within the block, which stays on pages of the dashboard, are at most so many."""
+    await tab.page.evaluate(f"window.clicks = 0; {COUNT_CLICKS}")
+    yield
+    clicks = await tab.page.evaluate("window.clicks")
+    assert 1 <= clicks <= most, f"{clicks} clicks"
+
+
 async def launched(playwright: Playwright) -> Browser:
     """Debian's Chromium, without a window."""
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -90,7 +102,7 @@ async def signed_in(
         await tab.open("/")
         await tab.page.get_by_label("Token").fill(key or server.token)
         await tab.page.get_by_role("button", name="Sign in").click()
-        await tab.page.get_by_role("link", name="Queue", exact=False).first.wait_for()
+        await tab.page.get_by_role("link", name="Sessions", exact=False).first.wait_for()
         yield tab
     finally:
         await context.close()

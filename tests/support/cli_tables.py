@@ -107,7 +107,11 @@ def queue() -> Table:
     entries = [
         QueueEntry(
             position=number + 1,
-            session=session(number, expected_start=NOW + timedelta(hours=3 * number) if number % 2 else None),
+            session=session(
+                number,
+                queue_position=number + 1,
+                expected_start=NOW + timedelta(hours=3 * number) if number % 2 else None,
+            ),
         )
         for number in range(12)
     ]

@@ -1,6 +1,6 @@
 """The long way round: a context in which nothing of a pass is taken at a shortcut."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,9 @@ from aliquot.core.model.snapshot import AgentRow, PendingRow
 from aliquot.core.placement.cluster_arrays import Columns
 from aliquot.core.scheduler.cache import FreeMilli
 from aliquot.core.scheduler.free_capacity import FreeCapacity
-from aliquot_schema.ids import DeviceId, NodeId, SlotName
+from aliquot.core.scheduler.holders import Holders
+from aliquot.core.scheduler.scheduling_pass import OPEN, TO_LONG, SchedulingPass
+from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
 from aliquot_schema.resources.devices import ResourceSpec
 
 try_kernel = FreeCapacity.try_kernel
@@ -31,6 +33,8 @@ def long_way() -> Iterator[None]:
         patch.setattr(DeviceLayout, "budget_sum", _budget_sum)
         patch.setattr(FreeMilli, "consumed", _taken)
         patch.setattr(FreeCapacity, "try_kernel", _try_kernel)
+        patch.setattr(FreeCapacity, "oldest_holders", _oldest_holders)
+        patch.setattr(SchedulingPass, "_untried", _untried)
         yield
 
 
@@ -66,3 +70,17 @@ def _try_kernel(
         if device.id != preferred and any("." in slot for slot in device.costs)
     }
     return try_kernel(room, row, agent, {**used, **rivals})
+
+
+def _oldest_holders(room: FreeCapacity, row: PendingRow, *, most: int) -> tuple[SessionId, ...]:
+    before = room.cache.holders(room._held)
+    holders = Holders(before, room._taken, agent_index=room.agent_index)
+    return holders.oldest([slot for slot, _ in row.request], room.open_agents(row), most=most)
+
+
+def _untried(run: SchedulingPass, line: Sequence[int]) -> Iterator[int]:
+    """Row by row, without looking ahead."""
+    for position in map(int, line):
+        state = run._closed[run._kinds[position]]
+        if state == OPEN or (state == TO_LONG and not run._outlasts(position)):
+            yield position

@@ -15,7 +15,7 @@ from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import Priority, Topology
 from core_cluster import NOW_US, after, snapshot
 from core_strategies import agents, queues
 
@@ -25,7 +25,9 @@ PLACES: Final = [
     replace(ANYWHERE, preferred_labels=(("net", "ib"),)),
     replace(ANYWHERE, labels=(("net", "ib"),)),
     replace(ANYWHERE, models=("H*",), preferred_models=("A*",)),
+    replace(ANYWHERE, topology=Topology.REQUIRE),
 ]
+LABELS: Final = [{}, {"net": "ib"}, {"switch": "s1"}, {"switch": "s2"}, {"rack": "s1"}, {"net": "ib", "switch": "s1"}]
 
 
 @st.composite
@@ -72,7 +74,7 @@ def quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
     """None, or one for one of those who are there."""
     found: dict[QuotaId, Quota] = {}
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
-        scope = draw(st.sampled_from(QuotaScope))
+        scope = draw(st.sampled_from([QuotaScope.USER, QuotaScope.PROJECT, QuotaScope.CLUSTER]))
         name = "" if scope is QuotaScope.CLUSTER else draw(st.sampled_from("ab" if scope is QuotaScope.USER else "pq"))
         slots = {"cuda.shares": draw(st.sampled_from([0, 500, 1500, 4000]))}
         limits = {"max_slots": SlotAmounts(slots)} if draw(st.booleans()) else {"own_slots": ResourceSlot(slots)}
@@ -85,7 +87,7 @@ def quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
 @st.composite
 def states(draw: st.DrawFn, *, with_quotas: bool = True) -> Snapshot:
     """A cluster on which sessions run that end at known times, or at none, and a queue with everything in it."""
-    cluster = [replace(agent, labels={"net": "ib"} if draw(st.booleans()) else {}) for agent in draw(agents())]
+    cluster = [replace(agent, labels=draw(st.sampled_from(LABELS))) for agent in draw(agents())]
     ran = snapshot(cluster, draw(queues(prefix="ran")))
     first = decide(ran, Policy(), now_us=NOW_US, seed=0)
     before = after(ran, first)

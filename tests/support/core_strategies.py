@@ -71,6 +71,7 @@ def rows(draw: st.DrawFn, name: str, *, others: list[str]) -> PendingRow:
         name,
         at=draw(st.integers(0, 3)),
         kernels=draw(st.sampled_from([1, 1, 1, 2, 3, 5])),
+        kernels_max=draw(st.sampled_from([None, None, None, 6, 9])),
         after=[(other, draw(st.sampled_from(["after_ok", "after_any", "after_fail"]))) for other in links],
         state=draw(st.sampled_from([SessionState.QUEUED] * 7 + [SessionState.HELD])),
         not_before_us=draw(st.sampled_from([None, None, None, NOW_US, NOW_US + 7])),

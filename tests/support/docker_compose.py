@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 import yaml
 
-from aliquot.client.requests import trusting
+from aliquot.client.requests import tls_context
 from docker_image import ROOT, Stage
 from own_processes import end
 
@@ -64,7 +64,7 @@ class Composition:
         )
         target = self._here(f"{job['scheme']}://{job['static_configs'][0]['targets'][0]}", "server")
         headers = {"Authorization": f"Bearer {token.read_text(encoding='ascii').strip()}"}
-        return httpx.get(f"{target}/metrics", headers=headers, verify=trusting(authority)).raise_for_status().text
+        return httpx.get(f"{target}/metrics", headers=headers, verify=tls_context(authority)).raise_for_status().text
 
     def log(self, service: str) -> str:
         """What a service has printed so far."""

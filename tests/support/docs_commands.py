@@ -6,6 +6,9 @@ from typing import Any
 
 from aliquot.cli import all_commands
 
+DATABASE_TOOLS = frozenset({"createdb", "createuser", "dropdb"})
+"""Programs whose argument may be a database or a role called aliquot."""
+
 
 def unknown_words(text: str) -> list[str]:
     """What `aliquot` commands of a block of shell name that there is not: a command, or an option of one."""
@@ -18,6 +21,8 @@ def _commands(text: str) -> Iterator[list[str]]:
         try:
             words = shlex.split(line.removeprefix("ExecStart="), comments=True)
         except ValueError:
+            continue
+        if words and words[0] in DATABASE_TOOLS:
             continue
         for place, word in enumerate(words):
             if word.rsplit("/", 1)[-1] == "aliquot" and place <= 2:

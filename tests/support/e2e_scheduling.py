@@ -1,5 +1,6 @@
 """The scheduler at work, as end-to-end tests see it: jobs with scripted behaviour, and actions of operators."""
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -113,7 +114,7 @@ class Desk:
                 await self.client.execute(CHANGE_SESSION["cancel"], {"input": {"id": session_id}})
         await until(self._is_idle)
         for mark in self._marks.iterdir():
-            mark.unlink()
+            shutil.rmtree(mark) if mark.is_dir() else mark.unlink()
 
     async def _live(self) -> Sequence[str]:
         live = ["queued", "held", "scheduled", "allocating", "running", "preempting"]
@@ -131,9 +132,9 @@ def agents_of(seen: Mapping[str, Any]) -> list[str]:
 
 
 @asynccontextmanager
-async def desk_at(*files: str) -> AsyncIterator[Desk]:
+async def desk_at(*files: str, environment: Mapping[str, str] | None = None) -> AsyncIterator[Desk]:
     """A server with an agent for each of these accelerator files, all of which have joined."""
     options = [text for file in files for text in ("--accelerators", str(ACCELERATORS / file))]
-    async with OwnServer(*options) as server, server.client() as client:
+    async with OwnServer(*options, environment=environment) as server, server.client() as client:
         await until_joined(client, agents=len(files))
         yield Desk(server, client)

@@ -12,6 +12,7 @@ query ($id: ID!) {
     failure { code message }
     fallback_level preemptions priority held_by started_at ended_at reserve_until expected_start
     preemption { cause by_session by_user at until lost_gpu_seconds }
+    work { kept saved_at agent_id resumed_from note lost_gpu_seconds credited_gpu_seconds }
     order_estimate { seconds explanation }
     kernels { id agent_id state resource_spec { slot devices { device_id amount } } }
     array_id array_index

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aliquot.service.history.measures import AgentDevices, DeviceSample, QueueSample
-from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
 from aliquot.store.timeseries.tiers import Kept
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from store_places import Place
@@ -39,9 +39,9 @@ class HistoryStage:
     interval_s: float = 2.0
 
     @asynccontextmanager
-    async def store(self, *, kept: Kept | None = None) -> AsyncIterator[KeptHistory]:
+    async def store(self, *, kept: Kept | None = None) -> AsyncIterator[HistoryDatabase]:
         """One that is open."""
-        found = KeptHistory(
+        found = HistoryDatabase(
             HistoryPlan(
                 make_database=place_of(self.place.url, data_folder=self.place.folder, now_us=self.clock.now_us),
                 kept=kept or self.kept,
@@ -83,7 +83,7 @@ def queue_sample(at_us: int, **numbers: int) -> QueueSample:
 
 
 def fill(
-    store: KeptHistory, of: AgentDevices, *, load: Callable[[int], float | None], first_us: int, last_us: int
+    store: HistoryDatabase, of: AgentDevices, *, load: Callable[[int], float | None], first_us: int, last_us: int
 ) -> None:
     """A sample every two seconds; `load` is given the seconds since the first."""
     for at_us in range(first_us, last_us, 2 * SECOND):

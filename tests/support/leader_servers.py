@@ -146,8 +146,8 @@ class Servers:
 def _watch(server: OneServer) -> None:
     """Whatever is wrong with the state after any commit fails the test."""
     loop = asyncio.get_running_loop()
-    server.cases.journal.settled.append(
-        lambda: loop.call_soon(lambda: server.wrong.extend(broken(server.cases.state))) and None
+    server.cases.journal.subscribe(
+        settled=lambda: loop.call_soon(lambda: server.wrong.extend(broken(server.cases.state))) and None
     )
 
 

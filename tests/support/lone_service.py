@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from aliquot.service.alerts.plan import AlertPlan
+from aliquot.service.foresight.forecasting import ForecastPlan
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
@@ -27,6 +28,8 @@ class Ports:
     """None = everything is kept."""
     notices: AlertPlan | None = None
     """None = no notices."""
+    forecasts: ForecastPlan | None = None
+    """None = starts are not forecast."""
     parts: ServiceParts = field(default_factory=ServiceParts)
 
 
@@ -68,12 +71,14 @@ class Orchestrator(UseCases):
             respect_foreign_usage=respect_foreign_usage,
             retention=ports.retention,
             notices=ports.notices,
+            forecasts=ports.forecasts,
         )
         self.allocator = self._term.allocator
         self.recording = self._term.recording
         self.keeper = self._term.keeper
         self.reaper = self._term.reaper
         self.retaining = self._term.retaining
+        self.forecasting = self._term.forecasting
 
     async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
         """See `LeaderTerm.run`."""

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aliquot.api.application import ApiDependencies, create_app
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.connections import OpenConnections
 from aliquot.api.metrics.exposition import MetricsSources, Scrape
 from aliquot.api.metrics.request_counts import RequestCounts
 from aliquot.api.metrics.server import ServerFigures
@@ -19,6 +19,7 @@ from aliquot.service.metrics.counters import StoreMeasures
 from aliquot.service.metrics.health import HealthCondition
 from aliquot.service.metrics.metrics import Measures
 from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.graphql.context import Services
 from aliquot_schema.ids import DeviceId, UserId
 from aliquot_schema.resources.devices import DeviceReading
 from allocation_devices import gpu
@@ -78,8 +79,8 @@ async def scraped(*, conditions: tuple[HealthCondition, ...] = (), **more: Any) 
     """
     cluster, office = FakeCluster(), Office()
     auth = TokenAuth(TOKEN, UserId("ada"), people=office.state.people)
-    held_open = HeldOpen(auth)
-    office.journal.listeners.append(held_open.note)
+    open_connections = OpenConnections(auth)
+    office.journal.subscribe(open_connections.note)
     measures, database = Measures(), StoreMeasures()
     async with httpx.AsyncClient(timeout=60) as http:
         server = Scraped(office, cluster, FakeReader(cluster), measures, database, http)
@@ -93,13 +94,15 @@ async def scraped(*, conditions: tuple[HealthCondition, ...] = (), **more: Any) 
         )
         server.look = lambda: sources.read(ServerFigures(requests=RequestCounts()))
         deps = ApiDependencies(
-            reader=server.reader,
-            writer=FakeWriter(cluster),
-            watcher=FakeWatcher(cluster),
-            admin=office.administration,
-            accounts=office.accounts,
+            services=Services(
+                queries=server.reader,
+                sessions=FakeWriter(cluster),
+                subscriptions=FakeWatcher(cluster),
+                administration=office.administration,
+                accounts=office.accounts,
+            ),
             auth=auth,
-            held_open=held_open,
+            open_connections=open_connections,
             conditions=lambda: conditions,
             metrics=replace(sources, **more),
         )

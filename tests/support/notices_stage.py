@@ -87,7 +87,7 @@ async def notices(
 def of_stage(on: Stage, *receivers: Receiver, **more: Any) -> Notices:
     """A leader's parts; several can be made one after another, as after a take-over."""
     looks, reminder_s, sender = (more.pop(name, None) for name in ("looks", "reminder_s", "sender"))
-    rules = Rules(on.state.noticed, DEFAULTS | {AlertRule(name): rule for name, rule in more.items()})
+    rules = Rules(on.state.alert_index, DEFAULTS | {AlertRule(name): rule for name, rule in more.items()})
     room = AlertContext(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
     boxes = {receiver.name: sender or Box() for receiver in receivers}
     return Notices(

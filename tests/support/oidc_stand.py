@@ -65,12 +65,32 @@ class Provider:
 
 @contextmanager
 def provider(
-    clients: Mapping[str, Mapping[str, Any]], *, ttl: int = 600, key: str = "first", port: int = 0
+    clients: Mapping[str, Mapping[str, Any]],
+    *,
+    ttl: int = 600,
+    key: str = "first",
+    port: int = 0,
+    host: str = "127.0.0.1",
+    browser_client: str | None = None,
 ) -> Iterator[Provider]:
-    """Start one, with these claims of its clients; stop it at the end."""
+    """Start one, with these claims of its clients; stop it at the end.
+
+    Args:
+        browser_client: the client that signs people in, who are the others; they choose any password.
+    """
     node = node_with("oidc-provider")
-    people = {name: {"ttl": claims.get("ttl", ttl), "claims": claims} for name, claims in clients.items()}
-    arguments = [DASHBOARD / "package.json", str(port), json.dumps(people), json.dumps({"keys": [signing_key(key)]})]
+    people: dict[str, Any] = {
+        name: {"ttl": claims.get("ttl", ttl), "claims": claims} for name, claims in clients.items()
+    }
+    if browser_client is not None:
+        people[browser_client] = {"ttl": ttl, "claims": {}, "isBrowser": True}
+    arguments = [
+        DASHBOARD / "package.json",
+        host,
+        str(port),
+        json.dumps(people),
+        json.dumps({"keys": [signing_key(key)]}),
+    ]
     process = subprocess.Popen(
         [node, SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ
     )

@@ -62,6 +62,10 @@ class OldServer:
         command = (sys.executable, "-m", "aliquot", *words[:place], *known, *words[place:])
         return subprocess.run(command, env=self._env, input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
 
+    def run_offline(self, *words: str) -> None:
+        """Run a command of that commit that needs no server."""
+        subprocess.run((sys.executable, "-m", "aliquot", *words), env=self._env, check=True)
+
     def ask(self, query: str) -> dict[str, Any]:
         """One GraphQL request as the admin."""
         token = (self.data / "token").read_text().strip()

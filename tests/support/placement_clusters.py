@@ -5,9 +5,9 @@ from typing import Final
 from hypothesis import strategies as st
 
 from aliquot.core.placement.cluster_arrays import ClusterArrays, NodeRow
-from aliquot.core.placement.request_classes import RequestClass, RequestMix
 from aliquot.core.placement.scoreboard import PlacementRequest, Scoreboard
 from aliquot.core.placement.strategies import making
+from aliquot.core.placement.strategy import RequestClass, RequestMix
 
 SIZES: Final = (100, 250, 300, 470, 500, 810)
 NAMES: Final = ("least_waste", "fgd", "best_fit", "dot_product", "pack", "spread", "random", "first_fit")

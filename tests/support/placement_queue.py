@@ -9,7 +9,7 @@ from itertools import islice
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request
 from aliquot.core.placement.cluster_arrays import NodeRow
-from aliquot.core.placement.request_classes import RequestClass
+from aliquot.core.placement.strategy import RequestClass
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, UserId
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import SessionState

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.core.placement.cluster_arrays import ClusterArrays
-from aliquot.core.placement.request_classes import RequestClass, RequestMix
 from aliquot.core.placement.scoreboard import PlacementRequest, Scoreboard
 from aliquot.core.placement.strategies import making
+from aliquot.core.placement.strategy import RequestClass, RequestMix
 from placement_traces import Job, Trace
 
 

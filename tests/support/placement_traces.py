@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from aliquot.core.placement.cluster_arrays import NodeRow
-from aliquot.core.placement.request_classes import RequestClass
+from aliquot.core.placement.strategy import RequestClass
 
 FOLDER: Final = Path(os.environ.get("ALIQUOT_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
 ABSENT: Final = f"no openb trace in {FOLDER}; set ALIQUOT_TRACES to the folder that holds openb/"

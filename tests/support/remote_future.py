@@ -28,6 +28,10 @@ class FutureWire:
         await self._send(kind, widened(message))
         await self._send("weather", NEWS)
 
+    async def say_plainly(self, kind: str, fields: Mapping[str, object]) -> None:
+        """Send a message with these fields alone, as a release that knows no others."""
+        await self._send(kind, fields)
+
     async def hear(self) -> Message:
         """The next message, of a kind known today."""
         frame = await self._wire.receive()

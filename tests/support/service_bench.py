@@ -99,7 +99,7 @@ def _watched(service: Orchestrator) -> list[str]:
     def look(event: Event) -> None:
         loop.call_soon(lambda: wrong.extend(broken(service.state)))
 
-    service.journal.listeners.append(look)
+    service.journal.subscribe(look)
     return wrong
 
 

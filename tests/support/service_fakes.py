@@ -4,11 +4,12 @@ It fails on anything an agent would not do: an order for devices that another or
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aliquot_schema.cluster.agents import Agent, Capabilities
 from aliquot_schema.cluster.launching import (
+    NO_HOST_USES,
     OUTPUT_END,
     AgentJoined,
     AgentMessage,
@@ -25,7 +26,7 @@ from aliquot_schema.cluster.launching import (
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
 from aliquot_schema.resources.devices import Device, DeviceReading
-from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence, HostUse
 from aliquot_schema.resources.slots import SlotType
 
 
@@ -44,9 +45,13 @@ class FakeAgent:
     ended: dict[KernelId, KernelReport] = field(default_factory=dict)
     stopped: list[KernelId] = field(default_factory=list)
     signals: list[tuple[KernelId, int]] = field(default_factory=list)
+    limits: list[tuple[KernelId, int]] = field(default_factory=list)
+    takes_limits: bool = True
     starts: list[KernelId] = field(default_factory=list)
     forgotten: list[KernelId] = field(default_factory=list)
     refuse: KernelReport | None = None
+    accounts: set[str] = field(default_factory=set)
+    """The Unix accounts of its host."""
     loses_orders: bool = False
     """Writes orders down and crashes: they are neither started nor stopped."""
 
@@ -66,9 +71,14 @@ class FakeAgent:
         )
 
     def inventory(self) -> Inventory:
-        alive = [KernelReport(kernel_id=k, phase=KernelPhase.STARTED, at_us=1) for k in sorted(self.running)]
+        alive = [self.alive(kernel_id) for kernel_id in sorted(self.running)]
         alive += [_unclaimed(k) for k in sorted(self.orders.keys() - self.running - self.ended.keys())]
         return Inventory(agent=self.describe(), kernels=(*alive, *self.ended.values()))
+
+    def alive(self, kernel_id: KernelId) -> KernelReport:
+        """The report of a running kernel."""
+        takes_limit = self.takes_limits
+        return KernelReport(kernel_id=kernel_id, phase=KernelPhase.STARTED, at_us=1, takes_limit=takes_limit)
 
 
 class FakeExecutor:
@@ -114,6 +124,11 @@ class FakeExecutor:
             raise NotFound("it does not run", kind="kernel", id=kernel_id)
         self.agents[agent_id].signals.append((kernel_id, signal))
 
+    async def set_limit(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        if kernel_id not in self._reachable(agent_id).running:
+            raise NotFound("it does not run", kind="kernel", id=kernel_id)
+        self.agents[agent_id].limits.append((kernel_id, time_limit_ms))
+
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         agent = self._reachable(agent_id)
         agent.forgotten.extend(kernel_ids)
@@ -122,6 +137,9 @@ class FakeExecutor:
 
     async def inventory(self, agent_id: AgentId) -> Inventory:
         return self._reachable(agent_id).inventory()
+
+    async def has_account(self, agent_id: AgentId, account: str) -> bool | None:
+        return account in self._reachable(agent_id).accounts
 
     async def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         if kernel_id not in self._reachable(agent_id).orders:
@@ -144,7 +162,7 @@ class FakeExecutor:
         assert kernel_id not in agent.starts, f"{kernel_id} was started twice"
         agent.starts.append(kernel_id)
         agent.running.add(kernel_id)
-        self._report(agent, KernelReport(kernel_id=kernel_id, phase=KernelPhase.STARTED, at_us=1))
+        self._report(agent, agent.alive(kernel_id))
 
     def ends(self, kernel_id: KernelId, *, code: int | None = 0, signal: int | None = None) -> None:
         """The kernel's processes are gone."""
@@ -191,9 +209,14 @@ class FakeExecutor:
         self.agents[agent_id].devices = devices
         self._messages.put_nowait(DevicesChanged(inventory=self.agents[agent_id].inventory()))
 
-    def measures(self, agent_id: AgentId, readings: tuple[DeviceReading, ...]) -> None:
-        """The agent tells what its devices measured."""
-        self._messages.put_nowait(ReadingsTaken(agent_id=agent_id, at_us=1, readings=readings))
+    def measures(
+        self,
+        agent_id: AgentId,
+        readings: tuple[DeviceReading, ...],
+        host_uses: Mapping[KernelId, HostUse] = NO_HOST_USES,
+    ) -> None:
+        """The agent tells what its devices and kernels measured."""
+        self._messages.put_nowait(ReadingsTaken(agent_id=agent_id, at_us=1, readings=readings, host_uses=host_uses))
 
     def take_messages(self) -> list[AgentMessage]:
         """What was said since, for a test that delivers it by itself."""

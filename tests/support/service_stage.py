@@ -10,6 +10,9 @@ from aliquot.core.invariants import violations
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.agents.messages import AgentMessages
+from aliquot.service.booking_effects import BookingEffects
+from aliquot.service.booking_imports import BookingImports
+from aliquot.service.bookings import Bookings
 from aliquot.service.leadership.effects import EventEffects
 from aliquot.service.ports import Store
 from aliquot.service.queries.queries import Queries
@@ -17,14 +20,17 @@ from aliquot.service.scheduling import plan_applier
 from aliquot.service.scheduling.allocator import Allocator
 from aliquot.service.scheduling.dispatch import Dispatch
 from aliquot.service.sessions.command_checks import CommandChecks
+from aliquot.service.sessions.explanations import Explanations
 from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.preview import Previews
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.sessions.submission_checks import SubmissionPolicyCheck
+from aliquot.service.sessions.what_if import WhatIfs
+from aliquot.service.state.forecast_board import ForecastDesk
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
-from aliquot.service.subscriptions.watching import LiveSources, Watching
+from aliquot.service.subscriptions.watching import Subscriptions, SubscriptionSources
 from aliquot_schema.cluster.launching import AgentMessage
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, SessionId, UserId
@@ -114,12 +120,26 @@ class Stage:
         self._creation = creation = Submission(
             state=state, journal=journal, store=store, clock=clock, ids=RandomIds(), vetting=vetting
         )
-        self.previews = Previews(state=state, creation=creation, clock=clock)
+        self.bookings = Bookings(state=state, journal=journal, feed=feed, clock=clock, ids=RandomIds())
+        self.booking_effects = BookingEffects(state=state, bookings=self.bookings, clock=clock)
+        self.booking_imports = BookingImports(state=state, bookings=self.bookings, clock=clock)
+        self.desk = ForecastDesk()
+        self.previews = Previews(state=state, creation=creation, clock=clock, desk=self.desk)
+        self.explanations = Explanations(state=state, clock=clock, desk=self.desk)
+        self.what_ifs = WhatIfs(state=state, creation=creation, previews=self.previews, clock=clock)
         self.limit(None)
-        self.queries = Queries(state=state, store=store, feed=feed, previews=self.previews, clock=clock)
-        sources = LiveSources(find=self.queries.session, book=None, now_us=clock.now_us)
-        self.watching = Watching(state=state, feed=feed, outputs=executor, sources=sources)
-        journal.listeners.append(self.watching.hear)
+        self.queries = Queries(
+            state=state,
+            store=store,
+            feed=feed,
+            previews=self.previews,
+            explanations=self.explanations,
+            what_ifs=self.what_ifs,
+            clock=clock,
+        )
+        sources = SubscriptionSources(find=self.queries.session, book=None, now_us=clock.now_us)
+        self.watching = Subscriptions(state=state, feed=feed, outputs=executor, sources=sources)
+        journal.subscribe(self.watching.hear)
 
     def limit(self, rate_limit: SubmissionRateLimit | None) -> None:
         """Make the use cases of sessions anew, with this rate limit."""
@@ -129,6 +149,7 @@ class Stage:
             creation=self._creation,
             store=self.store,
             clock=self.clock,
+            feed=self.feed,
             rate_limit=rate_limit,
         )
         self.external_allocations = ExternalAllocations(
@@ -241,6 +262,8 @@ async def stage(
     finally:
         await found.dispatch.close()
         found.previews.close()
+        found.explanations.close()
+        found.what_ifs.close()
         found.allocator.close()
         if store is None:
             await kept.close()

@@ -1,5 +1,6 @@
 """The fairness ledger kept a second time, in whole milli of a device x milliseconds, from leases alone."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from aliquot.core.clock_correction import ClockCorrection
@@ -8,7 +9,7 @@ from aliquot_schema.orchestration import CLOCK_ACTION, Action
 from aliquot_schema.quotas import Account
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import MILLI
-from aliquot_schema.sessions import DEFAULT_PROJECT
+from aliquot_schema.sessions import DEFAULT_PROJECT, SavedWork, Session
 
 WHOLE = "cuda.device"
 
@@ -27,11 +28,14 @@ class Charges:
         self.project_of: dict[str, str] = {}
         self.accounts: dict[tuple[str, str], Account] = {}
         self._places: dict[tuple[str, str], _Place] = {}
+        self._works: dict[str, SavedWork] = {}
+        self._to_explain: Counter[tuple[str, str]] = Counter()
+        """By how much accounts fell, less what sessions were credited; the account comes first in a commit."""
 
     def take(self, record: Record) -> None:
         """Reckon with a lease's grant or release, not with its renewals; remember what an account says."""
         if isinstance(record, Account):
-            assert record.charged >= self._charged_before(record), f"{record.id} is charged less than before"
+            self._to_explain[record.project, record.user] += max(self._charged_before(record) - record.charged, 0)
             self.accounts[record.project, record.user] = record
         elif isinstance(record, Lease) and (record.version == 1 or record.released_us is not None):
             sign, at_us = (1, record.granted_us) if record.released_us is None else (-1, record.released_us)
@@ -41,6 +45,8 @@ class Charges:
             place.charged += place.holds_milli * (until_us // 1000 - place.at_us // 1000)
             place.at_us = until_us
             place.holds_milli += sign * _rate(record)
+        elif isinstance(record, Session):
+            self._credit(record)
         elif isinstance(record, Action) and record.id == CLOCK_ACTION:
             correction = ClockCorrection.of(record)
             for place in self._places.values():
@@ -55,8 +61,24 @@ class Charges:
         """Nothing is held, and every account says to the device-millisecond what was used."""
         for key, place in self._places.items():
             assert place.holds_milli == 0, f"{key} holds {place.holds_milli} milli of devices"
+            assert self._to_explain[key] <= 0, f"{key} is charged less than before, and no session was credited"
             said = self.accounts[key].charged
             assert said == place.charged, f"{key} was charged {said} device-milliseconds for {place.charged}"
+
+    def _credit(self, session: Session) -> None:
+        """Reckon with the work that a session lost. What it lost and was credited only grows, and it is credited for no
+        more than it lost."""
+        work, known = session.work, self._works.get(session.id, SavedWork())
+        if work is None:
+            assert session.id not in self._works, f"{session.id} has no record of its work any more"
+            return
+        assert known.credited_ms <= work.credited_ms <= work.lost_ms >= known.lost_ms, f"{session.id}: {known}, {work}"
+        assert 0 <= work.began_ms <= work.kept_ms, f"{session.id}: {work}"
+        self._works[session.id] = work
+        place = self._places.setdefault((session.project, session.owner), _Place())
+        credit = work.credited_ms - known.credited_ms
+        place.charged = max(place.charged - credit, 0)
+        self._to_explain[session.project, session.owner] -= credit
 
     def _charged_before(self, account: Account) -> int:
         before = self.accounts.get((account.project, account.user))

@@ -16,7 +16,7 @@ from aliquot_schema.cluster.launching import (
     SpecOnDisk,
 )
 from aliquot_schema.errors import NotFound, StateConflict
-from aliquot_schema.ids import AgentId, KernelId, NodeId, kernel_parts
+from aliquot_schema.ids import AgentId, KernelId, NodeId, SessionId, kernel_parts
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.resources.slots import SlotType
@@ -49,6 +49,11 @@ class Machine:
         self._orders: dict[KernelId, LaunchOrder] = {}
         self._ends: dict[KernelId, KernelReport] = {}
         self._forgotten: set[KernelId] = set()
+        self._began_us: dict[KernelId, int] = {}
+        self._resumed: dict[KernelId, int] = {}
+        self._saved: dict[KernelId, int] = {}
+        self._kept: dict[SessionId, int] = {}
+        """Work that the checkpoint in a session's folder holds, milliseconds."""
         self._epoch = 0
         self._loop = loop
         self._random = random
@@ -107,7 +112,8 @@ class Machine:
         self.see_epoch(epoch)
         if kernel_id not in self.running:
             raise NotFound("it does not run", kind="kernel", id=kernel_id)
-        self._loop.call_outside(self._random.random() * 20, lambda: self._exit(kernel_id, code=0))
+        act = (lambda: self._save(kernel_id)) if self._random.random() < 0.5 else lambda: self._exit(kernel_id, code=0)
+        self._loop.call_outside(self._random.random() * 20, act)
 
     def forget(self, kernel_ids: Sequence[KernelId]) -> None:
         for kernel_id in kernel_ids:
@@ -160,7 +166,18 @@ class Machine:
         seconds = self._random.choice((0.2, 3.0, 20.0, 60.0)) * (0.5 + self._random.random())
         code = 0 if self._random.random() < 0.85 else 1
         self._loop.call_outside(seconds, lambda: self._exit(order.kernel_id, code=code))
+        self._began_us[order.kernel_id] = self._now_us()
+        self._resumed[order.kernel_id] = self._kept.get(kernel_parts(order.kernel_id)[0], 0)
+        if self._random.random() < 0.5:
+            self._loop.call_outside(seconds * self._random.random(), lambda: self._save(order.kernel_id))
         self._say(self._report(order.kernel_id, KernelPhase.STARTED))
+
+    def _save(self, kernel_id: KernelId) -> None:
+        """The job acknowledges a checkpoint."""
+        if kernel_id in self.running:
+            ran_ms = max(self._now_us() - self._began_us[kernel_id], 0) // 1000
+            self._saved[kernel_id] = self._kept[kernel_parts(kernel_id)[0]] = self._resumed[kernel_id] + ran_ms
+            self._say(self._report(kernel_id, KernelPhase.STARTED))
 
     def _exit(self, kernel_id: KernelId, *, code: int | None = None, signal: int | None = None) -> None:
         if self.running.pop(kernel_id, None) is not None:
@@ -184,6 +201,7 @@ class Machine:
             self.tell(message)
 
     def _report(self, kernel_id: KernelId, phase: KernelPhase, **more: object) -> KernelReport:
+        more |= {"saved_ms": self._saved.get(kernel_id), "resumed_ms": self._resumed.get(kernel_id)}
         return KernelReport(kernel_id=kernel_id, phase=phase, at_us=self._now_us(), **more)  # type: ignore[arg-type]  # by name
 
     def _description(self) -> Agent:

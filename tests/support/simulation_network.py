@@ -103,6 +103,9 @@ class Network:
     async def send_signal(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, signal: int) -> None:
         await self._ask(agent_id, lambda machine: machine.signal(kernel_id, epoch=epoch))
 
+    async def set_limit(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        await self._ask(agent_id, lambda machine: machine.signal(kernel_id, epoch=epoch))
+
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         await self._ask(agent_id, lambda machine: machine.forget(kernel_ids))
 

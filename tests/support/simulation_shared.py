@@ -95,7 +95,7 @@ class SharedServer(Server):
             return
         self.clock.not_before(loaded.last_at_us)
         cases = UseCases(store=store, clock=self.clock, ids=self.ids, outputs=NoOutputs(), state=state, is_shared=True)
-        cases.journal.listeners.append(lambda event: self.clock.not_before(event.at_us))
+        cases.journal.subscribe(lambda event: self.clock.not_before(event.at_us))
         duty = LeaderElection(
             cases,
             store=store,

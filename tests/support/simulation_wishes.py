@@ -31,6 +31,8 @@ def new_session(random: Random, *, key: str, known: Sequence[str]) -> NewSession
         "retries_own_failures": random.random() < 0.3,
         "held": random.random() < 0.1,
     }
+    if random.random() < 0.5:
+        asked["cluster_size_min"] = max(asked["cluster_size"] - 1, 1)
     kind = random.randrange(6)
     if kind == 0:
         asked |= {"array": f"0-{random.randrange(1, 5)}", "max_parallel": random.choice((None, 1, 2)), "held": False}

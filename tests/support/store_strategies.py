@@ -35,6 +35,8 @@ def _of_class(kind: type) -> st.SearchStrategy[Any]:
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         return st.builds(kind, **{field.name: of_type(hints[field.name]) for field in fields(kind)})
+    if issubclass(kind, tuple):  # a named one
+        return st.builds(kind, **{name: of_type(hint) for name, hint in get_type_hints(kind).items()})
     if issubclass(kind, SlotAmounts):
         return st.dictionaries(SLOTS, NUMBERS | st.just(UNLIMITED), max_size=3).map(kind)
     if issubclass(kind, Enum):

@@ -7,8 +7,10 @@ The headers of the handshake carry the agent's id and key. Then:
                                       <-    Welcome, or Refusal and close
     Joined                            ->                                        from here on it accepts requests
     Joined, Kernel-, Devices-, ReadingsTold ->    <- Acknowledged               at most `WINDOW` unacknowledged
-                                      <-    Launch, Stop, SendSignal, TellInventory, FollowLog, Forget
+                                      <-    Launch, Stop, SendSignal, SetLimit, TellInventory, FollowLog, OpenStream,
+                                              Forget
     Answer, LogPiece                  ->    <-  MoreLog, EndLog
+    StreamData, StreamCredit, CloseStream <-> StreamData, StreamCredit, CloseStream
     Beat                              <->   Beat                                at independent intervals
     GoodBye                           ->                                        nothing runs; it disconnects
 
@@ -32,8 +34,10 @@ from aliquot_schema.cluster.launching import (
     readings_fault,
     report_fault,
 )
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, STREAM_WINDOW_BYTES, StreamTarget
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.resources.devices import DeviceReading, number_fault, text_fault
+from aliquot_schema.resources.leases import HostUse
 
 PATH: Final = "/agents/socket"
 AGENT_HEADER: Final = "aliquot-agent"
@@ -70,6 +74,10 @@ class Hello:
     protocols: Protocols
     probe: bool = False
     """Whether this only tests the connection, without joining."""
+    has_streams: bool = False
+    """Whether it understands `OpenStream`."""
+    has_limits: bool = False
+    """Whether it understands `SetLimit`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +131,8 @@ class ReadingsTold:
     at_us: int
     readings: tuple[DeviceReading, ...]
     disk_shortage: str | None = None
+    host_uses: Mapping[KernelId, HostUse] = field(default_factory=dict)
+    """CPU time and host memory of running kernels; agents of the release before this field omit it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +179,23 @@ class SendSignal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetLimit:
+    """Request: change the time limit of a running kernel."""
+
+    request: int
+    kernel_id: KernelId
+    epoch: int
+    time_limit_ms: int
+    """Since its start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TellInventory:
     """Request: the agent's complete state, read again from its files."""
 
     request: int
+    account: str = ""
+    """Unix account whose existence is asked too; agents of the release before this field ignore it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +232,39 @@ class EndLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStream:
+    """Request: open a stream to a kernel. After the answer, both sides may send `STREAM_WINDOW_BYTES`."""
+
+    request: int
+    """Also the number of the stream."""
+    kernel_id: KernelId
+    target: StreamTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamData:
+    """A piece of a stream; empty = this side sends no more."""
+
+    request: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCredit:
+    """The other side may send `credit` more bytes."""
+
+    request: int
+    credit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseStream:
+    """The stream is closed in both directions."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """An expected error; see `errors`."""
 
@@ -226,6 +282,8 @@ class Answer:
     failure: Failure | None = None
     inventory: Inventory | None = None
     """Result of `TellInventory`."""
+    account_exists: bool | None = None
+    """Whether the agent's host has the account of `TellInventory`; None = not asked, or an older agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,9 +305,10 @@ class GoodBye:
 
 
 Report = Joined | DevicesTold | ReadingsTold | KernelTold
-Request = Launch | Stop | SendSignal | TellInventory | FollowLog
-FromAgent = Hello | Report | Answer | LogPiece | Beat | GoodBye
-FromServer = Welcome | Refusal | Acknowledged | Request | Forget | MoreLog | EndLog | Beat
+Request = Launch | Stop | SendSignal | SetLimit | TellInventory | FollowLog | OpenStream
+StreamMessage = StreamData | StreamCredit | CloseStream
+FromAgent = Hello | Report | Answer | LogPiece | StreamMessage | Beat | GoodBye
+FromServer = Welcome | Refusal | Acknowledged | Request | Forget | MoreLog | EndLog | StreamMessage | Beat
 Message = FromAgent | FromServer
 
 KINDS: Final[Mapping[str, type[Message]]] = {
@@ -264,11 +323,16 @@ KINDS: Final[Mapping[str, type[Message]]] = {
     "launch": Launch,
     "stop": Stop,
     "signal": SendSignal,
+    "set_limit": SetLimit,
     "inventory": TellInventory,
     "forget": Forget,
     "follow_log": FollowLog,
     "more_log": MoreLog,
     "end_log": EndLog,
+    "open_stream": OpenStream,
+    "stream_data": StreamData,
+    "stream_credit": StreamCredit,
+    "close_stream": CloseStream,
     "answer": Answer,
     "log": LogPiece,
     "beat": Beat,
@@ -290,7 +354,9 @@ def message_fault(message: Message) -> str | None:
         case Joined() | DevicesTold():
             return inventory_fault(message.inventory)
         case ReadingsTold():
-            return readings_fault(message.at_us, message.readings, disk_shortage=message.disk_shortage)
+            return readings_fault(
+                message.at_us, message.readings, disk_shortage=message.disk_shortage, host_uses=message.host_uses
+            )
         case KernelTold():
             return report_fault(message.report)
         case Answer():
@@ -299,6 +365,10 @@ def message_fault(message: Message) -> str | None:
             return number_fault("offset", chunk.offset, least=0, most=OUTPUT_END) or number_fault(
                 "the length of data", len(chunk.data), least=0, most=LOG_WINDOW_BYTES
             )
+        case StreamData(data=data):
+            return number_fault("the length of data", len(data), least=0, most=FRAME_BYTES_MAX)
+        case StreamCredit(credit=credit):
+            return number_fault("credit", credit, least=0, most=STREAM_WINDOW_BYTES)
         case _:
             return None
 

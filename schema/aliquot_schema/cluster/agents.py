@@ -4,10 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from aliquot_schema.ids import AgentId, NodeId, PoolId, SlotName
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SlotName
 from aliquot_schema.resources.confinement import UNKNOWN_ENFORCEMENT, Enforcement
 from aliquot_schema.resources.devices import (
     MEMORY_BYTES_MAX,
@@ -31,6 +32,16 @@ LABEL_CHARS_MAX: Final = 128
 NOTE_CHARS_MAX: Final = 1_000
 PROSE_CHARS_MAX: Final = 200_000
 """Limit of free text: longer than the longest command line, which a message may quote."""
+TOLD_LABEL: Final = "label."
+"""Prefix of the attributes by which an agent tells labels of its node."""
+TOLD_EVICTION: Final = "eviction"
+"""Attribute by which an agent tells that its node is about to be taken away; its value is the reason."""
+TOLD_FAULT: Final = "fault."
+"""Prefix of the attributes by which an agent tells that a device is in quarantine: its id, and as value the fault."""
+SPOT_LABEL: Final = "spot"
+"""Label of a node that may be taken away at any time, unless its value is `false`."""
+UNTIL_LABEL: Final = "available_until"
+"""Label of a node that leaves at a time, in RFC 3339 with an offset: `2026-11-23T18:00:00Z`."""
 TIME_US_MAX: Final = 253_402_300_799_999_999
 """End of the year 9999 in microseconds UTC, the range of `datetime`."""
 _FACTOR: Final = re.compile(r"\d{1,20}(\.\d{1,40})?", re.ASCII)
@@ -67,6 +78,10 @@ class Capabilities:
     """When kernels run in it: `required`, `when-possible`, `when-asked` or `off`."""
     sandbox_note: str = ""
     """Why no sandbox is available; empty if one is."""
+    containers: str = "none"
+    """The program that runs containers: `podman`, `docker`, `apptainer` or `none`."""
+    containers_note: str = ""
+    """Why it runs none; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +117,49 @@ class Agent:
 
     @property
     def takes_work(self) -> bool:
-        """Whether operators allow new work on it."""
-        return self.schedulable and not self.draining
+        """Whether operators, and the owner of its node, allow new work on it."""
+        return self.schedulable and not self.draining and self.eviction is None
+
+    @property
+    def eviction(self) -> str | None:
+        """Why its node is about to be taken away; None = it is not."""
+        return self.attributes.get(TOLD_EVICTION)
+
+    @property
+    def faults(self) -> Mapping[DeviceId, str]:
+        """The hardware fault of each device in quarantine."""
+        found = self.attributes.items()
+        return {DeviceId(name.removeprefix(TOLD_FAULT)): text for name, text in found if name.startswith(TOLD_FAULT)}
+
+    @property
+    def all_labels(self) -> Mapping[str, str]:
+        """Labels told by the agent, and those of operators, which win."""
+        told = {name.removeprefix(TOLD_LABEL): value for name, value in self.attributes.items() if is_label(name)}
+        return {**told, **self.labels} if told else self.labels
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether its node may be taken away at any time."""
+        return self.all_labels.get(SPOT_LABEL, "false").lower() != "false"
+
+    @property
+    def until_us(self) -> int | None:
+        """When its node leaves, microseconds UTC; None = not known to leave. A label that is no time is ignored."""
+        return until_us(self.all_labels.get(UNTIL_LABEL, ""))
+
+
+def is_label(attribute: str) -> bool:
+    """Whether an attribute is a label that the agent tells."""
+    return attribute.startswith(TOLD_LABEL)
+
+
+def until_us(text: str) -> int | None:
+    """The time in a label `available_until`; None if the text is no RFC 3339 time with an offset."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if at.tzinfo is None else round(at.timestamp() * 1_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +241,8 @@ def _capabilities_fault(can: Capabilities) -> str | None:
     return (
         fault
         or prose_fault("sandbox_note", can.sandbox_note)
+        or text_fault("containers", can.containers)
+        or prose_fault("containers_note", can.containers_note)
         or number_fault("port_first", can.port_first, least=1, most=65_535)
         or number_fault("port_last", can.port_last, least=can.port_first, most=65_535)
     )

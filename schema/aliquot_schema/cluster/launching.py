@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, agent_fault, prose_fault
+from aliquot_schema.cluster.workspaces import WorkspaceUse
 from aliquot_schema.identity.secrets import SecretGrant
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.resources.confinement import NO_LIMITS, SandboxProfile, SessionLimits
@@ -19,7 +20,24 @@ from aliquot_schema.resources.devices import (
     spec_fault,
     text_fault,
 )
-from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence, HostUse
+from aliquot_schema.resources.slots import AMOUNT_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOrder:
+    """When an agent asks a job to save its work, and which checkpoint the job starts from."""
+
+    signal: int | None = None
+    """None = the job is not asked."""
+    every_ms: int | None = None
+    """Interval of the signal; None = it is sent before the time limit only."""
+    before_limit_ms: int = 0
+    """Time from the signal to the time limit."""
+    kept_ms: int = 0
+    """Run time whose work the session's last acknowledged checkpoint holds; 0 = there is none."""
+    agent_id: AgentId | None = None
+    """The agent that has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +65,17 @@ class LaunchOrder:
     """None = the agent's settings."""
     secrets: tuple[SecretGrant, ...] = ()
     """The agent keeps the values in memory; the order on disk omits them."""
+    checkpoint: CheckpointOrder = field(default_factory=CheckpointOrder)
+    workspace: WorkspaceUse | None = None
+    """Unpacked into the kernel's own work folder before its start."""
+    activates: str | None = None
+    """Environment that is activated before the command: `uv`, or the absolute path of a venv or conda environment."""
+    image: str | None = None
+    """Container image to run it in."""
 
 
+NO_WORKSPACE: Final = "no_workspace"
+"""Code of a refused launch: the workspace is not on the agent, or cannot be unpacked. The session fails."""
 NO_ACCOUNT: Final = "no_account"
 """Code of a refused launch: the job's Unix account does not exist on the host, or the agent may not use it. It would be
 refused again, so the session fails."""
@@ -83,6 +110,17 @@ class KernelReport:
     code: str | None = None
     """Error code of a rejected launch, as in `errors`."""
     message: str | None = None
+    saved_ms: int | None = None
+    """Run time, with that of earlier attempts, whose work the kernel's last acknowledged checkpoint holds; None = this
+    kernel acknowledged none."""
+    resumed_ms: int | None = None
+    """`saved_ms` of the checkpoint that the kernel started from; 0 = none, None = unknown."""
+    resume_note: str | None = None
+    """Why that is less than the order's `kept_ms`; None = it is not."""
+    host_use: HostUse | None = None
+    """With the phase `exited`: what its processes have used; None = not measured."""
+    takes_limit: bool = False
+    """Whether its time limit can be changed while it runs; agents and shims of earlier releases cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +174,8 @@ class ReadingsTaken:
     readings: tuple[DeviceReading, ...]
     disk_shortage: str | None = None
     """Message if the disk for output is nearly full, which blocks launches there; None = enough space."""
+    host_uses: Mapping[KernelId, HostUse] = field(default_factory=dict)
+    """CPU time and host memory of the running kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +205,9 @@ class LogChunk:
 
 
 KERNELS_MAX: Final = 500_000
-"""Kernels per inventory."""
+"""Kernels per inventory, and per set of readings."""
+CPU_MILLI_MAX: Final = 1_000_000_000
+NO_HOST_USES: Final[Mapping[KernelId, HostUse]] = {}
 
 
 def inventory_fault(inventory: Inventory) -> str | None:
@@ -193,13 +235,34 @@ def report_fault(report: KernelReport) -> str | None:
         or number_fault("exit_code", report.exit_code, least=-(2**31), most=2**31 - 1)
         or number_fault("signal", report.signal, least=0, most=128)
         or number_fault("ran_ms", report.ran_ms, least=0, most=TIME_US_MAX)
+        or number_fault("saved_ms", report.saved_ms, least=0, most=TIME_US_MAX)
+        or number_fault("resumed_ms", report.resumed_ms, least=0, most=TIME_US_MAX)
+        or (None if report.resume_note is None else prose_fault("resume_note", report.resume_note))
+        or (None if report.host_use is None else host_use_fault(report.host_use))
         or (None if report.code is None else text_fault("code", report.code))
         or (None if report.message is None else prose_fault("message", report.message))
     )
     return None if fault is None else f"kernel {report.kernel_id[:80]!a}: {fault}"
 
 
-def readings_fault(at_us: int, readings: Sequence[DeviceReading], *, disk_shortage: str | None) -> str | None:
+def host_use_fault(use: HostUse) -> str | None:
+    """Message about the first invalid value of a kernel's use of its host; None = valid."""
+    return (
+        number_fault("cpu_ms", use.cpu_ms, least=0, most=TIME_US_MAX)
+        or number_fault("cpu_milli", use.cpu_milli, least=0, most=CPU_MILLI_MAX)
+        or number_fault("cpu_milli_max", use.cpu_milli_max, least=0, most=CPU_MILLI_MAX)
+        or number_fault("memory_bytes", use.memory_bytes, least=0, most=AMOUNT_MAX)
+        or number_fault("memory_bytes_max", use.memory_bytes_max, least=0, most=AMOUNT_MAX)
+    )
+
+
+def readings_fault(
+    at_us: int,
+    readings: Sequence[DeviceReading],
+    *,
+    disk_shortage: str | None,
+    host_uses: Mapping[KernelId, HostUse] = NO_HOST_USES,
+) -> str | None:
     """Message about the first invalid value of a set of readings; None = valid."""
     return (
         number_fault("at_us", at_us, least=0, most=TIME_US_MAX)
@@ -207,6 +270,9 @@ def readings_fault(at_us: int, readings: Sequence[DeviceReading], *, disk_shorta
         or (None if disk_shortage is None else prose_fault("disk_shortage", disk_shortage))
         or next(filter(None, map(reading_fault, readings)), None)
         or _duplicate("reading of device", (reading.device_id for reading in readings))
+        or number_fault("the number of host_uses", len(host_uses), least=0, most=KERNELS_MAX)
+        or next(filter(None, map(_kernel_id_fault, host_uses)), None)
+        or next(filter(None, map(host_use_fault, host_uses.values())), None)
     )
 
 

@@ -4,83 +4,57 @@ The server's `service` package implements the ports. Mutating methods return aft
 role does not permit raise `Forbidden`; see `identity.access` for the roles.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from aliquot_schema.alerts import AlertRule
-from aliquot_schema.identity.secrets import SecretChanged, SecretDeleted, SecretView
-from aliquot_schema.quotas import QuotaScope
-from aliquot_schema.requests import AgentFilter as AgentFilter
-from aliquot_schema.requests import Caller, PageRequest
-from aliquot_schema.requests import NewSession as NewSession
-from aliquot_schema.requests import SessionChanged as SessionChanged
-from aliquot_schema.requests import SessionFilter as SessionFilter
-from aliquot_schema.requests import SessionsCreated as SessionsCreated
-from aliquot_schema.views.accounts import (
-    ApiKeyCreated,
-    ApiKeyRevoked,
-    ApiKeyView,
-    MeView,
-    NewApiKey,
-    NewUser,
-    UserChanged,
-    UserChanges,
-    UserView,
+from aliquot_schema.cluster.results import ResultListing
+from aliquot_schema.errors import AliquotError
+from aliquot_schema.graphql.administration_ports import AccountsPort, AdministrationPort
+from aliquot_schema.metrics import MetricReport
+from aliquot_schema.requests import (
+    AgentFilter,
+    BookingFile,
+    Caller,
+    NewBooking,
+    NewSession,
+    PageRequest,
+    SessionAmendment,
+    SessionChanged,
+    SessionFilter,
+    SessionsCreated,
+    WhatIf,
 )
 from aliquot_schema.views.admin import (
-    AgentChanged,
     ClusterPoolView,
-    NewQuota,
-    PolicyChanged,
-    PolicyChanges,
-    PolicyView,
     ProjectView,
-    QuotaChanged,
-    QuotaView,
-    UsageView,
 )
-from aliquot_schema.views.alerts import (
-    AlertState,
-    AlertView,
-    DeliveryView,
-    NoticePreferencesChanged,
-    NoticePreferencesChanges,
-    NoticePreferencesView,
-    NoticeRuleChanged,
-    NoticeRuleChanges,
-    NoticeRuleView,
-    ReceiverView,
-    TrialSent,
+from aliquot_schema.views.agents import AgentView
+from aliquot_schema.views.audit import (
+    ChangeView,
+    CursorPage,
+    SessionStepView,
 )
-from aliquot_schema.views.audit import AuditFilter, ChangeView, CursorPage, HoldingView, LedgerPassView, SessionStepView
-from aliquot_schema.views.live import DeviceUpdateView, SessionLogView, SessionUpdateView, StreamPosition
+from aliquot_schema.views.bookings import BookingChanged, BookingEffectView, BookingImportView, BookingView
+from aliquot_schema.views.explanations import ExplanationView, WhatIfView
+from aliquot_schema.views.forecasts import ForecastAccuracyView, ForecastView
+from aliquot_schema.views.live import DeviceUpdateView, LogChunkView, SessionLogView, SessionUpdateView, StreamPosition
+from aliquot_schema.views.observation import ObservedGpuView, ObservedWeekView
 from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation, SessionPreview
-from aliquot_schema.views.server import ALONE, DatabaseCopy, ExaminationView, OrchestratorView, RescanView
-from aliquot_schema.views.server import RayView as RayView
-from aliquot_schema.views.sessions import AgentView, LogChunkView, Page, QueueEntryView, QueueUpdateView, SessionView
+from aliquot_schema.views.results import TaskMetricsPage
+from aliquot_schema.views.server import ALONE, OrchestratorView, RayView
+from aliquot_schema.views.sessions import Page, QueueEntryView, QueueUpdateView, SessionView
 from aliquot_schema.views.statistics import (
     ClusterView,
     HistoryView,
     IdleBehindQuotasView,
     QueueStatisticsView,
+    SessionStatsView,
     UsageBy,
     UsageHistoryView,
 )
-
-
-class AuditPort(Protocol):
-    """Audit records, for operators."""
-
-    async def audit(self, caller: Caller, where: AuditFilter, page: PageRequest) -> CursorPage[ChangeView]:
-        """Changes, newest first."""
-
-    async def held_by(self, caller: Caller, device_id: str, at: datetime) -> tuple[HoldingView, ...]:
-        """Holdings of a device at a moment, in order of their grants."""
-
-    async def ledger_passes(self, caller: Caller, page: PageRequest) -> CursorPage[LedgerPassView]:
-        """Recorded scheduling passes, newest first."""
+from aliquot_schema.views.templates import SessionTemplateView, TemplateDeleted, TemplateSaved
 
 
 class HistoryPort(Protocol):
@@ -109,181 +83,15 @@ class HistoryPort(Protocol):
         """Series of the queue and of the cluster's GPUs."""
 
     async def session_history(self, caller: Caller, session_id: str, *, points: int) -> HistoryView:
-        """Measurements of a session's devices while it held them.
+        """Measurements of a session's devices while it held them. Raises NotFound, Forbidden."""
 
-        Raises:
-            NotFound: there is no such session.
-            Forbidden: the caller may not see it.
-        """
+    async def session_stats(self, caller: Caller, session_id: str) -> SessionStatsView:
+        """What a session used of what it held. Raises as `session_history`."""
 
     async def usage_history(
         self, caller: Caller, *, by: UsageBy, since: datetime | None, until: datetime | None, step: float | None
     ) -> UsageHistoryView:
         """Usage per step."""
-
-
-class AlertsPort(Protocol):
-    """Alerts and notices."""
-
-    async def alerts(self, caller: Caller, state: AlertState | None, page: PageRequest) -> CursorPage[AlertView]:
-        """Newest first."""
-
-    def notice_rules(self, caller: Caller) -> tuple[NoticeRuleView, ...]:
-        """All rules. For operators."""
-
-    async def set_notice_rule(
-        self, caller: Caller, changes: NoticeRuleChanges, expected_version: int | None
-    ) -> NoticeRuleChanged:
-        """For admins."""
-
-    async def mute_notice_rule(self, caller: Caller, rule: AlertRule, seconds: float) -> NoticeRuleChanged:
-        """For operators."""
-
-    def notice_receivers(self, caller: Caller) -> tuple[ReceiverView, ...]:
-        """For admins."""
-
-    async def deliveries(self, caller: Caller, notice_id: str | None, page: PageRequest) -> CursorPage[DeliveryView]:
-        """Newest first. For admins."""
-
-    async def send_test_notice(self, caller: Caller, receiver: str) -> TrialSent:
-        """For admins."""
-
-    def notice_preferences(self, caller: Caller) -> NoticePreferencesView:
-        """The caller's own."""
-
-    async def set_notice_preferences(
-        self, caller: Caller, changes: NoticePreferencesChanges
-    ) -> NoticePreferencesChanged:
-        """The caller's own."""
-
-
-class PolicyPort(Protocol):
-    """The policy. All users may read it; operators may change it."""
-
-    def policy(self, caller: Caller) -> PolicyView: ...
-
-    async def update_policy(
-        self, caller: Caller, changes: PolicyChanges, expected_version: int | None
-    ) -> PolicyChanged: ...
-
-
-class PausePort(Protocol):
-    """Stop and start of scheduling, for operators. Both return the revision."""
-
-    async def stop_orchestrator(self, caller: Caller, note: str | None) -> int: ...
-
-    async def start_orchestrator(self, caller: Caller, note: str | None) -> int: ...
-
-
-class QuotasPort(Protocol):
-    """Quotas and usage. All users may read them; operators may change quotas."""
-
-    def quotas(self, caller: Caller) -> tuple[QuotaView, ...]: ...
-
-    def usage(self, caller: Caller, *, user: str | None, project: str | None) -> tuple[UsageView, ...]: ...
-
-    async def set_quota(self, caller: Caller, asked: NewQuota, expected_version: int | None) -> QuotaChanged: ...
-
-    async def remove_quota(
-        self, caller: Caller, scope: QuotaScope, name: str, expected_version: int | None
-    ) -> QuotaChanged: ...
-
-
-class AgentCommandsPort(Protocol):
-    """Commands on agents, for operators."""
-
-    async def drain_agent(self, caller: Caller, agent_id: str, *, note: str | None, evicts: bool) -> AgentChanged: ...
-
-    async def resume_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...
-
-    async def set_agent_schedulable(
-        self, caller: Caller, agent_id: str, *, schedulable: bool, note: str | None
-    ) -> AgentChanged: ...
-
-    async def label_agent(self, caller: Caller, agent_id: str, labels: Sequence[tuple[str, str]]) -> AgentChanged: ...
-
-    async def assign_agent_pool(self, caller: Caller, agent_id: str, pool: str) -> AgentChanged: ...
-
-    async def release_lost_agent(self, caller: Caller, agent_id: str) -> AgentChanged: ...
-
-
-class DoctorPort(Protocol):
-    """Inspection of agents, for operators."""
-
-    async def examine(self, caller: Caller) -> ExaminationView: ...
-
-    async def rescan(self, caller: Caller, agent_id: str | None) -> RescanView:
-        """Re-read the resource specs of an agent's kernels from its files. Raises NotFound, Unavailable."""
-
-
-class BackupsPort(Protocol):
-    """Online copies of the database, for operators."""
-
-    async def copy_database(self, caller: Caller) -> DatabaseCopy: ...
-
-
-class AdministrationPort(Protocol):
-    """Administration, by subject."""
-
-    @property
-    def policy(self) -> PolicyPort: ...
-
-    @property
-    def pause(self) -> PausePort: ...
-
-    @property
-    def quotas(self) -> QuotasPort: ...
-
-    @property
-    def agents(self) -> AgentCommandsPort: ...
-
-    @property
-    def doctor(self) -> DoctorPort: ...
-
-    @property
-    def backups(self) -> BackupsPort: ...
-
-    @property
-    def audit(self) -> AuditPort: ...
-
-    @property
-    def alerts(self) -> AlertsPort: ...
-
-
-class SecretsPort(Protocol):
-    """The caller's own secrets. Values are never returned."""
-
-    async def secrets(self, caller: Caller) -> tuple[SecretView, ...]: ...
-
-    async def set_secret(self, caller: Caller, name: str, value: str) -> SecretChanged:
-        """Raises InvalidRequest, LimitExceeded, Forbidden, Unavailable."""
-
-    async def delete_secret(self, caller: Caller, name: str) -> SecretDeleted:
-        """Raises NotFound, Forbidden, Unavailable."""
-
-
-class AccountsPort(SecretsPort, Protocol):
-    """Accounts. For admins, except `me` and the caller's own keys; operators may list users."""
-
-    def me(self, caller: Caller) -> MeView: ...
-
-    def users(self, caller: Caller) -> tuple[UserView, ...]: ...
-
-    def api_keys(self, caller: Caller, *, user: str | None) -> tuple[ApiKeyView, ...]: ...
-
-    async def create_user(self, caller: Caller, asked: NewUser) -> UserChanged: ...
-
-    async def update_user(
-        self, caller: Caller, name: str, changes: UserChanges, expected_version: int | None
-    ) -> UserChanged: ...
-
-    async def disable_user(self, caller: Caller, name: str, expected_version: int | None) -> UserChanged: ...
-
-    async def create_api_key(self, caller: Caller, asked: NewApiKey) -> ApiKeyCreated: ...
-
-    async def revoke_api_key(self, caller: Caller, key_id: str) -> ApiKeyRevoked: ...
-
-    async def end_sign_in(self, caller: Caller) -> None: ...
 
 
 class QueriesPort(Protocol):
@@ -313,6 +121,15 @@ class QueriesPort(Protocol):
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         """The queue now, and its throughput in the last hour."""
 
+    def forecast_accuracy(self, caller: Caller) -> ForecastAccuracyView:
+        """How right forecasts of starts were."""
+
+    def observed_gpus(self, caller: Caller) -> tuple[ObservedGpuView, ...]:
+        """Who uses which GPU now."""
+
+    def observed_week(self, caller: Caller, week: str | None) -> ObservedWeekView | None:
+        """GPU-hours by person. Raises InvalidRequest."""
+
     def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
         """None if no GPUs are idle behind quotas."""
 
@@ -326,6 +143,17 @@ class QueriesPort(Protocol):
 
     async def preview_session(self, caller: Caller, request: NewSession) -> SessionPreview:
         """Raises the errors of `SessionsPort.create_session`; changes nothing."""
+
+    async def preview_forecasts(
+        self, caller: Caller, requests: Sequence[NewSession]
+    ) -> tuple[ForecastView | AliquotError, ...]:
+        """When each would start alone, or why it would be refused. Raises LimitExceeded and Forbidden."""
+
+    async def session_why(self, caller: Caller, session_id: str) -> ExplanationView | None:
+        """Why a session waits and what would help; None for a session that is not in memory."""
+
+    async def what_if(self, caller: Caller, asked: WhatIf) -> WhatIfView:
+        """What changes would mean for waiting sessions. Raises NotFound, and the errors of `preview_session`."""
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         """Pending sessions in scheduling order. Raises InvalidRequest for a bad cursor."""
@@ -344,13 +172,25 @@ class SessionsPort(Protocol):
         self, caller: Caller, session_id: str, expected_version: int | None
     ) -> SessionChanged: ...
 
-    async def retry_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged: ...
+    async def retry_session(
+        self, caller: Caller, session_id: str, expected_version: int | None, *, from_checkpoint: bool = False
+    ) -> SessionChanged: ...
 
     async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged: ...
 
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None
     ) -> SessionChanged: ...
+
+    async def update_session(
+        self, caller: Caller, session_id: str, amendment: SessionAmendment, expected_version: int | None
+    ) -> SessionChanged: ...
+
+    async def extend_session(
+        self, caller: Caller, session_id: str, seconds: float, expected_version: int | None
+    ) -> SessionChanged: ...
+
+    async def keep_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged: ...
 
 
 class SubscriptionsPort(Protocol):
@@ -382,11 +222,7 @@ class SubscriptionsPort(Protocol):
         """A snapshot of all devices, or the changes after a number; then changes as they happen."""
 
     def events(self, caller: Caller, kinds: Sequence[str], after: int | None) -> AsyncIterator[ChangeView]:
-        """The event log as it grows, of some kinds, or all. For operators.
-
-        Raises:
-            InvalidRequest: as in `queue_updates`.
-        """
+        """The event log as it grows, of some kinds, or all. For operators. Raises as `queue_updates` does."""
 
     def session_logs(
         self, caller: Caller, session_id: str, *, rank: int, attempt: int | None, offset: int
@@ -408,6 +244,30 @@ class SubscriptionsPort(Protocol):
         """
 
 
+class TemplatesPort(Protocol):
+    """Session templates of projects."""
+
+    def templates(self, caller: Caller) -> tuple[SessionTemplateView, ...]: ...
+
+    async def save_template(self, caller: Caller, project: str, name: str, fields: str) -> TemplateSaved: ...
+
+    async def delete_template(self, caller: Caller, project: str, name: str) -> TemplateDeleted:
+        """Raises NotFound."""
+
+
+class FilesPort(Protocol):
+    """Results of sessions."""
+
+    async def listing(self, caller: Caller, session_id: str, *, rank: int) -> ResultListing:
+        """The files below RESULT_DIR. Raises NotFound, Forbidden, StateConflict, Unavailable."""
+
+    async def metrics(self, caller: Caller, session_id: str, *, rank: int) -> MetricReport:
+        """The metrics in the output of a rank. Raises as `listing`."""
+
+    async def task_metrics(self, caller: Caller, array_id: str, *, first: int, after: int | None) -> TaskMetricsPage:
+        """The metrics of tasks of a job array. Raises NotFound, Forbidden."""
+
+
 class ExternalAllocationsPort(Protocol):
     """External allocations: GPUs for processes that Aliquot does not start."""
 
@@ -421,21 +281,56 @@ class ExternalAllocationsPort(Protocol):
         """Slots for a number of GPUs. Raises InvalidAmount."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Context:
-    """Context of a request: the caller and the server's ports."""
+class BookingsPort(Protocol):
+    """Bookings. Each mutation raises `NotFound`, `Forbidden`, `StateConflict`, `InvalidRequest` and `Unavailable`."""
 
-    caller: Caller
-    reader: QueriesPort
-    writer: SessionsPort
-    watcher: SubscriptionsPort
-    admin: AdministrationPort
+    async def reserve(self, caller: Caller, asked: NewBooking) -> BookingChanged:
+        """Raises BookingRefused."""
+
+    async def extend(self, caller: Caller, name: str, ends_at: datetime) -> BookingChanged:
+        """Raises BookingRefused; the booking then stays as it is."""
+
+    async def give_back(self, caller: Caller, name: str, *, series: bool) -> BookingChanged:
+        """`series`: also all later bookings of the same recurring one."""
+
+    def bookings(
+        self, caller: Caller, *, since: datetime | None, until: datetime | None, owner: str | None, with_ended: bool
+    ) -> tuple[BookingView, ...]:
+        """The calendar, the earliest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The parts of the server that resolvers use."""
+
+    queries: QueriesPort
+    sessions: SessionsPort
+    subscriptions: SubscriptionsPort
+    administration: AdministrationPort
     accounts: AccountsPort
     ray: Callable[[], RayView | None] = lambda: None
     """Current state of Ray; None = not used."""
     orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
     """Current state of the servers."""
     external_allocations: ExternalAllocationsPort | None = None
-    """None = external allocations are disabled."""
-    historian: HistoryPort | None = None
+    """None = external allocations are disabled, and there is no REST API."""
+    bookings: BookingsPort | None = None
+    """None = there are no bookings on this server."""
+    booking_import: Callable[[Caller, BookingFile], Awaitable[BookingImportView]] | None = None
+    """Makes bookings of the rows of a file; None as for `bookings`."""
+    booking_effect: Callable[[Caller, NewBooking], Awaitable[BookingEffectView]] | None = None
+    """What a booking would do that is not made yet; None as for `bookings`."""
+    history: HistoryPort | None = None
     """None = no history is stored."""
+    files: FilesPort | None = None
+    """None = there are no agents whose files could be read."""
+    templates: TemplatesPort | None = None
+    """None = no templates are stored."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """Context of a request."""
+
+    caller: Caller
+    services: Services

@@ -107,6 +107,11 @@ class NotPlaced(Error):
     until: datetime | None = strawberry.field(description="When it could start if it queued; null if unknown.")
 
 
+@strawberry.type(description="The booking, or its extension, cannot be kept for its whole window.")
+class BookingRefused(Error):
+    id: strawberry.ID = strawberry.field(description="The booking.")
+
+
 @strawberry.type(description="`depends_on` names a session that does not exist.")
 class UnknownDependency(Error):
     session_id: strawberry.ID = strawberry.field(description="The named session.")
@@ -182,6 +187,7 @@ TYPES: Final[dict[type[errors.AliquotError], type[Error]]] = {
         QuotaExceeded,
         QueueFull,
         NotPlaced,
+        BookingRefused,
         RateLimited,
         UnknownDependency,
         NotFound,

@@ -2,10 +2,10 @@
 
 import strawberry
 
-from aliquot_schema.graphql.enums import AgentState, DependencyCondition
+from aliquot_schema.graphql.enums import AgentState, DependencyCondition, Topology
 from aliquot_schema.graphql.enums import SandboxProfile as SandboxProfile
 from aliquot_schema.graphql.scalars import AnyPriority
-from aliquot_schema.requests import AgentFilter, NewFallback, NewSession
+from aliquot_schema.requests import AgentFilter, NewFallback, NewSession, SessionAmendment
 from aliquot_schema.sessions import Priority
 
 
@@ -57,6 +57,15 @@ class NameValueInput:
     value: str = strawberry.field(description="Value.")
 
 
+@strawberry.input(description="A number that a session prints, to be kept as a metric.")
+class MetricInput:
+    name: str = strawberry.field(description="Letters, digits and `_ . / -`.")
+    pattern: str = strawberry.field(
+        description="Text of a line with `{value}` in it, and `{step}` where there is one: `step {step} loss {value}`. "
+        "A space stands for any blanks, everything else for itself."
+    )
+
+
 @strawberry.input(description="A session to wait for.")
 class DependencyInput:
     session_id: strawberry.ID = strawberry.field(description="The session.")
@@ -86,11 +95,26 @@ class FallbackInput:
         )
 
 
+@strawberry.input(name="AppInput", description="A web service of a session.")
+class AppInput:
+    name: str = strawberry.field(description="Its name: up to 12 letters a-z and digits, the first a letter.")
+    port: int = strawberry.field(
+        default=0,
+        description="TCP port that rank 0 listens on, on the loopback interface of its node; 0 = the server chooses "
+        "one. The variable ALIQUOT_APP_NAME has it, with the name in capital letters.",
+    )
+
+
 @strawberry.input(description="A session to submit.")
 class CreateSessionInput:
     command: CommandInput = strawberry.field(description="The command, at most 128 KiB.")
     slots: list[SlotAmountInput] = strawberry.field(description="Slots per kernel.")
     cluster_size: int = strawberry.field(default=1, description="Number of kernels; all start together or none does.")
+    cluster_size_min: int | None = strawberry.field(
+        default=None,
+        description="Makes the gang elastic: it starts with as many of its kernels as fit, at least this many. "
+        "WORLD_SIZE tells them how many they are.",
+    )
     gpu_memory_gb: str | None = strawberry.field(
         default=None,
         description="Minimum memory per device, in 10^9 bytes; restricts devices, does not reserve memory.",
@@ -129,6 +153,10 @@ class CreateSessionInput:
     preferred_models: list[str] | None = strawberry.field(
         default=None, description="Preferred accelerator models: they are used if the session fits on them now."
     )
+    topology: Topology = strawberry.field(
+        default=Topology.PREFER,
+        description="Whether the kernels of a gang are placed on as few switches as possible, or on one or not at all.",
+    )
     fallbacks: list[FallbackInput] | None = strawberry.field(
         default=None,
         description="Smaller requests that apply after a wait, each smaller and later than the previous one.",
@@ -137,7 +165,13 @@ class CreateSessionInput:
         default=False, description="Retry, within `max_retries`, also when the command itself fails."
     )
     checkpoint_signal: str | None = strawberry.field(
-        default=None, description="Signal sent before a preemption, as a name or a number, like `SIGUSR1`."
+        default=None,
+        description="Signal that asks it to save its work, as a name or a number, like `SIGUSR1`: every "
+        "`checkpoint_every`, before the time limit, and when it is preempted.",
+    )
+    checkpoint_every: float | None = strawberry.field(
+        default=None,
+        description="Seconds between its checkpoints, a promise: at most that much lost work is credited.",
     )
     grace: float | None = strawberry.field(
         default=None, description="Seconds from that signal to the stop; null = the policy's."
@@ -159,6 +193,32 @@ class CreateSessionInput:
     secrets: list[SecretUseInput] | None = strawberry.field(
         default=None, description="The caller's secrets that it receives."
     )
+    metrics: list[MetricInput] | None = strawberry.field(
+        default=None, description="Metrics in its output, besides those of lines like `::metric loss=0.31 step=40`."
+    )
+    booking: str | None = strawberry.field(
+        default=None,
+        description="Name or id of a booking of the caller or their project, whose GPUs it uses.",
+    )
+
+    apps: list[AppInput] | None = strawberry.field(
+        default=None, description="Web services of rank 0 to pass on, each at an address of its own."
+    )
+    workspace: str | None = strawberry.field(
+        default=None,
+        description="Id of a workspace that the caller has uploaded; it is unpacked into the working directory.",
+    )
+    image: str | None = strawberry.field(
+        default=None, description="Container image to run the command in, on agents that can run containers."
+    )
+    shares_access: bool = strawberry.field(
+        default=False, description="Whether members of its project may open its terminals, ports and web services."
+    )
+    activates: str | None = strawberry.field(
+        default=None,
+        description="Environment for the command: `uv` for the workspace's own `uv.lock`, or the path of a venv or "
+        "conda environment on the nodes.",
+    )
 
     def to_request(self) -> NewSession:
         """The input as a request."""
@@ -167,6 +227,7 @@ class CreateSessionInput:
             shell=shell if isinstance(shell := self.command.shell, str) else None,
             slots=_amounts(self.slots),
             cluster_size=self.cluster_size,
+            cluster_size_min=self.cluster_size_min,
             gpu_memory_gb=self.gpu_memory_gb,
             environment=_pairs(self.environment),
             working_directory=self.working_directory,
@@ -186,9 +247,11 @@ class CreateSessionInput:
             preferred_labels=_pairs(self.preferred_labels),
             models=tuple(self.models or ()),
             preferred_models=tuple(self.preferred_models or ()),
+            topology=self.topology.value,
             fallbacks=tuple(item.to_request() for item in self.fallbacks or ()),
             retries_own_failures=self.retries_own_failures,
             checkpoint_signal=self.checkpoint_signal,
+            checkpoint_every=self.checkpoint_every,
             grace=self.grace,
             array=self.array,
             max_parallel=self.max_parallel,
@@ -197,6 +260,13 @@ class CreateSessionInput:
             processes=None if self.limits is None else self.limits.processes,
             open_files=None if self.limits is None else self.limits.open_files,
             sandbox=None if self.sandbox is None else self.sandbox.value,
+            booking=self.booking,
+            apps=tuple((app.name, app.port) for app in self.apps or ()),
+            workspace=self.workspace,
+            activates=self.activates,
+            image=self.image,
+            shares_access=self.shares_access,
+            metrics=tuple((one.name, one.pattern) for one in self.metrics or ()),
             secrets=tuple((use.name, use.as_env, use.as_file) for use in self.secrets or ()),
         )
 
@@ -231,6 +301,41 @@ class UpdateSessionPriorityInput:
     expected_version: int | None = strawberry.field(
         default=None, description="Expected current version; fails with VersionConflict otherwise."
     )
+
+
+@strawberry.input(description="Changes of a waiting session's request. Fields that are null stay as they are.")
+class UpdateSessionInput:
+    id: strawberry.ID = strawberry.field(description="The session.")
+    slots: list[SlotAmountInput] | None = strawberry.field(
+        default=None,
+        description="Slots per kernel. New GPUs replace all earlier ones, and the CPUs and memory that came with them "
+        "follow; other amounts that are not named stay. An amount of 0 is not requested any more.",
+    )
+    cluster_size: int | None = strawberry.field(default=None, description="Number of kernels.")
+    time_limit: float | None = strawberry.field(default=None, description="Wall-time limit in seconds.")
+    preemptible: bool | None = strawberry.field(default=None, description="Whether it may be preempted.")
+    priority: AnyPriority | None = strawberry.field(default=None, description="Priority.")
+    project: str | None = strawberry.field(default=None, description="Project to charge.")
+    pool: str | None = strawberry.field(default=None, description="Pool of agents to run in.")
+    models: list[str] | None = strawberry.field(
+        default=None, description="Allowed accelerator models, as in `create_session`; an empty list allows any."
+    )
+    expected_version: int | None = strawberry.field(
+        default=None, description="Expected current version; fails with VersionConflict otherwise."
+    )
+
+    def to_amendment(self) -> SessionAmendment:
+        """The input as changes."""
+        return SessionAmendment(
+            slots=None if self.slots is None else _amounts(self.slots),
+            cluster_size=self.cluster_size,
+            time_limit=self.time_limit,
+            preemptible=self.preemptible,
+            priority=None if self.priority is None else self.priority.name.lower(),
+            project=self.project,
+            pool=self.pool,
+            models=None if self.models is None else tuple(self.models),
+        )
 
 
 def _pairs(items: list[NameValueInput] | None) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ from strawberry.types import Info
 from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.administration.accounts import AccountMutations
 from aliquot_schema.graphql.administration.alerts import NoticeMutations
+from aliquot_schema.graphql.administration.backtests import BacktestMutations
 from aliquot_schema.graphql.administration.operations import CopyMutations, DoctorMutations, OrchestratorMutations
 from aliquot_schema.graphql.administration.secrets import SecretMutations
 from aliquot_schema.graphql.cluster.policy import AdministrationMutations
@@ -20,11 +21,14 @@ from aliquot_schema.graphql.inputs import (
     ChangeSessionInput,
     CreateSessionInput,
     CreateSessionsInput,
+    UpdateSessionInput,
     UpdateSessionPriorityInput,
 )
 from aliquot_schema.graphql.scalars import BigInt
+from aliquot_schema.graphql.workloads.bookings import BookingMutations
 from aliquot_schema.graphql.workloads.external_allocations import ExternalAllocationMutations
 from aliquot_schema.graphql.workloads.sessions import Session
+from aliquot_schema.graphql.workloads.templates import TemplateMutations
 from aliquot_schema.requests import SessionChanged, SessionsCreated
 
 _ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
@@ -33,6 +37,8 @@ _ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
     errors.StateConflict,
     errors.VersionConflict,
 )
+
+_ON_UPDATE: Final[tuple[type[errors.Error], ...]] = tuple(dict.fromkeys((*ON_CREATE, *_ON_CHANGE)))
 
 
 class _OfSessionChanged:
@@ -58,6 +64,12 @@ class CancelSessionSuccess(_OfSessionChanged):
 
 @strawberry.type(description="The priority was changed.")
 class UpdateSessionPrioritySuccess(_OfSessionChanged):
+    session: Session = strawberry.field(description="The session.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+
+
+@strawberry.type(description="The request of the session was changed.")
+class UpdateSessionSuccess(_OfSessionChanged):
     session: Session = strawberry.field(description="The session.")
     revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
@@ -96,13 +108,28 @@ class RetrySessionSuccess(_OfSessionChanged):
     revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
 
+@strawberry.type(description="The running session has a later time limit.")
+class ExtendSessionSuccess(_OfSessionChanged):
+    session: Session = strawberry.field(description="The session.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+
+
+@strawberry.type(description="The session is still needed; it keeps its GPUs for the time that the policy allows.")
+class KeepSessionSuccess(_OfSessionChanged):
+    session: Session = strawberry.field(description="The session.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+
+
 CreateSessionResult = union("CreateSessionResult", CreateSessionSuccess, *ON_CREATE)
 CreateSessionsResult = union("CreateSessionsResult", CreateSessionsSuccess, *ON_CREATE)
 HoldSessionResult = union("HoldSessionResult", HoldSessionSuccess, *_ON_CHANGE)
 ReleaseSessionResult = union("ReleaseSessionResult", ReleaseSessionSuccess, *_ON_CHANGE)
 RetrySessionResult = union("RetrySessionResult", RetrySessionSuccess, *_ON_CHANGE)
+KeepSessionResult = union("KeepSessionResult", KeepSessionSuccess, *_ON_CHANGE)
+ExtendSessionResult = union("ExtendSessionResult", ExtendSessionSuccess, *_ON_CHANGE)
 CancelSessionResult = union("CancelSessionResult", CancelSessionSuccess, *_ON_CHANGE)
 UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSessionPrioritySuccess, *_ON_CHANGE)
+UpdateSessionResult = union("UpdateSessionResult", UpdateSessionSuccess, *_ON_UPDATE)
 
 
 @strawberry.type(
@@ -112,12 +139,15 @@ UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSession
 class Mutation(
     AccountMutations,
     AdministrationMutations,
+    BacktestMutations,
+    BookingMutations,
     CopyMutations,
     DoctorMutations,
     NoticeMutations,
     OrchestratorMutations,
     ExternalAllocationMutations,
     SecretMutations,
+    TemplateMutations,
 ):
     @root_field(CreateSessionResult, "Submit a session.")
     async def create_session(
@@ -126,7 +156,7 @@ class Mutation(
         input: Annotated[CreateSessionInput, strawberry.argument(description="The session to submit.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await answer(context.writer.create_session(context.caller, input.to_request()), ON_CREATE)
+        return await answer(context.services.sessions.create_session(context.caller, input.to_request()), ON_CREATE)
 
     @root_field(CreateSessionsResult, "Submit several sessions that may depend on each other, all or none.")
     async def create_sessions(
@@ -136,7 +166,7 @@ class Mutation(
     ) -> SessionsCreated | errors.Error:
         context = info.context
         requests = [item.to_request() for item in input.sessions]
-        return await answer(context.writer.create_sessions(context.caller, requests), ON_CREATE)
+        return await answer(context.services.sessions.create_sessions(context.caller, requests), ON_CREATE)
 
     @root_field(HoldSessionResult, "Hold a waiting session: it is not started until it is released.")
     async def hold_session(
@@ -145,7 +175,9 @@ class Mutation(
         input: Annotated[ChangeSessionInput, strawberry.argument(description="The session.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await answer(context.writer.hold_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
+        return await answer(
+            context.services.sessions.hold_session(context.caller, input.id, input.expected_version), _ON_CHANGE
+        )
 
     @root_field(ReleaseSessionResult, "Release a held session.")
     async def release_session(
@@ -155,7 +187,7 @@ class Mutation(
     ) -> SessionChanged | errors.Error:
         context = info.context
         return await answer(
-            context.writer.release_session(context.caller, input.id, input.expected_version), _ON_CHANGE
+            context.services.sessions.release_session(context.caller, input.id, input.expected_version), _ON_CHANGE
         )
 
     @root_field(
@@ -167,9 +199,49 @@ class Mutation(
         self,
         info: Info[Context, None],
         input: Annotated[ChangeSessionInput, strawberry.argument(description="The session.")],
+        from_checkpoint: Annotated[
+            bool,
+            strawberry.argument(
+                description="Start from its last acknowledged checkpoint, copied from the shared folder if the session "
+                "starts on another agent; fails with StateConflict if there is none."
+            ),
+        ] = False,
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await answer(context.writer.retry_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
+        retried = context.services.sessions.retry_session(
+            context.caller, input.id, input.expected_version, from_checkpoint=from_checkpoint
+        )
+        return await answer(retried, _ON_CHANGE)
+
+    @root_field(
+        ExtendSessionResult,
+        "Add time to the limit of a running session. Granted if no session and no booking would start later for it; "
+        "else StateConflict says which would.",
+    )
+    async def extend_session(
+        self,
+        info: Info[Context, None],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="The session.")],
+        seconds: Annotated[float, strawberry.argument(description="Seconds to add to its time limit.")],
+    ) -> SessionChanged | errors.Error:
+        context = info.context
+        extended = context.services.sessions.extend_session(context.caller, input.id, seconds, input.expected_version)
+        return await answer(extended, _ON_CHANGE)
+
+    @root_field(
+        KeepSessionResult,
+        "State that a session is still needed although it does not use its GPUs. The steps of the policy stop for "
+        "`preemption.idle.keep`.",
+    )
+    async def keep_session(
+        self,
+        info: Info[Context, None],
+        input: Annotated[ChangeSessionInput, strawberry.argument(description="The session.")],
+    ) -> SessionChanged | errors.Error:
+        context = info.context
+        return await answer(
+            context.services.sessions.keep_session(context.caller, input.id, input.expected_version), _ON_CHANGE
+        )
 
     @root_field(CancelSessionResult, "Cancel a session that has not ended; for a job array, all of its tasks.")
     async def cancel_session(
@@ -178,7 +250,9 @@ class Mutation(
         input: Annotated[CancelSessionInput, strawberry.argument(description="The session.")],
     ) -> SessionChanged | errors.Error:
         context = info.context
-        return await answer(context.writer.cancel_session(context.caller, input.id, input.expected_version), _ON_CHANGE)
+        return await answer(
+            context.services.sessions.cancel_session(context.caller, input.id, input.expected_version), _ON_CHANGE
+        )
 
     @root_field(UpdateSessionPriorityResult, "Change the priority of a session.")
     async def update_session_priority(
@@ -191,6 +265,26 @@ class Mutation(
         context = info.context
         priority = input.priority.name.lower()
         return await answer(
-            context.writer.update_session_priority(context.caller, input.id, priority, input.expected_version),
+            context.services.sessions.update_session_priority(
+                context.caller, input.id, priority, input.expected_version
+            ),
             _ON_CHANGE,
+        )
+
+    @root_field(
+        UpdateSessionResult,
+        "Change the request of a waiting session; it keeps its place in the queue. For a job array: of the tasks that "
+        "have not started. Its fallbacks are dropped when slots, kernels or pool change.",
+    )
+    async def update_session(
+        self,
+        info: Info[Context, None],
+        input: Annotated[UpdateSessionInput, strawberry.argument(description="The session and what changes.")],
+    ) -> SessionChanged | errors.Error:
+        context = info.context
+        return await answer(
+            context.services.sessions.update_session(
+                context.caller, input.id, input.to_amendment(), input.expected_version
+            ),
+            _ON_UPDATE,
         )

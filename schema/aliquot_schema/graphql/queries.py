@@ -9,11 +9,14 @@ from strawberry.types import Info
 from aliquot_schema.graphql.administration.accounts import AccountQueries
 from aliquot_schema.graphql.administration.alerts import NoticeQueries
 from aliquot_schema.graphql.administration.audit import AuditQueries
+from aliquot_schema.graphql.administration.backtests import BacktestQueries
 from aliquot_schema.graphql.administration.operations import DoctorQueries, OrchestratorQueries
 from aliquot_schema.graphql.administration.secrets import SecretQueries
 from aliquot_schema.graphql.cluster.agents import Agent
+from aliquot_schema.graphql.cluster.billing import BillingQueries
 from aliquot_schema.graphql.cluster.cluster import ClusterQueries, DivisionQueries, StatisticsQueries
 from aliquot_schema.graphql.cluster.history import HistoryQueries
+from aliquot_schema.graphql.cluster.observation import ObservationQueries
 from aliquot_schema.graphql.cluster.policy import AdministrationQueries
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.enums import AgentOrder, SessionOrder
@@ -21,15 +24,24 @@ from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.inputs import AgentFilterInput
 from aliquot_schema.graphql.pagination import PAGE_DEFAULT, After, Connection, First, connection_of, page_of
 from aliquot_schema.graphql.scalars import BigInt
+from aliquot_schema.graphql.workloads.bookings import BookingQueries
+from aliquot_schema.graphql.workloads.explanations import ExplanationQueries
+from aliquot_schema.graphql.workloads.forecasts import ForecastQueries
+from aliquot_schema.graphql.workloads.metrics import MetricQueries
 from aliquot_schema.graphql.workloads.previews import PreviewQueries
+from aliquot_schema.graphql.workloads.result_files import ResultQueries
 from aliquot_schema.graphql.workloads.sessions import Session, SessionFilterInput, SessionLogQueries, SessionStepQueries
+from aliquot_schema.graphql.workloads.templates import TemplateQueries
 from aliquot_schema.requests import AgentFilter, SessionFilter
-from aliquot_schema.views.sessions import AgentView, QueueEntryView, SessionView
+from aliquot_schema.views.agents import AgentView
+from aliquot_schema.views.sessions import QueueEntryView, SessionView
 
 
 @strawberry.type(description="A queued session and its position.")
 class QueueEntry:
-    position: int = strawberry.field(description="From 1, in scheduling order.")
+    position: int = strawberry.field(
+        description="From 1, in scheduling order. `queue_position` of a session counts those that wait for their turn."
+    )
     session: Session = strawberry.field(description="The session.")
 
 
@@ -70,17 +82,26 @@ class Query(
     AccountQueries,
     AdministrationQueries,
     AuditQueries,
+    BacktestQueries,
+    BillingQueries,
+    BookingQueries,
     ClusterQueries,
     DivisionQueries,
     DoctorQueries,
+    ForecastQueries,
     HistoryQueries,
+    MetricQueries,
     NoticeQueries,
     OrchestratorQueries,
+    ExplanationQueries,
     PreviewQueries,
+    ResultQueries,
     SecretQueries,
     SessionLogQueries,
     SessionStepQueries,
     StatisticsQueries,
+    ObservationQueries,
+    TemplateQueries,
 ):
     @root_field(Connection[Agent], "The agents of the cluster.")
     async def agents(
@@ -93,9 +114,9 @@ class Query(
         min_revision: MinRevision = None,
     ) -> Connection[AgentView]:
         context = info.context
-        await context.reader.at_revision(min_revision)
+        await context.services.queries.at_revision(min_revision)
         where = filter.to_filter() if filter else AgentFilter()
-        return connection_of(context.reader.agents(context.caller, where, order, page_of(first, after)))
+        return connection_of(context.services.queries.agents(context.caller, where, order, page_of(first, after)))
 
     @root_field(Agent | None, "One agent by its id; null if there is none.")
     async def agent(
@@ -105,8 +126,8 @@ class Query(
         min_revision: MinRevision = None,
     ) -> AgentView | None:
         context = info.context
-        await context.reader.at_revision(min_revision)
-        return context.reader.agent(context.caller, agent_id)
+        await context.services.queries.at_revision(min_revision)
+        return context.services.queries.agent(context.caller, agent_id)
 
     @root_field(Connection[Session], "Sessions, including ended ones.")
     async def sessions(
@@ -119,9 +140,11 @@ class Query(
         min_revision: MinRevision = None,
     ) -> Connection[SessionView]:
         context = info.context
-        await context.reader.at_revision(min_revision)
+        await context.services.queries.at_revision(min_revision)
         where = filter.to_filter() if filter else SessionFilter()
-        return connection_of(await context.reader.sessions(context.caller, where, order, page_of(first, after)))
+        return connection_of(
+            await context.services.queries.sessions(context.caller, where, order, page_of(first, after))
+        )
 
     @root_field(Session | None, "One session by its id; null if there is none.")
     async def session(
@@ -131,8 +154,8 @@ class Query(
         min_revision: MinRevision = None,
     ) -> SessionView | None:
         context = info.context
-        await context.reader.at_revision(min_revision)
-        return await context.reader.session(context.caller, id)
+        await context.services.queries.at_revision(min_revision)
+        return await context.services.queries.session(context.caller, id)
 
     @root_field(
         Connection[QueueEntry],
@@ -146,5 +169,5 @@ class Query(
         min_revision: MinRevision = None,
     ) -> Connection[QueueEntryView]:
         context = info.context
-        await context.reader.at_revision(min_revision)
-        return connection_of(context.reader.queue(context.caller, page_of(first, after)))
+        await context.services.queries.at_revision(min_revision)
+        return connection_of(context.services.queries.queue(context.caller, page_of(first, after)))

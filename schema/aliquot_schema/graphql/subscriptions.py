@@ -16,8 +16,8 @@ from aliquot_schema.graphql.queries import LogChunk, QueueUpdate
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.workloads.sessions import Session
 from aliquot_schema.views.audit import ChangeView
-from aliquot_schema.views.live import DeviceUpdateView, SessionUpdateView
-from aliquot_schema.views.sessions import LogChunkView, QueueUpdateView
+from aliquot_schema.views.live import DeviceUpdateView, LogChunkView, SessionUpdateView
+from aliquot_schema.views.sessions import QueueUpdateView
 
 
 @strawberry.type(description="One committed change of a session or of one of its kernels.")
@@ -81,7 +81,7 @@ class LiveStreams:
         ] = None,
     ) -> AsyncGenerator[SessionUpdateView, None]:
         context = info.context
-        async for update in closing(context.watcher.session_updates(context.caller, id, after=after)):
+        async for update in closing(context.services.subscriptions.session_updates(context.caller, id, after=after)):
             yield update
 
     @root_stream(
@@ -98,7 +98,7 @@ class LiveStreams:
         ] = None,
     ) -> AsyncGenerator[DeviceUpdateView, None]:
         context = info.context
-        async for update in closing(context.watcher.device_updates(context.caller, after=after)):
+        async for update in closing(context.services.subscriptions.device_updates(context.caller, after=after)):
             yield update
 
     @root_stream(
@@ -118,7 +118,7 @@ class LiveStreams:
         ] = None,
     ) -> AsyncGenerator[ChangeView, None]:
         context = info.context
-        async for change in closing(context.watcher.events(context.caller, kinds or (), after=after)):
+        async for change in closing(context.services.subscriptions.events(context.caller, kinds or (), after=after)):
             yield change
 
 
@@ -143,7 +143,9 @@ class Subscription(LiveStreams):
     ) -> AsyncGenerator[QueueUpdateView, None]:
         if after is not None and after < 0:
             raise InvalidRequest("`after` must be an event number, 0 or more", field="after")
-        async for update in closing(info.context.watcher.queue_updates(info.context.caller, after=after)):
+        async for update in closing(
+            info.context.services.subscriptions.queue_updates(info.context.caller, after=after)
+        ):
             yield update
 
     @root_stream(
@@ -163,6 +165,8 @@ class Subscription(LiveStreams):
         for field, value in (("rank", rank), ("offset", offset)):
             if value < 0:
                 raise InvalidRequest(f"`{field}` must be 0 or more, not {value}", field=field)
-        chunks = info.context.watcher.session_logs(info.context.caller, id, rank=rank, attempt=attempt, offset=offset)
+        chunks = info.context.services.subscriptions.session_logs(
+            info.context.caller, id, rank=rank, attempt=attempt, offset=offset
+        )
         async for chunk in closing(chunks):
             yield chunk

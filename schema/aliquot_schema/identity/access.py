@@ -29,12 +29,20 @@ class Visibility(IntEnum):
 SESSION_FIELDS: Final[Mapping[Visibility, Mapping[str, object]]] = {
     Visibility.OWNER: {"command": (), "environment": ()},
     Visibility.MEMBER: {
+        "services": (),
         "working_directory": None,
+        "workspace": None,
+        "activates": None,
+        "image": None,
+        "shares_access": False,
         "run_id": None,
         "tags": (),
         "exit_code": None,
         "signal": None,
         "failure": None,
+        "work": None,
+        "idle": None,
+        "room_made": None,
     },
 }
 """Restricted fields of a session by required level, with the value shown to callers below it."""
@@ -88,7 +96,12 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Query.alerts",
             "Query.cluster",
             "Query.device_history",
+            "Query.fair_shares",
+            "Query.forecast_accuracy",
+            "Query.device_timeline",
             "Query.idle_behind_quotas",
+            "Query.observed_gpus",
+            "Query.observed_week",
             "Query.me",
             "Query.notice_preferences",
             "Query.orchestrator",
@@ -98,11 +111,18 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Query.queue",
             "Query.queue_history",
             "Query.queue_statistics",
+            "Query.quota_use",
             "Query.quotas",
+            "Query.reservations",
             "Query.secrets",
             "Query.session",
             "Query.session_steps",
+            "Query.session_templates",
+            "Query.session_why",
             "Query.sessions",
+            "Query.statement",
+            "Query.statement_document",
+            "Query.statements",
             "Query.usage",
             "Query.usage_history",
             "Subscription.device_updates",
@@ -112,31 +132,64 @@ ROOTS: Final[Mapping[str, Access]] = {
         ),
         READ,
     ),
-    **dict.fromkeys(("Query.preview_session", "Mutation.create_session", "Mutation.create_sessions"), SUBMIT),
+    **dict.fromkeys(
+        (
+            "Query.preview_forecasts",
+            "Query.preview_session",
+            "Query.reservation_effect",
+            "Query.what_if",
+            "Mutation.create_session",
+            "Mutation.create_sessions",
+        ),
+        SUBMIT,
+    ),
     **dict.fromkeys(("Mutation.set_secret", "Mutation.delete_secret"), SUBMIT),
-    **dict.fromkeys(("Mutation.allocate_gpus", "Mutation.release_gpus"), SUBMIT),
-    "Query.session_history": MEMBERS,
+    "Mutation.renew_calendar_feed": READ,
+    **dict.fromkeys(("Mutation.save_session_template", "Mutation.delete_session_template"), SUBMIT),
+    **dict.fromkeys(
+        ("Mutation.allocate_gpus", "Mutation.import_reservations", "Mutation.release_gpus", "Mutation.reserve"), SUBMIT
+    ),
+    **dict.fromkeys(("Mutation.extend_reservation", "Mutation.give_back_reservation"), CHANGE),
+    **dict.fromkeys(("Query.session_history", "Query.session_stats"), MEMBERS),
     **dict.fromkeys(
         (
             "Mutation.cancel_session",
+            "Mutation.extend_session",
             "Mutation.hold_session",
+            "Mutation.keep_session",
             "Mutation.release_session",
             "Mutation.retry_session",
+            "Mutation.update_session",
             "Mutation.update_session_priority",
         ),
         CHANGE,
     ),
     **dict.fromkeys(("Query.api_keys", "Mutation.revoke_api_key"), OWNER_ONLY),
-    **dict.fromkeys(("Query.session_log", "Subscription.session_logs"), OWNER_ONLY),
+    **dict.fromkeys(
+        (
+            "Query.array_metrics",
+            "Query.session_files",
+            "Query.session_log",
+            "Query.session_metrics",
+            "Subscription.session_logs",
+        ),
+        OWNER_ONLY,
+    ),
     **dict.fromkeys(
         (
             "Query.audit",
+            "Query.backtest",
+            "Query.backtests",
+            "Query.device_holdings",
             "Query.doctor",
             "Query.held_by",
             "Query.ledger_passes",
             "Query.notice_rules",
+            "Query.record_check",
             "Query.users",
+            "Mutation.apply_tuning",
             "Mutation.assign_agent_pool",
+            "Mutation.cancel_backtest",
             "Mutation.copy_database",
             "Mutation.drain_agent",
             "Mutation.label_agent",
@@ -149,6 +202,8 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Mutation.resume_agent",
             "Mutation.set_agent_schedulable",
             "Mutation.set_quota",
+            "Mutation.start_backtest",
+            "Mutation.start_tuning",
             "Mutation.update_policy",
             "Subscription.events",
         ),
@@ -158,6 +213,7 @@ ROOTS: Final[Mapping[str, Access]] = {
         (
             "Mutation.create_api_key",
             "Mutation.create_user",
+            "Mutation.delete_project",
             "Query.deliveries",
             "Query.notice_receivers",
             "Mutation.disable_user",
@@ -173,28 +229,37 @@ ROOTS: Final[Mapping[str, Access]] = {
 REST: Final[Mapping[str, Access]] = {
     **dict.fromkeys(
         (
+            "forecast",
+            "forecast_accuracy",
             "gpu_status",
             "orchestrator_policies",
             "orchestrator_status",
             "queue",
             "queue_statistics",
+            "queue_why",
+            "reservations",
             "sessions",
         ),
         READ,
     ),
-    **dict.fromkeys(("gpu_allocate", "gpu_release", "queue_submit"), SUBMIT),
-    **dict.fromkeys(("queue_cancel", "queue_priority"), CHANGE),
+    **dict.fromkeys(("gpu_allocate", "gpu_release", "orchestrator_what_if", "queue_submit", "reserve"), SUBMIT),
+    "session_stats": MEMBERS,
+    "session_files": OWNER_ONLY,
+    **dict.fromkeys(("queue_cancel", "queue_change", "queue_extend", "queue_priority"), CHANGE),
+    **dict.fromkeys(("extend_reservation", "give_back_reservation"), CHANGE),
     **dict.fromkeys(("orchestrator_start", "orchestrator_stop", "orchestrator_update_policies"), OPERATE),
 }
 """Required rights by the operation's name in the OpenAPI document."""
 
 _UNRESTRICTED: Final[Mapping[str, str]] = {
-    "Session": "id version owner project pool name slots cluster_size gpu_memory_gb estimated_duration time_limit "
-    "max_retries retry_count preemptible depends_on priority state attempt queue_position waits kernels holds_devices "
-    "queued_at scheduled_at started_at ended_at retries_own_failures checkpoint_signal grace labels preferred_labels "
-    "models preferred_models fallbacks fallback_level preemptions preemption held_by array_id array_index tasks "
-    "order_estimate order_explanation reserve_until expected_start hidden requested_gpus requested_memory_gb "
-    "allocated_gpus allocation_time estimated_start_time estimated_wait_time scheduling_policy",
+    "Session": "id version owner project pool name slots cluster_size cluster_size_min gpu_memory_gb "
+    "estimated_duration time_limit max_retries retry_count preemptible depends_on priority state attempt "
+    "queue_position waits kernels holds_devices "
+    "queued_at scheduled_at started_at ended_at retries_own_failures checkpoint_signal checkpoint_every grace labels "
+    "preferred_labels models preferred_models topology fallbacks fallback_level preemptions preemption held_by "
+    "array_id array_index tasks order_estimate order_explanation reserve_until expected_start forecast hidden "
+    "requested_gpus requested_memory_gb allocated_gpus allocation_time estimated_start_time estimated_wait_time "
+    "scheduling_policy",
     "Kernel": "id session_id attempt rank agent_id state resource_spec holds_devices granted_at started_at ended_at",
 }
 

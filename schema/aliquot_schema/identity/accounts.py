@@ -43,6 +43,22 @@ SIGN_IN_PREFIX: Final = "signin_"
 """Ids of ended browser sign-ins. Each is kept as a revoked key without a secret; no key list has them."""
 
 
+FEED_PREFIX: Final = "feed_"
+"""Ids of the secrets of calendar feeds, `feed_<user>`. Each is kept as a key that opens the feed and nothing else; no
+key list has them."""
+
+
+def actor_of(user: UserId, key_id: KeyId | None) -> str:
+    """Who the event log names: `<user>`, or `<user>/<key>` for a request with an API key."""
+    return f"{user}/{key_id}" if key_id is not None and key_id.startswith(KEY_PREFIX) else user
+
+
+def actor_parts(actor: str) -> tuple[str, KeyId | None]:
+    """The user, or part of the server, and the API key of an actor of the event log."""
+    name, _, key_id = actor.partition("/")
+    return (name, KeyId(key_id)) if key_id.startswith(KEY_PREFIX) else (actor, None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     """A user of the server. Times are microseconds UTC. Users are never deleted, because records refer to them."""
@@ -81,3 +97,18 @@ class ApiKey:
     expires_us: int | None = None
     """None = never."""
     revoked_us: int | None = None
+    gpu_use_max: int | None = None
+    """Budget of what its sessions hold, in milli of a device x milliseconds, by price; None = no limit."""
+    sessions_max: int | None = None
+    """Budget of submitted sessions, each task of an array counted; None = no limit."""
+    dry_run_first: bool | None = None
+    """Whether each request must be previewed before it is submitted."""
+    gpu_use: int = 0
+    """What its sessions held and have released, in the unit of `gpu_use_max`."""
+    submitted: int = 0
+    """Sessions submitted with it, each task of an array counted."""
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether its use is limited."""
+        return self.gpu_use_max is not None or self.sessions_max is not None

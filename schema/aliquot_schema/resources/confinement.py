@@ -6,6 +6,8 @@ from typing import Final
 
 SANDBOX_LABEL: Final = "aliquot.sandbox"
 """Implicit label of agents with a sandbox, its value the profile's name; required by sessions that need a sandbox."""
+IMAGES_LABEL: Final = "aliquot.images"
+"""Implicit label of agents that can run containers, with the value `yes`; required by sessions with an image."""
 PROCESSES_MIN: Final = 8
 """A sandbox and a shell need some processes themselves."""
 OPEN_FILES_MIN: Final = 16

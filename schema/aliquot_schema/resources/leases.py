@@ -1,6 +1,6 @@
 """Leases and kernels: the right to parts of devices, and the processes that use them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, UserId
@@ -59,6 +59,43 @@ class Lease:
     until_us: int | None = None
     released_us: int | None = None
     evidence: EndEvidence | None = None
+    idle: int = 0
+    """Device time in which its devices were measured without use, in thousandths of a device x milliseconds; counted at
+    the release, while the policy has prices."""
+    policy_version: int = 0
+    """Version of the policy by whose prices it was billed at its release; 0 = it was not billed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostUse:
+    """CPU time and host memory that a kernel's processes have used; None = not measured."""
+
+    cpu_ms: int
+    """CPU time since the start, with that of processes that have ended."""
+    cpu_milli: int | None = None
+    """Thousandths of a CPU, over the last interval between two readings."""
+    cpu_milli_max: int | None = None
+    """The most of any interval."""
+    memory_bytes: int | None = None
+    """Memory that the kernel cannot reclaim, in a cgroup; else the resident memory of all processes together."""
+    memory_bytes_max: int | None = None
+    """The most of any reading."""
+
+    def with_peaks(self, earlier: "HostUse | None") -> "HostUse":
+        """With the peaks of earlier readings: an agent that restarts forgets them."""
+        if earlier is None:
+            return self
+        return replace(
+            self,
+            cpu_ms=max(self.cpu_ms, earlier.cpu_ms),
+            cpu_milli_max=larger(self.cpu_milli_max, earlier.cpu_milli_max),
+            memory_bytes_max=larger(self.memory_bytes_max, earlier.memory_bytes_max),
+        )
+
+
+def larger(one: int | None, other: int | None) -> int | None:
+    """The larger of two numbers, of which either may be unknown."""
+    return max((number for number in (one, other) if number is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +121,7 @@ class Kernel:
     """Why it could not be started."""
     rendezvous_port: int | None = None
     """Rank 0 only: the rendezvous port on its agent's address, reserved while any rank of the attempt lives."""
+    host_use: HostUse | None = None
+    """The last measurement before its end; None = it has not ended, or none was taken."""
+    takes_limit: bool | None = None
+    """Whether its time limit can be changed while it runs; None = it has not been reported."""

@@ -46,6 +46,14 @@ class ApiKeyView:
     revoked_at: datetime | None
     is_valid: bool
     """Whether it is accepted now."""
+    gpu_hours_max: float | None = None
+    """Budget; None = no limit."""
+    sessions_max: int | None = None
+    gpu_hours: float = 0.0
+    """Used by its sessions, running ones included; counted for keys with a budget."""
+    submitted: int = 0
+    """Sessions, each task of an array counted; counted for keys with a budget."""
+    dry_run_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +88,9 @@ class NewApiKey:
     scope: KeyScope
     expires_in: float | None = None
     """Seconds; None = never."""
+    gpu_hours_max: float | None = None
+    sessions_max: int | None = None
+    dry_run_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,3 +121,13 @@ class ApiKeyRevoked:
 
     api_key: ApiKeyView
     revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarFeedView:
+    """Secret addresses of a calendar feed, from the server's root; they are not shown again."""
+
+    mine: str
+    """Bookings of the user."""
+    all: str
+    """Bookings of all users."""

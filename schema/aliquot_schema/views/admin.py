@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from aliquot_schema.policies import Backfill, PreemptScope, Victims
+from aliquot_schema.policies import Backfill, IdleAction, PreemptScope, Victims
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.sessions import Priority
+from aliquot_schema.views.agents import AgentView
+from aliquot_schema.views.billing import PricesView
 from aliquot_schema.views.server import SlotCapacityView
-from aliquot_schema.views.sessions import AgentView, SlotAmountView
+from aliquot_schema.views.sessions import SlotAmountView
 
 PolicyChanges = Mapping[str, object]
 """Changed fields, named, nested and in the units of `PolicyDocument`; missing ones are unchanged."""
@@ -26,6 +28,7 @@ class WeightsView:
     priority: int
     level: float
     sjf_age_pct: int
+    wait_bound: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,27 @@ class PoolView:
     default_limit: float | None
     cpu_per_gpu: int | None
     mem_per_gpu: str | None
+    idle: IdleAction | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectIdleView:
+    """What happens to idle sessions of a project."""
+
+    project: str
+    action: IdleAction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleRulesView:
+    """See `policies.IdleRules`."""
+
+    action: IdleAction
+    tell: float
+    again: float
+    act: float
+    keep: float
+    projects: tuple[ProjectIdleView, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +89,8 @@ class PreemptionView:
     run_min: float
     preemptions_max: int
     grace: float
+    restart: float
+    idle: IdleRulesView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +121,7 @@ class PolicyView:
     pools: tuple[PoolView, ...]
     preemption: PreemptionView
     retries: RetriesView
+    prices: PricesView
     user_priority_max: Priority
     changed_at: datetime | None
 
@@ -111,7 +138,24 @@ class QuotaView:
     max_queued: int | None
     gpu_hours_per_month: int | None
     weight: int | None
+    budget: float | None
     changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaUseView:
+    """What a user, a project or the cluster holds, queues and has used, as quotas count it."""
+
+    scope: QuotaScope
+    name: str
+    held: tuple[SlotAmountView, ...]
+    """Devices of one kind count together, as shares."""
+    waiting: int
+    """Waiting tasks."""
+    gpu_hours_month: float
+    """In this calendar month, UTC."""
+    cost_month: float
+    """Likewise, in units of the currency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +182,8 @@ class NewQuota:
     max_queued: int | None = None
     gpu_hours_per_month: int | None = None
     weight: int | None = None
+    budget: float | None = None
+    """In units of the currency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +199,14 @@ class QuotaChanged:
     """Result of a mutation of a quota."""
 
     quota: QuotaView
+    revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectDeleted:
+    """Result of the deletion of a project."""
+
+    name: str
     revision: int
 
 
@@ -188,6 +242,7 @@ class ClusterPoolView:
     schedulable: bool
     total_queued: int
     running: int
+    order_bound: str
     look: Callable[[], PoolGpusView]
     """Counts its accelerators; called when one of the GPU fields is requested, cached by the caller."""
     weigh: Callable[[], tuple[SlotCapacityView, ...]]

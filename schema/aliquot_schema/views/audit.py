@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from aliquot_schema.states import SessionState
-from aliquot_schema.views.sessions import PreemptionView
+from aliquot_schema.views.session_parts import PreemptionView
 
 T = TypeVar("T")
 
@@ -43,6 +43,8 @@ class ChangeView:
     kind: str
     entity_id: str
     actor: str
+    api_key: str | None
+    """Name of the API key that the request came with."""
     request_id: str | None
     pass_number: int | None
     fields: tuple[ChangedFieldView, ...]
@@ -70,6 +72,27 @@ class HoldingView:
     preempted_at: datetime | None
     preempted_by: str | None
     """The session it was preempted for, or the cause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCheckView:
+    """A verification of the hash chains, the archives and the table of holdings. The counts are 0 until it ends."""
+
+    started_at: datetime
+    ended_at: datetime | None
+    """None = it is running."""
+    faults: tuple[str, ...] = ()
+    """What is broken; empty when the record is intact."""
+    events: int = 0
+    passes: int = 0
+    unwritten: int = 0
+    """Passes that events name and that the ledger lacks."""
+    holdings: int = 0
+    archives: int = 0
+    """Archive files."""
+    archived_rows: int = 0
+    removed_rows: int = 0
+    """Rows removed without an archive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

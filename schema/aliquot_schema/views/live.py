@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from aliquot_schema.views.sessions import DeviceView, KernelView, SessionView
+from aliquot_schema.views.agents import DeviceView
+from aliquot_schema.views.sessions import KernelView, SessionView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,3 +92,19 @@ class SessionLogView:
     """Decoded as UTF-8; invalid bytes become U+FFFD."""
     at_end: bool
     """Whether the output is complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunkView:
+    """A piece of a kernel's output."""
+
+    session_id: str
+    kernel_id: str
+    rank: int
+    offset: int
+    """Offset of the first byte."""
+    next_offset: int
+    """Offset of the next request."""
+    text: str
+    """Decoded as UTF-8; invalid bytes become U+FFFD."""
+    at_end: bool

@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import Final
 
 from aliquot_schema.sessions import PreemptionCause
+from aliquot_schema.views.billing import CostView
+from aliquot_schema.views.right_size import RightSizeView
+from aliquot_schema.views.session_parts import FailureView
 from aliquot_schema.views.sessions import (
     AllocatedGpuView,
-    FailureView,
     OrderEstimateView,
     SlotAmountView,
     SlotGrantView,
@@ -66,6 +68,10 @@ class SessionPreview:
     estimated_start: datetime | None = None
     """Without `expected_start`: when it would start if all sessions keep to their limits and estimates; no promise.
     None = unknown."""
+    right_size: RightSizeView | None = None
+    """What the last runs of its command needed; None = too few are known."""
+    cost: CostView | None = None
+    """None = no prices, or no accelerators."""
 
 
 LEASE_S: Final = 3600.0

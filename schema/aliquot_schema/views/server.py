@@ -42,6 +42,8 @@ class OrchestratorView:
     """Last stop or start; None = never changed."""
     note: str | None = None
     """Reason, in the operator's words."""
+    is_demo: bool = False
+    """Whether this is the living demo: its users, history and load are invented."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

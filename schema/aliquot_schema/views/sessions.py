@@ -1,4 +1,4 @@
-"""Read models of sessions, kernels, agents and devices. Times are aware UTC, amounts decimal text."""
+"""Read models of sessions and kernels. Times are aware UTC, amounts decimal text."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,18 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Generic, TypeVar
 
-from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.reasons import Reason
-from aliquot_schema.resources.confinement import UNKNOWN_ENFORCEMENT, Enforcement
-from aliquot_schema.resources.devices import DeviceAccess, DeviceHealth, Isolation
-from aliquot_schema.resources.leases import LeaseKind
-from aliquot_schema.sessions import DependencyCondition, PreemptionCause, Priority
-from aliquot_schema.states import AgentState, KernelState, SessionState
+from aliquot_schema.resources.leases import HostUse
+from aliquot_schema.sessions import DependencyCondition, Priority, Topology
+from aliquot_schema.states import KernelState, SessionState
+from aliquot_schema.views.forecasts import ForecastView
+from aliquot_schema.views.session_parts import (
+    FailureView,
+    IdleNoticeView,
+    PreemptionView,
+    SavedWorkView,
+    SessionServiceView,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,25 +30,13 @@ class AllocatedGpuView:
     """Share of the device, 0 to 1."""
     memory_gb: float
     """Share of the device's memory, in 10^9 bytes."""
+    utilization_pct: float | None = None
+    """Of the whole device at the last sample, 0 to 100; None once it is released."""
 
 
 def gpus_in(slots: Iterable[tuple[str, str]]) -> float:
     """Number of GPUs in (slot, amount) pairs; shares count as fractions."""
     return float(sum(Decimal(amount) for slot, amount in slots if slot.endswith((".device", ".shares"))))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapabilitiesView:
-    """Detected capabilities of an agent on its node."""
-
-    kill: str
-    limits: str
-    switches_user: bool
-    device_access: DeviceAccess
-    enforced: Enforcement = UNKNOWN_ENFORCEMENT
-    sandbox: str = "none"
-    sandbox_mode: str = "off"
-    sandbox_note: str = ""
 
 
 T = TypeVar("T")
@@ -96,59 +89,6 @@ class NameValueView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HolderView:
-    """A holder of a device or of a share of it."""
-
-    lease_id: str
-    kind: LeaseKind
-    user: str
-    session_id: str | None
-    kernel_id: str | None
-    agent_id: str
-    """The agent of the lease; on a shared device possibly another than the one listing it."""
-    share: str
-    """`1.00` = one whole device of capacity 1."""
-    since: datetime
-    until: datetime | None
-    isolation: Isolation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceView:
-    """A device with its health, holders and latest reading."""
-
-    id: str
-    name: str
-    kind: str
-    model: str
-    health: DeviceHealth
-    isolation: Isolation
-    numa_node: int | None
-    parent_id: str | None
-    memory_bytes: int
-    capacity: str
-    """In shares for accelerators, cores or bytes for the host's devices."""
-    used: str
-    free: str
-    holders: tuple[HolderView, ...]
-    utilization_pct: float | None
-    memory_used_bytes: int | None
-    temperature_c: float | None
-    power_w: float | None
-    foreign_usage: bool = False
-    """Whether it is withheld because processes that Aliquot did not start use it."""
-    foreign_users: tuple[str, ...] = ()
-    """Unix accounts of these processes, also where they are ignored."""
-    linked_to: tuple[str, ...] = ()
-    link_group: int | None = None
-
-    @property
-    def external(self) -> bool:
-        """Deprecated name of `foreign_usage`."""
-        return self.foreign_usage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
     """One rank of one attempt of a session."""
 
@@ -168,39 +108,8 @@ class KernelView:
     signal: int | None
     timed_out: bool
     message: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentView:
-    """An agent, its devices and what runs on it."""
-
-    id: str
-    version: int
-    node_id: str
-    hostname: str
-    state: AgentState
-    schedulable: bool
-    capacity: tuple[SlotAmountView, ...]
-    occupied: tuple[SlotAmountView, ...]
-    devices: tuple[DeviceView, ...]
-    kernels: tuple[KernelView, ...]
-    """Kernels that hold devices."""
-    gpu_alloc_map: str
-    """JSON text `{device id: shares held}`, at least two decimal places, every accelerator, in natural order. Shares
-    count whichever agent granted them, so agents that share a device show the same amount."""
-    allocation_mode: AllocationMode
-    scaling_factors: tuple[SlotAmountView, ...]
-    attributes: tuple[NameValueView, ...]
-    capabilities: CapabilitiesView
-    software_version: str
-    registered_at: datetime
-    state_changed_at: datetime
-    pool: str = "default"
-    labels: tuple[NameValueView, ...] = ()
-    draining: bool = False
-    drained: bool = False
-    """Whether it is draining and nothing on it is held any more."""
-    note: str | None = None
+    host_use: HostUse | None = None
+    """CPU time and host memory of its processes; None = not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,14 +143,6 @@ class VerdictView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailureView:
-    """Why a session failed."""
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackView:
     """A smaller request that replaces the original one after a wait."""
 
@@ -250,18 +151,6 @@ class FallbackView:
     gpu_memory_gb: str | None
     after: float
     """Seconds since its submission."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreemptionView:
-    """The last preemption of a session."""
-
-    cause: PreemptionCause
-    by_session: str | None
-    by_user: str
-    at: datetime
-    until: datetime
-    lost_gpu_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +198,7 @@ class SessionView:
     slots: tuple[SlotAmountView, ...]
     """Per kernel."""
     cluster_size: int
+    cluster_size_min: int | None
     gpu_memory_gb: str | None
     environment: tuple[NameValueView, ...]
     working_directory: str | None
@@ -324,7 +214,7 @@ class SessionView:
     state: SessionState
     attempt: int
     queue_position: int | None
-    """From 1, in scheduling order; None = not queued."""
+    """From 1, in scheduling order; None = it does not wait for its turn."""
     waits: VerdictView | None
     """Why it waits; None = it does not wait, or no pass has considered it yet."""
     kernels: tuple[KernelView, ...]
@@ -340,16 +230,22 @@ class SessionView:
     failure: FailureView | None
     retries_own_failures: bool = False
     checkpoint_signal: str | None = None
+    checkpoint_every: float | None = None
+    """Seconds."""
     grace: float | None = None
     """Seconds."""
     labels: tuple[NameValueView, ...] = ()
     preferred_labels: tuple[NameValueView, ...] = ()
     models: tuple[str, ...] = ()
     preferred_models: tuple[str, ...] = ()
+    topology: Topology = Topology.PREFER
     fallbacks: tuple[FallbackView, ...] = ()
     fallback_level: int = 0
     preemptions: int = 0
     preemption: PreemptionView | None = None
+    idle: IdleNoticeView | None = None
+    room_made: str | None = None
+    work: SavedWorkView | None = None
     held_by: str | None = None
     array_id: str | None = None
     array_index: int | None = None
@@ -361,6 +257,13 @@ class SessionView:
     """Expected release of its devices; None = it holds none."""
     expected_start: datetime | None = None
     """Latest start according to its reservation; None = no reservation."""
+    forecast: ForecastView | None = None
+    """When it is forecast to start; None = it does not wait, and was never told a forecast."""
+    services: tuple[SessionServiceView, ...] = ()
+    workspace: str | None = None
+    activates: str | None = None
+    image: str | None = None
+    shares_access: bool = False
     hidden: tuple[str, ...] = ()
     """Fields hidden from the caller; see `identity.access`."""
 
@@ -415,22 +318,6 @@ class QueueUpdateView:
     """State right after this event; kernels and queue position as of sending time."""
     pending: int
     """Number of sessions queued or held at sending time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogChunkView:
-    """A piece of a kernel's output."""
-
-    session_id: str
-    kernel_id: str
-    rank: int
-    offset: int
-    """Offset of the first byte."""
-    next_offset: int
-    """Offset of the next request."""
-    text: str
-    """Decoded as UTF-8; invalid bytes become U+FFFD."""
-    at_end: bool
 
 
 def slot_amounts(pairs: Sequence[tuple[str, str]]) -> tuple[SlotAmountView, ...]:

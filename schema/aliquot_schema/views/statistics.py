@@ -9,8 +9,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from aliquot_schema.states import SessionState
+from aliquot_schema.views.agents import HolderView
+from aliquot_schema.views.billing import CostView
+from aliquot_schema.views.right_size import RightSizeView
 from aliquot_schema.views.server import RayView, SlotCapacityView
-from aliquot_schema.views.sessions import HolderView
 
 POINTS_MAX: Final = 2_000
 """Points per series."""
@@ -204,3 +207,72 @@ class ClusterView:
     @property
     def gpus(self) -> tuple[GpuView, ...]:
         return self.look().gpus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuStatsView:
+    """Use of one GPU while a session held it. Other holders of a shared GPU are included in what was measured."""
+
+    agent_id: str
+    device_id: str
+    share: float
+    """Held share, 0 to 1."""
+    utilization: float | None
+    """Mean in percent; None = not measured."""
+    utilization_max: float | None
+    memory_gb: float | None
+    """Memory of the held share, in 10^9 bytes; None = unknown."""
+    memory_peak_gb: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStatsView:
+    """CPU and host memory that the processes of one rank used, in the newest attempt. None = not measured."""
+
+    rank: int
+    agent_id: str
+    cpu: float | None
+    """CPUs in use, over the last seconds; None once it has ended."""
+    cpu_mean: float | None
+    """Mean over its run time."""
+    cpu_max: float | None
+    cpu_held: float | None
+    """CPUs that it holds or held; None = it requested none."""
+    cpu_seconds: float
+    """CPU time since its start."""
+    memory: int | None
+    """Bytes in use; None once it has ended."""
+    memory_peak: int | None
+    """Bytes, the most of any measurement."""
+    memory_held: int | None
+    """Bytes that it holds or held; None = it requested none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStatsView:
+    """What a session used of what it held. Durations are seconds."""
+
+    session_id: str
+    state: SessionState
+    wait: float
+    """From the submission to the start, or until now."""
+    ran: float | None
+    """Run time of the newest attempt; None = it has not run."""
+    time_limit: float | None
+    gpu_hours: float
+    """Of all attempts; shares count as fractions."""
+    lost_gpu_hours: float
+    """Work that requeues lost, in GPU-hours."""
+    credited_gpu_hours: float
+    """Part of it that its owner is not charged for."""
+    gpus: tuple[GpuStatsView, ...]
+    hosts: tuple[HostStatsView, ...]
+    """One entry per measured rank of the newest attempt."""
+    advice: str
+    """One sentence."""
+    warning: str | None
+    """Why measurements may be missing."""
+    right_size: RightSizeView | None = None
+    """What the last runs of its command needed; None = too few are known, or the caller may not see them."""
+    cost: CostView | None = None
+    """What it has cost so far; None = there are no prices."""

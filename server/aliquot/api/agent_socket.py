@@ -13,7 +13,7 @@ CLOSE_S_MAX: Final = 1.0
 
 
 class AgentWire(Protocol):
-    """A connection as `AgentDoor` uses it."""
+    """A connection as `AgentGateway` uses it."""
 
     async def send(self, data: bytes) -> None:
         """Send a frame; nothing happens when the connection has ended."""
@@ -25,7 +25,7 @@ class AgentWire(Protocol):
         """End the connection."""
 
 
-class AgentDoor(Protocol):
+class AgentGateway(Protocol):
     """Authenticates agents and serves their connections."""
 
     def refusal(self, agent_id: str, key: str) -> str | None:
@@ -72,7 +72,7 @@ class StarletteWire:
 class AgentSocket:
     """The route as an ASGI application."""
 
-    def __init__(self, door: AgentDoor) -> None:
+    def __init__(self, door: AgentGateway) -> None:
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

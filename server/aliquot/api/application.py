@@ -5,26 +5,30 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from aliquot.api.agent_socket import AgentDoor, AgentSocket
+from aliquot.api.agent_socket import AgentGateway, AgentSocket
+from aliquot.api.apps.addresses import AppAddresses, AppPorts
+from aliquot.api.apps.gateway import AppGateway
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.calendar_feed import CalendarFeed
+from aliquot.api.connections import OpenConnections
 from aliquot.api.context import Contexts
 from aliquot.api.dashboard import BUILT, Dashboard
+from aliquot.api.documentation import DOCUMENTATION, documentation_routes
 from aliquot.api.encoding import EVENTS
 from aliquot.api.graphql.documents import Documents, document_cache
 from aliquot.api.graphql.endpoint import METHODS, GraphQLEndpoint
-from aliquot.api.graphql.errors import FaultLog, FaultMask
 from aliquot.api.graphql.executor import compiled_executor
+from aliquot.api.graphql.extensions import FaultLog, FaultMask
+from aliquot.api.graphql.inputs import compile_inputs
 from aliquot.api.graphql.shared_subscriptions import Sharing
 from aliquot.api.graphql.sockets import GraphQLSocket
-from aliquot.api.graphql.strawberry_fast_paths import compile_inputs
 from aliquot.api.health import Conditions, Health
 from aliquot.api.job_output import OUTPUTS_PATH, OutputPages
 from aliquot.api.limits import Limits, QueryRates
@@ -32,36 +36,36 @@ from aliquot.api.metrics.exposition import MetricsEndpoint, MetricsSources
 from aliquot.api.metrics.request_counts import METRICS_PATH, RequestCounts
 from aliquot.api.metrics.server import ServerFigures
 from aliquot.api.middleware import (
-    AnswerPieces,
     BodyLimit,
     BodyRefusal,
     BodyTimeout,
     OriginCheck,
     RequestLog,
+    ResponseChunking,
     TokenPrefetch,
     body_too_slow,
 )
 from aliquot.api.refusals import not_here
 from aliquot.api.rest.routes import rest_routes
-from aliquot.api.sign_in import LOGIN_PATH, LOGOUT_PATH, SignIn
+from aliquot.api.session_files import MEDIA_TYPE, ResultDownload
+from aliquot.api.session_files import PATH as FILE_PATH
+from aliquot.api.session_streams import SERVERS_PATH, STREAM_PATH, ServerStreamSocket, SessionStreamSocket
+from aliquot.api.sign_in import SignIn
 from aliquot.api.status_page import StatusPage
+from aliquot.api.workspaces import WorkspaceDoor
 from aliquot.service.accounts.rate_limit import Rate
-from aliquot.service.sessions.external_allocations import ExternalAllocations
+from aliquot.service.accounts.workspaces import Workspaces
+from aliquot.service.sessions.files import SessionFiles
+from aliquot.service.sessions.streams import SessionStreams, StreamSource
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot_schema.cluster.agent_protocol import PATH as AGENTS_PATH
-from aliquot_schema.graphql.context import (
-    AccountsPort,
-    AdministrationPort,
-    HistoryPort,
-    QueriesPort,
-    RayView,
-    SessionsPort,
-    SubscriptionsPort,
-)
+from aliquot_schema.graphql.context import Services
 from aliquot_schema.graphql.schema import build_schema
-from aliquot_schema.views.server import ALONE, OrchestratorView
 
-NOT_COMPRESSED: Final = (EVENTS,)
+if TYPE_CHECKING:
+    from aliquot.api.oidc.code_flow import CodeFlow
+
+NOT_COMPRESSED: Final = (EVENTS, MEDIA_TYPE)
 """Media types of this server that are not compressed. Starlette's own list is longer and checked on each request."""
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
@@ -75,32 +79,34 @@ async def _nothing(_app: Starlette) -> AsyncIterator[None]:
 class ApiDependencies:
     """What the HTTP API needs from the rest of the server."""
 
-    reader: QueriesPort
-    writer: SessionsPort
-    watcher: SubscriptionsPort
-    admin: AdministrationPort
-    accounts: AccountsPort
+    services: Services
     auth: TokenAuth
-    held_open: HeldOpen
+    provider: "CodeFlow | None" = None
+    """Sign-in at an identity provider in the browser; None: there is none."""
+    open_connections: OpenConnections
     """Must receive every event."""
-    agents: AgentDoor | None = None
+    agents: AgentGateway | None = None
     """None: agents cannot connect."""
-    ray: Callable[[], RayView | None] = lambda: None
-    """Current state of Ray; None where it is not used."""
-    orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
-    """Who leads, and whether scheduling is paused."""
-    external_allocations: ExternalAllocations | None = None
-    """External allocations; None: there is no REST API."""
-    historian: HistoryPort | None = None
-    """Measured history; None: it is not kept."""
     outputs: Outputs | None = None
     """Job outputs of this server's agents for other servers; None: there are no others."""
+    streams: SessionStreams | None = None
+    """None: sessions have no terminals."""
+    files: SessionFiles | None = None
+    """None: results of sessions cannot be downloaded."""
+    workspaces: Workspaces | None = None
+    """None: working directories cannot be uploaded."""
+    server_streams: StreamSource | None = None
+    """Streams of this server's agents for other servers; None: there are no others."""
+    apps: AppAddresses | AppPorts | None = None
+    """Origins of apps; None: sessions have no apps."""
     allowed_hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "::1")
     """Without ports; see `OriginCheck`."""
     allowed_origins: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     dashboard: Path = BUILT
     """Folder of the built dashboard; it may be missing."""
+    documentation: Path = DOCUMENTATION
+    """Folder of the built documentation; it may be missing."""
     conditions: Conditions = tuple
     metrics: MetricsSources | None = None
     """None: no metrics endpoint."""
@@ -110,73 +116,79 @@ class ApiDependencies:
 
 def create_app(deps: ApiDependencies) -> Starlette:
     """Build the application. One process may hold several."""
-    contexts = Contexts(
-        reader=deps.reader,
-        writer=deps.writer,
-        watcher=deps.watcher,
-        admin=deps.admin,
-        accounts=deps.accounts,
-        auth=deps.auth,
-        ray=deps.ray,
-        orchestrator=deps.orchestrator,
-        external_allocations=deps.external_allocations,
-        historian=deps.historian,
-    )
+    contexts = Contexts(services=deps.services, auth=deps.auth)
     documents, rates = Documents(deps.limits), query_rates(deps.limits)
+    schema = _schema(deps, documents, rates)
+    sharing = Sharing(
+        schema, documents=documents, refuses=lambda caller, cost: rates.refusal(caller, cost=cost) is not None
+    )
+    sign_in, health, page = (
+        SignIn(deps.auth, deps.services.accounts, deps.provider),
+        Health(deps.conditions, deps.auth),
+        StatusPage(contexts),
+    )
+    provider = None if deps.provider is None else deps.provider.name
+    dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard, provider=provider)
+    endpoint = GraphQLEndpoint(
+        schema,
+        context_of=contexts.of_request,
+        sharing=sharing,
+        open_connections=deps.open_connections,
+        limits=deps.limits,
+        page=dashboard.editor,
+    )
+    socket = GraphQLSocket(
+        schema, contexts=contexts, sharing=sharing, open_connections=deps.open_connections, limits=deps.limits
+    )
+    figures = ServerFigures(
+        conditions=deps.conditions,
+        requests=RequestCounts(),
+        subscribers=lambda: {"socket": socket.sockets.total, "stream": endpoint.streams.total},
+    )
+    apps = _apps(deps)
+    return Starlette(
+        routes=[
+            Route("/graphql", endpoint.answer, methods=METHODS),
+            WebSocketRoute("/graphql", socket),
+            *sign_in.routes(),
+            Route("/healthz", health.healthz, methods=["GET"]),
+            Route("/readyz", health.readyz, methods=["GET"]),
+            Route("/page.css", page.style, methods=["GET"]),
+            Route("/plain", page.page, methods=["GET"]),
+            *CalendarFeed(deps.services).routes(),
+            *rest_routes(contexts, rates=rates, limits=deps.limits, page=dashboard.page),
+            *dashboard.routes(),
+            *documentation_routes(deps.documentation),
+            *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
+            *_session_routes(deps, contexts, apps),
+            *([] if deps.metrics is None else [_metrics(deps, deps.metrics, figures)]),
+            *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
+        ],
+        middleware=_middleware(deps, figures.requests, apps),
+        exception_handlers={404: not_here, 405: not_here, 408: body_too_slow, 413: BodyRefusal(deps.limits.body_bytes)},
+        lifespan=deps.lifespan,
+    )
+
+
+def _schema(deps: ApiDependencies, documents: Documents, rates: QueryRates) -> FaultLog:
     schema = build_schema(
         FaultLog,
         extensions=(document_cache(documents, rates), FaultMask),
         executor=compiled_executor(hides_suggestions=not deps.limits.introspection),
     )
     compile_inputs(schema)
-    sharing = Sharing(
-        schema,
-        documents=documents,
-        refuses=lambda caller, cost: rates.refusal(caller, cost=cost) is not None,
-    )
-    endpoint = GraphQLEndpoint(
-        schema, context_of=contexts.of_request, sharing=sharing, held_open=deps.held_open, limits=deps.limits
-    )
-    sign_in, health, page = SignIn(deps.auth, deps.accounts), Health(deps.conditions, deps.auth), StatusPage(contexts)
-    socket = GraphQLSocket(schema, contexts=contexts, sharing=sharing, held_open=deps.held_open, limits=deps.limits)
-    figures = ServerFigures(
-        conditions=deps.conditions,
-        requests=RequestCounts(),
-        subscribers=lambda: {"socket": socket.sockets.total, "stream": endpoint.streams.total},
-    )
-    dashboard = Dashboard(contexts, plain=page.page, folder=deps.dashboard)
-    return Starlette(
-        routes=[
-            Route("/graphql", dashboard.beside(endpoint.answer), methods=METHODS),
-            WebSocketRoute("/graphql", socket),
-            Route(LOGIN_PATH, sign_in.login, methods=["GET"]),
-            Route(LOGIN_PATH, sign_in.enter, methods=["POST"]),
-            Route("/login-code", sign_in.login_code, methods=["POST"]),
-            Route(LOGOUT_PATH, sign_in.logout, methods=["POST"]),
-            Route("/healthz", health.healthz, methods=["GET"]),
-            Route("/readyz", health.readyz, methods=["GET"]),
-            Route("/page.css", page.style, methods=["GET"]),
-            Route("/plain", page.page, methods=["GET"]),
-            *rest_routes(contexts, rates=rates, limits=deps.limits, page=dashboard.page),
-            *dashboard.routes(),
-            *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
-            *([] if deps.metrics is None else [_metrics(deps, deps.metrics, figures)]),
-            *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
-        ],
-        middleware=_middleware(deps, figures.requests),
-        exception_handlers={404: not_here, 405: not_here, 408: body_too_slow, 413: BodyRefusal(deps.limits.body_bytes)},
-        lifespan=deps.lifespan,
-    )
+    return schema
 
 
-def _middleware(deps: ApiDependencies, counts: RequestCounts) -> list[Middleware]:
+def _middleware(deps: ApiDependencies, counts: RequestCounts, apps: AppGateway | None) -> list[Middleware]:
     """Outermost first."""
     return [
+        *([] if apps is None else [Middleware(apps.middleware)]),
         Middleware(RequestLog, counts=counts),
         Middleware(OriginCheck, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
         Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
         Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1, exclude_content_types=NOT_COMPRESSED),
-        Middleware(AnswerPieces),
+        Middleware(ResponseChunking),
         Middleware(BodyTimeout, body_s=deps.limits.body_s),
         Middleware(TokenPrefetch, auth=deps.auth),
     ]
@@ -190,6 +202,35 @@ def query_rates(limits: Limits) -> QueryRates:
 
 def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:
     return Route(OUTPUTS_PATH, OutputPages(outputs, auth=auth).stream, methods=["GET"])
+
+
+def _session_routes(deps: ApiDependencies, contexts: Contexts, apps: AppGateway | None) -> list[BaseRoute]:
+    """Apps and streams of sessions, and downloads of their results."""
+    found: list[BaseRoute] = [] if apps is None else [apps.route()]
+    if deps.files is not None:
+        download = ResultDownload(
+            deps.files, contexts=contexts, open_connections=deps.open_connections, limits=deps.limits
+        )
+        found.append(Route(FILE_PATH, download.answer, methods=["GET", "HEAD"]))
+    if deps.workspaces is not None:
+        found += WorkspaceDoor(deps.workspaces, contexts=contexts, limits=deps.limits).routes()
+    if deps.streams is not None:
+        socket = SessionStreamSocket(
+            deps.streams, auth=deps.auth, open_connections=deps.open_connections, limits=deps.limits
+        )
+        found.append(WebSocketRoute(STREAM_PATH, socket))
+    if deps.server_streams is not None:
+        others = ServerStreamSocket(deps.server_streams, auth=deps.auth, limits=deps.limits)
+        found.append(WebSocketRoute(SERVERS_PATH, others))
+    return found
+
+
+def _apps(deps: ApiDependencies) -> AppGateway | None:
+    if deps.streams is None or deps.apps is None:
+        return None
+    return AppGateway(
+        deps.streams, deps.apps, auth=deps.auth, open_connections=deps.open_connections, limits=deps.limits
+    )
 
 
 def _metrics(deps: ApiDependencies, sources: MetricsSources, figures: ServerFigures) -> Route:

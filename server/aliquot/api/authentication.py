@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import HTTPConnection
 
-from aliquot.api.request_errors import request_id_of
+from aliquot.api.encoding import request_id_of
 from aliquot.service.state.identities import Bearer, Identities
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.identity.accounts import SIGN_IN_PREFIX, Role
@@ -81,8 +81,8 @@ class Cookies:
 class _ClockSigner(TimestampSigner):
     """A signer with a clock of its own."""
 
-    def __init__(self, secret: bytes, *, now: Callable[[], float]) -> None:
-        super().__init__(secret, salt="aliquot cookie", key_derivation="hmac", digest_method=sha256)
+    def __init__(self, secret: bytes, *, now: Callable[[], float], purpose: str = "aliquot cookie") -> None:
+        super().__init__(secret, salt=purpose, key_derivation="hmac", digest_method=sha256)
         self._now = now
 
     def get_timestamp(self) -> int:
@@ -276,6 +276,20 @@ class TokenAuth:
             Unauthenticated: it is not valid.
         """
         return self._cookies.new(self.of_text(text).key_id)
+
+    def cookie_of(self, key_id: KeyId) -> str:
+        """The cookie for a key, or for the reference of a provider's sign-in.
+
+        Raises:
+            Unauthenticated: it gives no access any more.
+        """
+        if self.holder(key_id) is None:
+            raise Unauthenticated("Your access has ended; ask an admin.")
+        return self._cookies.new(key_id)
+
+    def signer(self, purpose: str) -> TimestampSigner:
+        """A signer whose signatures are valid for one purpose, on all servers of the cluster."""
+        return _ClockSigner(self._token, now=self._now, purpose=purpose)
 
     def seconds_to(self, at_us: int) -> float:
         """Seconds until a time, by the clock that keys expire by."""

@@ -30,7 +30,7 @@ class _Held:
     timer: asyncio.TimerHandle | None = None
 
 
-class HeldOpen:
+class OpenConnections:
     """All connections of this server with their bearers."""
 
     def __init__(self, auth: TokenAuth) -> None:

@@ -1,28 +1,16 @@
 """GraphQL contexts: the caller and the ports that resolvers use."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
 from aliquot.api.authentication import TokenAuth, caller_of
-from aliquot.api.request_errors import request_id_of
+from aliquot.api.encoding import request_id_of
 from aliquot.service.state.identities import Bearer
-from aliquot_schema.graphql.context import (
-    AccountsPort,
-    AdministrationPort,
-    Context,
-    ExternalAllocationsPort,
-    HistoryPort,
-    QueriesPort,
-    RayView,
-    SessionsPort,
-    SubscriptionsPort,
-)
+from aliquot_schema.graphql.context import Context, Services
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, Role
-from aliquot_schema.views.server import ALONE, OrchestratorView
 
 ANONYMOUS = UserId("")
 
@@ -44,16 +32,8 @@ class SocketContext(Context):
 class Contexts:
     """Makes contexts."""
 
-    reader: QueriesPort
-    writer: SessionsPort
-    watcher: SubscriptionsPort
-    admin: AdministrationPort
-    accounts: AccountsPort
+    services: Services
     auth: TokenAuth
-    ray: Callable[[], RayView | None] = lambda: None
-    orchestrator: Callable[[], OrchestratorView] = lambda: ALONE
-    external_allocations: ExternalAllocationsPort | None = None
-    historian: HistoryPort | None = None
 
     def of_request(self, request: HTTPConnection) -> Context:
         """Context of one HTTP request.
@@ -61,33 +41,13 @@ class Contexts:
         Raises:
             Unauthenticated: it has no valid credentials.
         """
-        caller = self.caller_of(request)
-        return Context(
-            caller=caller,
-            reader=self.reader,
-            writer=self.writer,
-            watcher=self.watcher,
-            admin=self.admin,
-            accounts=self.accounts,
-            ray=self.ray,
-            orchestrator=self.orchestrator,
-            external_allocations=self.external_allocations,
-            historian=self.historian,
-        )
+        return Context(caller=self.caller_of(request), services=self.services)
 
     def of_socket(self, connection: HTTPConnection) -> SocketContext:
         """Context of a WebSocket that is not authenticated yet."""
         return SocketContext(
             caller=Caller(user=ANONYMOUS, request_id=request_id_of(connection), role=Role.VIEWER),
-            reader=self.reader,
-            writer=self.writer,
-            watcher=self.watcher,
-            admin=self.admin,
-            accounts=self.accounts,
-            ray=self.ray,
-            orchestrator=self.orchestrator,
-            external_allocations=self.external_allocations,
-            historian=self.historian,
+            services=self.services,
             connection=connection,
         )
 

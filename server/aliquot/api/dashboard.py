@@ -24,9 +24,10 @@ Answer = Callable[[Request], Awaitable[Response]]
 BUILT: Final = Path(__file__).parents[1] / "dashboard_dist"
 """Where the build writes its files, in the source tree and in a wheel."""
 
-_ADDRESSES: Final = ("/queue", "/sessions/{id}", "/submit", "/usage", "/admin")
+_ADDRESSES: Final = ("/queue", "/sessions", "/sessions/{id}", "/calendar", "/submit", "/what-if", "/usage", "/admin")
 _NONCE: Final = "ALIQUOT_NONCE"
 _USER: Final = "ALIQUOT_USER"
+_PROVIDER: Final = "ALIQUOT_PROVIDER"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' {styles}; img-src 'self' data:; "
     "font-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -42,12 +43,14 @@ class Dashboard:
 
     Args:
         folder: output of the build. It is checked on each request, so a build needs no restart.
+        provider: name of the identity provider that people sign in with; None = there is none.
     """
 
-    def __init__(self, contexts: Contexts, *, plain: Answer, folder: Path = BUILT) -> None:
+    def __init__(self, contexts: Contexts, *, plain: Answer, folder: Path = BUILT, provider: str | None = None) -> None:
         self._contexts = contexts
         self._plain = plain
         self._folder = folder
+        self._provider = provider or ""
 
     def routes(self) -> list[BaseRoute]:
         """Routes of the pages and their files."""
@@ -56,6 +59,7 @@ class Dashboard:
             *(Route(address, self.page, methods=["GET"]) for address in _ADDRESSES),
             Route("/graphiql", self.graphiql, methods=["GET"]),
             Route("/mark.svg", self.mark, methods=["GET"]),
+            Route("/favicon.ico", self.mark, methods=["GET"]),
             Mount("/assets", _Assets(directory=self._folder / "assets", check_dir=False)),
         ]
 
@@ -65,24 +69,16 @@ class Dashboard:
 
     async def graphiql(self, request: Request) -> Response:
         """GraphiQL; the plain page without a build, which says what is missing."""
-        return self._document(request, "graphiql.html", styles=_EDITOR_STYLES) or await self._plain(request)
+        return self.editor(request) or await self._plain(request)
 
     async def mark(self, _request: Request) -> Response:
         """The icon."""
         path = self._folder / "mark.svg"
         return FileResponse(path) if path.is_file() else Response(status_code=404)
 
-    def beside(self, endpoint: Answer) -> Answer:
-        """The endpoint, with GraphiQL for a browser that opens its address without a query."""
-
-        async def answer(request: Request) -> Response:
-            accepts = request.headers.get("accept", "")
-            if request.method == "GET" and "text/html" in accepts and "query" not in request.query_params:
-                page = self._document(request, "graphiql.html", styles=_EDITOR_STYLES)
-                return page or await endpoint(request)
-            return await endpoint(request)
-
-        return answer
+    def editor(self, request: Request) -> Response | None:
+        """GraphiQL; None without a build."""
+        return self._document(request, "graphiql.html", styles=_EDITOR_STYLES)
 
     def _document(self, request: Request, name: str, *, styles: str) -> Response | None:
         try:
@@ -90,7 +86,8 @@ class Dashboard:
         except OSError:
             return None
         nonce = secrets.token_urlsafe(16)
-        page = text.replace(_NONCE, nonce).replace(_USER, escape(self._user(request)))
+        page = text.replace(_NONCE, nonce).replace(_PROVIDER, escape(self._provider))
+        page = page.replace(_USER, escape(self._user(request)))
         policy = _POLICY.format(nonce=nonce, styles=styles.format(nonce=nonce))
         return HTMLResponse(page, headers={"content-security-policy": policy})
 

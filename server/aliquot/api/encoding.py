@@ -1,4 +1,4 @@
-"""Encoding: content negotiation, and JSON with limits on its size.
+"""Encoding: content negotiation, JSON with limits on its size, malformed requests, and the id of a request.
 
 Source: GraphQL over HTTP, media types; RFC 9110, 12.5.1.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 RESPONSE: Final = "application/graphql-response+json"
@@ -198,3 +199,22 @@ def encoded_response(text: bytes, *, status: int = 200, media_type: str = "appli
 
 def _marks(piece: bytes) -> int:
     return piece.count(b",") + piece.count(b"[") + piece.count(b"{")
+
+
+REQUEST_ID: Final = "aliquot.request_id"
+"""Key in the ASGI scope."""
+
+
+class Malformed(Exception):
+    """A request that is not a valid GraphQL request, with the HTTP status to answer."""
+
+    def __init__(self, message: str, *, status: int = 400) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+
+
+def request_id_of(request: HTTPConnection) -> str:
+    """The id that `RequestLog` assigned to the request."""
+    request_id: str = request.scope[REQUEST_ID]
+    return request_id

@@ -38,7 +38,8 @@ class Limits:
     tokens: int = 2_000
     depth: int = 16
     aliases: int = 100
-    cost: int = 20_000
+    cost: int = 25_000
+    """A page of 100 sessions of the queue with all fields, as the client and the command line ask for, fits."""
     comparisons: int = 2_000
     """Comparisons between fields selected under one name."""
     introspection: bool = True
@@ -58,6 +59,14 @@ class Limits:
     """Open at the same time on one server."""
     streams_per_user: int = 1_000
     """Event streams over HTTP, open at the same time on one server."""
+    session_streams_per_user: int = 200
+    """Terminals and connections to ports of sessions, open at the same time on one server."""
+    downloads_per_user: int = 20
+    """Files of results, downloaded at the same time from one server."""
+    uploads_per_user: int = 8
+    """Requests that upload working directories, at the same time on one server."""
+    stream_bytes_per_s: int = 64 * 1024 * 1024
+    """Of one of these, both directions together; more waits."""
     cost_per_minute: int | None = None
     """Total cost of a user's queries; None = no limit."""
 

@@ -4,7 +4,7 @@
 - `OriginCheck`: allowed hosts and origins. Another site can point its own name at this machine (DNS rebinding) or use
   a browser's cookies; the Host header reveals the first, the Origin header the second.
 - `BodyLimit`: body size. Declared sizes are rejected before a byte is read, others while reading.
-- `AnswerPieces` and `BodyTimeout`: limits on slow clients.
+- `ResponseChunking` and `BodyTimeout`: limits on slow clients.
 - `TokenPrefetch`: validates provider tokens, which may need a network request, before authentication.
 """
 
@@ -28,11 +28,10 @@ from starlette.websockets import WebSocketClose
 from typing_extensions import override
 
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.encoding import PIECE_BYTES
+from aliquot.api.encoding import PIECE_BYTES, REQUEST_ID
 from aliquot.api.limits import BodyTooLarge
 from aliquot.api.metrics.request_counts import RequestCounts
 from aliquot.api.refusals import refusal
-from aliquot.api.request_errors import REQUEST_ID
 from aliquot.service.metrics.log_context import LineRate, logging_with
 from aliquot_schema.cluster.agent_protocol import PATH as AGENTS_PATH
 from aliquot_schema.ids import REQUEST_PREFIX
@@ -287,7 +286,7 @@ class BodyTimeout:
         await self._app(scope, receive_in_time, send)
 
 
-class AnswerPieces:
+class ResponseChunking:
     """Sends a large body in pieces, each when the connection can take it.
 
     uvicorn buffers everything that it gets. With pieces, a client that does not read is detected (see `PatientHttp`),

@@ -1,21 +1,32 @@
 """Rejections before a request reaches GraphQL or REST, in the error format of that interface."""
 
+import re
 from typing import Final
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Scope
 
-from aliquot.api.encoding import json_response
-from aliquot.api.request_errors import REQUEST_ID
+from aliquot.api.encoding import REQUEST_ID, json_response
 from aliquot.api.rest.framework import problem_response
 from aliquot.api.rest.routes import DOCUMENT_PATH, OPERATIONS
+from aliquot.api.status_page import document
 from aliquot_schema.errors import Unauthenticated
 
 _PATHS: Final = frozenset({operation.path for operation in OPERATIONS} | {DOCUMENT_PATH})
 _ROOTS: Final = frozenset(path.split("/")[1] for path in _PATHS if path.count("/") > 1)
-"""First path segments that belong to the REST API alone."""
+"""First path segments of the REST API."""
+_SESSION_PAGE: Final = re.compile("/sessions/[^/]*")
+"""Pages of the dashboard below such a segment."""
+_POLICY: Final = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_NO_PAGE: Final = document(
+    Markup(
+        '<p>There is no page at this address.</p><p><a href="/">The cluster</a>, <a href="/sessions">the sessions</a>, '
+        '<a href="/docs/">the documentation</a></p>'
+    )
+)
 
 
 def not_here(request: Request, error: Exception) -> Response:
@@ -23,6 +34,8 @@ def not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     wants_page = "text/html" in request.headers.get("accept", "")
     if not is_rest(request.scope["path"]) and (error.status_code != 404 or wants_page):
+        if error.status_code == 404 and wants_page:
+            return HTMLResponse(_NO_PAGE, 404, headers={"content-security-policy": _POLICY})
         return PlainTextResponse(error.detail, error.status_code, headers=error.headers)
     code = "not_found" if error.status_code == 404 else "method_not_allowed"
     words = f"{request.method} {request.url.path[:80]}: there is no such operation; see {DOCUMENT_PATH}"
@@ -47,4 +60,5 @@ def refusal(scope: Scope, status: int, code: str, message: str) -> Response:
 
 def is_rest(path: str) -> bool:
     """Whether a path belongs to the REST API, even if it does not exist."""
-    return path in _PATHS or path.partition("/")[2].partition("/")[0] in _ROOTS
+    is_below = path.partition("/")[2].partition("/")[0] in _ROOTS and _SESSION_PAGE.fullmatch(path) is None
+    return path in _PATHS or is_below

@@ -1,23 +1,33 @@
-"""Browser sign-in and sign-out: a one-time code or a key becomes a cookie, which signing out ends."""
+"""Browser sign-in and sign-out: a one-time code, a key or an identity provider's sign-in becomes a cookie, which
+signing out ends."""
 
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from aliquot.api.authentication import COOKIE, COOKIE_S, TokenAuth, caller_of
-from aliquot.api.encoding import json_response
+from aliquot.api.encoding import json_response, request_id_of
 from aliquot.api.refusals import refusal, unauthenticated
-from aliquot.api.request_errors import request_id_of
 from aliquot.api.status_page import NOTHING, PARAGRAPH, document
 from aliquot_schema.errors import Unauthenticated, Unavailable
-from aliquot_schema.graphql.context import AccountsPort
+from aliquot_schema.graphql.administration_ports import AccountsPort
+
+if TYPE_CHECKING:  # servers without a provider do not load the cryptography
+    from aliquot.api.oidc.code_flow import CodeFlow
 
 LOGIN_PATH: Final = "/login"
 LOGOUT_PATH: Final = "/logout"
+PROVIDER_PATH: Final = "/login/provider"
+RETURN_PATH: Final = "/login/provider/return"
+_BEGUN: Final = "aliquot_sign_in"
+_BEGUN_S: Final = 600
+_NEXT: Final = "next"
 FORM_BYTES_MAX: Final = 64 * 1024
 _FIELD: Final = "key"
 _WAS_USED: Final = "used"
@@ -27,22 +37,42 @@ _FORM: Final = Markup(
     f'<form method="post" action="{LOGIN_PATH}"><p><label>Key <input type="password" name="{_FIELD}" required '
     'autofocus autocomplete="current-password" size="60"></label> <button>Sign in</button></p></form>'
 )
+_PROVIDER: Final = Markup('<p><a href="{}">Sign in with {}</a></p>')
 
 
 class SignIn:
     """`GET /login?code=...` redeems a code, `GET /login` shows a form that is sent to `POST /login`, and `POST
-    /login-code` makes a code for the holder of a token or key. `POST /logout` ends the sign-in."""
+    /login-code` makes a code for the holder of a token or key. `GET /login/provider` leads to the identity provider,
+    which leads back to `/login/provider/return`. `POST /logout` ends the sign-in.
 
-    def __init__(self, auth: TokenAuth, accounts: AccountsPort) -> None:
+    Args:
+        provider: None = no identity provider is configured.
+    """
+
+    def __init__(self, auth: TokenAuth, accounts: AccountsPort, provider: "CodeFlow | None" = None) -> None:
         self._auth = auth
         self._accounts = accounts
+        self._provider = provider
+
+    def routes(self) -> list[Route]:
+        """Routes of signing in and out."""
+        found = [
+            Route(LOGIN_PATH, self.login, methods=["GET"]),
+            Route(LOGIN_PATH, self.enter, methods=["POST"]),
+            Route("/login-code", self.login_code, methods=["POST"]),
+            Route(LOGOUT_PATH, self.logout, methods=["POST"]),
+        ]
+        if self._provider is not None:
+            found.append(Route(PROVIDER_PATH, partial(self._leave, self._provider), methods=["GET"]))
+            found.append(Route(RETURN_PATH, partial(self._come_back, self._provider), methods=["GET"]))
+        return found
 
     async def login(self, request: Request) -> Response:
         """Redeem the code, set the cookie, and redirect to the page without the code in its address; without a code,
         show the form. A code that was used leads to the page of a browser that is signed in, else to the form."""
         code = request.query_params.get("code")
         if code is None or request.method == "HEAD":  # link checkers and chat programs look at addresses ahead
-            return _form(_USED if _WAS_USED in request.query_params else "", status=200)
+            return self._form(_USED if _WAS_USED in request.query_params else "", status=200)
         try:
             return _signed_in(request, self._auth.redeem(code))
         except Unauthenticated:
@@ -60,12 +90,12 @@ class SignIn:
         """Sign in with the key from the form. `OriginCheck` has rejected forms of other sites."""
         key = await _form_key(request)
         if key is None:
-            return _form("The request is not this form, or is too large. Enter a key and try again.", status=400)
+            return self._form("The request is not this form, or is too large. Enter a key and try again.", status=400)
         await self._auth.resolve(f"Bearer {key}")
         try:
             return _signed_in(request, self._auth.cookie_for(key))
         except Unauthenticated as error:
-            return _form(error.message, status=401)
+            return self._form(error.message, status=401)
 
     async def login_code(self, request: Request) -> Response:
         """Make a code. Needs a token or key: a cookie cannot multiply itself."""
@@ -89,6 +119,58 @@ class SignIn:
         response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return response
 
+    async def _leave(self, provider: "CodeFlow", request: Request) -> Response:
+        """Lead to the identity provider."""
+        next_path = request.query_params.get(_NEXT, "/")
+        try:
+            start = await provider.begin(redirect_uri=_return_address(request), next_path=next_path)
+        except Unauthenticated as error:
+            return self._form(error.message, status=503)
+        response = RedirectResponse(start.address, status_code=303, headers={"cache-control": "no-store"})
+        # Lax, as the provider's page leads back from another site.
+        response.set_cookie(
+            _BEGUN,
+            start.cookie,
+            max_age=_BEGUN_S,
+            path=PROVIDER_PATH,
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
+        return response
+
+    async def _come_back(self, provider: "CodeFlow", request: Request) -> Response:
+        """Finish a sign-in at the identity provider."""
+        cookie = request.cookies.get(_BEGUN)
+        try:
+            found = await provider.finish(request.query_params, cookie=cookie, redirect_uri=_return_address(request))
+            own = self._auth.cookie_of(found.key_id)
+        except (Unauthenticated, Unavailable) as error:
+            response: Response = self._form(error.message, status=401)
+        else:
+            # Not a redirect: a strict cookie is not sent along a chain of redirects that another site began.
+            link = PARAGRAPH.format(Markup('You are signed in. <a href="{}">Continue</a>').format(found.next_path))
+            headers = {"refresh": f"0;url={found.next_path}", "content-security-policy": _POLICY}
+            response = _with_cookie(HTMLResponse(document(link), headers=headers), own, request)
+        response.headers["cache-control"] = "no-store"
+        response.delete_cookie(_BEGUN, path=PROVIDER_PATH)
+        return response
+
+    def _form(self, refusal: str = "", *, status: int) -> Response:
+        message = PARAGRAPH.format(refusal) if refusal else NOTHING
+        by_provider = NOTHING if self._provider is None else _PROVIDER.format(PROVIDER_PATH, self._provider.name)
+        prompt = PARAGRAPH.format("Sign in with an API key or the server's token.")
+        return HTMLResponse(
+            document(message, by_provider, prompt, _FORM),
+            status_code=status,
+            # Without a referrer browsers send the origin null with forms, which `OriginCheck` rejects.
+            headers={"content-security-policy": _POLICY, "referrer-policy": "same-origin"},
+        )
+
+
+def _return_address(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}{RETURN_PATH}"
+
 
 async def _form_key(request: Request) -> str | None:
     """The key in the form; None when the body is not this form, or too large."""
@@ -104,19 +186,11 @@ async def _form_key(request: Request) -> str | None:
 
 
 def _signed_in(request: Request, cookie: str) -> Response:
-    response = RedirectResponse("/", status_code=303)
+    return _with_cookie(RedirectResponse("/", status_code=303), cookie, request)
+
+
+def _with_cookie(response: Response, cookie: str, request: Request) -> Response:
     response.set_cookie(
         COOKIE, cookie, max_age=COOKIE_S, httponly=True, samesite="strict", secure=request.url.scheme == "https"
     )
     return response
-
-
-def _form(refusal: str = "", *, status: int) -> Response:
-    message = PARAGRAPH.format(refusal) if refusal else NOTHING
-    prompt = PARAGRAPH.format("Sign in with an API key or the server's token.")
-    return HTMLResponse(
-        document(message, prompt, _FORM),
-        status_code=status,
-        # Without a referrer browsers send the origin null with forms, which `OriginCheck` rejects.
-        headers={"content-security-policy": _POLICY, "referrer-policy": "same-origin"},
-    )

@@ -16,7 +16,8 @@ from aliquot.api.context import Contexts
 from aliquot_schema.errors import AliquotError, Unauthenticated
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.requests import AgentFilter, AgentOrder, PageRequest
-from aliquot_schema.views.sessions import AgentView, DeviceView, HolderView, QueueEntryView
+from aliquot_schema.views.agents import AgentView, DeviceView, HolderView
+from aliquot_schema.views.sessions import QueueEntryView
 
 ROWS_MAX: Final = 100
 _STYLE: Final = Path(__file__).with_name("page.css").read_bytes()
@@ -74,10 +75,10 @@ class StatusPage:
 
 
 async def _overview(context: Context) -> Markup:
-    revision = await context.reader.at_revision(None)
+    revision = await context.services.queries.at_revision(None)
     page = PageRequest(first=ROWS_MAX)
-    agents = context.reader.agents(context.caller, AgentFilter(), AgentOrder.ID, page)
-    queue = context.reader.queue(context.caller, page)
+    agents = context.services.queries.agents(context.caller, AgentFilter(), AgentOrder.ID, page)
+    queue = context.services.queries.queue(context.caller, page)
     names = await _session_names(context, agents.items)
     return NOTHING.join(
         (
@@ -97,7 +98,7 @@ async def _session_names(context: Context, agents: tuple[AgentView, ...]) -> dic
     """Names of the sessions that hold devices, by session id."""
     devices = [device for agent in agents for device in agent.devices if _is_accelerator(device)]
     held = dict.fromkeys(holder.session_id for device in devices for holder in device.holders if holder.session_id)
-    sessions = [await context.reader.session(context.caller, session_id) for session_id in held]
+    sessions = [await context.services.queries.session(context.caller, session_id) for session_id in held]
     return {session.id: session.name for session in sessions if session and session.name}
 
 

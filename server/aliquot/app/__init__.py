@@ -5,35 +5,41 @@ import getpass
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 
 from aliquot.api.application import ApiDependencies, create_app
+from aliquot.api.apps.addresses import AppAddresses, AppPorts
 from aliquot.api.authentication import TokenAuth
-from aliquot.api.connections import HeldOpen
+from aliquot.api.connections import OpenConnections
 from aliquot.api.limits import Limits
 from aliquot.api.metrics.exposition import MetricsSources
-from aliquot.app.agents import AgentPlan, agent_side, agents_of, own_disk
+from aliquot.app.agents import AgentPlan, agent_side, agents_of, own_disk, token_file_of
+from aliquot.app.demo import begin_demo, demo_kept
 from aliquot.app.features import agent_keys_told, outfit_of
 from aliquot.app.health import conditions_of, metrics_token, watched
-from aliquot.app.identity import TOKEN_FILE, door_of, make_folders, mark_kept, read_token
+from aliquot.app.identity import identity_provider, make_folders, mark_kept, read_token
 from aliquot.app.running import Running
 from aliquot.app.server import ServerPlan, open_server
 from aliquot.clock import SystemClock
 from aliquot.execution.devices.node import NodeDevices
 from aliquot.execution.remote.agent_keys import KEY_FILE, KeyFile
 from aliquot.service.leadership.ports import orchestrator_view
-from aliquot.service.metrics.health import LoopLag
-from aliquot.settings import Settings
+from aliquot.service.metrics.health import Availability, LoopLag
+from aliquot.settings import LOOPBACK, Settings
 from aliquot.store.cluster_mark import MARK_FILE, MarkFile
 from aliquot.store.open import is_shared
 from aliquot_schema.events import Entity
+from aliquot_schema.graphql.context import Services
 from aliquot_schema.ids import UserId
 from aliquot_schema.views.server import RayView
+
+if TYPE_CHECKING:
+    from aliquot.api.oidc.code_flow import CodeFlow
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """Interval at which Python switches threads. With the default of 5 ms a scheduling pass delays each request by that."""
@@ -67,24 +73,31 @@ async def serving(settings: Settings, *, is_new: bool = False, accepts_clock: bo
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     make_folders(settings.data_folder)
     nodes, words = agents_of(settings)
-    token_file = settings.data_folder / TOKEN_FILE
+    token_file = token_file_of(settings)
     token = read_token(token_file)
     metrics = metrics_token(settings)
     mark = MarkFile(settings.data_folder / MARK_FILE, is_new=is_new)
+    week = await begin_demo(settings)
     async with (
         _running(settings, nodes, token, mark=mark, accepts_clock=accepts_clock) as running,
-        watched(running, settings) as lag,
+        watched(running, settings) as (lag, availability),
         agent_keys_told(running, settings),
         mark_kept(running, mark),
+        demo_kept(running, settings, week),
     ):
         people = running.cases.state.people
         owner = UserId(getpass.getuser())
-        door = door_of(settings, running.cases, owner=owner)
+        provider = identity_provider(settings, running.cases, owner=owner, token=token)
         auth = TokenAuth(
-            token, owner, source=f"the file {TOKEN_FILE} in the server's data folder", people=people, door=door
+            token,
+            owner,
+            source=f"the file {token_file.name} in the server's data folder",
+            people=people,
+            door=None if provider is None else provider.door,
         )
+        flow = None if provider is None else provider.flow
         yield Server(
-            app=make_app(settings, running, auth, lag=lag, metrics_token=metrics),
+            app=make_app(settings, running, auth, flow, lag=lag, availability=availability, metrics_token=metrics),
             auth=auth,
             running=running,
             devices_found=words,
@@ -94,32 +107,33 @@ async def serving(settings: Settings, *, is_new: bool = False, accepts_clock: bo
 
 
 def make_app(
-    settings: Settings, running: Running, auth: TokenAuth, *, lag: LoopLag, metrics_token: str | None
+    settings: Settings,
+    running: Running,
+    auth: TokenAuth,
+    provider: "CodeFlow | None",
+    *,
+    lag: LoopLag,
+    availability: Availability,
+    metrics_token: str | None,
 ) -> Starlette:
     """The HTTP application of a server."""
-    held_open = HeldOpen(auth)
-    running.cases.journal.subscribe(held_open.note, to=(Entity.USER, Entity.KEY))
+    open_connections = OpenConnections(auth)
+    running.cases.journal.subscribe(open_connections.note, to=(Entity.USER, Entity.KEY))
     return create_app(
         ApiDependencies(
-            reader=running.cases.queries,
-            writer=running.cases.sessions,
-            watcher=running.cases.watching,
-            admin=running.cases.administration,
-            accounts=running.cases.accounts,
+            services=_services(settings, running),
             auth=auth,
-            held_open=held_open,
+            provider=provider,
+            open_connections=open_connections,
             agents=running.agents,
-            external_allocations=running.cases.external_allocations,
-            historian=running.cases.history,
             outputs=running.outputs,
-            ray=lambda: _ray_status(running),
-            orchestrator=lambda: orchestrator_view(running.standing(), running.cases.state.orchestration),
+            streams=running.cases.streams,
+            files=running.cases.files,
+            workspaces=running.cases.workspaces,
+            server_streams=running.outputs,
+            apps=_app_addresses(settings),
             allowed_hosts=settings.names,
-            limits=Limits(
-                cost_per_minute=settings.query_cost_per_minute or None,
-                introspection=settings.introspection,
-                openapi_open=settings.openapi_open,
-            ),
+            limits=_limits(settings),
             allowed_origins=settings.allowed_origins,
             conditions=lambda: conditions_of(running, lag),
             metrics=MetricsSources(
@@ -130,11 +144,51 @@ def make_app(
                 now_us=running.cases.clock.now_us,
                 version=version("aliquot"),
                 lag=lag,
+                availability=availability,
                 token=metrics_token,
                 is_open=settings.metrics_open,
             ),
         )
     )
+
+
+def _services(settings: Settings, running: Running) -> Services:
+    return Services(
+        queries=running.cases.queries,
+        sessions=running.cases.sessions,
+        subscriptions=running.cases.watching,
+        administration=running.cases.administration,
+        accounts=running.cases.accounts,
+        external_allocations=running.cases.external_allocations,
+        bookings=running.cases.bookings,
+        booking_effect=running.cases.booking_effects.effect,
+        booking_import=running.cases.booking_imports.run,
+        history=running.cases.history,
+        files=running.cases.files,
+        templates=running.cases.templates,
+        ray=lambda: _ray_status(running),
+        orchestrator=lambda: replace(
+            orchestrator_view(running.standing(), running.cases.state.orchestration),
+            is_demo=settings.demo_live == "yes",
+        ),
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        cost_per_minute=settings.query_cost_per_minute or None,
+        introspection=settings.introspection,
+        openapi_open=settings.openapi_open,
+    )
+
+
+def _app_addresses(settings: Settings) -> AppAddresses | AppPorts | None:
+    """Origins of apps. Without a setting there are some only on a server that no other machine reaches."""
+    if settings.apps_domain is None and settings.app_ports:
+        return AppPorts(settings.app_ports, base=settings.address, port=settings.port)
+    is_alone = settings.host in LOOPBACK and settings.address is None and not settings.behind_proxy
+    domain = settings.apps_domain or ("apps.localhost" if is_alone else None)
+    return None if domain is None else AppAddresses(domain, base=settings.address, own_host=settings.host)
 
 
 def _running(

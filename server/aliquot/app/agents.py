@@ -1,7 +1,7 @@
 """Agents of a server: local agents built from the settings, and the connections to remote and Ray agents.
 
-Local agents run in the server's process and describe this host. `AgentSide` holds the executors of one term; only a
-leader has one. Files that hold secrets of the server are hidden from sandboxed jobs.
+Local agents run in the server's process and describe this host. `AgentExecutors` holds the executors of one term; only
+a leader has one. Files that hold secrets of the server are hidden from sandboxed jobs.
 """
 
 import logging
@@ -26,7 +26,7 @@ from aliquot.execution.executors import CombinedExecutor, LocalExecutor
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.execution.remote.link import Timing
-from aliquot.service.accounts.trust import JobAccounts
+from aliquot.service.access import JobAccounts
 from aliquot.service.lifecycle.agent_registration import claimed_twice, elsewhere
 from aliquot.service.ports import Executor
 from aliquot.service.state.state import State
@@ -44,6 +44,12 @@ _OF_RECEIVERS: Final = ("url_file", "key_file", "password_file")
 _SQLITE: Final = "sqlite:///"
 
 
+def token_file_of(settings: Settings) -> Path:
+    """The file with the server's token. That of the living demo is not in its own folder but in the data folder, where
+    the command line looks for it."""
+    return (settings.data_folder.parent if settings.demo_live == "yes" else settings.data_folder) / "token"
+
+
 def hidden_of(settings: Settings) -> list[Path]:
     """Files and folders hidden from sandboxed jobs, even from those of the server's account: data, keys, settings."""
     files = [
@@ -56,6 +62,7 @@ def hidden_of(settings: Settings) -> list[Path]:
     ]
     return [
         settings.data_folder.absolute(),
+        token_file_of(settings).absolute(),
         *(path.absolute() for path in files if path is not None),
         *_database_files(settings.database or ""),
         *settings_files(),
@@ -112,9 +119,13 @@ def node_sources(settings: Settings) -> tuple[tuple[NodeSource, ...], str]:
         words = "mock accelerators of " + ", ".join(str(path) for path in settings.accelerators)
         return tuple(file_source(paths, host=host) for paths in groups), words
     if settings.demo and are_named:
-        raise ConfigurationError("agents: the demo cluster has agents of its own; try yours with --accelerators FILE")
+        raise ConfigurationError(
+            "agents: --demo makes agents of its own, so the configured ones would be ignored; leave out --demo, or use "
+            "--accelerators FILE"
+        )
     if settings.demo:
-        return demo_sources(), "a demo cluster of two mock nodes with 8 H100 each"
+        words = "a demo cluster of two mock nodes with 8 H100 each"
+        return demo_sources(is_synthetic=settings.demo_live == "yes"), words
     here = found()
     if are_named:
         return (machine_source(host=host),), here.words if here.gpus else "no GPUs"
@@ -153,6 +164,8 @@ def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], in
         memory_policy=settings.gpu_memory_policy,
         disk=settings.disk_rules,
         reach=Reach.of(address=settings.agent_address, ports=settings.rendezvous_ports),
+        health=settings.health_rules,
+        notices=settings.node_notices,
     )
     return lambda: AgentCore(config, devices=node.devices, now_us=now_us)
 
@@ -162,7 +175,7 @@ def _refuse_namesakes(nodes: tuple[NodeDevices, ...]) -> None:
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             raise ConfigurationError(
-                f"accelerators: two files would both be the agent {name}; each needs a file name of its own"
+                f"accelerators: two files are named {name}, and an agent is named after its file; rename one"
             )
 
 
@@ -182,7 +195,7 @@ def own_disk(settings: Settings) -> Callable[[], str | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSide:
+class AgentExecutors:
     """Executors of one term. Each term has a new one."""
 
     executor: Executor
@@ -211,7 +224,7 @@ class AgentSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPlan:
-    """Everything an `AgentSide` is made of."""
+    """Everything an `AgentExecutors` is made of."""
 
     settings: Settings
     nodes: tuple[NodeDevices, ...]
@@ -220,7 +233,7 @@ class AgentPlan:
     now_us: Callable[[], int]
 
 
-def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) -> AgentSide:
+def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) -> AgentExecutors:
     """Make the executors of a term; nothing is opened yet.
 
     Args:
@@ -240,11 +253,11 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
         expected=expected,
         taken_ids=own,
         software_version=f"aliquot {version('aliquot')}",
-        objection=lambda agent: objection_to(state, agent),
+        objection=lambda agent: agent_rejection(state, agent),
         on_broken=state.faults.note_refused,
         epoch=epoch if is_shared else 0,
     )
-    return AgentSide(
+    return AgentExecutors(
         executor=CombinedExecutor(dict.fromkeys(own, local), otherwise=remote),
         local=local,
         remote=remote,
@@ -254,7 +267,7 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
     )
 
 
-def objection_to(state: State, agent: Agent) -> str | None:
+def agent_rejection(state: State, agent: Agent) -> str | None:
     """Why a remote agent may not join; None when it may."""
     claimed = tuple(claimed_twice(state, agent).values())
     state.faults.note_claims(agent.id, claimed)
@@ -270,7 +283,7 @@ def refuse_moved(nodes: tuple[NodeDevices, ...], state: State) -> None:
     for own in nodes:
         words = elsewhere(state, own.agent_id, node_id=own.node.node_id, boot_id=own.node.boot_id)
         if words is not None:
-            raise ConfigurationError(f"{words}; --no-local-agents starts a server to say so")
+            raise ConfigurationError(f"{words}; start the server with --no-local-agents to correct this")
 
 
 def agents_expected(keys: AgentKeys, state: State, *, by_any: bool) -> frozenset[AgentId]:
@@ -306,7 +319,9 @@ def ray_gateway(settings: Settings, agents: RemoteExecutor, *, epoch: int) -> "G
     if settings.ray_head is None:
         raise ConfigurationError("ray-head: --executor ray needs the address of the cluster's head, HOST:PORT")
     if settings.demo or settings.accelerators:
-        raise ConfigurationError("accelerators: on Ray each node says what it has; give them to `aliquot node start`")
+        raise ConfigurationError(
+            "accelerators: on Ray each node reports its own devices; give the file to `aliquot node start`"
+        )
     check_ray_installed()
     check_address(settings.ray_head)
     token = None if settings.ray_token_file is None else checked_token(settings.ray_token_file)

@@ -13,19 +13,25 @@ from pathlib import Path
 from typing import Final
 
 from aliquot.app.agents import job_accounts
+from aliquot.app.backtests import ProcessBacktests
 from aliquot.app.running import Running
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.policy_changes import amended
 from aliquot.delivery.senders import addresses_of
 from aliquot.errors import ConfigurationError
 from aliquot.execution.remote.agent_keys import KEY_FILE, KeyFile
+from aliquot.execution.result_store import open_storage, open_store
+from aliquot.execution.workspace_store import StoredWorkspaces
+from aliquot.service.accounts.workspaces import WorkspaceRules
 from aliquot.service.admin.admin import OperatorSources
-from aliquot.service.admin.policy import BY_SETTING, begin_stopped
+from aliquot.service.admin.policy import BY_SETTING, begin_stopped, renew_weights, stop_to_observe
 from aliquot.service.agents.doctor import Inspector
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.audit.agent_keys import KeyTeller
+from aliquot.service.foresight.forecasting import ForecastPlan
 from aliquot.service.retention import Periods, RetentionPlan
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
+from aliquot.service.sessions.streams import StreamSource
 from aliquot.service.sessions.submission_checks import QueueLimit
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.use_cases import Admission, ServiceParts, UseCases
@@ -37,7 +43,10 @@ from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.secrets.secrets import DatabaseSecrets
 from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
-from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory, place_of
+from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
+from aliquot_schema.cluster.workspaces import BYTES_MAX as UNLIMITED
+from aliquot_schema.orchestration import OperatingMode
+from aliquot_schema.resources.units import parse_size
 
 log: Final = logging.getLogger("aliquot.app")
 
@@ -50,15 +59,24 @@ class InitialSettings:
     """Whether scheduling stays stopped until an operator starts it."""
     order: str | None = None
     """The order policy; None = the default."""
+    mode: OperatingMode = OperatingMode.ENFORCE
+    """Others stop scheduling at each start."""
 
 
 async def begin(cases: UseCases, first: InitialSettings) -> None:
-    """Apply the initial settings that no operator has changed yet.
+    """Apply the initial settings that no operator has changed yet, and renew records of earlier releases.
 
     Raises:
         StoreUnavailable: the database cannot be written.
     """
-    if first.stopped and not await begin_stopped(cases.journal, cases.clock):
+    if await renew_weights(cases.journal, cases.clock):
+        log.warning(
+            "the policy had the default weights of an earlier release; they were replaced by the present defaults, see "
+            "the audit log"
+        )
+    if first.mode is not OperatingMode.ENFORCE:
+        await stop_to_observe(cases.journal, cases.clock, first.mode)
+    elif first.stopped and not await begin_stopped(cases.journal, cases.clock):
         log.info("orchestration-enabled has no effect: the orchestrator has been started since the first start")
     if first.order is not None and not await _order(cases, first.order):
         log.info("scheduling-policy has no effect: the policy has been changed since the first start")
@@ -97,6 +115,7 @@ def notices_of(settings: Settings, *, now_us: Callable[[], int]) -> AlertPlan:
         rules=settings.alert_rules,
         reminder_s=settings.alert_reminder_s,
         address=settings.own_address,
+        mode=settings.mode,
         is_shared=is_shared(settings.database or ""),
     )
 
@@ -155,6 +174,14 @@ class Features:
     """Key file of the secrets store."""
     commands: CommandRules
     notices: AlertPlan
+    records_terminals: bool
+    """Whether the output of terminals is recorded on their nodes."""
+    results_folder: str | None
+    """Where agents copy results to; None = nowhere."""
+    workspaces: tuple[str, WorkspaceRules] | None
+    """Where working directories are stored, and their limits; None: they cannot be uploaded."""
+    forecasts: bool
+    """Whether starts of waiting sessions are forecast."""
 
 
 def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
@@ -163,7 +190,9 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
         grace_ms=round(settings.grace_s * 1000),
         respect_foreign_usage=settings.foreign_usage == "avoid",
         queue_limit=QueueLimit(tasks_max=settings.max_queue_size, user_share_pct=settings.max_queue_user_pct),
-        first=InitialSettings(stopped=not settings.orchestration_enabled, order=settings.scheduling_policy),
+        first=InitialSettings(
+            stopped=not settings.orchestration_enabled, order=settings.scheduling_policy, mode=settings.mode
+        ),
         admission=Admission(
             trust=settings.trust,
             per_minute=settings.submissions_per_minute or None,
@@ -174,6 +203,22 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
         secret_keys=settings.secret_keys(settings.data_folder),
         commands=settings.command_rules,
         notices=notices_of(settings, now_us=now_us),
+        records_terminals=settings.record_terminals,
+        results_folder=settings.results_folder,
+        workspaces=_workspaces(settings),
+        forecasts=settings.forecasts,
+    )
+
+
+def _workspaces(settings: Settings) -> tuple[str, WorkspaceRules] | None:
+    """Several servers need a place that all of them see."""
+    if settings.workspaces_folder is None and is_shared(settings.database or ""):
+        return None
+    place = settings.workspaces_folder or str(settings.data_folder / "server" / "workspaces")
+    return place, WorkspaceRules(
+        bytes_max=parse_size(settings.workspace_max) or UNLIMITED,
+        user_bytes_max=parse_size(settings.workspaces_max) or UNLIMITED,
+        kept_s=settings.workspaces_kept_s,
     )
 
 
@@ -181,13 +226,17 @@ async def parts_of(
     outfit: Features,
     database: ServerDatabase,
     *,
-    measurements: KeptHistory | None,
+    measurements: HistoryDatabase | None,
+    backtests: ProcessBacktests,
     inspector: Callable[[], Inspector | None],
+    streams: StreamSource | None = None,
+    app_key: bytes,
 ) -> ServiceParts:
     """The parts of the service: audit, archives, usage, secrets, command checks and alerts.
 
     Args:
         inspector: returns the inspector of agents of the present term; None while this server does not lead.
+        app_key: secret that all servers share, for the tokens of apps.
     Raises:
         ConfigurationError: stored secrets cannot be decrypted with the keys in the file.
         StoreUnavailable: the database cannot be read.
@@ -204,10 +253,28 @@ async def parts_of(
             audit=store.book,
             alerts=outfit.notices,
             notices=store.outbox,
+            backtests=backtests,
+            ids=RandomIds(),
             inspector=inspector,
         ),
         queue_limit=outfit.queue_limit,
+        streams=streams,
+        app_key=app_key,
+        records_terminals=outfit.records_terminals,
+        copied_results=open_store(outfit.results_folder),
+        workspaces=None
+        if outfit.workspaces is None
+        else (
+            StoredWorkspaces(open_storage(outfit.workspaces[0], setting="workspaces-folder")),
+            outfit.workspaces[1],
+        ),
     )
+
+
+def forecasts_of(database: ServerDatabase) -> ForecastPlan:
+    """Forecasts of a leader."""
+    store = database.store
+    return ForecastPlan(store=store.forecasts, relay=store.forecasts if database.is_shared else None, events=store)
 
 
 def history_of(settings: Settings) -> HistoryPlan | None:
@@ -227,12 +294,12 @@ def history_of(settings: Settings) -> HistoryPlan | None:
 
 
 @asynccontextmanager
-async def history_kept(plan: HistoryPlan | None) -> AsyncIterator[KeptHistory | None]:
+async def history_kept(plan: HistoryPlan | None) -> AsyncIterator[HistoryDatabase | None]:
     """Store measurements while the context is open; unwritten ones are flushed at its end."""
     if plan is None:
         yield None
         return
-    store = KeptHistory(plan)
+    store = HistoryDatabase(plan)
     await store.open()
     try:
         yield store

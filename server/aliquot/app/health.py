@@ -9,22 +9,34 @@ from aliquot.app.running import Running
 from aliquot.clock import SystemClock
 from aliquot.errors import ConfigurationError
 from aliquot.service.leadership.ports import ServerRole
-from aliquot.service.metrics.health import STALL_S, Backlog, HealthCondition, LoopLag, watch_database
+from aliquot.service.metrics.health import (
+    STALL_S,
+    Availability,
+    Backlog,
+    HealthCondition,
+    LoopLag,
+    watch_database,
+)
 from aliquot.settings import Settings
 
 
 @asynccontextmanager
-async def watched(running: Running, settings: Settings) -> AsyncIterator[LoopLag]:
-    """Measure event-loop lag, database and queue while the context is open."""
-    clock, lag, database = SystemClock(), LoopLag(), running.database
+async def watched(running: Running, settings: Settings) -> AsyncIterator[tuple[LoopLag, Availability]]:
+    """Measure event-loop lag, availability, database and queue while the context is open."""
+    clock, lag, availability, database = SystemClock(), LoopLag(), Availability(), running.database
     backlog = Backlog(settings.queue_backlog)
     loops = [
         asyncio.create_task(lag.run(clock.sleep), name="event loop lag"),
+        asyncio.create_task(
+            availability.run(lambda: conditions_of(running, lag), sleep=clock.sleep), name="availability"
+        ),
         asyncio.create_task(watch_database(database.ask, database.measures, clock=clock), name="database watch"),
+        asyncio.create_task(
+            backlog.run(running.cases.state, running.cases.journal, sleep=clock.sleep), name="queue backlog"
+        ),
     ]
     try:
-        with backlog.watching(running.cases.state, running.cases.journal):
-            yield lag
+        yield lag, availability
     finally:
         for loop in loops:
             loop.cancel()
@@ -35,7 +47,7 @@ async def watched(running: Running, settings: Settings) -> AsyncIterator[LoopLag
 def conditions_of(running: Running, lag: LoopLag) -> tuple[HealthCondition, ...]:
     """Present health conditions of a server, fatal ones first."""
     found = [*_fatal(running, lag)]
-    standing, space = running.standing(), running.cases.state.space
+    standing, space = running.standing(), running.cases.state.disk_space
     if standing.role is ServerRole.FOLLOWER and standing.leader_address is None:
         words = "this server knows no leader: nothing is placed or launched until one is elected"
         found.append(HealthCondition(code="leader_unknown", message=words, is_fatal=False))

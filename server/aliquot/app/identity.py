@@ -9,8 +9,10 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aliquot.api.authentication import TOKEN_CHARS_MIN, ExternalAuthenticator
 from aliquot.app.running import Running
@@ -21,27 +23,36 @@ from aliquot.settings import Settings
 from aliquot.store.cluster_mark import MarkFile
 from aliquot_schema.ids import UserId
 
+if TYPE_CHECKING:
+    from aliquot.api.oidc.code_flow import CodeFlow
 
-def door_of(settings: Settings, cases: UseCases, *, owner: UserId) -> ExternalAuthenticator | None:
-    """OIDC authentication; None when no provider is configured.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityProvider:
+    """What a configured identity provider adds to the server."""
+
+    door: ExternalAuthenticator
+    flow: "CodeFlow"
+
+
+def identity_provider(settings: Settings, cases: UseCases, *, owner: UserId, token: str) -> IdentityProvider | None:
+    """Sign-in by OIDC; None when no provider is configured.
 
     Args:
         owner: the user of the server's own token.
+        token: that token, which signs cookies.
+    Raises:
+        ConfigurationError: the file of the client's secret cannot be read.
     """
     if settings.oidc_issuer is None:
         return None
     # Imported here: servers without a provider do not load the cryptography.
+    from aliquot.api.oidc.code_flow import CodeFlow, Discovery
     from aliquot.api.oidc.jwks import ProviderKeys
     from aliquot.api.oidc.tokens import OidcAuthenticator, Tokens
     from aliquot.service.accounts.federation import Federation
 
-    tokens = Tokens(
-        ProviderKeys(settings.oidc_issuer),
-        issuer=settings.oidc_issuer,
-        audience=settings.oidc_audience,
-        leeway_s=settings.oidc_leeway_s,
-    )
-    people = cases.state.people
+    people, keys = cases.state.people, ProviderKeys(settings.oidc_issuer)
     federation = Federation(
         users=cases.accounts,
         people=people,
@@ -50,12 +61,37 @@ def door_of(settings: Settings, cases: UseCases, *, owner: UserId) -> ExternalAu
         is_open=settings.oidc_users == "new",
         owner=owner,
     )
-    return OidcAuthenticator(tokens, terms=settings, federation=federation, people=people)
+    checked = partial(Tokens, keys, issuer=settings.oidc_issuer, leeway_s=settings.oidc_leeway_s)
+    tokens = checked(audience=settings.oidc_audience)
+    door = OidcAuthenticator(tokens, terms=settings, federation=federation, people=people)
+    client_id = settings.oidc_client_id or settings.oidc_audience
+    flow = CodeFlow(
+        Discovery(settings.oidc_issuer),
+        issuer=settings.oidc_issuer,
+        client_id=client_id,
+        client_secret=_client_secret(settings.oidc_client_secret_file),
+        tokens=checked(audience=client_id),
+        door=door,
+        secret=token.encode(),
+        session_s=settings.oidc_sign_in_s,
+    )
+    return IdentityProvider(door=door, flow=flow)
+
+
+def _client_secret(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        secret = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"oidc-client-secret-file: {path} cannot be read: {error}") from None
+    if not secret:
+        raise ConfigurationError(f"oidc-client-secret-file: {path} is empty")
+    return secret
 
 
 log: Final = logging.getLogger("aliquot.app")
 
-TOKEN_FILE: Final = "token"
 MARK_PERIOD_S: Final = 5.0
 """Minimum interval between two writes of the mark."""
 _LAST_MARK_S_MAX: Final = 2.0

@@ -1,12 +1,20 @@
-"""Job output across servers: read from local agents when this server leads, otherwise fetched from the leader."""
+"""Job output and streams across servers: from local agents when this server leads, otherwise through the leader."""
 
 from collections.abc import AsyncIterator, Callable
 
 import httpx
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from aliquot.api.job_output import OUTPUTS_PATH, unframed
+from aliquot.api.session_streams import END, SERVERS_PATH, ServerOpening
 from aliquot.app.running import OwnOutputs
+from aliquot.execution.remote.codec import from_failure
+from aliquot.service.ports import ByteStream
+from aliquot_schema.cluster.agent_protocol import Failure
 from aliquot_schema.cluster.launching import LogChunk
+from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
@@ -32,6 +40,15 @@ class LeaderOutputs:
             return self._own.follow_log(agent_id, kernel_id, offset=offset)
         return self._from_leader(agent_id, kernel_id, offset=offset)
 
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> ByteStream:
+        """See `Executor.open_stream`. A change of leader ends it as the loss of the agent does."""
+        if self._own.is_there:
+            return await self._own.open_stream(agent_id, kernel_id, target)
+        leader = self._leader()
+        if leader is None:
+            raise Unavailable("no server is leading right now; try again in a few seconds")
+        return await leader_stream(leader, self._token, agent_id, kernel_id, target)
+
     async def _from_leader(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         leader = self._leader()
         if leader is None:
@@ -53,6 +70,72 @@ class LeaderOutputs:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"the leader {leader} cannot be reached: {str(error) or type(error).__name__}") from None
         raise Unavailable(f"the leader {leader} stopped in the middle of the output")
+
+
+async def leader_stream(
+    leader: str, token: str, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget
+) -> ByteStream:
+    """A stream through the leader's route for other servers.
+
+    Raises:
+        AliquotError: of the leader; Unavailable when it cannot be reached.
+    """
+    try:
+        socket = await connect(
+            f"ws{leader.removeprefix('http')}{SERVERS_PATH}",
+            additional_headers={"authorization": f"Bearer {token}"},
+            compression=None,
+            proxy=None,
+            open_timeout=CONNECT_S_MAX,
+            close_timeout=1,
+        )
+    except (OSError, WebSocketException) as error:
+        raise Unavailable(f"the leader {leader} cannot be reached: {str(error) or type(error).__name__}") from None
+    stream = LeaderStream(socket)
+    try:
+        opening = ServerOpening(agent_id=agent_id, kernel_id=kernel_id, target=target)
+        await socket.send(msgspec.json.encode(opening).decode())
+        answer = msgspec.json.decode(await socket.recv(), type=dict[str, object])
+    except (ConnectionClosed, msgspec.MsgspecError):
+        await stream.close()
+        raise Unavailable(f"the leader {leader} did not open the stream") from None
+    if "error" in answer:
+        await stream.close()
+        raise from_failure(Failure(code=str(answer["error"]), message=str(answer.get("message"))))
+    return stream
+
+
+class LeaderStream:
+    """A stream over a WebSocket to the leader."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+
+    async def read(self) -> bytes:
+        """The next piece; empty at the end. Raises Unavailable: the leader or the agent was lost."""
+        try:
+            data = await self._socket.recv()
+        except ConnectionClosed:
+            raise Unavailable("the leader was lost") from None
+        return data if isinstance(data, bytes) else b""
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece. Raises Unavailable: the leader was lost."""
+        await self._send(data)
+
+    async def end(self) -> None:
+        """Nothing more will be sent."""
+        await self._send(END)
+
+    async def close(self) -> None:
+        """Close both directions."""
+        await self._socket.close()
+
+    async def _send(self, data: bytes | str) -> None:
+        try:
+            await self._socket.send(data)
+        except ConnectionClosed:
+            raise Unavailable("the leader was lost") from None
 
 
 async def _check(answer: httpx.Response, kernel_id: KernelId) -> None:

@@ -8,33 +8,33 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from aliquot.api.agent_socket import AgentDoor
-from aliquot.app.agents import AgentSide
+from aliquot.api.agent_socket import AgentGateway
+from aliquot.app.agents import AgentExecutors
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.service.agents.doctor import Inspector
 from aliquot.service.leadership.ports import LeadershipStatus
 from aliquot.service.metrics.counters import StoreMeasures
-from aliquot.service.ports import Executor
-from aliquot.service.subscriptions.watching import Outputs
+from aliquot.service.ports import ByteStream, Executor
 from aliquot.service.use_cases import UseCases
 from aliquot.store.cluster_mark import Mark, latest_mark
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.cluster.launching import LogChunk
+from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
 log: Final = logging.getLogger("aliquot.app")
 
 
-class PresentTerm:
+class CurrentTerm:
     """What a server has only while it leads: the executors and the inspector of the present term."""
 
     def __init__(self) -> None:
-        self._side: AgentSide | None = None
+        self._side: AgentExecutors | None = None
         self._inspector: Inspector | None = None
 
     @contextmanager
-    def serving(self, side: AgentSide, inspector: Inspector) -> Iterator[None]:
+    def serving(self, side: AgentExecutors, inspector: Inspector) -> Iterator[None]:
         """Serve with these while the context is open."""
         self._side, self._inspector = side, inspector
         try:
@@ -42,7 +42,7 @@ class PresentTerm:
         finally:
             self._side = self._inspector = None
 
-    def side(self) -> AgentSide | None:
+    def side(self) -> AgentExecutors | None:
         """The executors; None while another server leads."""
         return self._side
 
@@ -60,7 +60,8 @@ class PresentTerm:
 
 
 class OwnOutputs:
-    """`aliquot.service.subscriptions.watching.Outputs` of the server's own executor, which only a leader has."""
+    """`aliquot.service.subscriptions.watching.Outputs` and streams of the server's own executor; only a leader has
+    one."""
 
     def __init__(self, executor: Callable[[], Executor | None]) -> None:
         """
@@ -80,10 +81,21 @@ class OwnOutputs:
         Raises:
             Unavailable: this server does not lead.
         """
+        return self._leading().follow_log(agent_id, kernel_id, offset=offset)
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> ByteStream:
+        """See `Executor.open_stream`.
+
+        Raises:
+            Unavailable: this server does not lead.
+        """
+        return await self._leading().open_stream(agent_id, kernel_id, target)
+
+    def _leading(self) -> Executor:
         executor = self._executor()
         if executor is None:
             raise Unavailable("this server is not the leader; try again in a few seconds")
-        return executor.follow_log(agent_id, kernel_id, offset=offset)
+        return executor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +103,10 @@ class Running:
     """A started server without its listener."""
 
     cases: UseCases
-    agents: AgentDoor
-    outputs: Outputs | None
-    """Job output of its agents, for the other servers; None for a standalone server."""
-    side: Callable[[], AgentSide | None]
+    agents: AgentGateway
+    outputs: OwnOutputs | None
+    """Job output and streams of its agents, for the other servers; None for a standalone server."""
+    side: Callable[[], AgentExecutors | None]
     """The executors of the present term; None while another server leads."""
     standing: Callable[[], LeadershipStatus]
     missing: Callable[[], str | None]

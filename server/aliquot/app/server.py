@@ -8,33 +8,34 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from aliquot.app.agents import AgentSide
-from aliquot.app.features import Features, begin, history_kept, parts_of, retention_of
-from aliquot.app.running import OwnOutputs, PresentTerm, Running, Watched, WatchedDatabase
+from aliquot.app.agents import AgentExecutors
+from aliquot.app.backtests import ProcessBacktests
+from aliquot.app.features import Features, begin, forecasts_of, history_kept, parts_of, retention_of
+from aliquot.app.running import CurrentTerm, OwnOutputs, Running, Watched, WatchedDatabase
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.errors import ServerError
 from aliquot.execution.remote.agent_keys import AgentKeys
-from aliquot.execution.remote.gateway import RemoteGateway
+from aliquot.execution.remote.executor import RemoteGateway
 from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.leadership.election import LeaderElection
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ports import Loaded
 from aliquot.service.state.state import State
-from aliquot.service.subscriptions.watching import Outputs
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.engines.database import damage, unavailability
 from aliquot.store.open import ServerDatabase, open_database
-from aliquot.store.timeseries.history_store import HistoryPlan, KeptHistory
+from aliquot.store.timeseries.history_store import HistoryDatabase
 from aliquot_schema.errors import AliquotError
-from aliquot_schema.events import Event
 from aliquot_schema.orchestration import CLOCK_CORRECTED
 from aliquot_schema.views.server import RayView
+
+if TYPE_CHECKING:
+    from aliquot.app.outputs import LeaderOutputs
 
 log: Final = logging.getLogger("aliquot.store")
 
@@ -52,7 +53,7 @@ class ServerPlan:
     """Shared by all servers of one database."""
     clock: SystemClock
     keys: AgentKeys
-    make_side: Callable[[State, TermStart], AgentSide]
+    make_side: Callable[[State, TermStart], AgentExecutors]
     must_lead: bool
     """Whether it has local agents, which no other server can reach."""
     outfit: Features
@@ -90,16 +91,13 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
             history_kept(plan.outfit.history) as measurements,
             _taking_part(plan, database, state, measurements=measurements) as running,
         ):
-            running.cases.journal.listeners.append(partial(_correct_history, plan.outfit.history))
+            if plan.outfit.history is not None:
+                # Measurements have a clock of their own, which is read in another thread.
+                correct = plan.outfit.history.correct_clock
+                running.cases.journal.subscribe(lambda event: correct(event.at_us), to=(CLOCK_CORRECTED,))
             yield running
     finally:
         await database.store.close()
-
-
-def _correct_history(history: HistoryPlan | None, event: Event) -> None:
-    """Measurements have a clock of their own, which is read in another thread."""
-    if history is not None and event.kind == CLOCK_CORRECTED:
-        history.correct_clock(event.at_us)
 
 
 async def read_database(database: ServerDatabase) -> tuple[Loaded, State]:
@@ -120,20 +118,29 @@ async def read_database(database: ServerDatabase) -> tuple[Loaded, State]:
 
 @asynccontextmanager
 async def _taking_part(
-    plan: ServerPlan, database: ServerDatabase, state: State, *, measurements: KeptHistory | None
+    plan: ServerPlan, database: ServerDatabase, state: State, *, measurements: HistoryDatabase | None
 ) -> AsyncIterator[Running]:
-    present = PresentTerm()
+    present = CurrentTerm()
     own = OwnOutputs(present.executor)
+    streams = _outputs(plan, own, leader=lambda: election.standing.leader_address) if database.is_shared else own
     cases = UseCases(
         store=database.store,
         clock=plan.clock,
         ids=RandomIds(),
-        outputs=_outputs(plan, own, leader=lambda: election.standing.leader_address) if database.is_shared else own,
+        outputs=streams,
         state=state,
         is_shared=database.is_shared,
-        parts=await parts_of(plan.outfit, database, measurements=measurements, inspector=present.inspector),
+        parts=await parts_of(
+            plan.outfit,
+            database,
+            measurements=measurements,
+            backtests=ProcessBacktests(database_url=plan.database_url, data_folder=plan.data_folder),
+            inspector=present.inspector,
+            streams=streams,
+            app_key=plan.token.encode(),
+        ),
     )
-    cases.journal.listeners.append(plan.clock.follow)
+    cases.journal.subscribe(plan.clock.follow)
     await begin(cases, plan.outfit.first)
     door = RemoteGateway(plan.keys, executor=present.remote, leader=lambda: election.standing.leader_address)
     terms = _Terms(plan, cases, database, present)
@@ -146,6 +153,7 @@ async def _taking_part(
         address=plan.address,
         must_lead=plan.must_lead,
         relay=database.relay,
+        boards=database.store.forecasts if database.is_shared else None,
     )
     watched = Watched(asyncio.create_task(election.run()))
     async with AsyncExitStack() as rest:
@@ -154,6 +162,10 @@ async def _taking_part(
             rest.callback(asyncio.create_task(leaderless.run()).cancel)
         rest.push_async_callback(_stop, watched.task)
         rest.callback(cases.previews.close)
+        rest.callback(cases.explanations.close)
+        rest.callback(cases.what_ifs.close)
+        rest.callback(cases.booking_effects.close)
+        rest.push_async_callback(cases.administration.backtests.close)
         await _until_in_place(election, terms, watched.task, leads=plan.must_lead or not database.is_shared)
         yield Running(
             cases=cases,
@@ -170,7 +182,7 @@ async def _taking_part(
 class _Terms:
     """Terms of this server: opens and closes the parts that only a leader has."""
 
-    def __init__(self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, present: PresentTerm) -> None:
+    def __init__(self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, present: CurrentTerm) -> None:
         self.joined = asyncio.Event()
         """Set once this server has led and its local agents have joined."""
         self._plan = plan
@@ -193,6 +205,7 @@ class _Terms:
             respect_foreign_usage=plan.outfit.respect_foreign_usage,
             retention=retention_of(plan.outfit.keeping, self._database.store, now_us=plan.clock.now_us),
             notices=plan.outfit.notices,
+            forecasts=forecasts_of(self._database) if plan.outfit.forecasts else None,
             ray=_ray_status(side),
             check_disk=plan.check_disk,
         )
@@ -206,17 +219,17 @@ class _Terms:
             rest.enter_context(self._present.serving(side, term.reaper))
             yield term
 
-    async def _note_joined(self, term: LeaderTerm, side: AgentSide) -> None:
+    async def _note_joined(self, term: LeaderTerm, side: AgentExecutors) -> None:
         await term.until_reachable(side.own)
         self.joined.set()
 
 
-def _ray_status(side: AgentSide) -> Callable[[], RayView] | None:
+def _ray_status(side: AgentExecutors) -> Callable[[], RayView] | None:
     gateway = side.ray
     return None if gateway is None else lambda: gateway.status
 
 
-def _outputs(plan: ServerPlan, own: OwnOutputs, *, leader: Callable[[], str | None]) -> Outputs:
+def _outputs(plan: ServerPlan, own: OwnOutputs, *, leader: Callable[[], str | None]) -> "LeaderOutputs":
     # Imported here: a standalone server needs no HTTP client.
     from aliquot.app.outputs import LeaderOutputs
 

@@ -6,14 +6,13 @@ A command's module is imported when the command is called, since imports take mo
 import re
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Annotated, Any, Final, cast
 
 import typer
-from typer.main import get_command, get_group
+from typer.main import get_command
 from typing_extensions import override
 
-from aliquot.cli.suggestions import SuggestingGroup
+from aliquot.cli.groups import LazyGroup, read_plainly
 from aliquot_schema.deprecation import report_deprecated
 
 # httpx imports its own command line, which nothing here uses, with pygments and rich; without it, it works as well.
@@ -21,8 +20,19 @@ sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
 COMMANDS: Final = {
     "session": "session.command:session",
+    "shell": "session.shell:shell",
+    "jupyter": "session.app:jupyter",
+    "ssh-config": "session.ssh:ssh_config",
+    "ssh-proxy": "session.ssh:ssh_proxy",
+    "run": "run.command:run",
+    "template": "run.templates:template",
+    "why": "session.why:why",
+    "what-if": "cluster.what_if:what_if",
     "open": "open:open_dashboard",
     "queue": "cluster.queue:queue",
+    "when": "session.when:when",
+    "reserve": "cluster.bookings:reserve",
+    "reservations": "cluster.bookings:reservations",
     "lease": "lease:lease",
     "gpus": "cluster.gpus:gpus",
     "agents": "cluster.agents:agents",
@@ -30,8 +40,11 @@ COMMANDS: Final = {
     "projects": "cluster.queue:projects",
     "project": "cluster.queue:project",
     "usage": "cluster.queue:usage",
+    "statement": "cluster.statement:statement",
+    "shares": "cluster.statement:shares",
     "quota": "cluster.quota:quota",
     "notices": "alerts:notices",
+    "mcp": "mcp:mcp",
     "clusters": "connection.clusters:clusters",
     "agent": "agent:agent",
     "once": "acceptance.command:once",
@@ -41,7 +54,10 @@ COMMANDS: Final = {
     "serve": "serve:serve",
     "simulate": "simulate:simulate",
     "audit": "audit:audit",
+    "backtest": "cluster.backtest:backtest",
+    "tune": "cluster.tune:tune",
     "replay": "replay:replay",
+    "report": "cluster.observed_report:report",
     "db": "db:db",
     "doctor": "doctor:doctor",
     "health": "doctor:health",
@@ -68,28 +84,16 @@ _PLAIN: Final = {
 """Messages of the libraries that read the command line, and what is printed instead."""
 
 
-class Commands(SuggestingGroup):
-    """The root command. In `--help` the value of an option is named by its meaning, not by its Python type."""
+class Commands(LazyGroup):
+    """The root command."""
+
+    members = COMMANDS
 
     @override
-    def list_commands(self, ctx: Any) -> list[str]:
-        """All names, in the order of `--help`."""
-        return list(COMMANDS)
-
-    @override
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command, or return None when there is none of this name."""
-        if cmd_name in COMMANDS and cmd_name not in self.commands:
-            self.commands[cmd_name] = command = _imported(cmd_name)
-            _name_values(command)
-        return self.commands.get(cmd_name)
-
-    @override
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of all commands."""
-        self._import_all()
-        _name_values(self)
-        super().format_help(ctx, formatter)
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options of the root command."""
+        read_plainly(self)
+        return super().parse_args(ctx, args)
 
     @override
     def main(
@@ -123,25 +127,6 @@ class Commands(SuggestingGroup):
             sys.exit(error.exit_code)
         sys.exit(code if isinstance(code, int) else 0)
 
-    def _import_all(self) -> None:
-        for name in COMMANDS:
-            self.get_command(None, name)
-
-
-def _imported(name: str) -> Any:
-    """A command of `COMMANDS`, as click runs it."""
-    module, _, attribute = COMMANDS[name].partition(":")
-    found = getattr(import_module(f"aliquot.cli.{module}"), attribute)
-    if isinstance(found, typer.Typer):
-        found.info.cls = SuggestingGroup
-        command: Any = get_group(found)
-    else:
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(found)
-        command = get_command(alone)
-    command.name = name
-    return command
-
 
 def plain_words(message: str) -> str:
     """A problem with the command line in plain words: `--cluster-size: give 1 or more`."""
@@ -153,30 +138,6 @@ def plain_words(message: str) -> str:
 def _command_path(error: Any) -> str:
     context = getattr(error, "ctx", None)
     return "aliquot" if context is None else str(context.command_path)
-
-
-def _name_values(command: Any) -> None:
-    context = typer.Context(command)
-    for parameter in command.get_params(context):
-        if parameter.param_type_name == "argument":
-            parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005 # its name is its meaning
-        elif parameter.metavar is None:
-            parameter.metavar = _value_name(parameter, context)
-    for subcommand in getattr(command, "commands", {}).values():
-        _name_values(subcommand)
-
-
-def _value_name(option: Any, context: typer.Context) -> str:
-    """Empty for a flag, the choices of a choice, else FILE, FOLDER, N or the last word of the option's name."""
-    kind: str = option.display_type(context).strip("<>").removeprefix("list[").removesuffix("]")
-    if option.is_flag:
-        return ""
-    if "|" in kind:
-        return str(kind)
-    name: str = option.name.rpartition("_")[2].upper()
-    if kind.startswith("int"):
-        return "N"
-    return "FILE" if kind in {"path", "Path"} and name != "FOLDER" else name
 
 
 main = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
@@ -203,7 +164,5 @@ def describe(
 def all_commands() -> Any:
     """The root command with every other one imported, for the reference."""
     root: Any = get_command(main)
-    for name in COMMANDS:
-        root.get_command(None, name)
-    _name_values(root)
+    root.import_all()
     return root

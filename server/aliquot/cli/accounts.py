@@ -8,6 +8,7 @@ import typer
 
 from aliquot.cli.connection.output import cells, choice, console, print_json, printable, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.session.completion import key_ids, user_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +22,21 @@ key: Final = typer.Typer(no_args_is_help=True, help="Create, list and revoke API
 
 @key.command("new")
 def new(
-    user: Annotated[str, typer.Argument(metavar="USER", help="The owner of the key.")],
+    user: Annotated[str, typer.Argument(metavar="USER", help="The owner of the key.", autocompletion=user_names)],
     name: Annotated[str, typer.Option(help="What the key is for.")] = "made by aliquot key new",
     scope: Annotated[str, typer.Option(help="What it allows at most: read, submit, operate or admin.")] = "submit",
     expires: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Its lifetime, like 90d.", show_default="never")
     ] = None,
+    gpu_hours: Annotated[
+        float | None, typer.Option(min=0.001, help="Budget of GPU-hours; submissions are refused once it is used up.")
+    ] = None,
+    sessions: Annotated[
+        int | None, typer.Option(min=1, help="Budget of submitted sessions; each task of an array counts.")
+    ] = None,
+    dry_run_first: Annotated[
+        bool, typer.Option("--dry-run-first", help="Each request must be previewed before it is submitted.")
+    ] = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -37,7 +47,15 @@ def new(
     from aliquot.client.generated.enums import KeyScope
 
     allowed = choice(KeyScope, scope, of="scope")
-    wanted = CreateApiKeyInput(user=user, name=name, scope=allowed, expires_in=_seconds(expires))
+    wanted = CreateApiKeyInput(
+        user=user,
+        name=name,
+        scope=allowed,
+        expires_in=_seconds(expires),
+        gpu_hours_max=gpu_hours,
+        sessions_max=sessions,
+        dry_run_first=dry_run_first,
+    )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         made = client.create_api_key(wanted)
     if as_json:
@@ -65,7 +83,7 @@ def list_keys(
 
 @key.command("revoke")
 def revoke(
-    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, key_...")],
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, key_...", autocompletion=key_ids)],
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -92,15 +110,27 @@ def _seconds(expires: str | None) -> float | None:
 
 
 def _print_keys(keys: "Sequence[ApiKey]") -> None:
-    rows = table("key", "user", "purpose", "scope", "created", "expires", "state")
+    rows = table("key", "user", "purpose", "scope", "created", "expires", "state", "budget")
     for one in keys:
         state = "" if one.is_valid else "revoked" if one.revoked_at else "expired"
         ends = f"{one.expires_at:%Y-%m-%d}" if one.expires_at else ""
-        rows.add_row(*cells(one.id, one.user, one.name, one.scope, f"{one.created_at:%Y-%m-%d}", ends, state))
+        made = f"{one.created_at:%Y-%m-%d}"
+        rows.add_row(*cells(one.id, one.user, one.name, one.scope, made, ends, state, _budget(one)))
     console().print(rows)
 
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
+def _budget(one: "ApiKey") -> str:
+    parts = []
+    if one.gpu_hours_max is not None:
+        parts.append(f"{one.gpu_hours:.1f} of {one.gpu_hours_max:g} GPU-hours")
+    if one.sessions_max is not None:
+        parts.append(f"{one.submitted} of {one.sessions_max} sessions")
+    if one.dry_run_first:
+        parts.append("dry run first")
+    return ", ".join(parts)
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.", autocompletion=user_names)]
 _ROLE: Final = typer.Option(help="viewer, user, operator or admin.")
 Unix = Annotated[
     str | None, typer.Option("--unix", metavar="ACCOUNT", help="The Unix account of the user's jobs; '' clears it.")
@@ -114,7 +144,7 @@ user: Final = typer.Typer(no_args_is_help=True, help="Create, list, change and d
 
 @user.command("add")
 def add(
-    name: Name,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")],
     role: Annotated[str, _ROLE] = "user",
     unix: Unix = None,
     project: Project = None,

@@ -136,6 +136,8 @@ def agent_options(
         confinement=settings.confinement_rules(*hidden),
         memory_policy=settings.gpu_memory_policy,
         readings_interval_s=settings.readings_interval_s,
+        health=settings.health_rules,
+        notices=settings.node_notices,
         reach=Reach.of(address=settings.agent_address or own_address(dials), ports=settings.rendezvous_ports),
     )
 
@@ -151,6 +153,10 @@ DemoNode = Annotated[int | None, typer.Option(min=1, help="Act as node N of a de
 Address = Annotated[
     str | None,
     typer.Option(help="The address of this node for other nodes.", show_default="that of the route to the server"),
+]
+NodeLabels = Annotated[
+    str | None,
+    typer.Option("--labels", metavar="NAME=VALUE,...", help="Labels of this node, like switch=s3,spot=true."),
 ]
 RendezvousPorts = Annotated[
     str | None, typer.Option(help="Ports for MASTER_PORT of gangs, FIRST-LAST.", show_default="29500-30499")
@@ -176,6 +182,31 @@ agent.command("check")(check)
 agent.add_typer(key, name="key", cls=SuggestingGroup)
 
 
+@agent.command("return")
+def return_device(
+    device: Annotated[str, typer.Argument(help="The id of the device.")],
+    agent_id: Annotated[str | None, typer.Option("--id", help="The agent's name.", show_default="the host's")] = None,
+    data_folder: Annotated[Path | None, typer.Option(help="The folder of job files, in agents/ID.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object instead of a sentence.")] = False,
+) -> None:
+    """Return a device of this node's agent from quarantine to service, without a check."""
+    from aliquot.execution.agent.device_health import RETURN_FILE
+    from aliquot.execution.devices.node import node_identity
+    from aliquot.settings import read_settings
+
+    settings = read_settings(warns=False, data_folder=data_folder)
+    folder = settings.data_folder / "agents" / (agent_id or node_identity().hostname)
+    if not folder.is_dir():
+        print(f"there is no agent with the folder {folder}; give its --id and --data-folder", file=sys.stderr)
+        raise typer.Exit(2)
+    with (folder / RETURN_FILE).open("a", encoding="utf-8") as file:
+        file.write(f"{device}\n")
+    if as_json:
+        print(json.dumps({"device_id": device, "folder": str(folder)}))
+    else:
+        print(f"{device} returns to service within a few seconds, if it is in quarantine")
+
+
 @agent.callback()
 def run(
     context: typer.Context,
@@ -191,11 +222,15 @@ def run(
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     address: Address = None,
+    labels: NodeLabels = None,
     rendezvous_ports: RendezvousPorts = None,
     gpu_memory_policy: GpuMemoryPolicy = None,
     log_level: LogLevel = None,
 ) -> None:
-    """Run an agent until SIGTERM or Ctrl-C; it reconnects to the server by itself. Jobs keep running without it."""
+    """Run an agent until SIGTERM or Ctrl-C; it reconnects to the server by itself. Jobs keep running without it.
+
+    SIGUSR1 tells it that its node is about to be taken away: sessions save their work and are queued again.
+    """
     if context.invoked_subcommand is not None:
         return
     from aliquot.app.agents import settings_files
@@ -216,6 +251,7 @@ def run(
             allow_root_jobs=allow_root_jobs,
             gpu_memory_policy=gpu_memory_policy,
             agent_address=address,
+            node_labels=labels,
             rendezvous_ports=rendezvous_ports,
             log_level=log_level,
         )
@@ -249,5 +285,6 @@ async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path,
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, core.note_eviction, "SIGUSR1")
     with logging_with(agent_id=core.config.id):
         await RemoteAgent(core, addresses=addresses, key=read_key(key_file)).run(stop)

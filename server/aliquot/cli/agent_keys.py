@@ -20,7 +20,7 @@ from aliquot.cli.connection.server import AsJson
 
 if TYPE_CHECKING:
     from aliquot.execution.remote.agent_keys import KeyEntry, KeyFile
-    from aliquot.store.audit.log import Hand
+    from aliquot.store.audit.log import AuditAuthor
     from aliquot.store.store import Database
 
 
@@ -32,14 +32,14 @@ def unix_actor() -> str:
         return f"unix:{os.getuid()}"
 
 
-def command_actor() -> "Hand":
+def command_actor() -> "AuditAuthor":
     """The actor, a request id and the time for events of this command."""
     from aliquot.clock import RandomIds, SystemClock
-    from aliquot.store.audit.log import Hand
+    from aliquot.store.audit.log import AuditAuthor
     from aliquot_schema.ids import REQUEST_PREFIX, RequestId
 
     request_id = RequestId(RandomIds().new(REQUEST_PREFIX))
-    return Hand(actor=unix_actor(), request_id=request_id, at_us=SystemClock().now_us())
+    return AuditAuthor(actor=unix_actor(), request_id=request_id, at_us=SystemClock().now_us())
 
 
 async def record_event(opened: "Database", what: str, facts: Mapping[str, object]) -> None:

@@ -11,6 +11,7 @@ from aliquot.cli.agent_keys import record_event
 if TYPE_CHECKING:
     from sqlalchemy import Row
 
+    from aliquot.client.generated.audit import RecordCheck
     from aliquot.service.retention import Removed
     from aliquot.settings import Settings
     from aliquot.store.archive.verification import ArchivesVerified
@@ -38,7 +39,7 @@ def settings_of(*, data_folder: Path | None, archive_folder: Path | None) -> "Se
 async def archive_now(opened: "Database", settings: "Settings") -> "Removed":
     """Archive and remove records that are older than their retention period."""
     from aliquot.clock import SystemClock
-    from aliquot.service.retention import Retaining
+    from aliquot.service.retention import RetentionLoop
     from aliquot.service.state.state import State
     from aliquot.store.archive.archiver import DatabaseHistory
     from aliquot.store.archive.folder import ArchiveFolder
@@ -50,7 +51,7 @@ async def archive_now(opened: "Database", settings: "Settings") -> "Removed":
     clock = SystemClock()
     folder = ArchiveFolder(settings.archive_path) if settings.archive else None
     history = DatabaseHistory(opened, folder=folder, epoch=None, now_us=clock.now_us)
-    return await Retaining(history, memory=State(), clock=clock, periods=settings.periods).run_once()
+    return await RetentionLoop(history, memory=State(), clock=clock, periods=settings.periods).run_once()
 
 
 async def seals_of(opened: "Database") -> list["Row[Any]"]:
@@ -67,16 +68,16 @@ def verified_archives(seals: list["Row[Any]"], *, folder: Path) -> "ArchivesVeri
     return verify_archives(seals, folder=folder)
 
 
-def integrity_text(found: "Verified") -> str:
+def integrity_text(found: "Verified | RecordCheck") -> str:
     """The counts of a successful verification, in one line."""
     return f"intact: {found.events} events, {found.passes} passes of the ledger, {found.holdings} holdings"
 
 
-def archives_text(found: "ArchivesVerified") -> str:
+def archives_text(*, files: int, rows: int, gone: int, links: int = 0) -> str:
     """The counts of verified archives, in one line; empty when there are none."""
-    parts = [f"{found.files} archives with {found.rows} rows"] if found.files else []
-    if found.links:
-        parts.append(f"{found.links} of them links of a chain")
-    if found.gone:
-        parts.append(f"{found.gone} rows removed without an archive")
+    parts = [f"{files} archives with {rows} rows"] if files else []
+    if links:
+        parts.append(f"{links} of them links of a chain")
+    if gone:
+        parts.append(f"{gone} rows removed without an archive")
     return ", ".join(parts)

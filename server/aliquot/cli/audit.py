@@ -26,9 +26,8 @@ from aliquot.cli.db import DatabaseUrl, Folder, reported_errors, with_database
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from aliquot.client.generated.audit import AuditChange, DeviceHolding
+    from aliquot.client.generated.audit import AuditChange, DeviceHolding, RecordCheck
     from aliquot.service.audit.audit import Change, Holding
-    from aliquot.store.archive.verification import ArchivesVerified
     from aliquot.store.integrity import Verified
     from aliquot.store.store import Database
 
@@ -56,23 +55,24 @@ def device(
 ) -> None:
     """List the holders of a device: at a moment, in a period, or now by default.
 
-    Asks the running server. With --data-folder or --database, or if none runs, it reads the database; a period needs
-    that. Archives are searched then, too.
+    Asks the running server. With --data-folder or --database, or if none runs, it reads the database. Archives are
+    searched, too.
     """
+    if at is not None and (since is not None or until is not None):
+        usage("--at asks for one time, --since and --until for a period; give one of them")
     if _asks_server((cluster, server, token_file), data_folder=data_folder, database=database):
-        if since is not None or until is not None:
-            usage("--since and --until need --data-folder or --database of a stopped server; --at asks for one time")
-        _device_of_server(device_id, at=at, place=(cluster, server, token_file), as_json=as_json)
+        period = None if since is None and until is None else (since, until)
+        _device_of_server(device_id, at=at, period=period, place=(cluster, server, token_file), as_json=as_json)
         return
     from aliquot.clock import SystemClock
     from aliquot.store.archive.search import archived, merged, seals_after
-    from aliquot.store.audit.holdings import follow_all, held_between
+    from aliquot.store.audit.holdings import follow_all, held_over
 
     with reported_errors():
         now_us = SystemClock().now_us()
         first_us = _us(at or since, otherwise=now_us)
         last_us = _us(at or until, otherwise=now_us)
-        query = partial(held_between, device_id=device_id, first_us=first_us, last_us=last_us)
+        query = partial(held_over, device_ids=[device_id], first_us=first_us, last_us=last_us)
         seals_query = partial(seals_after, first_us=first_us)
         work = _after(follow_all, query, seals_query)
         found, seals = with_database(work, data_folder=data_folder, database=database)
@@ -139,13 +139,19 @@ def verify(
     data_folder: Folder = None,
     database: DatabaseUrl = None,
     archive_folder: ArchiveFolderOption = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify the hash chains of the event log and the decision ledger, the archives, and the table of holdings.
 
-    The exit code is 1 when something is broken. A SQLite database is verified while its server does not run, or as a
-    copy made by `aliquot db copy`.
+    The exit code is 1 when something is broken. Asks the running server. With --data-folder or --database, or if none
+    runs, it reads the database: a SQLite database while its server does not run, or a copy made by `aliquot db copy`.
     """
+    if _asks_server((cluster, server, token_file), data_folder=data_folder, database=database):
+        _verified_by_server((cluster, server, token_file), as_json=as_json)
+        return
     from aliquot.store.hash_chain import ChainBroken
 
     try:
@@ -161,7 +167,8 @@ def verify(
         archived = {name: count for name, count in asdict(archives).items() if name != "faults"}
         print_json({"faults": [], **asdict(found), "archives": archived})
     else:
-        _print_intact(found, archives)
+        links = {"rows": archives.rows, "links": archives.links}
+        _print_intact(found, archives_text(files=archives.files, gone=archives.gone, **links))
 
 
 class _Wanted(NamedTuple):
@@ -216,17 +223,39 @@ def _log_of_server(wanted: _Wanted, *, last: int, place: Place, as_json: bool) -
         print("\n".join(map(_told_change, found)) or "no change matches")
 
 
-def _device_of_server(device_id: str, *, at: str | None, place: Place, as_json: bool) -> None:
+def _device_of_server(
+    device_id: str, *, at: str | None, period: tuple[str | None, str | None] | None, place: Place, as_json: bool
+) -> None:
     from aliquot.clock import SystemClock
 
     moment = _moment(at, option="--at") or datetime.fromtimestamp(SystemClock().now_us() / 1e6, UTC)
+    since, until = period or (None, None)
+    first, last = _moment(since, option="--since"), _moment(until, option="--until")
     cluster, server, token_file = place
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        found = client.held_by(device_id, at=moment)
+        if period is None:
+            found = list(client.held_by(device_id, at=moment))
+        else:
+            asked = partial(client.device_holdings, device_id, since=first, until=last)
+            found = list(nodes(lambda size, after: asked(first=size, after=after)))[::-1]
     if as_json:
         print_json(found)
     else:
         print("\n".join(map(_told_holding, found)) or f"{printable(device_id)} was not held")
+
+
+def _verified_by_server(place: Place, *, as_json: bool) -> None:
+    cluster, server, token_file = place
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        found = client.record_check()
+        while found.ended_at is None:
+            found = client.record_check(since=found.started_at)
+    if found.faults:
+        _fail(found.faults, as_json=as_json)
+    if as_json:
+        print_json(found)
+        return
+    _print_intact(found, archives_text(files=found.archives, rows=found.archived_rows, gone=found.removed_rows))
 
 
 def _moment(text: str | None, *, option: str) -> datetime | None:
@@ -241,10 +270,14 @@ def _moment(text: str | None, *, option: str) -> datetime | None:
 
 def _told_change(change: "AuditChange") -> str:
     request = f" ({change.request_id})" if change.request_id else ""
-    at = change.at.isoformat(timespec="milliseconds")
-    head = f"{change.number}  {at}  {change.actor}{request}  {change.kind}  {change.entity_id}"
+    at, actor = change.at.isoformat(timespec="milliseconds"), _actor(change.actor, change.api_key)
+    head = f"{change.number}  {at}  {actor}{request}  {change.kind}  {change.entity_id}"
     fields = [f"    {one.name}: {one.before} -> {one.after}" for one in change.fields if one.before is not None]
     return "\n".join(printable(line) for line in (head, *fields))
+
+
+def _actor(name: str, key: str | None) -> str:
+    return name if key is None else f"{name} via key {key}"
 
 
 def _told_holding(held: "DeviceHolding") -> str:
@@ -271,10 +304,10 @@ def _fail(faults: Sequence[str], *, as_json: bool) -> NoReturn:
     raise typer.Exit(1) from None
 
 
-def _print_intact(found: "Verified", archives: "ArchivesVerified") -> None:
+def _print_intact(found: "Verified | RecordCheck", archives: str) -> None:
     print(integrity_text(found))
-    if text := archives_text(archives):
-        print(f"intact: {text}")
+    if archives:
+        print(f"intact: {archives}")
     if found.unwritten:
         print(f"{found.unwritten} passes have events but no ledger entry: a server ended before it wrote them")
 
@@ -315,7 +348,8 @@ def _holding(held: "Holding") -> str:
 
 def _change(change: "Change") -> str:
     request = f" ({change.request_id})" if change.request_id else ""
-    head = f"{change.number}  {_text(change.at_us)}  {change.actor}{request}  {change.kind}  {change.entity_id}"
+    at, actor = _text(change.at_us), _actor(change.actor, change.key_id)
+    head = f"{change.number}  {at}  {actor}{request}  {change.kind}  {change.entity_id}"
     if change.before is None:
         return head
     return "\n".join([head, *(f"    {name}: {was} -> {change.after[name]}" for name, was in change.before.items())])

@@ -156,17 +156,21 @@ def check(
 
     The exit code is 1 when something does not match.
     """
-    checked, seals = with_database(_checked, data_folder=data_folder, database=database)
+    with reported_errors():
+        folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
+    work = partial(_checked, folder=folder)
+    checked, seals, statements = with_database(work, data_folder=data_folder, database=database)
     found = checked.faults
     if not found:
         with reported_errors():
-            folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
-            found = list(verified_archives(seals, folder=folder).faults)
+            found = [*verified_archives(seals, folder=folder).faults, *(statements or ())]
     print_result({"faults": found, "holdings": checked.holdings}, text="\n".join(found) or "intact", as_json=as_json)
     if found:
         raise typer.Exit(1)
     if not as_json:
         print(f"{checked.holdings} holdings match the event log", file=sys.stderr)
+        if statements is None:
+            print("statements were not recounted: the log's beginning is not in the archives", file=sys.stderr)
 
 
 @db.command("archive")
@@ -329,7 +333,7 @@ def forget_secrets(
         settings = read_settings(data_folder=data_folder, database=database)
         keys = SecretKeys(settings.secret_keys(settings.data_folder))
         if not sure and as_json:
-            raise ValueError("--json asks for no confirmation: give --yes, too")
+            raise ValueError("--json cannot ask for a confirmation; add --yes")
         if not sure:
             typer.confirm(f"Permanently delete all secrets that no key in {keys.path} decrypts?", abort=True)
         work = partial(forget, keys=keys, by=command_actor())
@@ -338,10 +342,13 @@ def forget_secrets(
     print_result({"secrets": count}, text=text, as_json=as_json)
 
 
-async def _checked(opened: "Database") -> tuple["Checked", list["Row[Any]"]]:
+async def _checked(opened: "Database", *, folder: Path) -> tuple["Checked", list["Row[Any]"], list[str] | None]:
     from aliquot.store.integrity import checked
+    from aliquot.store.statement_check import statement_faults
 
-    return await opened.read(checked), await seals_of(opened)
+    found, seals = await opened.read(checked), await seals_of(opened)
+    recounted = [] if found.faults else await opened.read(partial(statement_faults, folder=folder))
+    return found, seals, recounted
 
 
 async def _upgraded(opened: "Database") -> None:

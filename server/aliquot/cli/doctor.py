@@ -71,8 +71,8 @@ def health(
 def _check_server(server: str | None, ca_file: Path | None, *, as_json: bool) -> None:
     from aliquot.client import NoPlace
     from aliquot.client.config import CA_VARIABLE, LOCAL_URL, SERVER_VARIABLE
+    from aliquot.client.endpoints import readiness
     from aliquot.client.errors import ServerUnreachable, UnexpectedAnswer
-    from aliquot.client.health import readiness
 
     url = server or os.environ.get(SERVER_VARIABLE) or LOCAL_URL
     authority = ca_file or (Path(os.environ[CA_VARIABLE]) if os.environ.get(CA_VARIABLE) else None)

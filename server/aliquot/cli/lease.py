@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,7 +13,7 @@ from typer import Argument, Option
 
 from aliquot.cli.connection.output import printable
 from aliquot.cli.connection.server import AtServer, InCluster, TokenFile, connected
-from aliquot.cli.session.options import Pool, Project
+from aliquot.cli.session.options import Pool, Project, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,24 @@ if TYPE_CHECKING:
 
 NOT_STARTED: Final = 127
 """Exit code of a command that could not be started, as in a shell."""
+TIMED_OUT: Final = 124
+"""Exit code of a command that was stopped at the time limit, as of `timeout`."""
+STOP_S: Final = 10.0
+"""Time from SIGTERM to SIGKILL at the time limit. The GPUs are held until then."""
 Command = Annotated[
     list[str] | None, Argument(metavar="-- COMMAND...", help="Runs with CUDA_VISIBLE_DEVICES; default: hold and wait.")
 ]
 Gpus = Annotated[float, Option(min=0.01, help="Whole GPUs, or a share of one like 0.5.")]
 GpuMemory = Annotated[float | None, Option(metavar="GB", help="Minimum memory per GPU, in 10^9 bytes.")]
+TimeLimit = Annotated[
+    str | None,
+    Option(
+        "--time-limit",
+        "-t",
+        metavar="DURATION",
+        help="Stop the command after this, like 2h30m. With it, GPUs reserved for a later session may be used.",
+    ),
+]
 Name = Annotated[str | None, Option("--name", help="A name of your choice; default: a random one.")]
 
 
@@ -35,6 +49,7 @@ def lease(
     command: Command = None,
     gpus: Gpus = 1.0,
     gpu_memory: GpuMemory = None,
+    time_limit: TimeLimit = None,
     name: Name = None,
     project: Project = None,
     pool: Pool = None,
@@ -42,16 +57,20 @@ def lease(
     server: AtServer = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Hold GPUs while a command runs on this machine. They are granted at once or refused; nothing is queued.
+    """Hold GPUs while a command runs on this machine. They are granted immediately or refused; nothing is queued.
 
     Without a command they are held until Ctrl-C. The exit code is that of the command.
     """
+    limit_s = seconds_of(time_limit, option="--time-limit")
+    longest_s = None if limit_s is None else limit_s + STOP_S
+    options = {"job_id": name, "memory_gb": gpu_memory, "project": project, "pool": pool}
     with (
         connected(cluster=cluster, server=server, token_file=token_file) as client,
-        client.lease(shares=gpus, job_id=name, memory_gb=gpu_memory, project=project, pool=pool) as held,
+        client.lease(shares=gpus, time_limit_s=longest_s, **options) as held,
     ):
         _print_held(client, held)
-        code = _run(command, held.gpu_ids) if command else _wait(held.gpu_ids)
+        ends = None if limit_s is None else time.monotonic() + limit_s
+        code = _run(command, held.gpu_ids, ends=ends) if command else _wait(held.gpu_ids, limit_s=limit_s)
     raise typer.Exit(code)
 
 
@@ -67,8 +86,8 @@ def _print_held(client: "BlockingClient", held: "GpusAllocated") -> None:
         print(f"aliquot: {words}, or choose a pool with --pool", file=sys.stderr)
 
 
-def _run(argv: "Sequence[str]", gpu_ids: "Sequence[str]") -> int:
-    """Run a command with the GPUs; its exit code, 128 + N if signal N ended it."""
+def _run(argv: "Sequence[str]", gpu_ids: "Sequence[str]", *, ends: float | None) -> int:
+    """Run a command with the GPUs, until `ends` in monotonic seconds; its exit code, 128 + N if signal N ended it."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(gpu_ids), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     try:
         process = subprocess.Popen(argv, env=environment)
@@ -79,21 +98,36 @@ def _run(argv: "Sequence[str]", gpu_ids: "Sequence[str]") -> int:
     try:
         while True:
             try:
-                code = process.wait()
+                code = process.wait(None if ends is None else max(0.0, ends - time.monotonic()))
                 return code if code >= 0 else 128 - code
             except KeyboardInterrupt:  # the command has received it too, and decides
                 continue
+            except subprocess.TimeoutExpired:
+                return _stop(process)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _wait(gpu_ids: "Sequence[str]") -> int:
-    """Hold the GPUs until Ctrl-C or SIGTERM."""
+def _stop(process: "subprocess.Popen[bytes]") -> int:
+    print("aliquot: the time limit is over, the command is stopped", file=sys.stderr)
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    return TIMED_OUT
+
+
+def _wait(gpu_ids: "Sequence[str]", *, limit_s: float | None) -> int:
+    """Hold the GPUs until Ctrl-C, SIGTERM or the time limit."""
     print(f"export CUDA_VISIBLE_DEVICES={','.join(gpu_ids)}", flush=True)
     print("aliquot: held until Ctrl-C", file=sys.stderr)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    while True:
-        try:
+    try:
+        while limit_s is None:
             signal.pause()
-        except KeyboardInterrupt:
-            return 0
+        time.sleep(limit_s)
+    except KeyboardInterrupt:
+        return 0
+    return TIMED_OUT

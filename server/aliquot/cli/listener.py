@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -208,6 +208,25 @@ def bound_socket(settings: Settings) -> socket.socket:
         ) from None
 
 
+def app_sockets(settings: Settings) -> list[socket.socket]:
+    """Bind the ports of web services, if there are any.
+
+    Raises:
+        ConfigurationError: a port cannot be bound.
+    """
+    if settings.apps_domain is not None:
+        return []
+    found: list[socket.socket] = []
+    for port in settings.app_ports:
+        try:
+            found.append(bound_socket(settings.model_copy(update={"port": port})))
+        except ConfigurationError as error:
+            for taken in found:
+                taken.close()
+            raise ConfigurationError(f"apps-ports: {error}") from None
+    return found
+
+
 class Listener(uvicorn.Server):
     """A uvicorn server that calls `on_started` with its port."""
 
@@ -257,13 +276,13 @@ class Listener(uvicorn.Server):
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
-    async def serve_until(self, failed: asyncio.Event, *, taken: socket.socket) -> None:
-        """Serve on a socket until a signal arrives or the server behind it fails."""
+    async def serve_until(self, failed: asyncio.Event, *, taken: Sequence[socket.socket]) -> None:
+        """Serve on sockets, the server's own first, until a signal arrives or the server behind it fails."""
         tasks = [asyncio.create_task(self._stop_when(failed))]
         if self._certificate is not None:
             tasks.append(asyncio.create_task(self._certificate.keep_fresh()))
         try:
-            await self.serve(sockets=[taken])
+            await self.serve(sockets=list(taken))
         finally:
             for task in tasks:
                 task.cancel()

@@ -35,7 +35,7 @@ def open_dashboard(
     The address works once, within 15 minutes.
     """
     from aliquot.client import ClientFailure, NoPlace, find_place
-    from aliquot.client.login_code import login_address
+    from aliquot.client.endpoints import login_address
     from aliquot_schema.errors import Unauthenticated
 
     try:
@@ -50,10 +50,10 @@ def open_dashboard(
         print_json({"address": address})
         return
     print(address, flush=True)
-    if not no_browser and _has_browser() and not webbrowser.open(address):
+    if not no_browser and has_browser() and not webbrowser.open(address):
         fail("no browser could be started; open the address yourself", code=REFUSED)
 
 
-def _has_browser() -> bool:
+def has_browser() -> bool:
     """Whether this is a desktop: on a server, a text browser would take over the terminal."""
     return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

@@ -10,7 +10,8 @@ import gc
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -47,22 +48,36 @@ Address = Annotated[
 Stopped = Annotated[
     bool, typer.Option("--stopped", help="A new cluster starts nothing until an operator starts the scheduler.")
 ]
+Observe = Annotated[
+    bool,
+    typer.Option("--observe", help="Start and stop nothing: record who uses which GPU, and report to operators."),
+]
+Advise = Annotated[bool, typer.Option("--advise", help="As --observe, and owners get notices too.")]
 Demo = Annotated[
-    bool, typer.Option("--demo", help="Take two mock nodes with eight H100 each, even where there are real GPUs.")
+    bool, typer.Option("--demo", help="Use two mock nodes with eight H100 each, even where there are real GPUs.")
+]
+DemoLive = Annotated[
+    bool,
+    typer.Option(
+        "--demo-live",
+        help="The demo cluster at work: invented users, a week of history, a synthetic load. In a folder of its own.",
+    ),
 ]
 New = Annotated[
     bool,
-    typer.Option("--new", help="Begin a new cluster on an empty database, though this data folder had another."),
+    typer.Option(
+        "--new", help="Start a new cluster on an empty database, even if this data folder belonged to another one."
+    ),
 ]
 AcceptClock = Annotated[
     bool,
     typer.Option(
         "--accept-clock",
-        help="Start though the newest event is more than a day ahead of this machine's clock, which is right.",
+        help="Start even if the newest event is more than a day ahead: this machine's clock is right.",
     ),
 ]
 SchedulingPolicy = Annotated[
-    str | None, typer.Option(help="Order policy of a new cluster: fair_share, priority, fcfs, sjf or gang.")
+    str | None, typer.Option(help="Order of a new cluster: fair_share, relative_age, priority, fcfs, sjf, srtf or las.")
 ]
 Keep = Annotated[
     list[str] | None,
@@ -72,6 +87,12 @@ Keep = Annotated[
         "archived before removal, unless archive = false is set.",
         show_default="sessions=365d, events=90d, ledger=30d, findings=90d, logs=30d, results=365d, "
         "readings=24h, minutes=30d, hours=365d",
+    ),
+]
+StateExport = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Every 30 seconds, write the state of the cluster there, like `aliquot state export`."
     ),
 ]
 Accelerators = Annotated[
@@ -93,6 +114,7 @@ def serve(
     address: Address = None,
     accelerators: Accelerators = None,
     demo: Demo = False,
+    demo_live: DemoLive = False,
     no_local_agents: Annotated[bool, typer.Option("--no-local-agents", help="Run no agents in the server.")] = False,
     executor: Annotated[str | None, typer.Option(help="Where agents run: local or ray.")] = None,
     ray_head: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="The Ray cluster's head.")] = None,
@@ -100,55 +122,60 @@ def serve(
     job_user: Annotated[str | None, typer.Option(help="The Unix account that jobs run as.")] = None,
     allow_root_jobs: Annotated[bool, typer.Option("--allow-root-jobs", help="Let jobs run as root.")] = False,
     stopped: Stopped = False,
+    observe: Observe = False,
+    advise: Advise = False,
     new: New = False,
     accept_clock: AcceptClock = False,
     scheduling_policy: SchedulingPolicy = None,
     keep: Keep = None,
+    state_export: StateExport = None,
     max_queue_size: Annotated[int | None, typer.Option(help="Pending tasks allowed.", show_default="100000")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="console or json.")] = None,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C. Jobs keep running without it, and the next start finds them again."""
-    # Objects made at start are long-lived: collecting among them takes a fifth of the time to start.
-    gc.disable()
-    raise typer.Exit(
-        _code(
-            once={"is_new": new, "accepts_clock": accept_clock},
-            host=host,
-            port=port,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
-            behind_proxy=behind_proxy,
-            single_trust_domain=single_trust_domain,
-            allowed_hosts=tuple(allowed_host or ()),
-            data_folder=data_folder,
-            database=database,
-            address=address,
-            accelerators=tuple(accelerators or ()),
-            demo=demo,
-            local_agents=None if not no_local_agents else "no",
-            executor=executor,
-            ray_head=ray_head,
-            ray_token_file=ray_token_file,
-            job_user=job_user,
-            allow_root_jobs=allow_root_jobs,
-            orchestration_enabled=None if not stopped else "no",
-            scheduling_policy=scheduling_policy,
-            keep=keep or (),
-            max_queue_size=max_queue_size,
-            log_level=log_level,
-            log_format=log_format,
-        )
+    code = _code(
+        once={"is_new": new, "accepts_clock": accept_clock},
+        host=host,
+        port=port,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        behind_proxy=behind_proxy,
+        single_trust_domain=single_trust_domain,
+        allowed_hosts=tuple(allowed_host or ()),
+        data_folder=data_folder,
+        database=database,
+        address=address,
+        accelerators=tuple(accelerators or ()),
+        **({"demo_live": "yes"} if demo_live else {"demo": demo}),
+        local_agents=None if not no_local_agents else "no",
+        executor=executor,
+        ray_head=ray_head,
+        ray_token_file=ray_token_file,
+        job_user=job_user,
+        allow_root_jobs=allow_root_jobs,
+        orchestration_enabled=None if not stopped else "no",
+        mode="observe" if observe else "advise" if advise else None,
+        scheduling_policy=scheduling_policy,
+        keep=keep or (),
+        state_export=state_export,
+        max_queue_size=max_queue_size,
+        log_level=log_level,
+        log_format=log_format,
     )
+    raise typer.Exit(code)
 
 
 def _code(*, keep: Sequence[str], once: Mapping[str, bool], **flags: Any) -> int:
+    from aliquot.app.demo import with_demo
     from aliquot.errors import ConfigurationError
     from aliquot.settings import read_settings
     from aliquot_schema.errors import AliquotError
 
+    # Objects made at start are long-lived: collecting among them takes a fifth of the time to start.
+    gc.disable()
     try:
-        return _run(read_settings(warns=False, **flags, **_kept(keep)), once=once)
+        return _run(with_demo(read_settings(warns=False, **flags, **_kept(keep))), once=once)
     except (ConfigurationError, AliquotError) as error:
         print(f"aliquot cannot start: {error}", file=sys.stderr)
         return 2
@@ -184,7 +211,7 @@ def _run(settings: "Settings", *, once: Mapping[str, bool]) -> int:
 async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
     from aliquot.app import serving
     from aliquot.app.logging import set_up_logs
-    from aliquot.cli.listener import Listener, bound_socket, certificate_of
+    from aliquot.cli.listener import Listener, app_sockets, bound_socket, certificate_of
     from aliquot.service.metrics.log_context import RateLimited
     from aliquot.settings import warn_of_deprecated_settings
 
@@ -197,7 +224,8 @@ async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
     uvicorn_log.addFilter(_is_not_denial)
     uvicorn_log.addFilter(RateLimited(uvicorn_log, "Invalid HTTP request", "requests that are not HTTP"))
     certificate = certificate_of(settings)
-    with bound_socket(settings) as taken:
+    with ExitStack() as sockets:
+        taken = [sockets.enter_context(one) for one in (bound_socket(settings), *app_sockets(settings))]
         async with serving(settings, **once) as server:
             GcTuning().begin()
             listener = Listener(
@@ -206,10 +234,48 @@ async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
                 behind_proxy=settings.behind_proxy,
                 on_started=lambda port: _print_addresses(port, server, settings),
             )
-            await listener.serve_until(server.failed, taken=taken)
+            async with _exported(server, settings.state_export):
+                await listener.serve_until(server.failed, taken=taken)
             code = 1 if server.failed.is_set() or not listener.started else 0
     print("Aliquot has stopped. Running sessions continue, and the next start finds them again.", flush=True)
     return code
+
+
+@asynccontextmanager
+async def _exported(server: "Server", folder: Path | None) -> AsyncIterator[None]:
+    """Export the state while the context is open.
+
+    Raises:
+        ConfigurationError: the folder cannot be made.
+    """
+    from aliquot.cli.state_export import keep_exported
+
+    if folder is None:
+        yield
+        return
+    token = _ready_to_export(folder, token_file=server.token_file)
+    exporting = asyncio.create_task(keep_exported(server.app, token=token, folder=folder), name="state export")
+    try:
+        yield
+    finally:
+        exporting.cancel()
+        with suppress(asyncio.CancelledError):
+            await exporting
+
+
+def _ready_to_export(folder: Path, *, token_file: Path) -> str:
+    """Make the folder, and return the server's token.
+
+    Raises:
+        ConfigurationError: the folder cannot be made.
+    """
+    from aliquot.errors import ConfigurationError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return token_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(f"state-export: {error.filename}: {error.strerror}") from None
 
 
 def _is_not_shutdown(record: logging.LogRecord) -> bool:
@@ -226,6 +292,8 @@ def _is_not_denial(record: logging.LogRecord) -> bool:
 def _print_addresses(port: int, server: "Server", settings: "Settings") -> None:
     address = settings.model_copy(update={"port": port}).own_address
     print(f"Aliquot is up, with {server.devices_found}.")
+    if settings.demo_live == "yes":
+        print("  This is a demo: its users, its week of history and its load are invented, and so is every reading.")
     print(f"  in a browser   {address}/login?code={server.auth.new_login_code()}   (works once)")
     print(f"  GraphQL        {address}/graphql   (Authorization: Bearer and the token in {server.token_file})")
     print(f"  data           {settings.data_folder}", flush=True)

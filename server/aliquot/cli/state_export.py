@@ -1,6 +1,11 @@
-"""`aliquot state export`: writes the state of the cluster to JSON files, for tools that read files; one way only."""
+"""State export: writes the state of the cluster to JSON files, for tools that read files; one way only.
 
+`aliquot state export` asks a running server. With `state-export` a server writes the files by itself.
+"""
+
+import asyncio
 import json
+import logging
 import os
 import sys
 import time
@@ -15,8 +20,11 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
 
 if TYPE_CHECKING:
-    from aliquot.client import BlockingClient
+    from starlette.types import ASGIApp
 
+    from aliquot.client import BlockingClient, Client
+
+log: Final = logging.getLogger("aliquot.state_export")
 
 state: Final = typer.Typer(no_args_is_help=True, help="Write the state of the cluster to files.")
 
@@ -95,18 +103,18 @@ def interval_s(text: str) -> float:
     return found
 
 
-def read_state(client: "BlockingClient") -> dict[str, Any]:
+async def read_state(client: "Client") -> dict[str, Any]:
     """The contents of the files, by name. `revision` is the last event that a file includes."""
     from msgspec import to_builtins
 
-    (orchestrator,) = client.execute(SERVER).values()
-    ray = client.execute(RAY)["cluster"]["ray"]
-    agents, agents_at = _all(client, AGENTS)
-    queue, queue_at = _all(client, QUEUE)
-    active, active_at = _all(client, ACTIVE)
+    (orchestrator,) = (await client.execute(SERVER)).values()
+    ray = (await client.execute(RAY))["cluster"]["ray"]
+    agents, agents_at = await _all(client, AGENTS)
+    queue, queue_at = await _all(client, QUEUE)
+    active, active_at = await _all(client, ACTIVE)
     for agent in agents:
         agent["gpu_alloc_map"] = json.loads(agent["gpu_alloc_map"])
-    policy = to_builtins(client.policy())
+    policy = to_builtins(await client.policy())
     allocation = {
         agent["id"]: {
             "map": agent["gpu_alloc_map"],
@@ -135,8 +143,37 @@ def write_files(folder: Path, files: dict[str, Any]) -> None:
         partial.rename(folder / name)
 
 
+EXPORT_S: Final = 30.0
+"""Interval at which a server writes the files."""
+
+
+async def keep_exported(app: "ASGIApp", *, token: str, folder: Path, every_s: float = EXPORT_S) -> None:
+    """Write the files of the server behind `app` every `every_s` seconds, until canceled.
+
+    Failures are logged once until they end; the last complete files stay. Files are written in another thread.
+    """
+    import httpx
+
+    from aliquot.client import Client
+
+    fault: str | None = None
+    async with Client("http://127.0.0.1", token, transport=httpx.ASGITransport(app)) as client:
+        while True:
+            try:
+                await asyncio.to_thread(write_files, folder, await read_state(client))
+                if fault is not None:
+                    log.info("the state is exported to %s again", folder)
+                fault = None
+            except Exception as error:
+                words = str(error) or type(error).__name__
+                if words != fault:
+                    log.warning("the state cannot be exported to %s; next attempt in %g s: %s", folder, every_s, words)
+                fault = words
+            await asyncio.sleep(every_s)
+
+
 def _write(client: "BlockingClient", folder: Path, *, as_json: bool) -> None:
-    files = read_state(client)
+    files = client.run(read_state)
     write_files(folder, files)
     if as_json:
         written = [{"path": str(folder / name), "revision": content["revision"]} for name, content in files.items()]
@@ -153,13 +190,13 @@ def _write_if_reachable(client: "BlockingClient", folder: Path, *, as_json: bool
         print(error, file=sys.stderr, flush=True)
 
 
-def _all(client: "BlockingClient", query: str) -> tuple[list[dict[str, Any]], int]:
+async def _all(client: "Client", query: str) -> tuple[list[dict[str, Any]], int]:
     """All items, and the revision of the first page."""
     found: list[dict[str, Any]] = []
     after: str | None = None
     revision: int | None = None
     while True:
-        (page,) = client.execute(query, {"after": after}).values()
+        (page,) = (await client.execute(query, {"after": after})).values()
         revision = page["revision"] if revision is None else revision
         found += [edge["node"] for edge in page["edges"]]
         if not page["pageInfo"]["hasNextPage"]:

@@ -22,11 +22,16 @@ _OF_SESSIONS: Final = {
     **dict.fromkeys(("unhold", "resume", "unsuspend", "unpause"), "release"),
     **dict.fromkeys(("rerun", "restart", "requeue", "repeat", "resubmit"), "retry"),
     **dict.fromkeys(("explain", "reason"), "why"),
+    **dict.fromkeys(("seff", "efficiency", "usage"), "stats"),
+    **dict.fromkeys(("modify", "update", "edit", "alter", "set"), "change"),
 }
+_OTHERS: Final = frozenset({"stop", "add", "new", "usage", "set"})
+"""Words that mean something else without `session`."""
 EQUIVALENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "": {
-        **{word: f"session {command}" for word, command in _OF_SESSIONS.items() if word not in ("stop", "add", "new")},
-        **{word: f"session {word}" for word in ("cancel", "hold", "release", "retry", "logs", "why", "wait", "create")},
+        **{word: f"session {command}" for word, command in _OF_SESSIONS.items() if word not in _OTHERS},
+        **{word: f"session {word}"
+           for word in ("cancel", "change", "hold", "release", "retry", "logs", "wait", "create")},
         "list": "session list",
         "show": "session show",
         "login": "open",
@@ -45,6 +50,7 @@ EQUIVALENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "key": {"delete": "revoke", "remove": "revoke", "rm": "revoke", "disable": "revoke", "add": "new",
             "create": "new", "ls": "list"},
     "quota": {"delete": "remove", "rm": "remove", "add": "set", "ls": "list", "show": "list"},
+    "project": {"remove": "delete", "rm": "delete", "add": "create", "new": "create"},
     "secret": {"remove": "delete", "rm": "delete", "add": "set", "create": "set", "ls": "list"},
     "clusters": {"delete": "remove", "rm": "remove", "ls": "list", "set": "use", "default": "use"},
     "notices": {"ls": "list"},

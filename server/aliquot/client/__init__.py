@@ -10,32 +10,66 @@
 `Client` is the async variant. The types in `aliquot.client.generated` are generated from the schema.
 """
 
-from aliquot.client.blocking import BlockingClient, lease
-from aliquot.client.client import Client
-from aliquot.client.config import Place, find_place
-from aliquot.client.errors import (
-    ClientFailure,
-    GraphQLFault,
-    LeaseLost,
-    NoPlace,
-    Refused,
-    ServerUnreachable,
-    SubscriptionClosed,
-    UnexpectedAnswer,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from aliquot.client.blocking import BlockingClient, lease
+    from aliquot.client.client import Client
+    from aliquot.client.config import Place, find_place
+    from aliquot.client.errors import (
+        ClientFailure,
+        GraphQLFault,
+        LeaseLost,
+        NoPlace,
+        OtherVersion,
+        Refused,
+        ServerUnreachable,
+        SubscriptionClosed,
+        UnexpectedAnswer,
+    )
+    from aliquot.client.futures import CallFailed, MappedCalls, SessionFuture
 
 __all__ = [
     "BlockingClient",
+    "CallFailed",
     "Client",
     "ClientFailure",
     "GraphQLFault",
     "LeaseLost",
+    "MappedCalls",
     "NoPlace",
+    "OtherVersion",
     "Place",
     "Refused",
     "ServerUnreachable",
+    "SessionFuture",
     "SubscriptionClosed",
     "UnexpectedAnswer",
     "find_place",
     "lease",
 ]
+
+_MODULES: Final = {
+    "BlockingClient": "blocking",
+    "CallFailed": "futures",
+    "Client": "client",
+    "MappedCalls": "futures",
+    "Place": "config",
+    "SessionFuture": "futures",
+    "find_place": "config",
+    "lease": "blocking",
+}
+"""Modules of names that are not in `errors`. Each is imported when it is used: the async client takes longest."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,15 +1,19 @@
-"""Blocking calls of async functions, which run on an event loop in its own thread.
+"""Blocking calls of async functions: plain requests run in the caller's thread, streams on an event loop in its own.
+
+The loop starts with the first stream, since importing it takes longer than most requests.
 
 Ctrl-C can interrupt the waiting thread between any two instructions, so it must hold no lock that is written in Python
 (those of `threading` and `concurrent.futures` are): left half released, it would block the loop for ever. It therefore
 waits on a `SimpleQueue`, which is one instruction.
 """
 
-import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -18,21 +22,52 @@ WAKE_S: Final = 0.25
 
 
 class BlockingCalls:
-    """Runs a loop from its creation until `_end`; may be used from several threads."""
+    """Runs coroutines until `_end`; may be used from several threads."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="aliquot-client", daemon=True)
-        self._thread.start()
+        self._started: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
+        self._starting = threading.Lock()
+
+    @property
+    def _loop(self) -> "asyncio.AbstractEventLoop":
+        """The event loop; runs from its first use on."""
+        with self._starting:
+            if self._started is None:
+                import asyncio
+
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(target=loop.run_forever, name="aliquot-client", daemon=True)
+                thread.start()
+                self._started = loop, thread
+            return self._started[0]
+
+    def _ask(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine that awaits nothing but other coroutines, in this thread and without a loop."""
+        try:
+            work.send(None)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        work.close()
+        raise AssertionError("a plain request waited for an event loop")
+
+    def _asked(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+        """The items of such a generator one by one."""
+        try:
+            while (item := self._ask(_next(items))) is not None:
+                yield item
+        finally:
+            self._ask(_closed(items))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and wait for its result; an interruption of the wait cancels it."""
         call = _Call(work)
+        loop = self._loop
         try:
-            self._loop.call_soon_threadsafe(call.begin)
+            loop.call_soon_threadsafe(call.begin)
             return call.result()
         except BaseException:
-            self._loop.call_soon_threadsafe(call.cancel)
+            loop.call_soon_threadsafe(call.cancel)
             raise
 
     def _each(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
@@ -45,9 +80,19 @@ class BlockingCalls:
             self._run(steps.close())
 
     def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if self._started is not None:
+            loop, thread = self._started
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T | None:
+    return await anext(items, None)
+
+
+async def _closed(items: AsyncGenerator[Any, None]) -> None:
+    await items.aclose()
 
 
 class _Call(Generic[T]):
@@ -60,6 +105,8 @@ class _Call(Generic[T]):
 
     def begin(self) -> None:
         """Start it; on the loop."""
+        import asyncio
+
         self._task = asyncio.get_running_loop().create_task(self._work)
         self._task.add_done_callback(self._ended.put)
 
@@ -93,12 +140,16 @@ class _Steps(Generic[T]):
 
     async def take(self) -> T | None:
         """The next item; None at the end."""
+        import asyncio
+
         self._step = asyncio.current_task()
         return await anext(self._items, None)
 
     async def close(self) -> None:
         """Close the stream. An interrupted caller may have left a running step behind."""
         if self._step is not None and not self._step.done():
+            import asyncio
+
             self._step.cancel()
             await asyncio.wait([self._step])
         await self._items.aclose()

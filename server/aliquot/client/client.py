@@ -6,33 +6,43 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import httpx
-import orjson
 
 from aliquot.client.config import Place
-from aliquot.client.errors import GraphQLFault, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.errors import Refused, ServerUnreachable
+from aliquot.client.files import ResultCalls
 from aliquot.client.generated.fragments import FRAGMENTS
 from aliquot.client.leases import Leases
-from aliquot.client.requests import check_address, is_loopback, trusting
+from aliquot.client.requests import answer_data, check_address, is_loopback, request_body, tls_context
 from aliquot.client.sessions import SessionCalls
-from aliquot_schema.errors import Unauthenticated
+from aliquot.client.workspaces import WorkspaceCalls
 
 
-class Client(SessionCalls, Leases):
+class Client(SessionCalls, ResultCalls, WorkspaceCalls, Leases):
     """A client of one server. Use it as an async context manager, or call `close`.
 
-    It has a method for every query, mutation and subscription of the schema, and those of `SessionCalls` and `Leases`.
+    It has a method for every query, mutation and subscription of the schema, and those of `SessionCalls`, `ResultCalls`
+    and `Leases`.
     A mutation that the server refuses raises `Refused`.
     """
 
     _fragments: ClassVar = FRAGMENTS
 
-    def __init__(self, url: str, token: str, *, timeout_s: float = 30.0, ca_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_s: float = 30.0,
+        ca_file: Path | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         """
         Args:
             url: the address of the server, without a path: `http://127.0.0.1:8090`.
             token: sent as `Authorization: Bearer`.
             timeout_s: for one answer, and for the acceptance of a subscription.
             ca_file: the authority of the server's certificate, in PEM; by default those that this machine trusts.
+            transport: how queries and mutations reach the server; by default over the network.
         Raises:
             NoPlace: not an address of a server, or not a certificate.
         """
@@ -40,14 +50,15 @@ class Client(SessionCalls, Leases):
         self._url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
-        self._tls = trusting(ca_file) if ca_file and self._url.startswith("https:") else None
+        self._tls = tls_context(ca_file) if self._url.startswith("https:") else None
         # A proxy from the environment cannot reach this machine's loopback.
         self._direct = is_loopback(self._url)
         self._http = httpx.AsyncClient(
             base_url=self._url,
             timeout=timeout_s,
-            verify=self._tls or self._url.startswith("https:"),  # without TLS, no certificates need be loaded
+            verify=self._tls or False,  # without TLS, no certificates need be loaded
             trust_env=not self._direct,
+            transport=transport,
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
 
@@ -55,6 +66,11 @@ class Client(SessionCalls, Leases):
     def at(cls, place: Place) -> Self:
         """A client of the server that `find_place` selected."""
         return cls(place.url, place.token, ca_file=place.ca_file)
+
+    @property
+    def url(self) -> str:
+        """Address of the server, without a slash at its end."""
+        return self._url
 
     async def execute(self, query: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run a query or a mutation and return its `data`.
@@ -64,16 +80,11 @@ class Client(SessionCalls, Leases):
             Unauthenticated: the server does not accept the token.
             ServerUnreachable, UnexpectedAnswer: see there.
         """
-        body = orjson.dumps({"query": query, "variables": dict(variables or {})})
         try:
-            response = await self._http.post("/graphql", content=body)
+            response = await self._http.post("/graphql", content=request_body(query, variables))
         except httpx.TransportError as error:
             raise ServerUnreachable(f"{self._url}: {str(error) or type(error).__name__}") from error
-        answer = _answer(response)
-        if answer.get("errors"):
-            raise GraphQLFault(answer["errors"])
-        data: dict[str, Any] = answer["data"]
-        return data
+        return answer_data(response.status_code, response.content, url=self._url)
 
     async def change(self, mutation: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run a mutation with one field, and return the success member of its result.
@@ -111,6 +122,11 @@ class Client(SessionCalls, Leases):
             async for data in socket.follow(query, dict(variables or {})):
                 yield data
 
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """Sends requests to paths of the server, with the token."""
+        return self._http
+
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
@@ -122,15 +138,3 @@ class Client(SessionCalls, Leases):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _answer(response: httpx.Response) -> dict[str, Any]:
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        raise Unauthenticated(f"the server at {response.url.netloc.decode()} does not accept this token")
-    try:
-        answer = orjson.loads(response.content)
-    except orjson.JSONDecodeError:
-        raise UnexpectedAnswer(response.status_code, response.text) from None
-    if not isinstance(answer, dict) or not ({"data", "errors"} & answer.keys()):
-        raise UnexpectedAnswer(response.status_code, response.text)
-    return answer

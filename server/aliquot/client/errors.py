@@ -4,6 +4,7 @@ ClientFailure
 ├── ServerUnreachable    no connection, or it broke before the answer; whether the request was done is unknown
 ├── UnexpectedAnswer     the answer is not that of an Aliquot server of this version
 ├── GraphQLFault         the answer has `errors`: a wrong query, or a fault of the server
+│   └── OtherVersion     the server does not know a request of this client: it has another version
 ├── Refused              a mutation answered with an expected error
 ├── LeaseLost            GPUs of an external allocation are no longer held
 ├── NoPlace              the server to use, or the token for it, is not configured
@@ -12,8 +13,25 @@ ClientFailure
 A missing or wrong token is `aliquot_schema.errors.Unauthenticated`, as everywhere.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+OTHER_VERSION: Final = (
+    "the server has another version of Aliquot and does not know this request; upgrade the older side, "
+    "or use the client of the server's version"
+)
+_UNKNOWN_NAME: Final = re.compile(
+    r"Cannot query field|Unknown (argument|type|field)|is not defined by type|The operation has a cost of"
+)
+
+
+def is_of_other_version(errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a request that this version made itself was refused for a name that the server does not know.
+
+    A server may count the cost before it looks at names; requests of this client never exceed the limit of its version.
+    """
+    return any(_UNKNOWN_NAME.search(str(error.get("message", ""))) for error in errors)
 
 
 class ClientFailure(Exception):
@@ -39,6 +57,13 @@ class GraphQLFault(ClientFailure):
         super().__init__("; ".join(str(error.get("message", error)) for error in errors))
         self.errors = tuple(errors)
         """As in the GraphQL specification, 7.1.2."""
+
+
+class OtherVersion(GraphQLFault):
+    """The server does not know a request that this client made by itself: it has another version of Aliquot."""
+
+    def __str__(self) -> str:
+        return OTHER_VERSION
 
 
 class Refused(ClientFailure):

@@ -1,20 +1,24 @@
 """Requests of the generated operations: sends documents with their fragments, and converts answers to types.
 
-Also checks the address of a server, and loads the authority of its certificate.
+Also checks the address of a server, and loads the authorities of certificates.
 """
 
 import re
-import ssl
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import msgspec
+import orjson
 
-from aliquot.client.errors import NoPlace, Refused, UnexpectedAnswer
+from aliquot.client.errors import GraphQLFault, NoPlace, OtherVersion, Refused, UnexpectedAnswer, is_of_other_version
+from aliquot_schema.errors import Unauthenticated
+
+if TYPE_CHECKING:
+    import ssl
 
 _SPREAD: Final = re.compile(r"\.\.\.(\w+)")
 
@@ -40,15 +44,31 @@ class Requests(ABC):
         """Follow a subscription; each item is one `data`."""
 
     async def _read(self, document: str, variables: Mapping[str, Any], answer: Any) -> Any:
-        (found,) = (await self.execute(self._whole(document), _plain(variables))).values()
-        return _typed(found, answer)
+        return _typed(await self._answer(document, variables), answer)
 
     async def _change(self, document: str, variables: Mapping[str, Any], success: type[msgspec.Struct]) -> Any:
-        (found,) = (await self.execute(self._whole(document), _plain(variables))).values()
-        kind = found["__typename"]
-        if kind != success.__name__:
-            raise Refused({name.removeprefix(f"{kind}_"): value for name, value in found.items()})
-        return _typed(found, success)
+        found = _result(await self._answer(document, variables), success)
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+    async def _change_each(self, document: str, variables: Mapping[str, Any], success: type[msgspec.Struct]) -> Any:
+        """A list of results, each of them alone: a refusal is an entry."""
+        return tuple(_result(found, success) for found in await self._answer(document, variables))
+
+    async def _answer(self, document: str, variables: Mapping[str, Any]) -> Any:
+        """The only field of the answer.
+
+        Raises:
+            OtherVersion: the server does not know this version's document.
+        """
+        try:
+            (found,) = (await self.execute(self._whole(document), _plain(variables))).values()
+        except GraphQLFault as fault:
+            if is_of_other_version(fault.errors):
+                raise OtherVersion(fault.errors) from fault
+            raise
+        return found
 
     async def _follow(self, document: str, variables: Mapping[str, Any], item: Any) -> AsyncGenerator[Any, None]:
         async with aclosing(self.subscribe(self._whole(document), _plain(variables))) as items:
@@ -72,6 +92,13 @@ class Requests(ABC):
 def _plain(variables: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(dict(variables))
     return plain
+
+
+def _result(found: Mapping[str, Any], success: type[msgspec.Struct]) -> Any:
+    kind = found["__typename"]
+    if kind == success.__name__:
+        return _typed(found, success)
+    return Refused({name.removeprefix(f"{kind}_"): value for name, value in found.items()})
 
 
 def _typed(found: Any, answer: Any) -> Any:
@@ -105,13 +132,42 @@ def check_address(url: str) -> None:
         raise NoPlace(f"{url!r} is not the address of a server; write it like https://gpu01:8090")
 
 
-def trusting(ca_file: Path) -> ssl.SSLContext:
-    """A TLS context that trusts only this authority.
+def tls_context(ca_file: Path | None) -> "ssl.SSLContext":
+    """A TLS context that trusts this authority only, or without one those that this machine trusts.
 
     Raises:
         NoPlace: the file contains no certificate.
     """
+    import ssl  # servers of this machine need none
+
     try:
-        return ssl.create_default_context(cafile=ca_file.expanduser())
+        return ssl.create_default_context(cafile=ca_file.expanduser() if ca_file else None)
     except OSError as error:
         raise NoPlace(f"no certificate in {ca_file}: {error.strerror or error}") from None
+
+
+def request_body(query: str, variables: Mapping[str, Any] | None) -> bytes:
+    """The body of a GraphQL request."""
+    return orjson.dumps({"query": query, "variables": dict(variables or {})})
+
+
+def answer_data(status: int, content: bytes, *, url: str) -> dict[str, Any]:
+    """The `data` of an answer.
+
+    Raises:
+        GraphQLFault: the answer has errors.
+        Unauthenticated: the server does not accept the token.
+        UnexpectedAnswer: see there.
+    """
+    if status == 401:
+        raise Unauthenticated(f"the server at {urlsplit(url).netloc.rpartition('@')[2]} does not accept this token")
+    try:
+        answer = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        raise UnexpectedAnswer(status, content.decode(errors="replace")) from None
+    if not isinstance(answer, dict) or not ({"data", "errors"} & answer.keys()):
+        raise UnexpectedAnswer(status, content.decode(errors="replace"))
+    if answer.get("errors"):
+        raise GraphQLFault(answer["errors"])
+    data: dict[str, Any] = answer["data"]
+    return data

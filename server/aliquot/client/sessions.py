@@ -1,6 +1,6 @@
 """Session calls: submit, wait, follow output, and run one task per set of parameters, across server restarts."""
 
-import asyncio
+import inspect
 import re
 import shlex
 import time
@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import msgspec
 
@@ -20,11 +20,25 @@ from aliquot.client.generated.queries import Queries
 from aliquot.client.generated.queries_types import LogChunk, QueueUpdate
 from aliquot.client.generated.sessions import Session, SessionLog
 from aliquot.client.generated.subscriptions import Subscriptions
-from aliquot.client.task_outputs import TaskChunk, TaskPosition, task_outputs
 from aliquot_schema.errors import NotFound
-from aliquot_schema.sessions import COMMAND_BYTES_MAX
+
+if TYPE_CHECKING:
+    from aliquot.client.futures import MappedCalls, SessionFuture
+    from aliquot.client.task_outputs import TaskChunk, TaskPosition
 
 T = TypeVar("T")
+R = TypeVar("R")
+Submits = TypeVar("Submits", bound=Callable[..., Any])
+
+
+def with_session_options(method: Submits) -> Submits:
+    """Show the fields of `CreateSessionInput`, with their types, before `**options` in `help()`."""
+    own = inspect.signature(method)
+    *given, rest = own.parameters.values()
+    known = {one.name for one in given}
+    options = [one for one in inspect.signature(CreateSessionInput).parameters.values() if one.name not in known]
+    method.__signature__ = own.replace(parameters=[*given, *options, rest])  # type: ignore[attr-defined]
+    return method
 
 
 async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
@@ -33,6 +47,8 @@ async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T
     Raises:
         Exception: as raised by one of the streams.
     """
+    import asyncio  # the blocking client's short calls need no event loop
+
     arrived: asyncio.Queue[T | Exception | None] = asyncio.Queue(maxsize=len(streams))
 
     async def pump(stream: AsyncGenerator[T, None]) -> None:
@@ -74,6 +90,8 @@ def array_command(command: Sequence[str], parameters: Sequence[Mapping[str, obje
     Raises:
         ValueError: no task, a missing parameter, or a script above the size limit of a command.
     """
+    from aliquot_schema.sessions import COMMAND_BYTES_MAX
+
     if not parameters:
         raise ValueError("parameters is empty: a job array needs at least one task")
     lines = [f"{index}) exec {_filled(command, task, index)};;" for index, task in enumerate(parameters)]
@@ -101,7 +119,8 @@ PAUSE_S_MAX: Final = 2.0
 class RetryPolicy:
     """Exponential pauses between attempts, until nothing has succeeded for `patience_s`."""
 
-    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, sleep: Callable[[float], Awaitable[None]], *, patience_s: float = PATIENCE_S) -> None:
+        self._sleep = sleep
         self._patience_s = patience_s
         self.renew()
 
@@ -118,7 +137,7 @@ class RetryPolicy:
         """
         if time.monotonic() > self._until:
             raise error
-        await asyncio.sleep(self._pause_s)
+        await self._sleep(self._pause_s)
         self._pause_s = min(PAUSE_S_MAX, self._pause_s * 2)
 
 
@@ -133,6 +152,7 @@ POLL_S_MAX: Final = 1.0
 class SessionCalls(Queries, Mutations, Subscriptions):
     """Operations on sessions that are retried while the server restarts, for at most one minute."""
 
+    @with_session_options
     async def submit(
         self,
         command: str | Sequence[str],
@@ -166,17 +186,50 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             wanted = msgspec.structs.replace(wanted, idempotency_key=uuid.uuid4().hex)
         return (await self._again(lambda: self.create_session(wanted))).session
 
-    async def map(self, command: Sequence[str], parameters: Sequence[Mapping[str, object]], **options: Any) -> Session:
-        """Submit a job array with one task per set of parameters.
+    @overload
+    async def map(self, call: Sequence[str], parameters: Sequence[Mapping[str, object]], **options: Any) -> Session: ...
+
+    @overload
+    async def map(
+        self, call: Callable[..., R], parameters: Sequence[Mapping[str, object]], **options: Any
+    ) -> "MappedCalls[R]": ...
+
+    async def map(
+        self,
+        call: Sequence[str] | Callable[..., R],
+        parameters: Sequence[Mapping[str, object]],
+        *,
+        python: str = "python3",
+        **options: Any,
+    ) -> "Session | MappedCalls[R]":
+        """Submit a job array with one task per set of parameters: of a command, or of calls of a Python function.
 
         Args:
-            command: program and arguments; `{name}` in an argument is replaced by that parameter of the task.
-            parameters: one mapping per task.
+            call: program and arguments, in which `{name}` is replaced by that parameter of the task; or a function,
+                which is sent as source text and called with the parameters, see `futures.function_command`.
+            parameters: one mapping per task; for a function, its keyword arguments, in JSON.
+            python: the program that runs a function on the node.
             options: as for `submit`; `slots` is required, `max_parallel` may be useful.
+        Returns:
+            The job array of a command; the futures of the calls of a function.
         Raises:
-            ValueError: a parameter is missing, or the commands together exceed the size limit.
+            ValueError: a parameter is missing, the function cannot be sent, or all together exceeds the size limit.
+            TypeError: an argument cannot be written as JSON.
         """
-        return await self.submit(array_command(command, parameters), array=f"0-{len(parameters) - 1}", **options)
+        indices = f"0-{len(parameters) - 1}"
+        if not callable(call):
+            return await self.submit(array_command(call, parameters), array=indices, **options)
+        from aliquot.client.futures import MappedCalls, function_command, result_in
+
+        script = function_command(call, parameters, python=python)
+        array = await self.submit(script, array=indices, **{"name": call.__name__, **options})
+        return MappedCalls(self, array, count=len(parameters), read=result_in)
+
+    def future(self, id: str) -> "SessionFuture[str]":
+        """A session as a future. Its result is the end of the output of rank 0; it fails unless it completes."""
+        from aliquot.client.futures import SessionFuture
+
+        return SessionFuture(self, id, read=str)
 
     async def wait(self, id: str) -> Session:
         """Wait until a session, or all tasks of a job array, have ended, and return it as it ended.
@@ -199,7 +252,7 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         pause_s = POLL_S_MIN
         while (found := await self._again(lambda: self.look(id))).state not in ENDED:
             yield found
-            await asyncio.sleep(pause_s)
+            await self._sleep(pause_s)
             pause_s = min(POLL_S_MAX, pause_s * 1.5)
         yield found
 
@@ -218,7 +271,7 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
     ) -> AsyncGenerator[LogChunk, None]:
         """The output of one rank until its end, without gaps or repeats."""
-        patience = RetryPolicy()
+        patience = RetryPolicy(self._sleep)
         while True:
             try:
                 chunks = self.session_logs(id, rank=rank, attempt=attempt, offset=offset)
@@ -235,8 +288,10 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         """The outputs of several ranks of an attempt until all have ended, each from its own offset; see `logs`."""
         return merged([self.logs(id, rank=rank, attempt=attempt, offset=at) for rank, at in offsets.items()])
 
-    def task_outputs(self, id: str, *, read: Mapping[int, TaskPosition]) -> AsyncGenerator[TaskChunk, None]:
+    def task_outputs(self, id: str, *, read: "Mapping[int, TaskPosition]") -> "AsyncGenerator[TaskChunk, None]":
         """The outputs of all tasks of a job array until it has ended; see `task_outputs.task_outputs`."""
+        from aliquot.client.task_outputs import task_outputs
+
         return task_outputs(self, id, read=read)
 
     async def output_so_far(
@@ -266,7 +321,7 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             after: the number of the last known event; by default changes from now on.
         """
         last = after if after is not None else (await self._again(lambda: self.sessions(first=1))).revision
-        patience = RetryPolicy()
+        patience = RetryPolicy(self._sleep)
         while True:
             try:
                 async with aclosing(self.queue_updates(after=last)) as updates:
@@ -278,9 +333,14 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             except (ServerUnreachable, SubscriptionClosed) as error:
                 await patience.pause(error)
 
+    async def _sleep(self, seconds: float) -> None:
+        import asyncio
+
+        await asyncio.sleep(seconds)
+
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Repeat an idempotent request until it is answered."""
-        patience = RetryPolicy()
+        patience = RetryPolicy(self._sleep)
         while True:
             try:
                 return await ask()

@@ -84,7 +84,7 @@ def corrected(record: R, correction: ClockCorrection) -> R:
         value: Any = getattr(record, field.name)
         if field.name.endswith("_us") and isinstance(value, int) and value:
             moved: Any = correction.moved_us(value, may_be_ahead=field.name in _FUTURE)
-        elif is_dataclass(value) and field.name == "preemption":
+        elif is_dataclass(value) and field.name in ("preemption", "work"):
             moved = corrected(value, correction)
         else:
             continue

@@ -18,6 +18,7 @@ from aliquot_schema.policies import DAY_MS, Charges
 from aliquot_schema.quotas import Account, QuotaScope, account_id
 from aliquot_schema.resources.devices import Device, ResourceSpec
 from aliquot_schema.resources.slots import MILLI, is_accelerator
+from aliquot_schema.sessions import SavedWork, Session
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -99,6 +100,28 @@ class Balance:
             month_charged=self.charged_in(month, now_us=now_us),
         )
 
+    def charged_once(self, amount: int, *, now_us: int, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
+        """The balance with an amount charged at a time, in milli of a device x milliseconds."""
+        settled = self.held(0, now_us=now_us, half_life_ms=half_life_ms)
+        return replace(
+            settled,
+            used=settled.used + amount,
+            charged=settled.charged + amount,
+            month_charged=settled.month_charged + amount,
+        )
+
+    def credited(self, amount: int, *, run_ms: int, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
+        """The balance without usage that was charged, evenly, in the `run_ms` before `at_us`; never below 0."""
+        # As in `used_at`: what is left of a constant usage after its decay.
+        gone = (1 << _BITS) - decay(run_ms * 1000, half_life_ms=half_life_ms)
+        left = amount * half_life_ms * gone * 10**18 // (_LN2_E18 * run_ms) >> _BITS
+        return replace(
+            self,
+            used=max(self.used - left, 0),
+            charged=max(self.charged - amount, 0),
+            month_charged=max(self.month_charged - amount, 0),
+        )
+
     def corrected(self, correction: ClockCorrection, *, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
         """The balance by the corrected clock; what was held until then is charged by the old one. The month's charge is
         carried over."""
@@ -115,6 +138,7 @@ class Balance:
 
 
 NOTHING: Final = Balance()
+NO_WORK: Final = SavedWork()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +172,31 @@ class Usage:
         """
         place = project, user
         balance = self.balances.get(place, NOTHING).held(milli, now_us=now_us, half_life_ms=self.half_life_ms)
+        return replace(self, balances={**self.balances, place: balance})
+
+    def charged_once(self, amount: int, *, user: UserId, project: ProjectId, now_us: int) -> "Usage":
+        """Usage with an amount charged to a user for a project, in milli of a device x milliseconds."""
+        place = project, user
+        balance = self.balances.get(place, NOTHING)
+        balance = balance.charged_once(amount, now_us=now_us, half_life_ms=self.half_life_ms)
+        return replace(self, balances={**self.balances, place: balance})
+
+    def credited(self, before: Session | None, after: Session) -> "Usage":
+        """Usage after a change of a session: the owner is credited for the work that it says was lost meanwhile.
+
+        Args:
+            before: None = the session was not in memory. It had ended then, and no work is lost by an ended session.
+        """
+        if before is None or after.work is None:
+            return self
+        known = before.work or NO_WORK
+        amount = after.work.credited_ms - known.credited_ms
+        run_ms = after.work.credited_run_ms - known.credited_run_ms
+        if amount <= 0 or run_ms <= 0:
+            return self
+        place = after.project, after.owner
+        balance = self.balances.get(place, NOTHING)
+        balance = balance.credited(amount, run_ms=run_ms, half_life_ms=self.half_life_ms)
         return replace(self, balances={**self.balances, place: balance})
 
     def corrected(self, correction: ClockCorrection) -> "Usage":

@@ -76,8 +76,9 @@ class IdleState:
             return IdleState(was_used=True, last_us=reading.at_us, last_memory_bytes=memory)
         gap_us = 0 if self.last_us is None else reading.at_us - self.last_us
         if self.idle_since_us is None or gap_us > rule.forget_us:
-            start = replace(self, idle_us=0, idle_since_us=reading.at_us)
-            return replace(start, last_us=reading.at_us, last_memory_bytes=memory)
+            return replace(
+                self, idle_us=0, idle_since_us=reading.at_us, last_us=reading.at_us, last_memory_bytes=memory
+            )
         counted_us = gap_us if gap_us <= rule.bridge_us else 0
         return replace(self, idle_us=self.idle_us + counted_us, last_us=reading.at_us, last_memory_bytes=memory)
 

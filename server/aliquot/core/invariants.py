@@ -82,8 +82,10 @@ def _kernel(kernel: Kernel, lease: Lease | None) -> Iterator[str]:
 
 
 def _session(session: Session, ranks: list[Kernel]) -> Iterator[str]:
-    wanted = list(range(session.request.cluster_size)) if session.attempt and not session.is_external_allocation else []
-    if not session.is_pending and sorted(kernel.rank for kernel in ranks) != wanted:
+    has_ranks = bool(session.attempt) and not session.is_external_allocation
+    sizes = range(session.kernels_min, session.request.cluster_size + 1) if has_ranks else (0,)
+    is_gang = len(ranks) in sizes and sorted(kernel.rank for kernel in ranks) == list(range(len(ranks)))
+    if not session.is_pending and not is_gang:
         yield f"{session.id} has ranks {sorted(kernel.rank for kernel in ranks)} in attempt {session.attempt}"
     for kernel in ranks:
         if kernel.state not in KERNELS_OF[session.state]:

@@ -8,8 +8,9 @@ from typing import Any, Final, TypeVar
 from aliquot.core.allocation.options import NumaPolicy, ShareStrategy
 from aliquot.core.placement.strategies import making
 from aliquot.core.scheduler.ordering import order_named
+from aliquot_schema.billing import AtBudget
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.policies import DAY_MS, Backfill, PolicyDocument, Pool, PreemptScope
+from aliquot_schema.policies import DAY_MS, Backfill, IdleAction, PolicyDocument, Pool, PreemptScope
 from aliquot_schema.resources.devices import MEMORY_BYTES_MAX
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL
@@ -18,6 +19,7 @@ Part = TypeVar("Part")
 YEARS_MS: Final = 3660 * DAY_MS
 WEIGHT_MAX: Final = 1_000
 """With units of at least a second, this keeps every score within 64 bits."""
+CURRENCY_CHARS_MAX: Final = 8
 CPU_PER_GPU_MAX: Final = 4096
 RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "backfill_depth": (1, 10_000),
@@ -30,15 +32,22 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "weights.priority": (0, WEIGHT_MAX),
     "weights.level_ms": (1_000, YEARS_MS),
     "weights.sjf_age_pct": (1, 100),
+    "weights.wait_bound_ms": (0, YEARS_MS),
     "charges.cpu_milli": (0, 1_000_000),
     "charges.mem_gib_milli": (0, 1_000_000),
     "preemption.run_ms_min": (0, YEARS_MS),
     "preemption.preemptions_max": (0, 1_000),
     "preemption.grace_ms": (0, DAY_MS),
+    "preemption.restart_ms": (0, DAY_MS),
+    "preemption.idle.tell_ms": (60_000, YEARS_MS),
+    "preemption.idle.again_ms": (60_000, YEARS_MS),
+    "preemption.idle.act_ms": (60_000, YEARS_MS),
+    "preemption.idle.keep_ms": (60_000, YEARS_MS),
     "retries.tries_min": (0, 1_000),
     "retries.wait_ms_first": (1, DAY_MS),
     "retries.wait_ms_max": (1, DAY_MS),
     "retries.jitter_pct": (0, 100),
+    "prices.utc_offset_minutes": (-1440, 1440),
 }
 """Inclusive ranges. The weight of waiting is at least 1, which prevents starvation."""
 _WORDS: Final[Mapping[str, type[Enum]]] = {
@@ -46,6 +55,8 @@ _WORDS: Final[Mapping[str, type[Enum]]] = {
     "allocation": ShareStrategy,
     "numa": NumaPolicy,
     "preemption.preempt": PreemptScope,
+    "prices.at_budget": AtBudget,
+    "preemption.idle.action": IdleAction,
 }
 
 
@@ -80,6 +91,14 @@ def check(document: PolicyDocument) -> None:
     if document.retries.wait_ms_first > document.retries.wait_ms_max:
         raise InvalidRequest("retries: wait_first is longer than wait_max", field="retries.wait_first")
     _check_pools(document.pools)
+    currency = document.prices.currency
+    if not 1 <= len(currency) <= CURRENCY_CHARS_MAX or not currency.isalpha():
+        raise InvalidRequest(
+            f"prices.currency: {currency[:20]!r} is not a name; use 1 to {CURRENCY_CHARS_MAX} letters",
+            field="prices.currency",
+        )
+    for project, action in document.preemption.idle.projects.items():
+        _word(IdleAction, action, path=f"preemption.idle.projects[{project[:64]}]")
 
 
 def _amended(part: Part, changes: Mapping[str, Any], *, path: str) -> Part:
@@ -93,7 +112,7 @@ def _amended(part: Part, changes: Mapping[str, Any], *, path: str) -> Part:
         if is_dataclass(current):
             news[name] = _amended(current, value, path=f"{path}{name}.")
         else:
-            words = type(current) if isinstance(current, Backfill | PreemptScope) else None
+            words = type(current) if isinstance(current, Backfill | PreemptScope | AtBudget | IdleAction) else None
             news[name] = _word(words, value, path=path + name) if words is not None else value
     return replace(part, **news)
 
@@ -131,6 +150,8 @@ def _check_pools(pools: Mapping[Any, Pool]) -> None:
             _within(pool.cpu_per_gpu, 0, CPU_PER_GPU_MAX, path=f"pools[{name}].cpu_per_gpu")
         if pool.mem_bytes_per_gpu is not None:
             _within(pool.mem_bytes_per_gpu, 0, MEMORY_BYTES_MAX, path=f"pools[{name}].mem_per_gpu")
+        if pool.idle is not None:
+            _word(IdleAction, pool.idle, path=f"pools[{name}].idle")
 
 
 def _value(document: PolicyDocument, path: str) -> Any:

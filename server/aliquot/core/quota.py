@@ -5,20 +5,30 @@ the name of its shares (one `cuda.device` is 1000 of `cuda.shares`), everything 
 that a quota does not name is not limited by it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Final
 
+from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import month_after, month_of, starts_us
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Snapshot, milli_of
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot, milli_of
+from aliquot_schema.bookings import BookedDevice, Booking
 from aliquot_schema.errors import QuotaExceeded
 from aliquot_schema.ids import ProjectId, QuotaId, SlotName, UserId
 from aliquot_schema.policies import PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_holder, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.resources.slots import MILLI, SlotAmounts, amount_text, format_amount, format_milli
+from aliquot_schema.resources.slots import (
+    MILLI,
+    SlotAmounts,
+    amount_text,
+    format_amount,
+    format_milli,
+    is_accelerator,
+)
 from aliquot_schema.sessions import SessionSpec
 
 Amounts = Mapping[SlotName, int]
@@ -44,6 +54,22 @@ def counted(pairs: Iterable[tuple[SlotName, int]], *, times: int = 1) -> dict[Sl
 def counted_in(kernels: Iterable[KernelPlacement]) -> dict[SlotName, int]:
     """Counted amounts that kernels hold."""
     return counted((slot, sum(amounts.values())) for kernel in kernels for slot, amounts in kernel.spec.items())
+
+
+def booked_amounts(devices: Iterable[BookedDevice], *, agents: Iterable[AgentRow]) -> dict[SlotName, int]:
+    """Counted amounts of booked devices, which are whole."""
+    wanted = frozenset(devices)
+    found: dict[BookedDevice, tuple[SlotName, int]] = {}
+    for agent in agents:
+        for device in agent.layout.devices.values():
+            place = BookedDevice(agent.node_id, device.id)
+            if place in wanted:
+                slot = min(slot for slot in device.costs if is_accelerator(slot))
+                found[place] = counted_as(slot), device.budget
+    amounts: dict[SlotName, int] = {}
+    for name, amount in found.values():
+        amounts[name] = amounts.get(name, 0) + amount
+    return amounts
 
 
 def limits(slots: SlotAmounts) -> dict[SlotName, int]:
@@ -101,16 +127,22 @@ class _Line:
 class QuotaBook:
     """The quotas of one pass with what is held under them, updated during the pass."""
 
-    def __init__(self, snapshot: Snapshot, *, policy: Policy, now_us: int) -> None:
+    def __init__(self, snapshot: Snapshot, *, policy: Policy, now_us: int, bookings: Sequence[Booking] = ()) -> None:
         self._usage = snapshot.usage
         self._preempt = policy.preemption.preempt
         self._now_us = now_us
         self._lines = {name: _Line(quota) for name, quota in snapshot.quotas.items()}
         self._owned = dict.fromkeys(name for line in self._lines.values() for name in line.own)
         self._lines_by_account: dict[tuple[UserId, ProjectId], tuple[_Line, ...]] = {}
-        self._needs: dict[tuple[Request, int], Amounts] = {}
+        self._needs: dict[tuple[Request, int, bool], Amounts] = {}
         self._spent: dict[QuotaId, bool] = {}
+        self._budgets = Budgets(snapshot, prices=policy.prices, now_us=now_us)
+        self._active = frozenset(one.id for one in bookings if one.is_active(now_us))
+        """Bookings whose devices count as held by their owners; what their sessions hold of them counts once."""
         if self._lines:
+            for booking in bookings:
+                if booking.id in self._active:
+                    self._count_booked(booking, agents=snapshot.agents)
             for row in snapshot.running:
                 self._count_running(row, sign=1)
 
@@ -135,9 +167,18 @@ class QuotaBook:
                 hours = str(line.quota.gpu_hours_per_month)
                 evidence = Evidence(quota=line.quota.id, until_us=until_us, limit=hours)
                 return Verdict(reason=Reason.QUOTA, evidence=evidence)
-        if self._preempt is PreemptScope.PREEMPTIBLE and not row.is_preemptible:
+        refusal = self._budgets.refusal(row)
+        if refusal is None and self._preempt is PreemptScope.PREEMPTIBLE and not row.is_preemptible:
             return _borrow_refusal(row, lines, need=need)
-        return None
+        return refusal
+
+    def most_kernels(self, row: PendingRow, *, least: int, most: int) -> int:
+        """The largest gang of a row, of `least` to `most` kernels, that may start; the smallest one may."""
+        while least < most:
+            middle = (least + most + 1) // 2
+            is_allowed = self.refusal(replace(row, cluster_size=middle)) is None
+            least, most = (middle, most) if is_allowed else (least, middle - 1)
+        return least
 
     def borrows(self, row: PendingRow) -> bool:
         """Whether the start of a row would take its user or project beyond what they own.
@@ -197,6 +238,8 @@ class QuotaBook:
 
     def _count_running(self, row: RunningRow, *, sign: int) -> None:
         amounts = counted_in(row.kernels)
+        if row.booking in self._active:
+            amounts = _without_accelerators(amounts)
         for line in self._lines_for(row.owner, row.project):
             _count(line.held, amounts, sign=sign)
             if not row.is_leaving:
@@ -214,11 +257,19 @@ class QuotaBook:
         return found
 
     def _need(self, row: PendingRow) -> Amounts:
-        key = row.request, row.cluster_size
+        is_booked = row.booking in self._active
+        key = row.request, row.cluster_size, is_booked
         found = self._needs.get(key)
         if found is None:
-            found = self._needs[key] = counted(row.request, times=row.cluster_size)
+            found = counted(row.request, times=row.cluster_size)
+            found = self._needs[key] = _without_accelerators(found) if is_booked else found
         return found
+
+    def _count_booked(self, booking: Booking, *, agents: Sequence[AgentRow]) -> None:
+        for line in self._lines_for(booking.owner, booking.project):
+            amounts = booked_amounts(booking.devices, agents=agents)
+            _count(line.held, amounts, sign=1)
+            _count(line.staying, amounts, sign=1)
 
     def _is_spent(self, quota: Quota) -> bool:
         if quota.gpu_hours_per_month is None:
@@ -258,6 +309,10 @@ def _decisive(amounts: Amounts) -> Amounts:
     return accelerators(amounts) or amounts
 
 
+def _without_accelerators(amounts: Amounts) -> dict[SlotName, int]:
+    return {name: amount for name, amount in amounts.items() if not milli_of(name)}
+
+
 def requested_slot(name: SlotName, slots: Iterable[SlotName]) -> SlotName:
     return next((slot for slot in slots if counted_as(slot) == name), name)
 
@@ -282,7 +337,10 @@ def impossible_under(
 
     One possible fallback is enough.
     """
-    requests = [(spec.slots, spec.cluster_size), *((one.slots, one.cluster_size) for one in spec.fallbacks)]
+    requests = [
+        (spec.slots, spec.cluster_size_min or spec.cluster_size),
+        *((one.slots, one.cluster_size) for one in spec.fallbacks),
+    ]
     first: QuotaExceeded | None = None
     for slots, cluster_size in requests:
         refusal = _too_much(slots.finite, _quotas_for(quotas, user, project), cluster_size=cluster_size)

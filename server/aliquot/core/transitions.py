@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Final
 from zlib import crc32
 
+from aliquot.core.saved_work import acknowledges, saved_since_preempted, without_checkpoint
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.launching import KernelReport
 from aliquot_schema.ids import AgentId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Retries
 from aliquot_schema.resources.leases import EndEvidence, Kernel, Lease
-from aliquot_schema.sessions import ArrayTasks, Failure, PreemptionReceipt, Session
+from aliquot_schema.sessions import CHECKPOINT_EXIT_CODE, ArrayTasks, Failure, PreemptionReceipt, Session
 from aliquot_schema.states import AGENT_MOVES, KERNEL_MOVES, SESSION_MOVES, AgentState, KernelState, SessionState
 
 USUAL: Final = Retries()
@@ -74,7 +75,7 @@ def hold(session: Session, by: UserId) -> Session:
     return replace(_session(session, SessionState.HELD), held_by=by)
 
 
-def let_go(session: Session) -> Session:
+def release_hold(session: Session) -> Session:
     """Release it from a hold; it keeps its place in the queue."""
     return replace(_session(session, SessionState.QUEUED), held_by=None)
 
@@ -95,10 +96,13 @@ def requeue(
     return _later(session, retries, now_us=now_us)
 
 
-def run_again(session: Session, *, now_us: int) -> Session:
+def run_again(session: Session, *, now_us: int, from_checkpoint: bool = False) -> Session:
     """Queue an ended session again, as if submitted now, with all its retries.
 
     The only move out of an end state. None of its kernels may be left.
+
+    Args:
+        from_checkpoint: whether its next attempt is to start from its last acknowledged checkpoint, wherever that is.
     """
     assert session.is_ended, f"{session.id} is {session.state}"
     return replace(
@@ -118,7 +122,12 @@ def run_again(session: Session, *, now_us: int) -> Session:
         fallback_level=0,
         preemptions=0,
         preemption=None,
+        work=session.work if from_checkpoint else without_checkpoint(session.work),
     )
+
+
+CONTAINER_FAILED: Final = 125
+"""Exit code of Podman and Docker when a container cannot be made: no such image, no credentials, a full disk."""
 
 
 def finish(session: Session, kernels: Sequence[Kernel], *, now_us: int, retries: Retries = USUAL) -> Session:
@@ -132,7 +141,11 @@ def finish(session: Session, kernels: Sequence[Kernel], *, now_us: int, retries:
     if session.retries < _tries(session, failed, retries):
         return _later(session, retries, now_us=now_us)
     ended = replace(session, exit_code=failed.exit_code, signal=failed.signal)
-    return fail(ended, _failure_of(failed), now_us=now_us)
+    why = _failure_of(failed)
+    if session.spec.image is not None and failed.exit_code == CONTAINER_FAILED and failed.message is None:
+        text = f"the image {session.spec.image} could not be fetched or started; its output says why"
+        why = Failure(code="image_failed", message=f"rank {failed.rank} on {failed.agent_id}: {text}")
+    return fail(ended, why, now_us=now_us)
 
 
 def is_lost(kernel: Kernel) -> bool:
@@ -179,7 +192,8 @@ def move_kernel(kernel: Kernel, to: KernelState) -> Kernel:
 def start_kernel(kernel: Kernel, report: KernelReport, *, now_us: int) -> Kernel:
     """Its agent reported that it runs. The first report sets the start, limited by the server's clock."""
     began_us = max(kernel.granted_us, min(report.at_us, now_us)) if kernel.started_us is None else kernel.started_us
-    return replace(move_kernel(kernel, KernelState.RUNNING), started_us=began_us)
+    running = move_kernel(kernel, KernelState.RUNNING)
+    return replace(running, started_us=began_us, takes_limit=report.takes_limit)
 
 
 def end_kernel(kernel: Kernel, report: KernelReport, *, now_us: int) -> Kernel:
@@ -191,6 +205,7 @@ def end_kernel(kernel: Kernel, report: KernelReport, *, now_us: int) -> Kernel:
         signal=report.signal,
         timed_out=report.timed_out,
         message=report.message,
+        host_use=report.host_use,
     )
 
 
@@ -271,7 +286,7 @@ def settled(array: Session, *, now_us: int) -> Session:
 def _running(array: Session, *, now_us: int) -> Session:
     if array.state is SessionState.RUNNING:
         return array
-    free = let_go(array) if array.state is SessionState.HELD else array
+    free = release_hold(array) if array.state is SessionState.HELD else array
     return replace(start(free, now_us=now_us), scheduled_us=now_us)
 
 
@@ -295,22 +310,39 @@ def _sets(tasks: ArrayTasks) -> dict[str, Intervals]:
 def preempt(session: Session, receipt: PreemptionReceipt) -> Session:
     """Preempt it: it runs on until it ends or its grace is over."""
     assert can_move(session, SessionState.PREEMPTING), f"{session.id} is {session.state}"
-    return replace(session, state=SessionState.PREEMPTING, preemption=receipt)
+    return replace(
+        session, state=SessionState.PREEMPTING, preemption=replace(receipt, kept_ms=kept_ms(session, receipt))
+    )
 
 
-def made_room(session: Session, *, lost: int) -> Session:
+def kept_ms(session: Session, receipt: PreemptionReceipt) -> int:
+    """Run time whose work a session keeps in a preemption: that of its last acknowledged checkpoint; if it neither
+    promised nor acknowledged one, all of it with a checkpoint signal, else none."""
+    if acknowledges(session):
+        return 0 if session.work is None else session.work.kept_ms
+    if session.spec.checkpoint_signal is None:
+        return 0
+    before_ms = 0 if session.preemption is None else session.preemption.kept_ms
+    ran_ms = 0 if session.started_us is None else max(receipt.at_us - session.started_us, 0) // 1000
+    return before_ms + ran_ms
+
+
+def requeue_preempted(session: Session, *, lost: int) -> Session:
     """Queue a preempted session again in its old place, without using a retry.
 
     Args:
-        lost: milli of a device x milliseconds that its attempt used.
+        lost: milli of a device x milliseconds that its attempt used since its last acknowledged checkpoint.
     """
     assert session.state is SessionState.PREEMPTING, f"{session.id} is {session.state}"
     assert session.preemption is not None, f"{session.id} was not preempted"
+    receipt = replace(session.preemption, lost_ms=lost)
+    if acknowledges(session):
+        receipt = replace(receipt, kept_ms=kept_ms(session, receipt))
     return replace(
         session,
         state=SessionState.QUEUED,
         preemptions=session.preemptions + 1,
-        preemption=replace(session.preemption, lost_ms=lost),
+        preemption=receipt,
         scheduled_us=None,
         started_us=None,
     )
@@ -320,7 +352,8 @@ def ended_by_itself(session: Session, kernels: Sequence[Kernel]) -> bool:
     """Whether a preempted session ended on its own instead of by the preemption.
 
     It did if it succeeded, reached its time limit, or exited before the stop. The stop is at the end of the grace with
-    a checkpoint signal, and at the preemption without one. An end by a signal counts as the preemption's.
+    a checkpoint signal, and at the preemption without one. An end by a signal counts as the preemption's, and so does
+    any end with an exit code other than 0 once it has acknowledged a checkpoint since.
 
     Args:
         kernels: of its attempt, all exited.
@@ -329,6 +362,8 @@ def ended_by_itself(session: Session, kernels: Sequence[Kernel]) -> bool:
     if failed is None or failed.timed_out:
         return True
     assert session.preemption is not None, f"{session.id} was not preempted"
+    if failed.exit_code == CHECKPOINT_EXIT_CODE or saved_since_preempted(session):
+        return False
     stop_us = session.preemption.until_us if session.spec.checkpoint_signal is not None else session.preemption.at_us
     was_stopped = failed.ended_us is None or failed.ended_us >= stop_us
     return failed.exit_code is not None and not was_stopped

@@ -1,4 +1,5 @@
 """HTTP delivery: one POST to a receiver. Redirects are not followed and no proxy is used.
+Link-local addresses are refused, because clouds serve the credentials of a machine there.
 
 Webhooks are signed in the header `Aliquot-Signature: t=<seconds>,v1=<hex>`. `v1` is HMAC-SHA256, with the key in the
 receiver's key file, of `<seconds>.<body>`: the time in seconds since 1970 UTC as in `t=`, a full stop, and the body as
@@ -8,10 +9,12 @@ time, and rejects signatures older than a few minutes, which prevents replay.
 
 import asyncio
 import hmac
+import socket
 import ssl
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +25,9 @@ from aliquot.delivery.secret_files import read_secret
 from aliquot.service.alerts.context import NotDelivered
 
 SIGNATURE_HEADER: Final = "Aliquot-Signature"
+
+METADATA_IPV6: Final = ip_address("fd00:ec2::254")
+"""Source: Amazon EC2 User Guide, instance metadata service."""
 
 _HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "aliquot"}
 
@@ -50,6 +56,13 @@ def _context(ca_file: Path | None, _protocol: str, _changed_ns: int) -> ssl.SSLC
     return ssl.create_default_context(cafile=ca_file)
 
 
+def is_link_local(address: str) -> bool:
+    """Whether an IP address is link-local, written as IPv4 or in IPv6; the cloud's IPv6 address for metadata is too."""
+    found = ip_address(address.partition("%")[0])
+    mapped = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
+    return (mapped or found).is_link_local or found == METADATA_IPV6
+
+
 async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, str] | None = None) -> None:
     """Send JSON; returns when the receiver answered 2xx.
 
@@ -67,7 +80,7 @@ async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, 
             # Limits the whole request: the time-outs of the client restart with every byte received.
             asyncio.timeout(table.timeout_s),
             httpx.AsyncClient(verify=tls, timeout=None, trust_env=False, follow_redirects=False) as client,
-            client.stream("POST", check_url(url), content=body, headers=sent) as answer,
+            client.stream("POST", await _checked(url), content=body, headers=sent) as answer,
         ):
             status = answer.status_code
     except TimeoutError:
@@ -81,3 +94,19 @@ async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, 
     if 300 <= status < 400:
         raise NotDelivered(f"HTTP status {status}; redirects are not followed")
     raise NotDelivered(f"HTTP status {status}", is_final=status == 410)
+
+
+async def _checked(url: str) -> str:
+    """The URL, if requests can be sent to it and its host has no link-local address.
+
+    Raises:
+        ValueError: see `check_url`. NotDelivered: it has one, or none can be found.
+    """
+    host = httpx.URL(check_url(url)).host
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise NotDelivered(f"connection failed: {type(error).__name__}") from None
+    if any(is_link_local(str(place[0])) for *_, place in found):
+        raise NotDelivered("the host of the configured URL has a link-local address (169.254.0.0/16, fe80::/10)")
+    return url

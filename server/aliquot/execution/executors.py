@@ -8,7 +8,7 @@ from typing import Final
 
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.remote.connection_file import marked
-from aliquot.service.ports import Executor
+from aliquot.service.ports import ByteStream, Executor
 from aliquot_schema.cluster.launching import (
     AgentJoined,
     AgentMessage,
@@ -19,6 +19,7 @@ from aliquot_schema.cluster.launching import (
     LogChunk,
     inventory_fault,
 )
+from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
@@ -85,9 +86,17 @@ class CombinedExecutor:
         """See `Executor.send_signal`."""
         await self._owner(agent_id).send_signal(agent_id, kernel_id, epoch=epoch, signal=signal)
 
+    async def set_limit(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        """See `Executor.set_limit`."""
+        await self._owner(agent_id).set_limit(agent_id, kernel_id, epoch=epoch, time_limit_ms=time_limit_ms)
+
     async def inventory(self, agent_id: AgentId) -> Inventory:
         """See `Executor.inventory`."""
         return await self._owner(agent_id).inventory(agent_id)
+
+    async def has_account(self, agent_id: AgentId, account: str) -> bool | None:
+        """See `Executor.has_account`."""
+        return await self._owner(agent_id).has_account(agent_id, account)
 
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         """See `Executor.forget`."""
@@ -96,6 +105,10 @@ class CombinedExecutor:
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         """See `Executor.follow_log`."""
         return self._owner(agent_id).follow_log(agent_id, kernel_id, offset=offset)
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> ByteStream:
+        """See `Executor.open_stream`."""
+        return await self._owner(agent_id).open_stream(agent_id, kernel_id, target)
 
     def _owner(self, agent_id: AgentId) -> Executor:
         return self._owners.get(agent_id, self._otherwise)
@@ -168,14 +181,26 @@ class LocalExecutor:
         """See `AgentCore.send_signal`."""
         await self._agent(agent_id).send_signal(kernel_id, epoch=epoch, signal=signal)
 
+    async def set_limit(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        """See `AgentCore.set_limit`."""
+        await self._agent(agent_id).set_limit(kernel_id, epoch=epoch, time_limit_ms=time_limit_ms)
+
     async def inventory(self, agent_id: AgentId) -> Inventory:
         """See `AgentCore.inventory`."""
         return await self._agent(agent_id).inventory()
+
+    async def has_account(self, agent_id: AgentId, account: str) -> bool | None:
+        """See `AgentCore.has_account`."""
+        return await self._agent(agent_id).has_account(account)
 
     async def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         """See `AgentCore.follow_log`."""
         async for chunk in self._agent(agent_id).follow_log(kernel_id, offset=offset):
             yield chunk
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> ByteStream:
+        """See `AgentCore.open_stream`."""
+        return await self._agent(agent_id).open_stream(kernel_id, target)
 
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         """See `AgentCore.forget`."""

@@ -1,21 +1,25 @@
-"""Access control: what a caller may submit, change and see, by role, ownership and project membership.
+"""Access control: what a caller may submit, change and see, by role, ownership and project membership; and trust, the
+isolation required between the jobs of different users on one server.
 
 Hidden fields are listed in `aliquot_schema.identity.access`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, Final
 
+from aliquot.errors import ConfigurationError
 from aliquot.service.ports import Members
-from aliquot_schema.errors import Forbidden
+from aliquot_schema.errors import Forbidden, StateConflict
 from aliquot_schema.identity.access import HIDDEN, KERNEL_HIDDEN, Visibility
-from aliquot_schema.identity.accounts import Role
-from aliquot_schema.ids import ProjectId, SessionId
+from aliquot_schema.identity.accounts import Role, User
+from aliquot_schema.ids import AgentId, ProjectId, SessionId
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import DEFAULT_PROJECT, Priority, Session
-from aliquot_schema.views.sessions import AgentView, KernelView, SessionView
+from aliquot_schema.views.agents import AgentView
+from aliquot_schema.views.sessions import KernelView, SessionView
 
 _ROLE_NAMES: Final = {Role.USER: "users", Role.OPERATOR: "operators", Role.ADMIN: "admins"}
 
@@ -71,13 +75,21 @@ def check_priority(caller: Caller, level: Priority, policy: PolicyDocument) -> N
 HIDDEN_NAMES: Final = {visibility: tuple(hidden) for visibility, hidden in HIDDEN.items()}
 
 
-def sight_of(caller: Caller, *, owner: str, project: str) -> Visibility:
+def visibility_of(caller: Caller, *, owner: str, project: str) -> Visibility:
     """How much of a session a caller may see."""
     if caller.role >= Role.ADMIN or caller.user == owner:
         return Visibility.OWNER
     if caller.role >= Role.OPERATOR or ProjectId(project) in caller.projects:
         return Visibility.MEMBER
     return Visibility.EVERYBODY
+
+
+def may_enter(caller: Caller, owner: str, project: str, *, is_shared: bool) -> bool:
+    """Whether a caller may open terminals, ports and apps of a session; viewers never."""
+    if caller.role < Role.USER:
+        return False
+    is_member = is_shared and ProjectId(project) in caller.projects
+    return caller.user == owner or caller.role >= Role.OPERATOR or is_member
 
 
 def members_only(caller: Caller) -> Members | None:
@@ -87,7 +99,7 @@ def members_only(caller: Caller) -> Members | None:
 
 def session_seen(caller: Caller, view: SessionView) -> SessionView:
     """A session without the fields hidden from the caller."""
-    visibility = sight_of(caller, owner=view.owner, project=view.project)
+    visibility = visibility_of(caller, owner=view.owner, project=view.project)
     if visibility is Visibility.OWNER:
         return view
     changes: dict[str, Any] = {
@@ -107,14 +119,14 @@ def agent_seen(caller: Caller, view: AgentView, sessions: Mapping[SessionId, Ses
         session = sessions.get(SessionId(kernel.session_id))
         visibility = Visibility.EVERYBODY
         if session is not None:
-            visibility = sight_of(caller, owner=session.owner, project=session.project)
+            visibility = visibility_of(caller, owner=session.owner, project=session.project)
         kernels.extend(_kernels((kernel,), visibility))
     return replace(view, kernels=tuple(kernels))
 
 
 def kernel_seen(caller: Caller, view: KernelView, session: Session | SessionView) -> KernelView:
     """A kernel of a session, without the fields hidden from the caller."""
-    [seen] = _kernels((view,), sight_of(caller, owner=session.owner, project=session.project))
+    [seen] = _kernels((view,), visibility_of(caller, owner=session.owner, project=session.project))
     return seen
 
 
@@ -124,10 +136,139 @@ def check_may_read_output(caller: Caller, session: Session) -> None:
     Raises:
         Forbidden.
     """
-    if sight_of(caller, owner=session.owner, project=session.project) is not Visibility.OWNER:
+    if visibility_of(caller, owner=session.owner, project=session.project) is not Visibility.OWNER:
         raise Forbidden(f"{session.id} belongs to {session.owner}; only its owner and admins may read its output")
 
 
 def _kernels(kernels: Iterable[KernelView], visibility: Visibility) -> tuple[KernelView, ...]:
     hidden: dict[str, Any] = KERNEL_HIDDEN[visibility]
     return tuple(replace(kernel, **hidden) for kernel in kernels) if hidden else tuple(kernels)
+
+
+FALLBACK_ACCOUNT: Final = "nobody"
+"""The Unix account that agents use for orders without one."""
+
+
+class Trust(StrEnum):
+    """How far the users of a server trust each other."""
+
+    ALONE = "alone"
+    """Single user: jobs may run under the server's own account, so no other user may submit."""
+    SEPARATE = "separate"
+    """Each user's jobs run under a Unix account of their own."""
+    SHARED = "shared"
+    """All users trust each other: jobs may share an account, even the server's."""
+
+
+AccountSearch = Callable[[str], Awaitable[Mapping[AgentId, bool | None]] | None]
+"""Asks all reachable agents whether their hosts have a Unix account; None for agents that did not say. Returns None
+while this server cannot ask agents."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAccounts:
+    """The Unix accounts of the server's host, which runs jobs unless it has no local agents."""
+
+    hostname: str
+    default: str | None
+    """The account of jobs without one of their own; None = no jobs run on this host."""
+    exists: Callable[[str], bool]
+
+    def words(self, user: User, *, trust: Trust) -> str | None:
+        """Which account the jobs of a user run as; None if the user submits none."""
+        if user.role < Role.USER or user.disabled:
+            return None
+        if trust is Trust.SHARED or user.unix_name is None:
+            if trust is Trust.SEPARATE:
+                return f"{user.id} has no Unix account and cannot submit; give one with --unix NAME"
+            account = "the agents' job user" if self.default is None else f"{self.default} (the job user)"
+            ignored = f", and --unix {user.unix_name} is not used" if user.unix_name else ""
+            return f"jobs of {user.id} run as {account}{ignored}"
+        return f"jobs of {user.id} run as the Unix account {user.unix_name}"
+
+    def warning(self, user: User, *, trust: Trust, agents: Iterable[tuple[str, bool | None]]) -> str | None:
+        """The warning that a user's account is missing on hosts, or has to exist there; None without one.
+
+        Args:
+            agents: the host of each agent, and whether it has the account; None = unknown.
+        """
+        if user.unix_name is None or trust is Trust.SHARED or user.disabled:
+            return None
+        # Mock nodes of this host are named after it.
+        others = [(name, has) for name, has in agents if not f"{name}-".startswith(f"{self.hostname}-")]
+        missing = {name for name, has in others if has is False}
+        unknown = sorted({name for name, has in others if has is None} - missing)
+        if self.default is not None and not self.exists(user.unix_name):
+            missing.add(self.hostname)
+        if missing:
+            words = (
+                f"host {' and '.join(sorted(missing))} has no account {user.unix_name}, so jobs of {user.id} fail "
+                f"there; create it (useradd {user.unix_name})"
+            )
+            return words + (f", also on {', '.join(unknown)}" if unknown else "")
+        if unknown:
+            return f"the account {user.unix_name} has to exist on {', '.join(unknown)} too; jobs fail where it does not"
+        return None
+
+
+def check_may_join(trust: Trust, user: User) -> None:
+    """Refuse users whose jobs could read the server's own files.
+
+    Raises:
+        StateConflict: the server must be restarted in another mode first.
+    """
+    if trust is Trust.ALONE and user.role >= Role.USER:
+        raise StateConflict(
+            f"jobs of {user.id} would run under the server's own account and could read its database and all users' "
+            "files; start the server as root, or with --single-trust-domain if all users trust each other; viewers may "
+            "join",
+            id=user.id,
+            state=trust,
+        )
+
+
+def check_apart(trust: Trust, users: Iterable[User]) -> None:
+    """Refuse to start in `SEPARATE` mode while users still share Unix accounts.
+
+    Raises:
+        ConfigurationError: the message lists the shared accounts, and says what to do.
+    """
+    if trust is not Trust.SEPARATE:
+        return
+    owners: dict[str, list[str]] = {}
+    for user in users:
+        if user.unix_name is not None and not user.disabled:
+            owners.setdefault(user.unix_name, []).append(user.id)
+    shared = [
+        (name, users_of_account)
+        for name, users_of_account in owners.items()
+        if len(users_of_account) > 1 or name == FALLBACK_ACCOUNT
+    ]
+    if shared:
+        listed = "; ".join(
+            f"{name} is used by {' and '.join(sorted(users_of_account))}" for name, users_of_account in sorted(shared)
+        )
+        raise ConfigurationError(
+            f"users share a Unix account, so their jobs would not be isolated: {listed}. Start the server with "
+            "--single-trust-domain as before, give each user an account of their own (aliquot user set NAME --unix "
+            "ACCOUNT) or disable them (aliquot user disable NAME), then start the server without the option"
+        )
+
+
+def check_may_run(trust: Trust, caller: Caller, user: User | None) -> None:
+    """Refuse submissions that would run under a shared Unix account. The server's own token may always submit.
+
+    Raises:
+        Forbidden: the message says what an admin has to do.
+    """
+    if caller.key_id is None or trust is Trust.SHARED:
+        return
+    if trust is Trust.ALONE:
+        raise Forbidden(
+            "on this server only its own token may submit; ask an admin to see the option --single-trust-domain"
+        )
+    if user is None or user.unix_name is None:
+        raise Forbidden(
+            f"{caller.user} has no Unix account for jobs; ask an admin to set one "
+            f"(aliquot user set {caller.user} --unix NAME)"
+        )

@@ -30,7 +30,7 @@ class OperatorCommands:
             Forbidden: the caller is no operator.
         """
         check_role(caller, Role.OPERATOR)
-        return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        return await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
 
 
 def check_version(id_: str, *, expected: int | None, actual: int) -> None:

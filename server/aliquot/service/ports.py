@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aliquot_schema.cluster.launching import AgentMessage, Inventory, LaunchOrder, LogChunk
+from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import AgentId, KernelId, ProjectId, RequestId, SessionId, UserId
@@ -178,6 +179,22 @@ class Store(Protocol):
         """The session created with this idempotency key."""
 
 
+class ByteStream(Protocol):
+    """Bytes in both directions, with back-pressure. Methods raise AliquotError when the connection has ended."""
+
+    async def read(self) -> bytes:
+        """The next piece, at most `FRAME_BYTES_MAX`; empty at the end."""
+
+    async def write(self, data: bytes) -> None:
+        """Send data; waits while the other side does not read."""
+
+    async def end(self) -> None:
+        """Nothing more will be sent."""
+
+    async def close(self) -> None:
+        """Close both directions."""
+
+
 class Executor(Protocol):
     """Runs kernels on agents. Results arrive through `messages`, at least once and possibly late."""
 
@@ -212,8 +229,23 @@ class Executor(Protocol):
             NotFound: the kernel does not run there.
         """
 
+    async def set_limit(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        """Change the time limit of a running kernel, in milliseconds since its start. Idempotent.
+
+        Raises:
+            Unavailable: the agent is unreachable, or of an earlier release.
+            NotFound: the kernel does not run there.
+        """
+
     async def inventory(self, agent_id: AgentId) -> Inventory:
         """The agent's current kernels and devices, read from its files and drivers.
+
+        Raises:
+            Unavailable: the agent is unreachable.
+        """
+
+    async def has_account(self, agent_id: AgentId, account: str) -> bool | None:
+        """Whether the agent's host has a Unix account; None if the agent cannot tell.
 
         Raises:
             Unavailable: the agent is unreachable.
@@ -224,6 +256,15 @@ class Executor(Protocol):
 
         Raises:
             Unavailable: the agent is unreachable; it is repeated when the agent registers.
+        """
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> ByteStream:
+        """Connect to a terminal or a port of a running kernel.
+
+        Raises:
+            Unavailable: the agent is unreachable, or of a version without streams.
+            NotFound: the kernel does not run there, or does not listen on the port.
+            InvalidRequest: the target is invalid.
         """
 
     def follow_log(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:

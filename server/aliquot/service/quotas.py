@@ -1,20 +1,31 @@
 """Quotas and usage: limits of users, projects and the cluster, and the views of what they have used."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import Usage
-from aliquot.core.validation.gpu_requests import unknown_slot, with_full_names
+from aliquot.core.quota import counted_in, quota_ids_for
+from aliquot.core.validation.session import unknown_slot, with_full_names
+from aliquot.service.access import check_role
 from aliquot.service.operators import OperatorCommands, check_version
+from aliquot.service.state.indexes import NO_SESSIONS
+from aliquot.service.state.projects import create_again, delete, known_projects
+from aliquot.service.state.snapshots import take
+from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
-from aliquot_schema.errors import InvalidRequest, NotFound
-from aliquot_schema.ids import natural_key
+from aliquot_schema.billing import MICROS
+from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
+from aliquot_schema.identity.accounts import Role
+from aliquot_schema.ids import ProjectId, QuotaId, SlotName, natural_key
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import Caller
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
-from aliquot_schema.views.admin import NewQuota, QuotaChanged, QuotaView, UsageView
+from aliquot_schema.sessions import DEFAULT_PROJECT
+from aliquot_schema.views.admin import NewQuota, ProjectDeleted, QuotaChanged, QuotaUseView, QuotaView, UsageView
 from aliquot_schema.views.sessions import slot_amounts
 
 HOUR: Final = 1000 * 3_600_000
@@ -44,7 +55,42 @@ def usage_views(
     return tuple(found)
 
 
+def quota_uses(state: State, *, now_us: int) -> tuple[QuotaUseView, ...]:
+    """What quotas limit, as it is now, by scope and name; the cluster is always there."""
+    held: dict[QuotaId, Counter[SlotName]] = {quota_id(QuotaScope.CLUSTER): Counter()}
+    snapshot = take(state, with_costs=True)
+    budgets = Budgets(snapshot, prices=state.policy.prices, now_us=now_us)
+    for row in snapshot.running:
+        for quota in quota_ids_for(row.owner, row.project):
+            held.setdefault(quota, Counter()).update(counted_in(row.kernels))
+    waiting: Counter[QuotaId] = Counter({quota_id(QuotaScope.CLUSTER): state.pending_counts.waiting})
+    waiting.update({quota_id(QuotaScope.USER, name): n for name, n in state.pending_counts.waiting_by_owner().items()})
+    for project, counts in state.pending_counts.of_projects().items():
+        waiting[quota_id(QuotaScope.PROJECT, project)] += counts.waiting
+    hours: Counter[QuotaId] = Counter()
+    for (project, user), balance in state.usage.balances.items():
+        charged = balance.held(0, now_us=now_us, half_life_ms=state.usage.half_life_ms).month_charged
+        hours.update(dict.fromkeys(quota_ids_for(user, project), charged))
+    found = []
+    keys = {name for name in state.quotas if name.startswith(f"{QuotaScope.KEY}:") and not is_void(state.quotas[name])}
+    for quota in sorted({*held, *waiting, *hours, *keys}, key=natural_key):
+        scope, _, name = quota.partition(":")
+        amounts = SlotAmounts(held.get(quota, Counter())).to_text()
+        found.append(
+            QuotaUseView(
+                scope=QuotaScope(scope),
+                name=name,
+                held=slot_amounts(list(amounts.items())),
+                waiting=waiting[quota],
+                gpu_hours_month=hours[quota] / HOUR,
+                cost_month=budgets.spent(quota) / MICROS,
+            )
+        )
+    return tuple(found)
+
+
 NAME_CHARS_MAX: Final = 128
+MEMBERS_SHOWN: Final = 10
 NUMBER_MAX: Final = 2**31 - 1
 
 
@@ -57,6 +103,10 @@ class Quotas(OperatorCommands):
         found.sort(key=lambda quota: (quota.scope is not QuotaScope.CLUSTER, quota.scope, natural_key(quota.name)))
         return tuple(quota_view(quota) for quota in found)
 
+    def quota_use(self, caller: Caller) -> tuple[QuotaUseView, ...]:
+        """See `quota_uses`. Visible to all users, like quotas and usage."""
+        return quota_uses(self._state, now_us=self._clock.now_us())
+
     def usage(self, caller: Caller, *, user: str | None, project: str | None) -> tuple[UsageView, ...]:
         """See `usage_views`."""
         return usage_views(self._state.usage, user=user, project=project, now_us=self._clock.now_us())
@@ -67,18 +117,12 @@ class Quotas(OperatorCommands):
         Raises:
             Forbidden, VersionConflict, InvalidRequest, UnknownSlot.
         """
-        known = self._state.slots_in_use()
-        quota = _checked(
-            replace(
-                asked,
-                max_slots=with_full_names(asked.max_slots, known=known, field="max_slots"),
-                own_slots=with_full_names(asked.own_slots, known=known, field="own_slots"),
-            )
-        )
-        self._check_slots(quota)
+        quota = quota_of(asked, state=self._state)
 
         def change(draft: UnitOfWork) -> Quota:
             known = draft.quota(quota.id)
+            if quota.scope is QuotaScope.PROJECT:
+                create_again(draft, [ProjectId(quota.name)])
             actual = 0 if known is None or is_void(known) else known.version
             check_version(quota.id, expected=expected_version, actual=actual)
             if known is not None and replace(quota, version=known.version, changed_us=known.changed_us) == known:
@@ -107,12 +151,50 @@ class Quotas(OperatorCommands):
 
         return self._answer(await self._act(caller, change))
 
-    def _check_slots(self, quota: Quota) -> None:
-        known = self._state.slots_in_use()
-        for field, slots in (("max_slots", quota.max_slots), ("own_slots", quota.own_slots)):
-            for slot in slots:
-                if known and slot not in known:
-                    raise unknown_slot(slot, known=known, field=field)
+    async def delete_project(self, caller: Caller, name: str) -> ProjectDeleted:
+        """Delete a project that nothing uses. Its usage and past sessions stay.
+
+        Raises:
+            Forbidden: the caller is not an admin.
+            NotFound, StateConflict: the message names what uses it.
+        """
+        check_role(caller, Role.ADMIN)
+        project = ProjectId(name)
+
+        def change(draft: UnitOfWork) -> None:
+            if project == DEFAULT_PROJECT:
+                raise StateConflict(
+                    f"{project} cannot be deleted, because sessions that name no project use it; `aliquot quota set "
+                    f"project:{project} --max-queued 0` closes it",
+                    id=project,
+                    state="default",
+                )
+            if project not in known_projects(self._state):
+                raise NotFound(f"there is no project {name[:NAME_CHARS_MAX]}", kind="project", id=name[:NAME_CHARS_MAX])
+            uses = list(self._uses(project))
+            if uses:
+                raise StateConflict(f"project {project} is in use: {'; '.join(uses)}", id=project, state="in use")
+            delete(draft, project)
+
+        await self._act(caller, change)
+        return ProjectDeleted(name=name, revision=self._state.revision)
+
+    def _uses(self, project: ProjectId) -> Iterator[str]:
+        """What uses a project, and how that ends."""
+        members = [user.id for user in self._state.people.users.values() if project in user.projects]
+        if members:
+            shown = ", ".join(sorted(members, key=natural_key)[:MEMBERS_SHOWN])
+            more = f" and {len(members) - MEMBERS_SHOWN} more" if len(members) > MEMBERS_SHOWN else ""
+            yield f"its members are {shown}{more} (`aliquot user set USER --project ...` names a user's projects)"
+        counts = self._state.pending_counts.of_projects().get(project, NO_SESSIONS)
+        if counts.waiting or counts.running:
+            yield (
+                f"{counts.waiting} of its sessions wait and {counts.running} run (`aliquot session list --project "
+                f"{project}` lists them)"
+            )
+        quota = self._state.quotas.get(quota_id(QuotaScope.PROJECT, project))
+        if quota is not None and not is_void(quota):
+            yield f"it has a quota (`aliquot quota remove project:{project}` removes it)"
 
     def _answer(self, quota: Quota) -> QuotaChanged:
         return QuotaChanged(quota=quota_view(quota), revision=self._state.revision)
@@ -129,23 +211,43 @@ def quota_view(quota: Quota) -> QuotaView:
         max_queued=quota.max_queued,
         gpu_hours_per_month=quota.gpu_hours_per_month,
         weight=quota.weight,
+        budget=None if quota.budget is None else quota.budget / MICROS,
         changed_at=moment(quota.changed_us),
     )
 
 
 def is_void(quota: Quota) -> bool:
     """Whether it has no limits, and so counts as removed."""
-    numbers = quota.max_queued, quota.gpu_hours_per_month, quota.weight
+    numbers = quota.max_queued, quota.gpu_hours_per_month, quota.weight, quota.budget
     return not quota.max_slots and not quota.own_slots and all(number is None for number in numbers)
+
+
+def quota_of(asked: NewQuota, *, state: State) -> Quota:
+    """The quota that is asked for, not yet stored.
+
+    Raises:
+        InvalidRequest, UnknownSlot.
+    """
+    known = state.slots_in_use()
+    quota = _checked(
+        replace(
+            asked,
+            max_slots=with_full_names(asked.max_slots, known=known, field="max_slots"),
+            own_slots=with_full_names(asked.own_slots, known=known, field="own_slots"),
+        )
+    )
+    _check_slots(quota, state)
+    return quota
 
 
 def _checked(asked: NewQuota) -> Quota:
     if (asked.scope is QuotaScope.CLUSTER) is bool(asked.name):
-        raise InvalidRequest("name: required for a user or project, not allowed for the cluster", field="name")
+        raise InvalidRequest("name: required for a user, project or API key, not allowed for the cluster", field="name")
     if asked.scope is QuotaScope.PROJECT and "/" in asked.name:
         raise InvalidRequest("name: a project's name must not contain a slash", field="name")
     if len(asked.name) > NAME_CHARS_MAX or not asked.name.isprintable():
         raise InvalidRequest(f"name: at most {NAME_CHARS_MAX} printable characters", field="name")
+    _check_budget(asked)
     for field in ("max_queued", "gpu_hours_per_month", "weight"):
         value = getattr(asked, field)
         least = 1 if field == "weight" else 0
@@ -166,10 +268,28 @@ def _checked(asked: NewQuota) -> Quota:
         max_queued=asked.max_queued,
         gpu_hours_per_month=asked.gpu_hours_per_month,
         weight=asked.weight,
+        budget=None if asked.budget is None else round(asked.budget * MICROS),
     )
     if is_void(quota) and quota.scope is not QuotaScope.PROJECT:
         raise InvalidRequest("the quota has no limits; set one, or use remove_quota", field=None)
     return quota
+
+
+def _check_budget(asked: NewQuota) -> None:
+    if asked.budget is not None and not 0 <= asked.budget <= NUMBER_MAX:
+        raise InvalidRequest(f"budget: {asked.budget} is not between 0 and {NUMBER_MAX}", field="budget")
+    numbers = asked.max_queued, asked.gpu_hours_per_month, asked.weight
+    has_others = asked.max_slots or asked.own_slots or any(number is not None for number in numbers)
+    if asked.scope is QuotaScope.KEY and has_others:
+        raise InvalidRequest("scope: the only limit of an API key is its budget", field="scope")
+
+
+def _check_slots(quota: Quota, state: State) -> None:
+    known = state.slots_in_use()
+    for field, slots in (("max_slots", quota.max_slots), ("own_slots", quota.own_slots)):
+        for slot in slots:
+            if known and slot not in known:
+                raise unknown_slot(slot, known=known, field=field)
 
 
 def _once(pairs: Sequence[tuple[str, str]], *, field: str) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """Retention: the leader's loop that archives old history and then deletes it in small transactions.
 
 Ages are measured by the raw wall clock. After the clock jumps ahead by 7 days or more, nothing is deleted for 24 hours,
-so that a wrong clock can be corrected without losing history. A server that was off or suspended for a week also waits.
-A jump before the start is noticed only if no event was written since.
+so that a wrong clock can be corrected without losing history. The event log holds the correction that followed, so a
+server that starts, or takes over, within these hours waits too. A server that was off or suspended for a week also
+waits; a jump while no server ran is noticed only if no event was written since.
 """
 
 import logging
@@ -12,6 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, Protocol
 
+from aliquot.core.clock_correction import ClockCorrection
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import SessionId
@@ -149,14 +151,21 @@ PATIENCE_S: Final = 86_400.0
 class ClockJumps:
     """Detects jumps of the wall clock by comparing it with the monotonic clock at every call."""
 
-    def __init__(self, clock: Clock, *, known_us: int = 0) -> None:
+    def __init__(self, clock: Clock, *, known_us: int = 0, correction: ClockCorrection | None = None) -> None:
         """
         Args:
             known_us: a wall time known from the event log; 0 = none.
+            correction: the last one in the event log, whose jump may be less than `PATIENCE_S` ago.
         """
         self._clock = clock
-        self._offset_s = (known_us or clock.wall_us()) / 1e6 - clock.monotonic()
+        wall_us, at_s = clock.wall_us(), clock.monotonic()
+        self._offset_s = (known_us or wall_us) / 1e6 - at_s
         self._since_s: float | None = None
+        if correction is not None and correction.is_measured:
+            passed_s, ahead_us = (wall_us - correction.to_us) / 1e6, correction.to_us - correction.from_us
+            if ahead_us / 1e6 >= LEAP_S and 0 <= passed_s < PATIENCE_S:
+                self._offset_s = (wall_us - ahead_us) / 1e6 - at_s
+                self._since_s = at_s - passed_s
 
     def is_steady(self) -> bool:
         """Whether the wall clock can be trusted. A jump is logged once."""
@@ -200,7 +209,7 @@ class Removed:
 NOTHING: Final = Removed(passes=0, events=0, sessions=0)
 
 
-class Retaining:
+class RetentionLoop:
     """The retention loop. `run` ends by cancellation, or when another server leads."""
 
     def __init__(
@@ -332,6 +341,6 @@ class RetentionPlan:
     open_history: Callable[[int], ArchivedHistory]
     """Opens the history for a leader's epoch."""
 
-    def begin(self, epoch: int, *, memory: Memory, clock: Clock, leaps: ClockJumps) -> Retaining:
+    def begin(self, epoch: int, *, memory: Memory, clock: Clock, leaps: ClockJumps) -> RetentionLoop:
         """The retention loop of one term as leader."""
-        return Retaining(self.open_history(epoch), memory=memory, clock=clock, periods=self.periods, leaps=leaps)
+        return RetentionLoop(self.open_history(epoch), memory=memory, clock=clock, periods=self.periods, leaps=leaps)

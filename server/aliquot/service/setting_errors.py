@@ -1,8 +1,11 @@
-"""Setting errors: validation messages of settings without pydantic's own text, and duration types of settings."""
+"""Setting errors: validation messages without pydantic's own text, names of settings, and their duration types."""
 
+import os
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import AliasChoices, BeforeValidator
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from aliquot_schema.errors import InvalidRequest
@@ -28,3 +31,27 @@ Seconds = Annotated[float, BeforeValidator(read_seconds)]
 """A duration setting: a number of seconds, or text such as `2h30m`."""
 WholeSeconds = Annotated[int, BeforeValidator(read_seconds)]
 """As `Seconds`, in whole seconds."""
+
+
+def kebab(name: str) -> str:
+    """The name of a setting in the file and as a flag."""
+    return name.replace("_", "-")
+
+
+def given_variable(field: str, fields: Mapping[str, FieldInfo]) -> str | None:
+    """The variable of the environment that gives a setting; None if none does."""
+    info = fields.get(field)
+    alias = None if info is None else info.validation_alias
+    names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"ALIQUOT_{field}"]
+    wanted = [name.upper() for name in names if name.upper().startswith(("ALIQUOT_", "RESEARCH_AGENT_"))]
+    return next((name for wish in wanted for name in os.environ if name.upper() == wish), None)
+
+
+def setting_named(name: str, fields: Mapping[str, FieldInfo]) -> str:
+    """The field that a name in the file or in the environment stands for."""
+    for field, info in fields.items():
+        alias = info.validation_alias
+        names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [kebab(field)]
+        if name.lower() in (field, *map(str.lower, names)):
+            return field
+    return name

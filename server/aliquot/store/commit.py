@@ -17,8 +17,16 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from aliquot.service.ports import Batch, DuplicateKey, NotLeader, StaleVersion, StoreUnavailable, Write
 from aliquot.store.engines.database import is_conflict, rejection, unavailability
 from aliquot.store.hash_chain import event_hash
-from aliquot.store.mapping import ENCODER, MAPPINGS, RecordMapping
-from aliquot.store.statements import insert_events, insert_rows, replace_rows, reserve_numbers, write_end
+from aliquot.store.mapping import (
+    MAPPINGS,
+    RecordMapping,
+    insert_events,
+    insert_rows,
+    replace_rows,
+    reserve_numbers,
+    to_json,
+    write_end,
+)
 from aliquot.store.tables import ORCHESTRATION
 from aliquot_schema.events import EVENT_FORMAT, Event, Record
 from aliquot_schema.orchestration import CLOCK_CORRECTED, OrchestratorState
@@ -233,7 +241,7 @@ class _Log:
             pass_number=batch.pass_number,
             record=record,
         )
-        self._chain(event, ENCODER.encode(record))
+        self._chain(event, to_json(record))
         return event
 
     def _chain(self, event: Event, payload: bytes) -> None:

@@ -13,6 +13,7 @@ import base64
 import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
@@ -21,20 +22,28 @@ from typing import IO, Any, Final
 
 import msgspec
 from sqlalchemy import Connection, LargeBinary, MetaData, Table, delete, func, select
+from sqlalchemy.exc import (
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    NoResultFound,
+    ProgrammingError,
+)
 
 import aliquot.store.alert_tables
 import aliquot.store.audit.holdings
+import aliquot.store.forecasts
 import aliquot.store.hash_chain
 import aliquot.store.ledger.tables
 import aliquot.store.replication.readings_relay
 import aliquot.store.secrets.secrets
 import aliquot.store.tables  # noqa: F401  # each of these registers its tables
 from aliquot.service.ports import StoreUnavailable
-from aliquot.store.audit.log import Hand, action, note_within
+from aliquot.store.audit.log import AuditAuthor, action, note_within
 from aliquot.store.columns import METADATA
 from aliquot.store.integrity import Verified, verified
+from aliquot.store.mapping import insert_rows
 from aliquot.store.migration import HEAD
-from aliquot.store.statements import insert_rows
 from aliquot.store.tables import COUNTER
 
 ARCHIVE_FORMAT: Final = 1
@@ -100,10 +109,12 @@ class ArchiveReader:
         self._path = path
         self._digest = hashlib.sha256()
         head = self._next()
-        if head.get("aliquot-archive") != ARCHIVE_FORMAT:
+        revision, tables = head.get("revision"), head.get("tables")
+        is_known = head.get("aliquot-archive") == ARCHIVE_FORMAT
+        if not (is_known and isinstance(revision, str) and isinstance(tables, dict)):
             raise StoreUnavailable(f"{path} is not an archive that this version of Aliquot can read")
-        self.revision: str = head["revision"]
-        self.columns: dict[str, list[str]] = head["tables"]
+        self.revision = revision
+        self.columns: dict[str, list[str]] = tables
 
     def rows(self) -> Iterator[tuple[str, list[Any]]]:
         """(table, values) of every row.
@@ -116,7 +127,7 @@ class ArchiveReader:
             before = self._digest.hexdigest()
             line = self._next()
             if "sha256" in line:
-                if (line["rows"], line["sha256"]) != (count, before):
+                if (line.get("rows"), line["sha256"]) != (count, before):
                     raise StoreUnavailable(f"{self._path} was changed after it was written")
                 return
             ((table, values),) = line.items()
@@ -127,7 +138,7 @@ class ArchiveReader:
         try:
             data = self._file.readline()
             line: dict[str, Any] = msgspec.json.decode(data, type=dict)
-        except (OSError, EOFError, msgspec.DecodeError) as error:
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError, msgspec.DecodeError) as error:
             raise StoreUnavailable(f"{self._path} is truncated or not an archive of Aliquot: {error}") from error
         self._digest.update(data)
         return line
@@ -157,9 +168,14 @@ def export(connection: Connection, *, path: Path) -> int:
 
 
 _INSERT_ROWS: Final = 1000
+_INVALID: Final = (
+    *(ArithmeticError, LookupError, TypeError, ValueError, zlib.error),
+    *(DataError, IntegrityError, InterfaceError, NoResultFound, ProgrammingError),
+)
+"""What rows raise that no version of Aliquot wrote."""
 
 
-def import_archive(connection: Connection, *, path: Path, by: Hand | None = None) -> Verified:
+def import_archive(connection: Connection, *, path: Path, by: AuditAuthor | None = None) -> Verified:
     """Fill an empty database and verify it. After an error the database is unchanged.
 
     Args:
@@ -173,9 +189,13 @@ def import_archive(connection: Connection, *, path: Path, by: Hand | None = None
         archive = ArchiveReader(file, path=path)  # type: ignore[arg-type]  # it behaves as a binary file
         _check(connection, archive)
         connection.execute(delete(COUNTER))
-        for name, lines in groupby(archive.rows(), key=lambda line: line[0]):
-            _fill(connection, ALL_TABLES.tables[name], (values for _, values in lines))
-        found = verified(connection)
+        try:
+            for name, lines in groupby(archive.rows(), key=lambda line: line[0]):
+                _fill(connection, ALL_TABLES.tables[name], (values for _, values in lines))
+            found = verified(connection)
+        except _INVALID as error:
+            kind = type(error).__name__
+            raise StoreUnavailable(f"{path} has rows that cannot be read ({kind}); nothing was imported") from error
         if by is not None:
             facts = {"path": str(path.absolute()), "events": str(found.events)}
             note_within(connection, [action(connection, "database_imported", facts)], by=by)

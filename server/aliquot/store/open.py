@@ -15,7 +15,7 @@ from aliquot.service.leadership.readings_relay import ReadingsRelay
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.engines.sqlite import SqliteDatabase
-from aliquot.store.store import ENDED_SESSIONS_LOADED, Database, DatabaseStore
+from aliquot.store.store import ENDED_SESSIONS_LOADED, DatabaseStore, MainDatabase
 
 SQLITE_FILE = Path("server") / "aliquot.db"
 
@@ -59,7 +59,7 @@ def choose_database(
     now_us: Callable[[], int],
     upgrades: bool = True,
     mark: MarkFile | None = None,
-) -> Database:
+) -> MainDatabase:
     """The database that a URL names; arguments and errors like `open_store`.
 
     Args:

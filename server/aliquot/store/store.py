@@ -4,24 +4,29 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row, event
 
-from aliquot.service.audit.audit import AuditQuery, Change, Holding
+from aliquot.service.audit.audit import AuditQuery, Change, Holding, RecordCounts
 from aliquot.service.leadership.ports import CurrentTerm, TermStart
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.metrics.counters import StoreMeasures
 from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
 from aliquot.store.alerts import DatabaseOutbox
 from aliquot.store.archive.search import archived, merged, seals_after
+from aliquot.store.archive.verification import all_seals, verify_archives
 from aliquot.store.audit import holdings, log
 from aliquot.store.audit.holdings import catch_up
 from aliquot.store.commit import GroupCommits, Outcome, commit_group
-from aliquot.store.engines.database import Runner, is_nul_error, unavailability
+from aliquot.store.engines.database import is_nul_error, unavailability
 from aliquot.store.engines.sqlite import SqliteDatabase, back_up
+from aliquot.store.forecasts import DatabaseForecasts
+from aliquot.store.hash_chain import ChainBroken
+from aliquot.store.integrity import Verified, verified
 from aliquot.store.ledger import ledger
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import begin_term, load, present_term, raise_epoch
@@ -36,7 +41,7 @@ from aliquot_schema.views.server import DatabaseCopy
 class DatabaseAudit:
     """Implements `aliquot.service.audit.audit.AuditStore`, which documents the methods."""
 
-    def __init__(self, database: Runner, *, archive: Path | None = None) -> None:
+    def __init__(self, database: "DatabaseStore", *, archive: Path | None = None) -> None:
         """
         Args:
             archive: the archive folder; None = not configured.
@@ -50,18 +55,59 @@ class DatabaseAudit:
     async def held_at(self, device_id: str, at_us: int) -> tuple[Holding, ...]:
         await catch_up(self._database)
         kept = await self._database.read(partial(holdings.held_at, device_id=device_id, at_us=at_us))
-        sealed = await self._database.read(partial(seals_after, first_us=at_us))
+        return merged(kept, await self._archived(device_id, first_us=at_us, last_us=at_us))
+
+    async def held_between(
+        self, device_id: str, *, first_us: int, last_us: int, before: int | None, limit: int
+    ) -> tuple[Holding, ...]:
+        await catch_up(self._database)
+        within = partial(holdings.held_over, device_ids=[device_id], first_us=first_us, last_us=last_us)
+        kept = await self._database.read(partial(within, before=before, limit=limit))
+        past = await self._archived(device_id, first_us=first_us, last_us=last_us)
+        found = merged(kept, (held for held in past if before is None or held.granted_event < before))
+        return found[-limit:]
+
+    async def verified(self) -> RecordCounts:
+        found, seals = await self._database.read_apart(_verified)
+        if isinstance(found, str):
+            return RecordCounts(faults=(found,))
+        checked = await asyncio.to_thread(verify_archives, seals, folder=self._archive or Path())
+        return RecordCounts(
+            faults=checked.faults,
+            **asdict(found),
+            archives=checked.files,
+            archived_rows=checked.rows,
+            removed_rows=checked.gone,
+        )
+
+    async def _archived(self, device_id: str, *, first_us: int, last_us: int) -> tuple[Holding, ...]:
+        sealed = await self._database.read(partial(seals_after, first_us=first_us))
         if not sealed:
-            return kept
+            return ()
         if self._archive is None:
             raise StoreUnavailable(
                 "holdings of that time are archived, and no archive folder is set; name it with archive-folder"
             )
-        search = partial(archived, sealed, folder=self._archive, device_id=device_id, first_us=at_us, last_us=at_us)
-        return merged(kept, await asyncio.to_thread(search))
+        search = partial(archived, sealed, folder=self._archive, device_id=device_id, first_us=first_us)
+        return await asyncio.to_thread(search, last_us=last_us)
+
+    async def held_over(
+        self, device_ids: Sequence[str], *, first_us: int, last_us: int | None, limit: int
+    ) -> tuple[Holding, ...]:
+        await catch_up(self._database)
+        within = partial(holdings.held_over, device_ids=device_ids, first_us=first_us, last_us=last_us, limit=limit)
+        return await self._database.read(within)
 
     async def passes(self, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
         return await self._database.read(partial(ledger.newest, before=before, limit=limit))
+
+
+def _verified(connection: Connection) -> tuple[Verified | str, list[Row[Any]]]:
+    """What was verified, or the fault; and the seals of the archives."""
+    try:
+        return verified(connection), all_seals(connection)
+    except ChainBroken as broken:
+        return str(broken), []
 
 
 T = TypeVar("T")
@@ -86,12 +132,19 @@ class Database(Protocol):
         """Disconnect. Harmless if `open` failed or was not called."""
 
 
+class MainDatabase(Database, Protocol):
+    """The database of the records."""
+
+    async def read_apart(self, work: Work[T]) -> T:
+        """Like `read`, for minutes, without delaying other reads."""
+
+
 class DatabaseStore:
     """Implements `aliquot.service.ports.Store`, which documents the methods."""
 
     def __init__(
         self,
-        database: Database,
+        database: MainDatabase,
         *,
         now_us: Callable[[], int],
         ended_limit: int = ENDED_SESSIONS_LOADED,
@@ -111,6 +164,7 @@ class DatabaseStore:
         self.ledger: Final = DatabaseLedger(self)
         self.book: Final = DatabaseAudit(self, archive=archive)
         self.outbox: Final = DatabaseOutbox(self)
+        self.forecasts: Final = DatabaseForecasts(self)
 
     async def open(self) -> Loaded:
         return await self._opened(leads=True)
@@ -191,6 +245,17 @@ class DatabaseStore:
         self._check_open()
         with self.measures.timed("read"), _port_errors():
             return await self._database.read(work)
+
+    async def read_apart(self, work: Work[T]) -> T:
+        """Run a function that reads for minutes. It ends with `StoreUnavailable` when the store is closed."""
+        self._check_open()
+
+        def run(connection: Connection) -> T:
+            event.listen(connection, "before_cursor_execute", lambda *_: self._check_open())
+            return work(connection)
+
+        with _port_errors():
+            return await self._database.read_apart(run)
 
     async def write(self, work: Work[T]) -> T:
         """Run a function that begins its own transactions, between two groups of commits."""

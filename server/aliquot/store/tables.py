@@ -64,6 +64,9 @@ class SessionRow(TableRow, table=True):
     array_id: str | None = text_column()
     array_index: int | None = number_column()
     tasks: str | None = text_column()
+    work: str | None = text_column()
+    extension: str | None = text_column()
+    key_id: str | None = text_column()
     gpus_milli: int = number_column()
 
 
@@ -89,6 +92,8 @@ class KernelRow(TableRow, table=True):
     timed_out: bool
     message: str | None = text_column()
     rendezvous_port: int | None = number_column()
+    host_use: str | None = text_column()
+    takes_limit: bool | None
 
 
 class LeaseRow(TableRow, table=True):
@@ -113,6 +118,8 @@ class LeaseRow(TableRow, table=True):
     until_us: int | None = number_column()
     released_us: int | None = number_column()
     evidence: str | None = text_column()
+    idle: int = number_column()
+    policy_version: int = number_column()
 
 
 class AgentRow(TableRow, table=True):
@@ -176,6 +183,7 @@ class PolicyRow(TableRow, table=True):
     retries: str = text_column()
     user_priority_max: int = number_column()
     changed_us: int = number_column()
+    prices: str = text_column()
 
 
 class QuotaRow(TableRow, table=True):
@@ -193,6 +201,7 @@ class QuotaRow(TableRow, table=True):
     gpu_hours_per_month: int | None = number_column()
     weight: int | None = number_column()
     changed_us: int = number_column()
+    budget: int | None = number_column()
 
 
 class AccountRow(TableRow, table=True):
@@ -211,6 +220,26 @@ class AccountRow(TableRow, table=True):
     month_charged: int = number_column()
 
 
+class StatementRow(TableRow, table=True):
+    """`Statement`."""
+
+    __tablename__ = "statements"
+
+    id: str = text_key()
+    version: int = number_column()
+    account: str = text_column()
+    month: int = number_column()
+    used: int = number_column()
+    idle: int = number_column()
+    lost_failure: int = number_column()
+    lost_preemption: int = number_column()
+    cost: int = number_column()
+    credited: int = number_column()
+    sessions: int = number_column()
+    waited_ms: int = number_column()
+    preemptions: int = number_column()
+
+
 class FindingRow(TableRow, table=True):
     """`Finding`."""
 
@@ -226,6 +255,38 @@ class FindingRow(TableRow, table=True):
     repair: str | None = text_column()
     found_us: int = number_column()
     closed_us: int | None = number_column()
+
+
+class BookingRow(TableRow, table=True):
+    """`Booking`."""
+
+    __tablename__ = "bookings"
+    __table_args__ = (Index("ix_bookings_open", "id", **where("ended_us IS NULL")),)
+
+    id: str = text_key()
+    version: int = number_column()
+    kind: str = text_column()
+    name: str = text_column()
+    owner: str = text_column()
+    project: str = text_column()
+    pool: str = text_column()
+    gpus: int = number_column()
+    models: str = text_column()
+    wanted: str = text_column()
+    nodes: str = text_column()
+    starts_us: int = number_column()
+    ends_us: int = number_column()
+    state: str = text_column()
+    devices: str = text_column()
+    extends_to_us: int | None = number_column()
+    no_show_after_ms: int | None = number_column()
+    used_us: int | None = number_column()
+    series: str | None = text_column()
+    created_us: int = number_column()
+    refusal: str | None = text_column()
+    covered: int = number_column()
+    held_back: int = number_column()
+    ended_us: int | None = number_column()
 
 
 class OrchestrationRow(TableRow, table=True):
@@ -276,6 +337,11 @@ class KeyRow(TableRow, table=True):
     created_us: int = number_column()
     expires_us: int | None = number_column()
     revoked_us: int | None = number_column()
+    gpu_use_max: int | None = number_column()
+    sessions_max: int | None = number_column()
+    dry_run_first: bool | None
+    gpu_use: int = number_column()
+    submitted: int = number_column()
 
 
 class SecretNamesRow(TableRow, table=True):
@@ -345,6 +411,8 @@ SLOTS: Final[Table] = METADATA.tables["slots"]
 POLICIES: Final[Table] = METADATA.tables["policies"]
 QUOTAS: Final[Table] = METADATA.tables["quotas"]
 ACCOUNTS: Final[Table] = METADATA.tables["accounts"]
+BOOKINGS: Final[Table] = METADATA.tables["bookings"]
+STATEMENTS: Final[Table] = METADATA.tables["statements"]
 FINDINGS: Final[Table] = METADATA.tables["findings"]
 USERS: Final[Table] = METADATA.tables["users"]
 KEYS: Final[Table] = METADATA.tables["keys"]

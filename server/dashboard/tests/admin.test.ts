@@ -3,7 +3,9 @@ import type { PolicyPartsFragment } from "../src/generated/graphql";
 import { lifetimeOf } from "../src/admin/access/draft";
 import { changesOf, inputOf, valuesOf, wrongsOf } from "../src/admin/policy/settings";
 import * as quotas from "../src/admin/quotas/draft";
+import { countText, nowText, useOf } from "../src/admin/quotas/use";
 
+const IDLE = { action: "off", tell: 1800, again: 1800, act: 1800, keep: 14_400, projects: [] } as const;
 const POLICY: PolicyPartsFragment = {
   version: 4,
   order: "fair_share",
@@ -15,18 +17,18 @@ const POLICY: PolicyPartsFragment = {
   numa: "prefer",
   weights: {
     age: 1,
-    age_unit: 604_800,
     fair: 1,
     short: 2,
     short_half: 14_400,
     priority: 1,
     level: 86_400,
     sjf_age_pct: 10,
+    wait_bound: 0,
   },
   half_life: 604_800,
   charges: { accelerators: [], cpu_milli: 5, mem_gib_milli: 0 },
-  pools: [{ name: "default", default_limit: null, cpu_per_gpu: null, mem_per_gpu: null }],
-  preemption: { preempt: "preemptible", run_min: 600, preemptions_max: 3, grace: 30 },
+  pools: [{ name: "default", default_limit: null, cpu_per_gpu: null, mem_per_gpu: null, idle: null }],
+  preemption: { preempt: "preemptible", run_min: 600, preemptions_max: 3, grace: 30, restart: 60, idle: IDLE },
   retries: { tries_min: 3, wait_first: 1, wait_max: 300, jitter_pct: 25 },
   user_priority_max: "normal",
   changed_at: null,
@@ -49,12 +51,12 @@ test("only what was changed is sent, with the version that was seen", () => {
 
 test("durations of the policy are typed as everywhere, and sent as seconds", () => {
   const before = valuesOf(POLICY);
-  const after = { ...before, half_life: "2w", "weights.age_unit": "2h30", "preemption.grace": "45" };
+  const after = { ...before, half_life: "2w", "weights.wait_bound": "2h30", "preemption.grace": "45" };
   expect(wrongsOf(after)).toEqual({});
   expect(inputOf(changesOf(before, after), 4)).toEqual({
     expected_version: 4,
     half_life: 1_209_600,
-    weights: { age_unit: 9_000 },
+    weights: { wait_bound: 9_000 },
     preemption: { grace: 45 },
   });
   expect(Object.keys(wrongsOf({ ...before, "weights.age": "2h" }))).toEqual(["weights.age"]);
@@ -69,23 +71,81 @@ test.each([
 ])("a key that ends after %j ends after %j seconds", (text, seconds) => expect(lifetimeOf(text)).toEqual(seconds));
 
 test("a quota as it is typed, there and back", () => {
-  const draft = { ...quotas.NEW, name: "ada", max: "cuda.device 4, mem=64g", hours: "100" };
+  const draft = {
+    ...quotas.NEW,
+    name: "ada",
+    max: { gpus: "4", cpus: "", mem: "64g", other: "rocm.device 2" },
+    hours: "100",
+  };
   expect(quotas.wrongsOf(draft)).toEqual({});
   expect(quotas.inputOf(draft)).toMatchObject({
     name: "ada",
     max_slots: [
       { slot: "cuda.device", amount: "4" },
       { slot: "mem", amount: "64g" },
+      { slot: "rocm.device", amount: "2" },
     ],
     own_slots: [],
     max_queued: null,
     gpu_hours_per_month: 100,
     expected_version: 0,
   });
-  expect(Object.keys(quotas.wrongsOf({ ...draft, name: "", max: "cuda.device", weight: "x" }))).toEqual([
-    "name",
-    "max",
-    "weight",
-  ]);
+  expect(
+    Object.keys(
+      quotas.wrongsOf({
+        ...draft,
+        name: "",
+        max: { gpus: "some", cpus: "1.5", mem: "much", other: "rocm.device" },
+        weight: "x",
+      }),
+    ),
+  ).toEqual(["name", "max.gpus", "max.cpus", "max.mem", "max.other", "weight"]);
   expect(quotas.wrongsOf({ ...quotas.NEW, scope: "cluster" })).toEqual({});
+});
+
+test("a stored quota fills the typed fields", () => {
+  const stored = {
+    scope: "user",
+    name: "ada",
+    version: 3,
+    max_slots: [
+      { slot: "cuda.shares", amount: "0.50" },
+      { slot: "cpu", amount: "16" },
+    ],
+    own_slots: [
+      { slot: "cuda.device", amount: "1" },
+      { slot: "cuda.shares", amount: "0.50" },
+    ],
+    max_queued: null,
+    gpu_hours_per_month: null,
+    weight: null,
+    budget: null,
+    changed_at: "2026-01-05T12:00:00Z",
+  } as const;
+  const draft = quotas.draftOf(stored);
+  expect(draft.max).toEqual({ gpus: "0.5", cpus: "16", mem: "", other: "" });
+  expect(draft.own.other).toBe("cuda.device 1, cuda.shares 0.50");
+  expect(quotas.inputOf(draft).max_slots).toEqual([
+    { slot: "cuda.shares", amount: "0.5" },
+    { slot: "cpu", amount: "16" },
+  ]);
+});
+
+test("the present use stands beside a limit, with a remark when it is above", () => {
+  const uses = [
+    {
+      scope: "user",
+      name: "ada",
+      held: [{ slot: "cuda.shares", amount: "2.50" }],
+      waiting: 3,
+      gpu_hours_month: 7.25,
+      cost_month: 0,
+    },
+  ] as const;
+  const use = useOf(uses, "user", " ada");
+  expect(nowText("gpus", use, "")).toBe("Now 2.5 GPUs held.");
+  expect(nowText("gpus", use, "2")).toContain("more than this limit");
+  expect(nowText("mem", useOf(uses, "project", "x"), "1g")).toBe("Now 0 B held.");
+  expect(countText("waiting", use.waiting, "3")).toBe("Now 3 waiting.");
+  expect(countText("waiting", use.waiting, "2")).toContain("more than this limit");
 });

@@ -30,11 +30,15 @@ const plain = {
   models: [],
   preferred_models: [],
   tags: [],
+  services: [],
   run_id: null,
   depends_on: [],
   fallbacks: [],
   tasks: null,
   checkpoint_signal: null,
+  checkpoint_every: null,
+  cluster_size_min: null,
+  topology: "prefer",
   grace: null,
   retries_own_failures: false,
   hidden: [],
@@ -75,19 +79,66 @@ test("an array is asked for whole, wherever its tasks are", () => {
   expect(form.array.split(",").sort()).toEqual(["0-4", "12", "5-9"]);
 });
 
-test.each<[Partial<Record<keyof Session, unknown>>, string]>([
-  [{ slots: [...plain.slots, { slot: "rocm.shares", amount: "0.5" }] }, "slots rocm.shares"],
-  [{ models: ["*H100*", "*A100*"] }, "models *H100*, *A100*"],
-  [{ preferred_models: ["*H200*"] }, "preferred models *H200*"],
-  [{ labels: [...plain.labels, { name: "rack", value: "7" }] }, "labels rack=7"],
-  [{ preferred_labels: [{ name: "disk", value: "nvme" }] }, "preferred labels disk=nvme"],
-  [{ tags: [{ name: "sweep", value: "1" }] }, "tags sweep=1"],
-  [{ run_id: "r-1" }, "run id r-1"],
-  [{ depends_on: [{}, {}] }, "dependencies: 2"],
-  [{ fallbacks: [{ after: 60 }] }, "fallback requests: 1"],
-  [{ tasks: { ...tasks, max_parallel: 4 } }, "maximum parallel tasks: 4"],
-  [{ checkpoint_signal: "SIGUSR1" }, "checkpoint signal SIGUSR1"],
-  [{ grace: 0 }, "grace period in seconds: 0"],
-  [{ retries_own_failures: true }, "retries of its own failures"],
-  [{ hidden: ["environment"] }, "fields hidden from you: environment"],
-])("%o is named as left out", (part, words) => expect(leftOutOf(session(part))).toEqual([words]));
+test("what few sessions have is copied too", () => {
+  const rare = {
+    slots: [...plain.slots, { slot: "rocm.shares", amount: "0.5" }],
+    models: ["*H100*", "*A100*"],
+    preferred_models: ["*H200*"],
+    labels: [...plain.labels, { name: "rack", value: "7" }],
+    preferred_labels: [{ name: "disk", value: "nvme" }],
+    tags: [{ name: "sweep", value: "1" }],
+    services: [
+      { name: "lab", asked_port: 0 },
+      { name: "board", asked_port: 6006 },
+    ],
+    run_id: "r-1",
+    depends_on: [{ session_id: "ses_0a", condition: "after_any", state: null }],
+    fallbacks: [{ slots: [{ slot: "cuda.device", amount: "1" }], cluster_size: 1, gpu_memory_gb: null, after: 60 }],
+    tasks: { ...tasks, waiting: { indices: "0-9", count: 10 }, max_parallel: 4 },
+    checkpoint_signal: "SIGUSR1",
+    checkpoint_every: 600,
+    cluster_size_min: 2,
+    grace: 0,
+    retries_own_failures: true,
+    time_limit: 5400,
+  };
+  const form = formOf(session(rare));
+  expect(wrongsOf(form)).toEqual({});
+  expect(form.limit).toBe("1h30m");
+  expect(requestOf(form)).toMatchObject({
+    slots: [
+      { slot: "cuda.device", amount: "2" },
+      { slot: "cpu", amount: "4" },
+      { slot: "mem", amount: "32g" },
+      { slot: "rocm.shares", amount: "0.5" },
+    ],
+    models: ["*H100*", "*A100*"],
+    preferred_models: ["*H200*"],
+    labels: [{ name: "rack", value: "7" }],
+    preferred_labels: [{ name: "disk", value: "nvme" }],
+    tags: [{ name: "sweep", value: "1" }],
+    apps: [
+      { name: "lab", port: 0 },
+      { name: "board", port: 6006 },
+    ],
+    run_id: "r-1",
+    depends_on: [{ session_id: "ses_0a", condition: "after_any" }],
+    fallbacks: [{ slots: [{ slot: "cuda.device", amount: "1" }], cluster_size: 1, gpu_memory_gb: null, after_s: 60 }],
+    array: "0-9",
+    max_parallel: 4,
+    checkpoint_signal: "SIGUSR1",
+    checkpoint_every: 600,
+    cluster_size_min: 2,
+    grace: 0,
+    retries_own_failures: true,
+  });
+  expect(requestOf(formOf(session({ topology: "require" })))).toMatchObject({ topology: "require" });
+  expect(leftOutOf(session(rare))).toEqual([]);
+});
+
+test("what the reader may not see is named, results are not", () => {
+  expect(leftOutOf(session({ hidden: ["environment", "exit_code", "working_directory"] }))).toEqual([
+    "environment",
+    "working directory",
+  ]);
+});

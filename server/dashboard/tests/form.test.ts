@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { EMPTY, requestOf, wrongsOf, type Form } from "../src/submit/form";
+import { EMPTY, requestOf, slotFor, wrongsOf, type Form } from "../src/submit/form";
+import { asCommand, asFile, asPython } from "../src/submit/code";
+import { addressOf, changedIn, dropTemplate, filled, formIn, saveTemplate, templates } from "../src/submit/templates";
 import { placesOf } from "../src/submit/places";
 
 const form = (part: Partial<Form>): Form => ({ ...EMPTY, command: "true", ...part });
@@ -27,6 +29,13 @@ describe("what is wrong", () => {
     [{ openFiles: "all" }, "openFiles"],
     [{ secrets: "A=1x" }, "secrets"],
     [{ secrets: "hf.token" }, "secrets"],
+    [{ tags: "lr" }, "tags"],
+    [{ labels: "=x" }, "labels"],
+    [{ otherSlots: "rocm" }, "otherSlots"],
+    [{ dependencies: "train" }, "dependencies"],
+    [{ dependencies: "ses_1 later" }, "dependencies"],
+    [{ maxParallel: "0" }, "maxParallel"],
+    [{ grace: "long" }, "grace"],
   ])("%o: %s", (part, field) => expect(Object.keys(wrongsOf(form(part)))).toEqual([field]));
 
   test("the amount of no accelerator is nobody's", () => expect(wrongsOf(form({ slot: "", amount: "" }))).toEqual({}));
@@ -86,4 +95,78 @@ test("what it may use and see, as the server is asked", () => {
     "openFiles",
     "secrets",
   ]);
+});
+
+test("a part of a GPU asks for shares, whole ones for devices", () => {
+  expect(["0.25", "1", "1.0", "1.5"].map((amount) => slotFor("cuda.device", amount))).toEqual([
+    "cuda.shares",
+    "cuda.device",
+    "cuda.device",
+    "cuda.shares",
+  ]);
+  expect([slotFor("rocm.shares", "2"), slotFor("", "2")]).toEqual(["rocm.device", ""]);
+});
+
+test("the request as a command", () => {
+  expect(asCommand(requestOf(form({ command: "echo 'a b'" })))).toBe(
+    "aliquot session create \\\n  -r cuda.device=1 \\\n  -- sh -c 'echo '\\''a b'\\'''",
+  );
+  const request = requestOf(
+    form({ limit: "90m", tags: "a=b c", dependencies: "ses_1 after_any", isHeld: true, preferredModels: "*H100*" }),
+  );
+  const text = asCommand(request);
+  expect(text.startsWith("# The command has no option for: preferred models.\n")).toBe(true);
+  for (const part of ["--time-limit 1h30m", "--tag 'a=b c'", "--after-any ses_1", "--hold"])
+    expect(text).toContain(`  ${part} `);
+});
+
+test("an elastic gang with checkpoints, as a command", () => {
+  const request = form({ kernels: "4", kernelsMin: "2", checkpointEvery: "10m" });
+  expect(wrongsOf(request)).toEqual({});
+  const text = asCommand(requestOf(request));
+  for (const part of ["--cluster-size-min 2", "--checkpoint-every 10m"]) expect(text).toContain(`  ${part} `);
+  expect(asCommand(requestOf(form({ kernels: "4", topology: "require" })))).toContain("  --topology require ");
+  expect(Object.keys(wrongsOf({ ...request, topology: "require" }))).toEqual(["topology"]);
+  expect(Object.keys(wrongsOf({ ...request, kernelsMin: "4" }))).toEqual(["kernelsMin"]);
+});
+
+test("the request as Python", () => {
+  const text = asPython(requestOf(form({ command: 'echo "a"', tags: "a=b", environment: "X=1", kernels: "2" })));
+  expect(text).toBe(`from aliquot.client import BlockingClient, find_place
+from aliquot.client.generated.inputs import NameValueInput
+
+with BlockingClient.at(find_place()) as client:
+    session = client.submit(
+        "echo \\"a\\"",
+        slots={"cuda.device": "1"},
+        environment={"X": "1"},
+        cluster_size=2,
+        tags=[NameValueInput(name="a", value="b")],
+    )
+    print(session.id)
+`);
+});
+
+test("a template has what differs from an empty form, and an address has the same", () => {
+  const some = form({ name: "train", isHeld: true });
+  expect(changedIn(some)).toEqual({ command: "true", name: "train", isHeld: true });
+  const address = new URL(addressOf(some), "http://x");
+  expect(formIn(address.searchParams.get("form") ?? "")).toEqual(some);
+  expect([formIn(""), formIn("[]"), formIn("nonsense")]).toEqual([null, null, null]);
+  expect(filled({ name: 5, evil: "x", cpu: "4", fallbacks: "no" })).toEqual({ ...EMPTY, cpu: "4" });
+  saveTemplate(" mine ", some);
+  saveTemplate("mine", form({ cpu: "2" }));
+  expect(templates.get()).toEqual([{ name: "mine", fields: { command: "true", cpu: "2" } }]);
+  dropTemplate("mine");
+  expect(templates.get()).toEqual([]);
+});
+
+test("a request as a file for aliquot run", () => {
+  const text = asFile(
+    requestOf(form({ command: 'echo "a"', tags: "a=b", kernels: "2", limit: "2h", secrets: "KEY=X" })),
+  );
+  expect(text).toContain('command: "echo \\"a\\""\n');
+  expect(text).toContain('tags: {"a":"b"}\n');
+  expect(text).toContain("cluster-size: 2\n");
+  expect(text).toContain('time-limit: "2h"\n');
 });

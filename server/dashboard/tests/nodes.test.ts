@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
 import { groupingOf, sharesOf } from "../src/cluster/holders";
-import { ailment, fragmentOf, isIdle, isUnwell, linkGroups, linksOf, nodesOf, totalsOf } from "../src/cluster/nodes";
+import {
+  ailment,
+  fragmentOf,
+  freedOf,
+  isIdle,
+  isUnwell,
+  linkGroups,
+  linksOf,
+  nodesOf,
+  totalsOf,
+} from "../src/cluster/nodes";
 import { agent, device, holder, NOW } from "./cluster";
 
 const half = device({ used: "0.50", free: "0.50", holders: [holder()] });
@@ -96,4 +106,22 @@ test("who holds how much, by user once there are several", () => {
   ]);
   const named = sharesOf(alone, { grouping: "session", names: new Map([["ses_1", "train"]]) });
   expect(named.map(({ label }) => label)).toEqual(["train"]);
+});
+
+test("devices are expected to be free when the last of their holders ends, where all ends are known", () => {
+  const until = (minutes: number) => holder({ until: new Date(NOW + minutes * 60_000).toISOString() });
+  const devices = [
+    device({ id: "a", holders: [until(10), until(30)] }),
+    device({ id: "b", holders: [until(10)] }),
+    device({ id: "c", holders: [until(5), holder({ until: null })] }),
+    device({ id: "d" }),
+  ];
+  const minutes = freedOf(nodesOf([agent(devices)], NOW)).map(({ count, by }) => [
+    count,
+    Math.round((by - NOW) / 60_000),
+  ]);
+  expect(minutes).toEqual([
+    [1, 10],
+    [2, 30],
+  ]);
 });

@@ -2,7 +2,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
 import { Router } from "wouter";
 import { numbersOf, squaresOf, type ArrayTasks } from "../src/session/squares";
-import { Squares } from "../src/session/Tasks";
+import { ChosenTask, Squares } from "../src/session/Tasks";
 
 const set = (indices: string) => ({ indices, count: numbersOf(indices, Infinity).length });
 const tasks: ArrayTasks = {
@@ -30,7 +30,7 @@ test("the squares of an array begin with the tasks that failed", () => {
   expect(squaresOf({ ...tasks, completed: set("0-99999") })).toHaveLength(2000);
 });
 
-test("each square has the colour of its state and leads to its task, which a waiting one has not yet", () => {
+test("each square has the colour of its state and leads to its task, or to the reason of one that waits", () => {
   const page = renderToStaticMarkup(
     <Router ssrPath="/sessions/ses_a">
       <Squares array="ses_a" tasks={tasks} />
@@ -47,8 +47,22 @@ test("each square has the colour of its state and leads to its task, which a wai
     ["canceled", "6", "/sessions/ses_a_6"],
     ["active", "7", "/sessions/ses_a_7"],
   ]);
-  expect(links).toHaveLength(7);
-  expect(page.match(/<span class="task task-waiting" title="task [89]: waiting">/g)).toHaveLength(2);
+  expect(links[4]).toEqual(["waiting", "8", "/sessions/ses_a?task=8"]);
+  expect(links).toHaveLength(9);
+});
+
+test("the page of an array says that the chosen task waits, and why", () => {
+  const shown = (search: string) =>
+    renderToStaticMarkup(
+      <Router ssrPath="/sessions/ses_a" ssrSearch={search}>
+        <ChosenTask array="ses_a" tasks={tasks} why="No agent has 4 GPUs free." />
+      </Router>,
+    );
+  expect(shown("task=8")).toContain("Task 8 waits.");
+  expect(shown("task=8")).toContain("No agent has 4 GPUs free.");
+  expect(shown("task=7")).toContain('href="/sessions/ses_a_7"');
+  expect(shown("task=99")).toBe("");
+  expect(shown("")).toBe("");
 });
 
 test("numbers are read from intervals", () => {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import * as holdings from "../src/usage/holdings";
 import { csvOf, waitQuantile, waitsOf } from "../src/usage/figures";
 import { timesOf } from "../src/history/course";
-import { rangeOf, RANGES, sinceOf } from "../src/usage/ranges";
+import { periodOf, rangeOf, RANGES, sinceOf } from "../src/usage/ranges";
 
 const HISTORY: holdings.UsageHistory = {
   started_at: "1970-01-01T01:00:00Z",
@@ -87,4 +87,27 @@ test("a table for spreadsheets quotes what it must, and holds no formulas", () =
 
 test("an address that names no range is of a day", () => {
   expect(["week", "decade", "toString", null].map(rangeOf)).toEqual(["week", "day", "day", "day"]);
+});
+
+test("the period in an address", () => {
+  const now = Date.parse("2026-05-02T12:34:00Z");
+  const of = (search: string) => periodOf(new URLSearchParams(search), now);
+  expect(of("range=hour")).toEqual({
+    id: "hour",
+    since: "2026-05-02T11:35:00.000Z",
+    until: null,
+    stepS: 300,
+    points: 12,
+    each: "5 minutes",
+  });
+  expect(of("from=2026-05-01T00:10:00Z&to=2026-05-02T00:00:00Z")).toEqual({
+    id: "custom",
+    since: "2026-05-01T00:00:00.000Z",
+    until: "2026-05-02T00:00:00.000Z",
+    stepS: 3600,
+    points: 24,
+    each: "hour",
+  });
+  for (const nonsense of ["from=x&to=y", "from=2026-05-02&to=2026-05-01", "from=2027-01-01&to=2027-01-02"])
+    expect(of(nonsense).id).toBe("day");
 });

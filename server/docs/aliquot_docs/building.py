@@ -9,6 +9,9 @@ from sphinx.cmd.build import build_main
 from aliquot_docs.written import ROOT, write
 
 SOURCES: Final = ROOT / "server" / "docs"
+SERVED: Final = ROOT / "server" / "aliquot" / "docs_dist"
+"""From here the server serves the pages at `/docs`, and the wheel takes them."""
+_BUILDERS_OWN: Final = ("*.map", "_sources", ".doctrees", ".buildinfo*", "objects.inv")
 
 
 def build(target: Path) -> int:
@@ -22,3 +25,9 @@ def build(target: Path) -> int:
     shutil.copytree(SOURCES, source, ignore=shutil.ignore_patterns("aliquot_docs", "__pycache__", ".*"))
     write(source)
     return build_main(["-q", "-W", "--keep-going", "-n", "-b", "html", str(source), str(target / "html")])
+
+
+def publish(target: Path) -> None:
+    """Copy the built pages of `target` to where the server serves them."""
+    shutil.rmtree(SERVED, ignore_errors=True)
+    shutil.copytree(target / "html", SERVED, ignore=shutil.ignore_patterns(*_BUILDERS_OWN))

@@ -10,6 +10,7 @@ from aliquot_docs.drawing.partitions import partitions_picture
 from aliquot_docs.drawing.state_arcs import state_arcs
 from aliquot_docs.pages import commands, fair_share, job_environment, modules, rest_reference, settings, slurm, words
 from aliquot_docs.pages.graphql_reference import graphql_pages
+from aliquot_docs.pages.troubleshooting import troubleshooting_sections
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.reasons import Reason
@@ -35,6 +36,7 @@ def _parts() -> Mapping[str, Callable[[], str]]:
         "settings.txt": settings.settings_tables,
         "exit-codes.txt": words.exit_codes_table,
         "errors.txt": words.errors_table,
+        "troubleshooting.txt": lambda: troubleshooting_sections(ROOT),
         "reasons.txt": lambda: words.members_table(Reason, head="reason"),
         "findings.txt": lambda: words.members_table(Discrepancy, head="finding"),
         "session-states.txt": lambda: words.members_table(SessionState, head="state"),

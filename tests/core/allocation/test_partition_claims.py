@@ -61,8 +61,8 @@ def test_a_device_brings_its_slices_even_where_it_is_not_offered_itself() -> Non
             [claim("a", cuda=["cuda1"]), claim("b", cuda=["1"])],
             "device cuda1 is given to two agents, a and b; it can belong to one of them",
         ),
-        ([claim("a", cuda=["cuda1", "1"])], "agent a: device cuda1 is named twice"),
-        ([claim("a", mem=600), claim("b", mem=401)], "given 1001 of memory together, and this node has 1000"),
+        ([claim("a", cuda=["cuda1", "1"])], "agent a: device cuda1 appears twice"),
+        ([claim("a", mem=600), claim("b", mem=401)], "adds up to 1001, but this node has 1000"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_could(claims: list[DeviceClaim], words: str) -> None:

@@ -130,7 +130,9 @@ def test_each_weight_is_explained_with_what_it_is_worth() -> None:
     assert explained(state, "a", fair) == (
         "waited 2 h of 9 h: +0.22; 10 min long: +1.92 (17 h 16 min of waiting); priority normal: +1.00 (9 h of "
         "waiting); use of its share counts 1.00 of 1: +0.25 (2 h 15 min of waiting); sum 3.39. 1.00 is 9 h of waiting: "
-        "an hour and the backlog of 8 h."
+        "an hour and the backlog of 8 h. No session of the same priority that came more than 20 h 15 min later starts "
+        "before an earlier one by order, unless it asks for a larger part of the pool. Once a session is first, "
+        "backfill delays it only if other sessions run longer than planned."
     )
     wide = explained(state, "b", RULES)
     assert wide is not None
@@ -138,5 +140,7 @@ def test_each_weight_is_explained_with_what_it_is_worth() -> None:
     assert "at most 4 h long: +1.00 (9 h of waiting); priority" in wide
     assert "share" not in wide
     assert "there is no backlog" in str(explained(replace(state, backlogs={}), "b", RULES))
-    assert explained(state, "a", replace(RULES, order="fcfs")) is None
+    assert str(explained(state, "a", replace(RULES, order="sjf"))).startswith(
+        "No session that came more than 1 h 40 min later starts before an earlier one by order."
+    )
     assert explained(state, "c", RULES) is None

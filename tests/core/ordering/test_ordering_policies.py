@@ -44,7 +44,7 @@ def test_equals_go_by_submission_then_by_name(name: str) -> None:
 
 
 def test_a_wrong_name_lists_the_right_ones() -> None:
-    with pytest.raises(InvalidRequest, match="fair_share, fcfs, gang, priority, relative_age, sjf"):
+    with pytest.raises(InvalidRequest, match="fair_share, fcfs, gang, las, priority, relative_age, sjf, srtf"):
         passed(busy([on("x", gpus(1))], [], [row("a")]), Policy(order="lottery"))
 
 

@@ -1,10 +1,22 @@
 """The queue as columns: a version made from another is worth the same as one made anew."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.model.queue import ESTIMATE_MS, IS_PLAIN, KIND, LIMIT_MS, OWNER, PRIORITY, PROJECT, QUEUED_US, Queue
+from aliquot.core.model.queue import (
+    ACCOUNT,
+    ESTIMATE_MS,
+    IS_PLAIN,
+    KIND,
+    LIMIT_MS,
+    PRIORITY,
+    QUEUED_US,
+    Queue,
+    first_places,
+)
 from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.scheduler.ordering import sorted_places
 from aliquot_schema.ids import UserId
 from aliquot_schema.states import SessionState
 from core_cluster import row
@@ -37,10 +49,17 @@ def test_a_changed_queue_is_the_queue_of_the_rows_that_are_left(rows: list[Pendi
     assert warm.rows == cold.rows
     for column in NUMBERS:
         assert warm.column(column).tolist() == cold.column(column).tolist()
-    for column in (KIND, OWNER, PROJECT):
+    for column in (KIND, ACCOUNT):
         assert _groups(warm, column) == _groups(cold, column)
-    assert [warm.owners()[number] for number in warm.column(OWNER)] == [entry.owner for entry in warm]
-    assert [warm.projects()[number] for number in warm.column(PROJECT)] == [entry.project for entry in warm]
+    accounts = [warm.accounts()[number] for number in warm.column(ACCOUNT)]
+    assert accounts == [(entry.project, entry.owner) for entry in warm]
+    assert warm.names.tolist() == [entry.session_id for entry in warm]
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_the_first_places_of_numbers_are_those_that_sorting_finds(numbers: list[int]) -> None:
+    column = np.array(numbers, dtype=np.int64)
+    assert first_places(column).tolist() == np.unique(column, return_index=True)[1].tolist()
 
 
 def test_rows_stand_by_submission_then_by_name_and_a_queue_is_not_made_twice() -> None:
@@ -55,3 +74,15 @@ def _groups(queue: Queue, column: int) -> list[int]:
     """Each row's group by the first row that is in it."""
     numbers = queue.column(column).tolist()
     return [numbers.index(number) for number in numbers]
+
+
+@given(
+    st.one_of(
+        st.lists(st.integers(-3, 3), max_size=40),
+        st.lists(st.integers(-(2**63) + 1, 2**63 - 1), max_size=9),
+        st.lists(st.sampled_from([-(2**62), 0, 2**62 - 1]), max_size=9),
+    )
+)
+def test_packed_keys_are_sorted_as_a_stable_sort_does(numbers: list[int]) -> None:
+    keys = np.array(numbers, dtype=np.int64)
+    assert sorted_places(keys).tolist() == np.argsort(keys, kind="stable").tolist()

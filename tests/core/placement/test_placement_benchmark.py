@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from aliquot.core.placement.cluster_arrays import NodeRow
-from aliquot.core.placement.request_classes import RequestClass
+from aliquot.core.placement.strategy import RequestClass
 from placement_replay import replay
 from placement_traces import ABSENT, Job, Trace, is_present, openb, published
 

@@ -15,9 +15,9 @@ from aliquot.core.placement.least_waste import (
     cpu_per_device,
     waste_table,
 )
-from aliquot.core.placement.request_classes import RequestClass, RequestMix
 from aliquot.core.placement.scoreboard import PlacementRequest
 from aliquot.core.placement.strategies import making
+from aliquot.core.placement.strategy import RequestClass, RequestMix
 from aliquot_schema.errors import InvalidRequest
 from placement_clusters import SIZES, board_of
 

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.core.placement.cluster_arrays import ClusterArrays, NodeRow
-from aliquot.core.placement.request_classes import RequestClass, RequestMix
 from aliquot.core.placement.scoreboard import NOWHERE, PlacementRequest, Scoreboard
 from aliquot.core.placement.simple_strategies import BestFit
 from aliquot.core.placement.strategies import STRATEGIES
-from aliquot.core.placement.strategy import Candidates, Scores
+from aliquot.core.placement.strategy import Candidates, RequestClass, RequestMix, Scores
 from placement_clusters import NAMES, asks_of, board_of, nodes, requests
 from placement_replay import columns_for
 

@@ -107,7 +107,8 @@ def every_placement_is_whole_and_allowed(state: Snapshot, plan: Plan) -> None:
         assert row.state is SessionState.QUEUED
         assert row.not_before_us is None or row.not_before_us <= NOW_US
         assert placement.index is None if row.tasks is None else placement.index in row.tasks
-        assert [kernel.rank for kernel in placement.kernels] == list(range(row.cluster_size))
+        assert [kernel.rank for kernel in placement.kernels] == list(range(len(placement.kernels)))
+        assert row.cluster_size <= len(placement.kernels) <= (row.kernels_max or row.cluster_size)
         for kernel in placement.kernels:
             agent = agents[kernel.agent_id]
             assert agent.is_open
@@ -140,9 +141,9 @@ def no_quota_is_exceeded(state: Snapshot, plan: Plan) -> None:
         held = Counter[str]()
         for running in (one for one in state.running if _is_under(quota, one)):
             held.update(counted_in(running.kernels))
-        for row in (rows[one.session_id] for one in plan.placements if _is_under(quota, rows[one.session_id])):
+        for one in (one for one in plan.placements if _is_under(quota, rows[one.session_id])):
             assert quota.gpu_hours_per_month != 0
-            need = counted(row.request, times=row.cluster_size)
+            need = counted(rows[one.session_id].request, times=len(one.kernels))
             held.update(need)
             assert all(held[name] <= most for name, most in limits(quota.max_slots).items() if name in need)
 

@@ -11,7 +11,7 @@ from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
-from aliquot.core.scheduler.ordering import in_order, order_named
+from aliquot.core.scheduler.ordering import PREEMPTIVE, in_order, order_named
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import DAY_MS, Backfill, Weights
@@ -19,12 +19,14 @@ from aliquot_schema.sessions import DEFAULT_POOL, Priority
 from allocation_devices import gpus
 from core_cluster import on, row, snapshot, standing
 from core_effort import examples
-from core_policies import BACKFILLS, every_order
+from core_policies import BACKFILLS, ORDER_NAMES
 from core_world import Work, World
 
 SECOND_US = 1_000_000
 HOUR_MS = 3_600_000
 START_US = 1_793_500_000_000_000
+every_order = pytest.mark.parametrize("order", [order for order in ORDER_NAMES if order not in PREEMPTIVE])
+"""Every order that states a bound."""
 
 
 def bound_ms(order: str, one: PendingRow, weights: Weights, *, unit_ms: int) -> int:

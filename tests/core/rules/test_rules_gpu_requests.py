@@ -2,7 +2,7 @@
 
 import pytest
 
-from aliquot.core.validation.gpu_requests import (
+from aliquot.core.validation.session import (
     GIB,
     MIB,
     PerGpu,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.transitions import ended_by_itself, is_overdue, made_room, preempt, unstopped
+from aliquot.core.transitions import ended_by_itself, is_overdue, preempt, requeue_preempted, unstopped
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import PreemptionCause, PreemptionReceipt, Session
 from aliquot_schema.states import KernelState, SessionState
@@ -32,14 +32,14 @@ def test_it_is_asked_and_runs_on() -> None:
 
 def test_who_made_room_waits_in_the_old_place_and_has_lost_no_try() -> None:
     before = leaving(preemptions=1, scheduled_us=50, started_us=60)
-    found = made_room(before, lost=77)
+    found = requeue_preempted(before, lost=77)
     assert (found.state, found.preemptions, found.attempt, found.queued_us) == (S.QUEUED, 2, 1, before.queued_us)
     assert (found.scheduled_us, found.started_us, found.ended_us) == (None, None, None)
     assert found.preemption == replace(RECEIPT, lost_ms=77)
     with pytest.raises(AssertionError, match="ses_1 is running"):
-        made_room(session(S.RUNNING), lost=0)
+        requeue_preempted(session(S.RUNNING), lost=0)
     with pytest.raises(AssertionError, match="ses_1 was not preempted"):
-        made_room(replace(before, preemption=None), lost=0)
+        requeue_preempted(replace(before, preemption=None), lost=0)
 
 
 @pytest.mark.parametrize(

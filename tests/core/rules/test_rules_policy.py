@@ -8,8 +8,10 @@ import pytest
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, ShareStrategy
 from aliquot.core.model.policy import Policy
 from aliquot.core.policy_changes import RANGES, amended, check
+from aliquot_schema.billing import Prices
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.cluster.policy_inputs import (
+    IdleRulesInput,
     PoolInput,
     PreemptionRulesInput,
     RetriesInput,
@@ -46,6 +48,7 @@ STRANGE = PolicyDocument(
     charges=Charges(cpu_milli=9),
     pools={DEFAULT_POOL: Pool(default_limit_ms=4_000)},
     preemption=Preemption(preempt=PreemptScope.ANY),
+    prices=Prices(currency="CHF"),
 )
 
 
@@ -197,6 +200,6 @@ def _value(document: PolicyDocument, path: str) -> Any:
 
 
 def test_every_duration_that_the_policy_takes_is_known_by_name() -> None:
-    kinds = [UpdatePolicyInput, WeightsInput, PoolInput, PreemptionRulesInput, RetriesInput]
+    kinds = [UpdatePolicyInput, WeightsInput, PoolInput, PreemptionRulesInput, IdleRulesInput, RetriesInput]
     hints = [item for kind in kinds for item in get_type_hints(kind).items()]
     assert {name for name, kind in hints if kind == float | None} == DURATION_NAMES

@@ -102,8 +102,8 @@ def test_a_share_goes_on_the_device_that_the_strategy_likes_and_not_on_the_tight
 
 
 def test_who_made_room_starts_behind_the_one_that_it_made_it_for() -> None:
-    made_room = row("a", at=0, cuda_device="4", preempted_for=SessionId("b"))
-    assert placed(passed(snapshot([FOUR], [made_room, row("b", at=1, cuda_device="4")]))) == ["b"]
+    requeue_preempted = row("a", at=0, cuda_device="4", preempted_for=SessionId("b"))
+    assert placed(passed(snapshot([FOUR], [requeue_preempted, row("b", at=1, cuda_device="4")]))) == ["b"]
 
 
 def test_a_pass_that_explains_nothing_makes_no_promise_known() -> None:

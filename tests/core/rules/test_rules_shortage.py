@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot
-from aliquot.core.scheduler.scheduling_pass import NAMED_MAX
+from aliquot.core.scheduler.free_capacity import NAMED_MAX
 from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
 from aliquot_schema.reasons import Evidence, Reason
 from aliquot_schema.resources.slots import SlotType

@@ -24,6 +24,22 @@ WORDS = [
     (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C)), "Waits for a, b, c."),
     (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C, D)), "Waits for a, b, c and 1 more."),
     (Reason.NOT_BEFORE, Evidence(), "Its last launch failed; it is tried again after a pause."),
+    (
+        Reason.NOT_BEFORE,
+        Evidence(booking="exp", until_us=86_400_000_000),
+        "Its booking exp begins at 1970-01-02 00:00 UTC.",
+    ),
+    (
+        Reason.BOOKED,
+        Evidence(booking="exp", until_us=86_400_000_000),
+        "The devices that are free are booked (exp; next change at 1970-01-02 00:00 UTC). A session that ends before a "
+        "booking begins, by its time limit, or that is preemptible, may use them until then.",
+    ),
+    (
+        Reason.BOOKED,
+        Evidence(booking="exp"),
+        "Its booking exp has not enough free for it; other devices are not part of the booking.",
+    ),
     (Reason.NO_AGENT, Evidence(), "No agent in service can run it."),
     (
         Reason.NO_AGENT,

@@ -48,7 +48,7 @@ def test_parquet_is_read_like_csv(trace: Path, tmp_path: Path) -> None:
     [
         ("submit_s,gpus\n1,2\n", "row 1: KeyError: 'duration_s'"),
         (COLUMNS + "0,1,1,,,\n0,x,1,,,\n", "row 2: ValueError"),
-        (COLUMNS + "0,1,1.5,,,\n", "neither a part of one nor whole ones"),
+        (COLUMNS + "0,1,1.5,,,\n", "give less than 1, or a whole number"),
         (COLUMNS + "nan,1,1,,,\n", "row 1: ValueError"),
         (COLUMNS, "no job that requested resources"),
     ],
@@ -90,7 +90,7 @@ def test_a_job_wider_than_a_node_runs_as_a_gang(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, priority, relative_age, sjf"),
+        (["--gpus", "2", "--policy", "lottery"], "fair_share, fcfs, gang, las, priority, relative_age, sjf, srtf"),
         (["--gpus", "2", "--backfill", "greedy"], "none, easy"),
         (["--gpus", "2", "--estimates", "gut"], "predicted, exact, none"),
         (["--gpus", "1"], "asks for 2 cuda.device"),

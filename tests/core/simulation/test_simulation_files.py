@@ -58,7 +58,7 @@ def test_nodes_become_agents(nodes: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("node,gpus\nn0,2\nn0,2\n", "row 2: n0 is there twice"),
+        ("node,gpus\nn0,2\nn0,2\n", "row 2: n0 appears twice"),
         ("node,gpus\nn0,-2\n", "row 1: ValueError: gpus: -2 is negative"),
         ("gpus\n2\n", "row 1: KeyError: 'node'"),
         ("node,gpus\n", "no node with GPUs or cores"),

@@ -87,5 +87,5 @@ def test_capacity_counts_every_gpu_once() -> None:
 
 @pytest.mark.parametrize("milli", [1500, 2001])
 def test_no_request_is_for_a_gpu_and_a_part(milli: int) -> None:
-    with pytest.raises(ValueError, match="neither a part of one nor whole ones"):
+    with pytest.raises(ValueError, match="give less than 1, or a whole number"):
         gpu_request(milli)

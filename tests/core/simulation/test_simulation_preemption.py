@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aliquot.core.foresight import decided_cluster
 from aliquot.core.model.plan import Eviction, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.scheduler.decide import decide
@@ -53,14 +54,15 @@ def evict(monkeypatch: pytest.MonkeyPatch) -> Evict:
             )
             return replace(plan, evictions=(eviction,))
 
-        monkeypatch.setattr(run, "decide", deciding)
+        monkeypatch.setattr(decided_cluster, "decide", deciding)
 
     return tell
 
 
 def ran(*jobs: Job, checkpoint_s: int | None = None) -> Outcome:
     checkpoint_ms = None if checkpoint_s is None else checkpoint_s * 1000
-    return run.simulate(numbered(jobs), pool(2), SimulationSettings(policy=Policy(), checkpoint_ms=checkpoint_ms))
+    settings = SimulationSettings(policy=Policy(), checkpoint_ms=checkpoint_ms)
+    return run.simulate(numbered(jobs), pool(2), settings, exact=True)
 
 
 def ends_s(outcome: Outcome) -> list[int]:

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Snapshot
+from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.ordering import ORDERS
 from aliquot.core.simulation.cluster import Estimates, SimulationSettings, nodes, pool
 from aliquot.core.simulation.report import Outcome, report
@@ -152,3 +154,18 @@ def test_easy_never_uses_less_than_strict_order_at_the_first_wait(jobs: tuple[Jo
 def _held(outcome: Outcome, moment: int) -> int:
     ran: Sequence[tuple[Job, int]] = list(zip(outcome.jobs, outcome.started_us, strict=True))
     return sum(one.milli for one, began in ran if began <= moment < began + one.duration_ms * 1000)
+
+
+@pytest.mark.parametrize("policy", [POLICIES[0], POLICIES[-1]], ids=lambda policy: f"{policy.order}, {policy.backfill}")
+def test_a_run_shows_what_each_pass_sees(policy: Policy) -> None:
+    jobs = numbered([job(0, 100, 3), job(1, 50, 4), job(2, 90, 1), job(3, 300, 1), job(150, 20, 2, limit_s=30)])
+    settings = SimulationSettings(policy=policy)
+    decided: dict[SessionId, int] = {}
+
+    def look(now_us: int, snapshot: Snapshot) -> None:
+        plan = decide(snapshot, policy, now_us=now_us, seed=settings.seed)
+        decided.update((placement.session_id, now_us) for placement in plan.placements)
+
+    watched = simulate(jobs, pool(4), settings, on_pass=look)
+    assert watched == simulate(jobs, pool(4), settings)
+    assert decided == dict(zip((one.id for one in jobs), watched.started_us, strict=True))

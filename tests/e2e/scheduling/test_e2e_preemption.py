@@ -94,3 +94,38 @@ async def test_what_was_lent_is_called_back(desk: Desk, office: Office) -> None:
     await desk.until(guest, "queued")
     desk.end("owner")
     assert (await desk.until(guest, "running"))["attempt"] == 2
+
+
+COUNTS = """
+step=$(cat "$CHECKPOINT_DIR/step" 2>/dev/null || echo 0)
+echo "$step" >> %(began)s
+trap 'echo $step > "$CHECKPOINT_DIR/step"' USR1
+while [ ! -e %(go)s ]; do step=$((step + 1)); echo $step > %(reached)s; sleep 0.05; done
+echo $step > %(done)s
+"""
+
+
+async def test_under_srtf_a_short_session_displaces_a_long_one_that_resumes_where_it_was(
+    desk: Desk, office: Office
+) -> None:
+    await office.policy(order="srtf", preemption={**WILLING, "restart": 0, "grace": 1})
+    shell = COUNTS % {name: desk.mark(name) for name in ("began", "go", "reached", "done")}
+    asked = {"shell": shell, "checkpoint_signal": "SIGUSR1", "grace": 1.0, "estimated_duration": 36_000}
+    long = await desk.running("long", devices="1", preemptible=True, **asked)
+    other = await desk.running("other", devices="1", estimated_duration=36_000)
+    await desk.until_mark("reached")
+    similar = await desk.submit("similar", estimated_duration=36_000)
+    await desk.until_waits(similar, "insufficient")
+    short = await desk.running("short", estimated_duration=60)
+    receipt = (await desk.until(long, "queued"))["preemption"]
+    assert (receipt["cause"], receipt["by_session"]) == ("order", short)
+    seen = await desk.view(other)
+    assert (seen["state"], seen["preemptions"]) == ("running", 0), "a session that is not preemptible was displaced"
+    desk.end("short")
+    await desk.until(long, "running")
+    desk.mark("go").touch()
+    seen = await desk.until(long, "completed", "failed")
+    assert (seen["state"], seen["attempt"], seen["preemptions"], seen["retry_count"]) == ("completed", 2, 1, 0)
+    first, second = (int(step) for step in desk.mark("began").read_text().split())
+    assert first == 0
+    assert 0 < second <= int(desk.mark("done").read_text()), "it began anew"

@@ -80,7 +80,7 @@ async def test_a_policy_is_changed_for_the_next_pass_and_in_the_log(desk: Desk, 
     with pytest.raises(Refused) as refused:
         await office.policy(order="fcfs", expected_version=before)
     assert refused.value.code == "version_conflict"
-    with pytest.raises(Refused, match="fair_share, fcfs, gang, priority, relative_age, sjf") as refused:
+    with pytest.raises(Refused, match="fair_share, fcfs, gang, las, priority, relative_age, sjf, srtf") as refused:
         await office.policy(order="whim")
     assert refused.value.code == "invalid_request"
     assert policy_events(desk)[-1] == ("policy.changed", changed["policy"]["version"], owner)

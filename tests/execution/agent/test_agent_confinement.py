@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from agent_stand import Stand, agent_config, order, shell
+from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.isolation import isolation, sandbox
-from aliquot.execution.agent.isolation.isolation import AgentConfinement, device_nodes
-from aliquot.execution.agent.isolation.secrets import SecretFolders
+from aliquot.execution.agent.isolation.isolation import AgentConfinement, SecretFolders, device_nodes
 from aliquot.execution.agent.isolation.settings import ConfinementRules, SandboxMode
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
-from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.cluster.launching import KernelPhase, LaunchOrder
 from aliquot_schema.errors import Unavailable

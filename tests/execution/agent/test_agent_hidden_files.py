@@ -25,7 +25,7 @@ def test_everything_that_the_settings_name_is_hidden(tmp_path: Path, monkeypatch
     file = tmp_path / "aliquot.toml"
     file.write_text(SETTINGS)
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
-    names = ["/srv/aliquot", "/home/anna/aliquot.db", "/home/anna/aliquot.db-wal", str(file)]
+    names = ["/srv/aliquot", "/srv/aliquot/token", "/home/anna/aliquot.db", "/home/anna/aliquot.db-wal", str(file)]
     names += [f"/etc/aliquot/{name}" for name in ("secrets.key", "metrics.token", "chat.url")]
     assert sorted(map(str, hidden_of(read_settings()))) == sorted(names)
 

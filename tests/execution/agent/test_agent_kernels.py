@@ -142,6 +142,34 @@ async def test_a_time_limit_ends_what_ignores_sigterm(stand: Stand) -> None:
     assert (report.timed_out, report.signal) == (True, signal.SIGKILL)
 
 
+async def test_a_time_limit_is_moved_while_the_job_runs(stand: Stand) -> None:
+    asked = shell("echo ready; sleep 60", time_limit_ms=1500)
+    await stand.core.launch([asked])
+    await until(lambda: "ready" in stand.output(asked.kernel_id))
+    assert stand.reports(asked.kernel_id)[-1].takes_limit
+    await stand.core.set_limit(asked.kernel_id, epoch=1, time_limit_ms=3000)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.timed_out, report.ran_ms is not None and report.ran_ms >= 3000) == (True, True)
+    with pytest.raises(NotFound):
+        await stand.core.set_limit(asked.kernel_id, epoch=1, time_limit_ms=9000)
+    with pytest.raises(InvalidRequest):
+        await stand.core.set_limit(asked.kernel_id, epoch=1, time_limit_ms=0)
+
+
+async def test_a_job_of_an_earlier_release_keeps_its_time_limit(stand: Stand) -> None:
+    asked = shell("echo ready; sleep 60", time_limit_ms=60_000)
+    await stand.core.launch([asked])
+    await until(lambda: "ready" in stand.output(asked.kernel_id))
+    written = stand.core.config.folder / "kernels" / asked.kernel_id / "pid.json"
+    fields = json.loads(written.read_text())
+    del fields["takes_limit"]
+    written.write_text(json.dumps(fields))
+    with pytest.raises(NotFound):
+        await stand.core.set_limit(asked.kernel_id, epoch=1, time_limit_ms=90_000)
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+
+
 async def test_a_signal_reaches_the_main_process_alone(stand: Stand) -> None:
     asked = shell("trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.05; done")
     await stand.core.launch([asked])

@@ -1,9 +1,13 @@
 """Accelerators' files, and a driver that is not there."""
 
+import ctypes
+from collections.abc import Callable
 from pathlib import Path
 
+import pynvml
 import pytest
 
+from devices_driver import FakeDriver, compiled
 from devices_files import write
 
 DATA = Path(__file__).parents[2] / "data" / "accelerators"
@@ -29,3 +33,27 @@ def machine(tmp_path: Path) -> Path:
     for name, text in files.items():
         write(tmp_path / name, text)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], object]], None]:
+    """Say what pynvml gets when it loads the driver's library, whatever this machine has."""
+
+    def put(loaded: Callable[[str], object]) -> None:
+        monkeypatch.setattr(pynvml, "nvmlLib", None)
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        monkeypatch.setattr(pynvml, "CDLL", loaded)
+
+    return put
+
+
+@pytest.fixture
+def driver(library: Path, load: Callable[[Callable[[str], object]], None]) -> FakeDriver:
+    loaded = ctypes.CDLL(str(library))
+    load(lambda name: loaded)
+    return FakeDriver(loaded)

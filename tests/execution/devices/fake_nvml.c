@@ -1,6 +1,8 @@
 /* A stand-in for libnvidia-ml.so.1 with two GPUs, as far as the plugin asks. Structures as in nvml.h of CUDA 12.
  *
  * GPU 0 answers everything; GPU 1 is a plain card that supports little. Tests turn the switches with fake_set.
+ * The file FAKE_NVML_EVENTS names has a line "GPU XID" for each event; while the file FAKE_NVML_HANG names exists, waiting
+ * for events and measuring hang.
  * Beside the library, holders/<gpu>/<pid> is a process on a GPU, with the bytes it takes: written by fake_cuda.c. */
 
 #define _GNU_SOURCE
@@ -10,8 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, IS_LOST = 15 };
+enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TOO_SMALL = 7, TIMEOUT = 10, IS_LOST = 15 };
 
 typedef struct { int gpu; int slice; } device;
 typedef struct { char legacy[16]; unsigned domain, bus, device, pci_id, subsystem_id; char bus_id[32]; } pci_info;
@@ -24,7 +27,7 @@ typedef struct {
     unsigned long long memory_mb;
 } attributes;
 
-static struct { int init, gpus, users, lost, mig, ecc, rows_failed, on_switch, pid, old_driver; } now;
+static struct { int init, gpus, users, lost, mig, ecc, rows_failed, on_switch, pid, old_driver, throttle, replays; } now;
 static device whole[2] = {{0, -1}, {1, -1}};
 static device slices[2] = {{0, 0}, {0, 1}};
 static const char *uuids[2] = {"GPU-00000000-aaaa-0000-0000-000000000000", "GPU-11111111-bbbb-0000-0000-000000000000"};
@@ -47,6 +50,8 @@ int fake_set(const char *name, int value) {
     else if (!strcmp(name, "on_switch")) now.on_switch = value;
     else if (!strcmp(name, "pid")) now.pid = value;
     else if (!strcmp(name, "old_driver")) now.old_driver = value;
+    else if (!strcmp(name, "throttle")) now.throttle = value;
+    else if (!strcmp(name, "replays")) now.replays = value;
     else return -1;
     return 0;
 }
@@ -92,7 +97,13 @@ int nvmlDeviceGetMemoryInfo_v2(device *d, memory_v2 *m) {
     return ready(d);
 }
 
+static void hang(void) {
+    const char *path = getenv("FAKE_NVML_HANG");
+    while (path && !access(path, F_OK)) usleep(20000);
+}
+
 int nvmlDeviceGetUtilizationRates(device *d, utilization *u) {
+    hang();
     if (d->slice >= 0) return NOT_SUPPORTED;
     u->gpu = 37;
     return ready(d);
@@ -229,4 +240,48 @@ int nvmlDeviceGetComputeRunningProcesses_v2(device *d, unsigned *count, void *li
 int nvmlDeviceGetGraphicsRunningProcesses_v3(device *d, unsigned *count, void *list) {
     if (d->gpu == 1) return NOT_SUPPORTED;
     return listed(d, count, list, 200 << 20);
+}
+
+typedef struct { device *d; unsigned long long type, data; unsigned gpu_instance, compute_instance; } event;
+
+int nvmlEventSetCreate(void **set) { *set = &now; return SUCCESS; }
+int nvmlEventSetFree(void *set) { (void)set; return SUCCESS; }
+int nvmlDeviceRegisterEvents(device *d, unsigned long long types, void *set) { (void)d; (void)types; (void)set; return SUCCESS; }
+
+int nvmlEventSetWait_v2(void *set, event *e, unsigned milliseconds) {
+    static long read_up_to;
+    (void)set;
+    const char *path = getenv("FAKE_NVML_EVENTS");
+    for (unsigned waited = 0; waited <= milliseconds; waited += 20) {
+        hang();
+        FILE *file = path ? fopen(path, "r") : NULL;
+        int gpu;
+        unsigned long long xid;
+        char line[64] = "";
+        if (file) {
+            fseek(file, read_up_to, SEEK_SET);
+            if (fgets(line, sizeof line, file) && strchr(line, '\n')) read_up_to = ftell(file);
+            else line[0] = 0;
+            fclose(file);
+        }
+        if (sscanf(line, "%d %llu", &gpu, &xid) == 2) {
+            memset(e, 0, sizeof *e);
+            e->d = &whole[gpu];
+            e->type = 8;
+            e->data = xid;
+            return SUCCESS;
+        }
+        usleep(20000);
+    }
+    return TIMEOUT;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(device *d, unsigned long long *reasons) {
+    *reasons = d->gpu == 0 ? now.throttle : 0;
+    return d->gpu == 0 ? ready(d) : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetNvLinkErrorCounter(device *d, unsigned link, int counter, unsigned long long *value) {
+    *value = link == 0 && counter == 0 ? now.replays : 0;
+    return d->gpu == 0 && link == 0 ? SUCCESS : INVALID;
 }

@@ -277,7 +277,7 @@ def test_a_file_that_cannot_be_meant_is_refused_in_words(config: Path, text: str
     [
         (MANUAL.replace("cuda0", "cuda7"), "agent agent-1: there is no cuda device 'cuda7'; there are cuda0, cuda1"),
         (MANUAL.replace("cuda =", "rocm ="), "agent agent-1: there are no devices named 'rocm' here; there are cuda"),
-        (MANUAL.replace('"3G"', '"101G"'), "the agents are given 101g of memory together, and this node has 100g"),
+        (MANUAL.replace('"3G"', '"101G"'), "the memory of the agents adds up to 101g, but this node has 100g"),
         ('[devices]\nexclude = ["cuda7"]\n', "devices.exclude: there is no device cuda7; there are cpu0, cpu1, cpu2"),
         (
             MANUAL + '[agents.resource.allocations.devices]\ncuda = ["cuda0"]\n',
@@ -307,5 +307,5 @@ def test_the_server_starts_the_named_agents_on_all_files_together(config: Path, 
     assert [agent.agent_id for agent in agents] == ["agent-1", "agent-2"]
     assert len({agent.node.node_id for agent in agents}) == 1
     assert words.endswith("two_gpus.toml, divided among 2 agents")
-    with pytest.raises(ConfigurationError, match="agents: the demo cluster has agents of its own"):
+    with pytest.raises(ConfigurationError, match="agents: --demo makes agents of its own"):
         agents_of(read_settings(demo=True))

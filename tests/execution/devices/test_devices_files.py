@@ -79,6 +79,10 @@ MANUAL = '[[agents]]\nid = "a1"\n[agents.resource.allocations]\ncpu = ["0"]\n'
     ("text", "starts"),
     [
         ('[agent.resource]\nallocation-mode = "manual"', ["agent: there is no such setting; did you mean [[agents]]"]),
+        (
+            '[resource]\nallocation-mode = "auto-split"\n[agent.resource]\nx = 1',
+            ["agent: there is no such setting; did you mean [[agents]]"],
+        ),
         ('prot = 80', ["prot: there is no such setting; did you mean port?"]),
         (f'[resource]\nallocation-mode = "manuel"\n{MANUAL}', ["resource.allocation-mode: "]),
         (MANUAL, ['agents: a1 has allocations; they need [resource] allocation-mode = "manual"']),

@@ -1,9 +1,7 @@
 """NVML: through pynvml and ctypes, against a library that is compiled here."""
 
-import ctypes
 import os
 import pwd
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ from aliquot.execution.devices.nvml import NvmlPlugin
 from aliquot.execution.devices.plugin import DeviceFileError, DriverPlugin
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.resources.devices import DeviceHealth, DeviceProcess, Isolation
+from devices_driver import FakeDriver
 from devices_files import write
 
 ONE = DeviceId("GPU-00000000-aaaa-0000-0000-000000000000")
@@ -25,51 +24,6 @@ TWO = DeviceId("GPU-11111111-bbbb-0000-0000-000000000000")
 FIRST_SLICE = DeviceId("MIG-22222222-cccc-0000-0000-000000000000")
 SECOND_SLICE = DeviceId("MIG-33333333-dddd-0000-0000-000000000000")
 MIB = 1024**2
-
-
-class FakeDriver:
-    """The switches of the compiled library."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
-        library.fake_reset()
-
-    def set(self, name: str, value: int) -> None:
-        assert self._library.fake_set(name.encode(), value) == 0, f"no switch {name}"
-
-    def users(self) -> int:
-        """How many times the library was initialised and not shut down."""
-        return int(self._library.fake_users())
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the stand-in for NVIDIA's library")
-    path = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    source = Path(__file__).with_name("fake_nvml.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True, timeout=120)
-    return path
-
-
-@pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], object]], None]:
-    """Say what pynvml gets when it loads the driver's library, whatever this machine has."""
-
-    def put(loaded: Callable[[str], object]) -> None:
-        monkeypatch.setattr(pynvml, "nvmlLib", None)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        monkeypatch.setattr(pynvml, "CDLL", loaded)
-
-    return put
-
-
-@pytest.fixture
-def driver(library: Path, load: Callable[[Callable[[str], object]], None]) -> FakeDriver:
-    loaded = ctypes.CDLL(str(library))
-    load(lambda name: loaded)
-    return FakeDriver(loaded)
 
 
 @pytest.fixture

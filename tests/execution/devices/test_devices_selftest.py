@@ -86,6 +86,19 @@ def test_everything_is_as_expected_on_two_gpus(machine: Path) -> None:
     assert "ended by signal 15; the job with 25 % keeps running" in seen
 
 
+def test_one_gpu_is_checked_by_itself(machine: Path) -> None:
+    code, printed = selftest(machine, "--real", "--json", "--device", "GPU-11111111-bbbb-0000-0000-000000000000")
+    found = findings(printed)
+    assert code == 0, printed
+    assert {name for name in found if "cuda" in name} == {
+        "cuda1 is healthy",
+        "a job with cuda1 sees only it",
+        "two half shares of cuda1",
+    }
+    code, printed = selftest(machine, "--real", "--device", "cuda7")
+    assert (code, "no GPU is called cuda7" in printed) == (2, True)
+
+
 def test_a_driver_that_shows_jobs_every_gpu_fails_the_test(machine: Path) -> None:
     (machine / "careless").touch()
     code, printed = selftest(machine, "--real", "--json")

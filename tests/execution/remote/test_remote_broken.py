@@ -32,6 +32,7 @@ from aliquot_schema.cluster.agents import LABELS_MAX, Agent, Capabilities
 from aliquot_schema.cluster.launching import AgentJoined, Inventory, KernelPhase, KernelReport, LogChunk, SpecOnDisk
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId, SlotName
 from aliquot_schema.resources.devices import DEVICES_MAX, Device, DeviceProcess, DeviceReading
+from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.resources.slots import SlotType
 from remote_pair import AGENT, KEY, QUICK, Heard, OneKey, hello, wires
 
@@ -79,6 +80,10 @@ def of_gpus(count: int) -> Joined:
 
 def reading(**fields: Any) -> ReadingsTold:
     return ReadingsTold(number=2, at_us=1, readings=(DeviceReading(device_id=DeviceId("g"), **fields),))
+
+
+def host_use(**fields: Any) -> ReadingsTold:
+    return ReadingsTold(number=2, at_us=1, readings=(), host_uses={KernelId("k"): HostUse(**fields)})
 
 
 def kernel(**fields: Any) -> KernelTold:
@@ -135,6 +140,14 @@ FAULTS: Final[list[tuple[Callable[[], Message], str]]] = [
     (
         lambda: ReadingsTold(number=2, at_us=1, readings=(), disk_shortage="\0"),
         "disk_shortage contains the character NUL",
+    ),
+    (lambda: host_use(cpu_ms=-1), "cpu_ms is -1"),
+    (lambda: host_use(cpu_ms=1, cpu_milli=2**40), "cpu_milli is 1099511627776"),
+    (lambda: host_use(cpu_ms=1, memory_bytes=2**63), "memory_bytes is 9223372036854775808"),
+    (lambda: kernel(host_use=HostUse(cpu_ms=1, memory_bytes_max=-1)), "memory_bytes_max is -1"),
+    (
+        lambda: ReadingsTold(number=2, at_us=1, readings=(), host_uses={KernelId("../x"): HostUse(cpu_ms=1)}),
+        "contains a /",
     ),
     (lambda: kernel(at_us=2**62), "at_us is 4611686018427387904"),
     (lambda: kernel(exit_code=2**31), "exit_code is 2147483648"),

@@ -9,8 +9,7 @@ from agent_stand import Stand, agent_config
 from aliquot.execution.remote.client import AgentSender, ServerList
 from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.dialing import introduce, server_address
-from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.gateway import RemoteGateway
+from aliquot.execution.remote.executor import RemoteExecutor, RemoteGateway
 from aliquot.execution.remote.session import NotLeading, Refused
 from aliquot_schema.cluster.agent_protocol import Welcome
 from remote_pair import AGENT, KEY, QUICK, OneKey, hello, wires

@@ -32,6 +32,8 @@ from aliquot_schema.cluster.launching import (
     KernelPhase,
     KernelReport,
 )
+from aliquot_schema.cluster.results import FilesRequest
+from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
 from aliquot_schema.resources.leases import EndEvidence
@@ -53,6 +55,16 @@ async def told(on: Pair, kernel: KernelId, phase: KernelPhase) -> KernelReport:
     async with on.heard.news:
         await asyncio.wait_for(on.heard.news.wait_for(found), PATIENCE_S)
     return found()[-1]
+
+
+async def test_an_agent_tells_whether_its_host_has_an_account(agent_home: Path) -> None:
+    async with pair(agent_home) as on:
+        with pytest.raises(Unavailable):
+            await on.executor.has_account(AGENT, "nobody")
+        await on.dial()
+        await on.heard.until(AgentJoined)
+        assert await on.executor.has_account(AGENT, "nobody") is True
+        assert await on.executor.has_account(AGENT, "no-such-account") is False
 
 
 async def test_it_is_the_port(agent_home: Path) -> None:
@@ -294,6 +306,24 @@ async def test_an_agent_that_breaks_the_protocol_is_cut_off(message: Launch | St
     await channel.send(message)
     await asyncio.wait_for(meeting, PATIENCE_S)
     assert here.code == 4500
+
+
+async def test_results_that_come_late_do_not_end_the_connection() -> None:
+    timing = Timing(beat_s=30.0, lost_s=600.0, answer_s=0.2)
+    executor = RemoteExecutor(keys=OneKey(), timing=timing, now_us=lambda: 0)
+    here, there = wires()
+    meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
+    channel = Channel(there)
+    await introduce(channel, hello(has_streams=True))
+    agent = Agent(id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0)
+    await channel.send(Joined(number=1, inventory=Inventory(agent=agent)))
+    assert isinstance(await anext(executor.messages()), AgentJoined)
+    for target in (StreamTarget(files=FilesRequest()), StreamTarget(port=80)):
+        assert not meeting.done()
+        with pytest.raises(Unavailable, match="did not answer"):
+            await executor.open_stream(AGENT, KernelId("ses_1.1.0"), target)
+        await asyncio.sleep(0.1)
+    await asyncio.wait_for(meeting, PATIENCE_S)
 
 
 async def test_an_agent_that_does_not_answer_is_unavailable_and_dials_anew() -> None:

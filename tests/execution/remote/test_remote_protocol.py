@@ -24,6 +24,7 @@ from aliquot_schema.cluster.agent_protocol import (
     Acknowledged,
     Answer,
     Beat,
+    CloseStream,
     DevicesTold,
     EndLog,
     Failure,
@@ -37,11 +38,15 @@ from aliquot_schema.cluster.agent_protocol import (
     LogPiece,
     Message,
     MoreLog,
+    OpenStream,
     Protocols,
     ReadingsTold,
     Refusal,
     SendSignal,
+    SetLimit,
     Stop,
+    StreamCredit,
+    StreamData,
     TellInventory,
     Welcome,
     agreed_protocol,
@@ -49,10 +54,11 @@ from aliquot_schema.cluster.agent_protocol import (
 )
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelReport, LogChunk, SpecOnDisk
+from aliquot_schema.cluster.streams import StreamTarget, TerminalRequest
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
-from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence, HostUse
 
 KERNEL = KernelId("ses_1.1.0")
 REPORT = KernelReport(kernel_id=KERNEL, phase=KernelPhase.EXITED, at_us=1, exit_code=7, evidence=EndEvidence.EXIT_FILE)
@@ -83,12 +89,13 @@ def messages() -> list[Message]:
         Refusal(code="key", message="no"),
         Joined(number=1, inventory=inventory()),
         DevicesTold(number=2, inventory=inventory()),
-        ReadingsTold(number=3, at_us=5, readings=(reading,)),
+        ReadingsTold(number=3, at_us=5, readings=(reading,), host_uses={KERNEL: HostUse(cpu_ms=5, memory_bytes=2**40)}),
         KernelTold(number=4, report=REPORT),
         Acknowledged(number=4),
         Launch(request=1, orders=(shell("true", environment={"A": "ä"}, not_after_us=2**60),)),
         Stop(request=2, kernel_id=KERNEL, epoch=3, grace_ms=4),
         SendSignal(request=3, kernel_id=KERNEL, epoch=3, signal=9),
+        SetLimit(request=3, kernel_id=KERNEL, epoch=3, time_limit_ms=60_000),
         TellInventory(request=4),
         Forget(kernel_ids=(KERNEL,)),
         FollowLog(request=5, kernel_id=KERNEL, offset=2**40, credit=1),
@@ -96,6 +103,10 @@ def messages() -> list[Message]:
         EndLog(request=5),
         Answer(request=4, failure=Failure(code="not_found", message="m", fields={"id": "x"}), inventory=inventory()),
         LogPiece(request=5, chunk=LogChunk(offset=0, data=bytes(range(256)), at_end=True)),
+        OpenStream(request=6, kernel_id=KERNEL, target=StreamTarget(terminal=TerminalRequest(name="ä", rows=9))),
+        StreamData(request=6, data=bytes(range(256))),
+        StreamCredit(request=6, credit=2**20),
+        CloseStream(request=6),
         Beat(),
         GoodBye(),
     ]

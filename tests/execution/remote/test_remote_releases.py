@@ -22,6 +22,7 @@ from aliquot_schema.cluster.agent_protocol import (
     Protocols,
     Refusal,
     Stop,
+    TellInventory,
     Welcome,
 )
 from aliquot_schema.cluster.agents import Agent
@@ -107,6 +108,12 @@ async def test_a_server_of_today_works_with_an_agent_of_tomorrow() -> None:
             await agent.say(KernelTold(number=2, report=report))
             assert await heard.until(KernelChanged) == KernelChanged(agent_id=AGENT, report=report)
             assert (await agent.until(Acknowledged)).number >= 1
+            asking = asyncio.create_task(executor.has_account(AGENT, "anna"))
+            wanted = await agent.until(TellInventory)
+            assert wanted.account == "anna"
+            # An agent of the release before does not know the field of the question, nor that of the answer.
+            await agent.say_plainly("answer", {"request": wanted.request})
+            assert await asking is None
             await executor.forget(AGENT, [order.kernel_id])
             assert (await agent.until(Forget)).kernel_ids == (order.kernel_id,)
     finally:

@@ -21,6 +21,7 @@ from aliquot_schema.views.accounts import (
     ApiKeyCreated,
     ApiKeyRevoked,
     ApiKeyView,
+    CalendarFeedView,
     MeView,
     NewApiKey,
     NewUser,
@@ -77,10 +78,23 @@ class CreateApiKeyInput:
     name: str = strawberry.field(description="Its purpose.")
     scope: KeyScope = strawberry.field(default=KeyScope.SUBMIT, description="Upper bound on what it allows.")
     expires_in: float | None = optional("Lifetime in seconds; null = until it is revoked.")
+    gpu_hours_max: float | None = optional("Budget in GPU-hours, by price; null = no limit.")
+    sessions_max: int | None = optional("Budget in sessions, each task of an array counted; null = no limit.")
+    dry_run_first: bool = strawberry.field(
+        default=False, description="Whether each request must be previewed within 10 minutes before it is submitted."
+    )
 
     def to_request(self) -> NewApiKey:
         """The input as a request."""
-        return NewApiKey(user=self.user, name=self.name, scope=self.scope, expires_in=self.expires_in)
+        return NewApiKey(
+            user=self.user,
+            name=self.name,
+            scope=self.scope,
+            expires_in=self.expires_in,
+            gpu_hours_max=self.gpu_hours_max,
+            sessions_max=self.sessions_max,
+            dry_run_first=self.dry_run_first,
+        )
 
 
 @strawberry.type(description="A user.")
@@ -117,6 +131,17 @@ class ApiKey:
     expires_at: datetime | None = strawberry.field(description="When it expires; null = never.")
     revoked_at: datetime | None = strawberry.field(description="When it was revoked.")
     is_valid: bool = strawberry.field(description="Whether it is accepted now.")
+    gpu_hours_max: float | None = strawberry.field(description="Budget in GPU-hours, by price; null = no limit.")
+    sessions_max: int | None = strawberry.field(description="Budget in sessions; null = no limit.")
+    gpu_hours: float = strawberry.field(
+        description="GPU-hours of its sessions, running ones included; 0 for a key without a budget."
+    )
+    submitted: int = strawberry.field(
+        description="Sessions submitted with it, each task of an array counted; 0 for a key without a budget."
+    )
+    dry_run_first: bool = strawberry.field(
+        description="Whether each request must be previewed within 10 minutes before it is submitted."
+    )
 
 
 _ON_USER: Final = (*ALWAYS, errors.NotFound, errors.StateConflict, errors.VersionConflict)
@@ -163,6 +188,19 @@ class RevokeApiKeySuccess:
 
 
 UserChangeResult = union("UserChangeResult", UserChangeSuccess, *_ON_USER)
+
+
+@strawberry.type(description="Secret addresses of your calendar feed (ICS), shown once; earlier ones stop working.")
+class RenewCalendarFeedSuccess:
+    mine: str = strawberry.field(description="Path of the feed with your bookings, from the server's root.")
+    all: str = strawberry.field(description="Path of the feed with the bookings of all users.")
+
+    @classmethod
+    def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
+        return isinstance(value, CalendarFeedView)
+
+
+RenewCalendarFeedResult = union("RenewCalendarFeedResult", RenewCalendarFeedSuccess, *ALWAYS)
 CreateApiKeyResult = union("CreateApiKeyResult", CreateApiKeySuccess, *_ON_NEW_KEY)
 RevokeApiKeyResult = union("RevokeApiKeyResult", RevokeApiKeySuccess, *_ON_KEY)
 
@@ -173,11 +211,11 @@ class AccountQueries:
 
     @root_field(Me, "The authenticated caller.")
     async def me(self, info: Info[Context, None]) -> MeView:
-        return info.context.accounts.me(info.context.caller)
+        return info.context.services.accounts.me(info.context.caller)
 
     @root_field(list[User], "All users. For operators.")
     async def users(self, info: Info[Context, None]) -> tuple[UserView, ...]:
-        return info.context.accounts.users(info.context.caller)
+        return info.context.services.accounts.users(info.context.caller)
 
     @root_field(list[ApiKey], "API keys, oldest first: the caller's own; for admins, all.")
     async def api_keys(
@@ -185,7 +223,7 @@ class AccountQueries:
         info: Info[Context, None],
         user: Annotated[str | None, argument("Only keys of this user.")] = None,
     ) -> tuple[ApiKeyView, ...]:
-        return info.context.accounts.api_keys(info.context.caller, user=user)
+        return info.context.services.accounts.api_keys(info.context.caller, user=user)
 
 
 @strawberry.type
@@ -197,14 +235,16 @@ class AccountMutations:
         self, info: Info[Context, None], input: Annotated[CreateUserInput, argument("The user.")]
     ) -> UserChanged | errors.Error:
         context = info.context
-        return await answer(context.accounts.create_user(context.caller, input.to_request()), _ON_USER)
+        return await answer(context.services.accounts.create_user(context.caller, input.to_request()), _ON_USER)
 
     @root_field(UserChangeResult, "Change a user. For admins.")
     async def update_user(
         self, info: Info[Context, None], input: Annotated[UpdateUserInput, argument("The user and the changes.")]
     ) -> UserChanged | errors.Error:
         context = info.context
-        change = context.accounts.update_user(context.caller, input.name, input.to_changes(), input.expected_version)
+        change = context.services.accounts.update_user(
+            context.caller, input.name, input.to_changes(), input.expected_version
+        )
         return await answer(change, _ON_USER)
 
     @root_field(UserChangeResult, "Reject all keys of a user. Their sessions keep running. For admins.")
@@ -212,14 +252,24 @@ class AccountMutations:
         self, info: Info[Context, None], input: Annotated[DisableUserInput, argument("The user.")]
     ) -> UserChanged | errors.Error:
         context = info.context
-        return await answer(context.accounts.disable_user(context.caller, input.name, input.expected_version), _ON_USER)
+        return await answer(
+            context.services.accounts.disable_user(context.caller, input.name, input.expected_version), _ON_USER
+        )
 
     @root_field(CreateApiKeyResult, "Create an API key for a user. For admins.")
     async def create_api_key(
         self, info: Info[Context, None], input: Annotated[CreateApiKeyInput, argument("The key.")]
     ) -> ApiKeyCreated | errors.Error:
         context = info.context
-        return await answer(context.accounts.create_api_key(context.caller, input.to_request()), _ON_NEW_KEY)
+        return await answer(context.services.accounts.create_api_key(context.caller, input.to_request()), _ON_NEW_KEY)
+
+    @root_field(
+        RenewCalendarFeedResult,
+        "Make the secret addresses of your calendar feed, for a calendar program; earlier ones stop working.",
+    )
+    async def renew_calendar_feed(self, info: Info[Context, None]) -> CalendarFeedView | errors.Error:
+        context = info.context
+        return await answer(context.services.accounts.renew_calendar_feed(context.caller), ALWAYS)
 
     @root_field(
         RevokeApiKeyResult, "Revoke an API key and close its open connections. For admins, and for the key's owner."
@@ -227,4 +277,4 @@ class AccountMutations:
     async def revoke_api_key(
         self, info: Info[Context, None], id: Annotated[strawberry.ID, argument("The key.")]
     ) -> ApiKeyRevoked | errors.Error:
-        return await answer(info.context.accounts.revoke_api_key(info.context.caller, id), _ON_KEY)
+        return await answer(info.context.services.accounts.revoke_api_key(info.context.caller, id), _ON_KEY)

@@ -193,15 +193,17 @@ class NoticeQueries:
         after: After = None,
     ) -> UncountedConnection[AlertView]:
         context = info.context
-        return uncounted(await context.admin.alerts.alerts(context.caller, state, page_of(first, after)))
+        return uncounted(
+            await context.services.administration.alerts.alerts(context.caller, state, page_of(first, after))
+        )
 
     @root_field(list[NoticeRule], "All alert rules. For operators.")
     async def notice_rules(self, info: Info[Context, None]) -> tuple[NoticeRuleView, ...]:
-        return info.context.admin.alerts.notice_rules(info.context.caller)
+        return info.context.services.administration.alerts.notice_rules(info.context.caller)
 
     @root_field(list[NoticeReceiver], "All receivers of notices. For admins.")
     async def notice_receivers(self, info: Info[Context, None]) -> tuple[ReceiverView, ...]:
-        return info.context.admin.alerts.notice_receivers(info.context.caller)
+        return info.context.services.administration.alerts.notice_receivers(info.context.caller)
 
     @root_field(UncountedConnection[Delivery], "Deliveries of notices, newest first. For admins.")
     async def deliveries(
@@ -212,11 +214,13 @@ class NoticeQueries:
         after: After = None,
     ) -> UncountedConnection[DeliveryView]:
         context = info.context
-        return uncounted(await context.admin.alerts.deliveries(context.caller, notice_id, page_of(first, after)))
+        return uncounted(
+            await context.services.administration.alerts.deliveries(context.caller, notice_id, page_of(first, after))
+        )
 
     @root_field(NoticePreferences, "The caller's notice preferences.")
     async def notice_preferences(self, info: Info[Context, None]) -> NoticePreferencesView:
-        return info.context.admin.alerts.notice_preferences(info.context.caller)
+        return info.context.services.administration.alerts.notice_preferences(info.context.caller)
 
 
 @strawberry.type
@@ -228,7 +232,9 @@ class NoticeMutations:
         self, info: Info[Context, None], input: Annotated[SetNoticeRuleInput, argument("The rule and the changes.")]
     ) -> NoticeRuleChanged | errors.Error:
         context = info.context
-        change = context.admin.alerts.set_notice_rule(context.caller, input.to_changes(), input.expected_version)
+        change = context.services.administration.alerts.set_notice_rule(
+            context.caller, input.to_changes(), input.expected_version
+        )
         return await answer(change, _ON_RULE)
 
     @root_field(NoticeRuleChangeResult, "Mute the notices of a rule's alerts for a period. For operators.")
@@ -236,18 +242,24 @@ class NoticeMutations:
         self, info: Info[Context, None], input: Annotated[MuteNoticeRuleInput, argument("The rule and the period.")]
     ) -> NoticeRuleChanged | errors.Error:
         context = info.context
-        return await answer(context.admin.alerts.mute_notice_rule(context.caller, input.rule, input.seconds), _ON_RULE)
+        return await answer(
+            context.services.administration.alerts.mute_notice_rule(context.caller, input.rule, input.seconds), _ON_RULE
+        )
 
     @root_field(SendTestNoticeResult, "Send a test notice to a receiver. For admins.")
     async def send_test_notice(
         self, info: Info[Context, None], receiver: Annotated[str, argument("Name of the receiver.")]
     ) -> TrialSent | errors.Error:
         context = info.context
-        return await answer(context.admin.alerts.send_test_notice(context.caller, receiver), _ON_TRIAL)
+        return await answer(
+            context.services.administration.alerts.send_test_notice(context.caller, receiver), _ON_TRIAL
+        )
 
     @root_field(NoticePreferencesChangeResult, "Change the caller's notice preferences.")
     async def set_notice_preferences(
         self, info: Info[Context, None], input: Annotated[SetNoticePreferencesInput, argument("The changes.")]
     ) -> NoticePreferencesChanged | errors.Error:
         context = info.context
-        return await answer(context.admin.alerts.set_notice_preferences(context.caller, input.to_changes()), ALWAYS)
+        return await answer(
+            context.services.administration.alerts.set_notice_preferences(context.caller, input.to_changes()), ALWAYS
+        )

@@ -10,7 +10,14 @@ from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.pagination import PAGE_DEFAULT, After, Edge, First, PageInfo, page_of
 from aliquot_schema.graphql.scalars import BigInt
-from aliquot_schema.views.audit import AuditFilter, ChangeView, CursorPage, HoldingView, LedgerPassView
+from aliquot_schema.views.audit import (
+    AuditFilter,
+    ChangeView,
+    CursorPage,
+    HoldingView,
+    LedgerPassView,
+    RecordCheckView,
+)
 
 T = TypeVar("T")
 
@@ -37,6 +44,9 @@ class AuditChange:
     kind: str = strawberry.field(description="What happened: `session.queued`, `lease.granted`, ...")
     entity_id: str = strawberry.field(description="Id of the changed object.")
     actor: str = strawberry.field(description="A user, or a part of the server as `system:PART`.")
+    api_key: str | None = strawberry.field(
+        description="Name of the API key that the user's request came with; null for a sign-in and for the server."
+    )
     request_id: str | None = strawberry.field(description="The request that caused it.")
     pass_number: BigInt | None = strawberry.field(description="The scheduling pass that decided it.")
     fields: list[ChangedField] = strawberry.field(
@@ -76,6 +86,23 @@ class LedgerPass:
     placed: list[strawberry.ID] = strawberry.field(description="Sessions that were granted devices, in order.")
     preempted: list[strawberry.ID] = strawberry.field(description="Sessions that were preempted.")
     failed: list[strawberry.ID] = strawberry.field(description="Sessions that failed because they can never run.")
+
+
+@strawberry.type(
+    description="A verification of the record: the hash chains of the event log and of the decision ledger, the "
+    "archives, and the table of holdings. Counts are 0 until it has ended without a fault."
+)
+class RecordCheck:
+    started_at: datetime = strawberry.field(description="When it started.")
+    ended_at: datetime | None = strawberry.field(description="When it ended; null while it is running.")
+    faults: list[str] = strawberry.field(description="What is broken; empty when the record is intact.")
+    events: BigInt = strawberry.field(description="Verified events.")
+    passes: BigInt = strawberry.field(description="Verified passes of the ledger.")
+    unwritten: BigInt = strawberry.field(description="Passes that events name and that the ledger lacks.")
+    holdings: BigInt = strawberry.field(description="Holdings compared with the log.")
+    archives: BigInt = strawberry.field(description="Archive files compared with their seals.")
+    archived_rows: BigInt = strawberry.field(description="Rows in these files.")
+    removed_rows: BigInt = strawberry.field(description="Rows that were removed without an archive.")
 
 
 def uncounted(reel: CursorPage[T]) -> UncountedConnection[T]:
@@ -124,7 +151,9 @@ class AuditQueries:
     ) -> UncountedConnection[ChangeView]:
         context = info.context
         where = filter.to_filter() if filter else AuditFilter()
-        return uncounted(await context.admin.audit.audit(context.caller, where, page_of(first, after)))
+        return uncounted(
+            await context.services.administration.audit.audit(context.caller, where, page_of(first, after))
+        )
 
     @root_field(list[DeviceHolding], "Holders of a device at a given time, in order of their grants. For operators.")
     async def held_by(
@@ -134,7 +163,57 @@ class AuditQueries:
         at: Annotated[datetime, strawberry.argument(description="The time.")],
     ) -> tuple[HoldingView, ...]:
         context = info.context
-        return await context.admin.audit.held_by(context.caller, device_id, at)
+        return await context.services.administration.audit.held_by(context.caller, device_id, at)
+
+    @root_field(
+        UncountedConnection[DeviceHolding],
+        "Holders of a device in a period, newest grants first; from archives, too. For operators.",
+    )
+    async def device_holdings(
+        self,
+        info: Info[Context, None],
+        device_id: Annotated[str, strawberry.argument(description="Id of the device: a GPU's UUID.")],
+        since: Annotated[datetime | None, strawberry.argument(description="Start of the period.")] = None,
+        until: Annotated[datetime | None, strawberry.argument(description="End of the period.")] = None,
+        first: First = PAGE_DEFAULT,
+        after: After = None,
+    ) -> UncountedConnection[HoldingView]:
+        context, page = info.context, page_of(first, after)
+        audit = context.services.administration.audit
+        return uncounted(await audit.device_holdings(context.caller, device_id, since=since, until=until, page=page))
+
+    @root_field(
+        RecordCheck,
+        "Verifies the record, and waits up to 20 seconds for the result. While `ended_at` is null, ask again with "
+        "`started_at` as `since`. There is one verification at a time; others wait for its result. For operators.",
+    )
+    async def record_check(
+        self,
+        info: Info[Context, None],
+        since: Annotated[
+            datetime | None,
+            strawberry.argument(description="The result of the last verification will do if it started then or later."),
+        ] = None,
+    ) -> RecordCheckView:
+        context = info.context
+        return await context.services.administration.audit.record_check(context.caller, since=since)
+
+    @root_field(
+        list[DeviceHolding],
+        "Who held these devices in a period, in order of the grants; at most 5,000 entries, the newest. For every "
+        "user, like the holders of a device. Periods that are archived are left out.",
+    )
+    async def device_timeline(
+        self,
+        info: Info[Context, None],
+        device_ids: Annotated[list[str], strawberry.argument(description="Ids of devices, at most 1,000.")],
+        since: Annotated[datetime, strawberry.argument(description="Begin of the period, at most 31 days ago.")],
+        until: Annotated[datetime | None, strawberry.argument(description="End of the period; null = now.")] = None,
+    ) -> tuple[HoldingView, ...]:
+        context = info.context
+        return await context.services.administration.audit.device_timeline(
+            context.caller, tuple(device_ids), since=since, until=until
+        )
 
     @root_field(
         UncountedConnection[LedgerPass],
@@ -144,4 +223,6 @@ class AuditQueries:
         self, info: Info[Context, None], first: First = PAGE_DEFAULT, after: After = None
     ) -> UncountedConnection[LedgerPassView]:
         context = info.context
-        return uncounted(await context.admin.audit.ledger_passes(context.caller, page_of(first, after)))
+        return uncounted(
+            await context.services.administration.audit.ledger_passes(context.caller, page_of(first, after))
+        )

@@ -37,6 +37,9 @@ class Orchestrator:
     )
     changed_at: datetime | None = strawberry.field(description="When it was last stopped or started.")
     note: str | None = strawberry.field(description="Reason, in the operator's words.")
+    is_demo: bool = strawberry.field(
+        description="Whether this is the living demo, whose users, history and load are invented."
+    )
 
 
 @strawberry.type(description="The orchestrator was stopped or started.")
@@ -57,7 +60,7 @@ Note = Annotated[str | None, strawberry.argument(description="Reason, shown to u
 class OrchestratorQueries:
     @root_field(Orchestrator, "State of the servers: which one leads, and whether sessions are placed.")
     async def orchestrator(self, info: Info[Context, None]) -> OrchestratorView:
-        return info.context.orchestrator()
+        return info.context.services.orchestrator()
 
 
 @strawberry.type
@@ -72,8 +75,8 @@ class OrchestratorMutations:
     ) -> OrchestratorChanged | errors.Error:
         async def stop() -> OrchestratorChanged:
             context = info.context
-            revision = await context.admin.pause.stop_orchestrator(context.caller, note)
-            return OrchestratorChanged(orchestrator=context.orchestrator(), revision=revision)
+            revision = await context.services.administration.pause.stop_orchestrator(context.caller, note)
+            return OrchestratorChanged(orchestrator=context.services.orchestrator(), revision=revision)
 
         return await answer(stop(), ALWAYS)
 
@@ -83,8 +86,8 @@ class OrchestratorMutations:
     ) -> OrchestratorChanged | errors.Error:
         async def start() -> OrchestratorChanged:
             context = info.context
-            revision = await context.admin.pause.start_orchestrator(context.caller, note)
-            return OrchestratorChanged(orchestrator=context.orchestrator(), revision=revision)
+            revision = await context.services.administration.pause.start_orchestrator(context.caller, note)
+            return OrchestratorChanged(orchestrator=context.services.orchestrator(), revision=revision)
 
         return await answer(start(), ALWAYS)
 
@@ -109,7 +112,7 @@ class CopyMutations:
         "Copy the server's SQLite database in its current state to a new file in the same directory. For operators.",
     )
     async def copy_database(self, info: Info[Context, None]) -> DatabaseCopy | errors.Error:
-        return await answer(info.context.admin.backups.copy_database(info.context.caller), ALWAYS)
+        return await answer(info.context.services.administration.backups.copy_database(info.context.caller), ALWAYS)
 
 
 @strawberry.type(description="A discrepancy between the server's records, an agent and its devices.")
@@ -166,11 +169,13 @@ class DoctorMutations:
         info: Info[Context, None],
         agent_id: Annotated[str | None, strawberry.argument(description="The agent; null = all agents.")] = None,
     ) -> RescanView | errors.Error:
-        return await answer(info.context.admin.doctor.rescan(info.context.caller, agent_id), _ON_RESCAN)
+        return await answer(
+            info.context.services.administration.doctor.rescan(info.context.caller, agent_id), _ON_RESCAN
+        )
 
 
 @strawberry.type
 class DoctorQueries:
     @root_field(Examination, "Inspect all agents now and report discrepancies. For operators.")
     async def doctor(self, info: Info[Context, None]) -> ExaminationView:
-        return await info.context.admin.doctor.examine(info.context.caller)
+        return await info.context.services.administration.doctor.examine(info.context.caller)

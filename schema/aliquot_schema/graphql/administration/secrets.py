@@ -51,7 +51,7 @@ class SecretQueries:
 
     @root_field(list[Secret], "The caller's secrets by name, without their values.")
     async def secrets(self, info: Info[Context, None]) -> tuple[SecretView, ...]:
-        return await info.context.accounts.secrets(info.context.caller)
+        return await info.context.services.accounts.secrets(info.context.caller)
 
 
 @strawberry.type
@@ -65,10 +65,10 @@ class SecretMutations:
         name: Annotated[str, argument("1 to 64 letters, digits, `_`, `.` and `-`; the first a letter or `_`.")],
         value: Annotated[str, argument("At most 32 KiB. Pass it as a GraphQL variable, not in the text of the query.")],
     ) -> SecretChanged | errors.Error:
-        return await answer(info.context.accounts.set_secret(info.context.caller, name, value), ALWAYS)
+        return await answer(info.context.services.accounts.set_secret(info.context.caller, name, value), ALWAYS)
 
     @root_field(DeleteSecretResult, "Delete a secret of the caller.")
     async def delete_secret(
         self, info: Info[Context, None], name: Annotated[str, argument("Name of the secret.")]
     ) -> SecretDeleted | errors.Error:
-        return await answer(info.context.accounts.delete_secret(info.context.caller, name), _ON_DELETE)
+        return await answer(info.context.services.accounts.delete_secret(info.context.caller, name), _ON_DELETE)

@@ -80,7 +80,7 @@ def _async_operations(root: str, found: list[Operation], home: Mapping[str, str]
     title = _title(f"All {MODULES[root]}.")
     head = f'class {MODULES[root].capitalize()}(Requests):\n    """All {MODULES[root]} of the server."""\n\n'
     methods = "\n".join(async_method(one) for one in found)
-    first += _sequences(methods)
+    first += [*_sequences(methods), *_refusals(found)]
     return f"{title}\n\n{_imports(needed, home, first)}\n\n{documents}\n\n\n{head}{methods}"
 
 
@@ -88,14 +88,19 @@ def _blocking_operations(root: str, found: list[Operation], home: Mapping[str, s
     needed = {name for one in found for name in classes_of(one)}
     first = ["from aliquot.client.blocking_calls import BlockingCalls"]
     if root == "Subscription":
-        first.append("from collections.abc import Generator")
+        first += ["from collections.abc import Generator", "from abc import abstractmethod"]
     title = _title(f"All {MODULES[root]}, blocking.")
     asking = MODULES[root].capitalize()
     first.append(f"from {FOLDER}.{MODULES[root]} import {asking}")
     doc = f'"""All {MODULES[root]} of the server, blocking."""'
-    head = f"class Blocking{asking}(BlockingCalls):\n    {doc}\n\n    _client: {asking}\n\n"
+    calls = (
+        f"    @property\n    @abstractmethod\n    def _client(self) -> {asking}: ..."
+        if root == "Subscription"
+        else f"    _plain: {asking}"
+    )
+    head = f"class Blocking{asking}(BlockingCalls):\n    {doc}\n\n{calls}\n\n"
     methods = "\n".join(blocking_method(one) for one in found)
-    first += _sequences(methods)
+    first += [*_sequences(methods), *_refusals(found)]
     return f"{title}\n\n{_imports(needed, home, first)}\n\n\n{head}{methods}"
 
 
@@ -121,6 +126,10 @@ def _folded(text: str) -> str:
 
 def _sequences(text: str) -> list[str]:
     return ["from collections.abc import Sequence"] if "Sequence[" in text else []
+
+
+def _refusals(found: list[Operation]) -> list[str]:
+    return ["from aliquot.client.errors import Refused"] if any(one.is_list for one in found) else []
 
 
 def _imports(needed: set[str], home: Mapping[str, str], first: list[str]) -> str:

@@ -9,6 +9,8 @@ from graphql import (
     GraphQLArgument,
     GraphQLField,
     GraphQLInterfaceType,
+    GraphQLList,
+    GraphQLNonNull,
     GraphQLObjectType,
     GraphQLOutputType,
     GraphQLSchema,
@@ -73,7 +75,14 @@ class Operation(NamedTuple):
     answer: str
     """Annotation of the method's return value."""
     is_result: bool
-    """Whether the field is a union of success and expected errors."""
+    """Whether the field is a union of success and expected errors, or a list of such."""
+    success: str = ""
+    """The class of the success, if so."""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the field is a list of results."""
+        return self.is_result and self.answer != self.success
 
     @property
     def method(self) -> str:
@@ -100,7 +109,8 @@ def async_method(operation: Operation) -> str:
     """Source of the async client's method."""
     variables = ", ".join(f'"{name}": {name}' for name in operation.field.args)
     ask = "_follow" if operation.root == "Subscription" else "_change" if operation.is_result else "_read"
-    call = f"self.{ask}({operation.name.upper()}, {{{variables}}}, {operation.answer})"
+    ask = "_change_each" if operation.is_list else ask
+    call = f"self.{ask}({operation.name.upper()}, {{{variables}}}, {operation.success or operation.answer})"
     doc = quoted(operation.field.description, indent=8)
     if operation.root == "Subscription":
         found = f"AsyncGenerator[{operation.answer}, None]"
@@ -112,15 +122,15 @@ def async_method(operation: Operation) -> str:
 
 
 def blocking_method(operation: Operation) -> str:
-    """Source of the blocking client's method, which runs the async one."""
+    """Source of the blocking client's method, which runs the async one: a stream on the event loop of the client."""
     doc = quoted(operation.field.description, indent=8)
     passed = ", ".join(_passed(operation))
     is_stream = operation.root == "Subscription"
     answer = f"Generator[{operation.answer}, None, None]" if is_stream else operation.answer
-    run = "_each" if is_stream else "_run"
+    run = "_each(self._client" if is_stream else "_ask(self._plain"
     return (
         f"    def {operation.method}({_parameters(operation)}) -> {answer}:\n{doc}"
-        f"        return self.{run}(self._client.{operation.method}({passed}))\n"
+        f"        return self.{run}.{operation.method}({passed}))\n"
     )
 
 
@@ -128,14 +138,17 @@ def classes_of(operation: Operation) -> set[str]:
     """Classes named in a method's signature."""
     found: set[str] = set().union(*(names_in(arg.type) for arg in operation.field.args.values()))
     if operation.is_result:
-        return found | {operation.answer}
+        return found | {operation.success}
     return found | names_in(operation.field.type)
 
 
 def _operation(root: str, name: str, field: GraphQLField) -> Operation:
     named = get_named_type(field.type)
     if isinstance(named, GraphQLUnionType):
-        return Operation(root, name, field, success_of(named).name, is_result=True)
+        success = success_of(named).name
+        kind = field.type.of_type if isinstance(field.type, GraphQLNonNull) else field.type
+        answer = f"tuple[{success} | Refused, ...]" if isinstance(kind, GraphQLList) else success
+        return Operation(root, name, field, answer, is_result=True, success=success)
     return Operation(root, name, field, annotation(field.type), is_result=False)
 
 

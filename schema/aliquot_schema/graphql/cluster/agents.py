@@ -137,6 +137,10 @@ class Capabilities:
         description="When kernels run in it: required, when-possible, when-asked or off."
     )
     sandbox_note: str = strawberry.field(description="Why no sandbox is available; empty if one is.")
+    containers: str = strawberry.field(
+        description="The program that runs containers: `podman`, `docker`, `apptainer` or `none`."
+    )
+    containers_note: str = strawberry.field(description="Why it runs none; empty if it does.")
 
 
 @strawberry.type(description="An agent: the process that owns devices of a node and runs kernels on them.")
@@ -148,7 +152,12 @@ class Agent:
     state: AgentState = strawberry.field(description="State of the agent, as the server sees it.")
     schedulable: bool = strawberry.field(description="Whether it accepts new work.")
     pool: str = strawberry.field(description="Its pool.")
-    labels: list[NameValue] = strawberry.field(description="Labels set by operators; sessions can require them.")
+    labels: list[NameValue] = strawberry.field(
+        description="Labels set by operators or told by the agent; sessions can require them."
+    )
+    eviction: str | None = strawberry.field(
+        description="Why its node is about to be taken away, so that nothing new is placed on it; null if it is not."
+    )
     draining: bool = strawberry.field(description="Whether it is drained: nothing new is placed on it.")
     drained: bool = strawberry.field(description="Whether it is draining and nothing on it is held any more.")
     note: str | None = strawberry.field(description="Why it is not schedulable, in the operator's words.")

@@ -64,7 +64,7 @@ class ClusterQueries:
     @root_field(Cluster, "The cluster: hosts, GPUs and capacity.")
     async def cluster(self, info: Info[Context, None]) -> ClusterView:
         context = info.context
-        return context.reader.cluster(context.caller, context.ray())
+        return context.services.queries.cluster(context.caller, context.services.ray())
 
 
 @strawberry.type(
@@ -89,6 +89,10 @@ class ClusterPool:
     capacity: list[SlotCapacity] = strawberry.field(description="Capacity by slot.")
     total_queued: int = strawberry.field(description="Waiting tasks of the pool; a job array counts its waiting tasks.")
     running: int = strawberry.field(description="Sessions and array tasks that hold devices of the pool.")
+    order_bound: str = strawberry.field(
+        description="How much later a session may come and still pass an earlier one, in words, by the policy and the "
+        "present backlog."
+    )
 
 
 @strawberry.type(description="A project: users whose usage is charged together. Known once it has a session or quota.")
@@ -115,13 +119,13 @@ class DivisionQueries:
     async def pools(
         self, info: Info[Context, None], name: Annotated[str | None, argument("Only the one of this name.")] = None
     ) -> tuple[ClusterPoolView, ...]:
-        return info.context.reader.pools(info.context.caller, name=name)
+        return info.context.services.queries.pools(info.context.caller, name=name)
 
     @root_field(list[Project], "Projects with their users, usage and quotas.")
     async def projects(
         self, info: Info[Context, None], name: Annotated[str | None, argument("Only the one of this name.")] = None
     ) -> tuple[ProjectView, ...]:
-        return info.context.reader.projects(info.context.caller, name=name)
+        return info.context.services.queries.projects(info.context.caller, name=name)
 
 
 @strawberry.type(description="Histogram bucket of waiting times until devices were granted.")
@@ -164,8 +168,8 @@ class StatisticsQueries:
         "GPUs that are idle while quotas hold waiting sessions back; null if there are none.",
     )
     async def idle_behind_quotas(self, info: Info[Context, None]) -> IdleBehindQuotasView | None:
-        return info.context.reader.idle_behind_quotas(info.context.caller)
+        return info.context.services.queries.idle_behind_quotas(info.context.caller)
 
     @root_field(QueueStatistics, "Length of the queue, waiting times and throughput.")
     async def queue_statistics(self, info: Info[Context, None]) -> QueueStatisticsView:
-        return info.context.reader.queue_statistics(info.context.caller)
+        return info.context.services.queries.queue_statistics(info.context.caller)

@@ -9,6 +9,7 @@ from strawberry.types import Info
 
 from aliquot_schema.graphql import errors
 from aliquot_schema.graphql.cluster.agents import Agent
+from aliquot_schema.graphql.cluster.billing import PricesType
 from aliquot_schema.graphql.cluster.policy_inputs import (
     DrainAgentInput,
     LabelAgentInput,
@@ -18,12 +19,21 @@ from aliquot_schema.graphql.cluster.policy_inputs import (
     UpdatePolicyInput,
 )
 from aliquot_schema.graphql.context import Context
-from aliquot_schema.graphql.enums import Backfill, PreemptScope, QuotaScope, Victims
+from aliquot_schema.graphql.enums import Backfill, IdleAction, PreemptScope, QuotaScope, Victims
 from aliquot_schema.graphql.errors import ALWAYS, answer, union
 from aliquot_schema.graphql.fields import root_field
 from aliquot_schema.graphql.scalars import AnyPriority, BigInt, SlotAmount
 from aliquot_schema.policies import AGE_UNIT_DEPRECATION, WAS_VICTIMS
-from aliquot_schema.views.admin import AgentChanged, PolicyChanged, PolicyView, QuotaChanged, QuotaView, UsageView
+from aliquot_schema.views.admin import (
+    AgentChanged,
+    PolicyChanged,
+    PolicyView,
+    ProjectDeleted,
+    QuotaChanged,
+    QuotaUseView,
+    QuotaView,
+    UsageView,
+)
 
 
 @strawberry.type(description="Weights of the order policies; only their ratios matter.")
@@ -42,6 +52,10 @@ class Weights:
     )
     level: float = strawberry.field(description="priority: waiting time worth one priority level, in seconds.")
     sjf_age_pct: int = strawberry.field(description="sjf: percentage of its wait subtracted from a session's estimate.")
+    wait_bound: float = strawberry.field(
+        description="Every order: wait within which a session is to start, in seconds. A session that would wait "
+        "longer is promoted to the front of the queue. 0 = none."
+    )
 
 
 @strawberry.type(description="Charge for a whole device of a model.")
@@ -65,12 +79,30 @@ class Pool:
         "a session."
     )
     cpu_per_gpu: int | None = strawberry.field(
-        description="CPUs per GPU of sessions that request GPUs but no CPUs; null = the least ratio among its agents."
+        description="CPUs per GPU of sessions that request GPUs but no CPUs; null = none."
     )
     mem_per_gpu: str | None = strawberry.field(
-        description="Memory per GPU of sessions that request GPUs but no memory; null = the least ratio among its "
-        "agents."
+        description="Memory per GPU of sessions that request GPUs but no memory; null = none."
     )
+    idle: IdleAction | None = strawberry.field(
+        description="What happens to its sessions that do not use their GPUs; null = as `preemption.idle.action` says."
+    )
+
+
+@strawberry.type(description="What happens to sessions of a project that do not use their GPUs.")
+class ProjectIdle:
+    project: str = strawberry.field(description="The project.")
+    action: IdleAction = strawberry.field(description="What happens; takes precedence over the pool's action.")
+
+
+@strawberry.type(description="Steps before a session that does not use its GPUs loses them.")
+class IdleRules:
+    action: IdleAction = strawberry.field(description="What happens, unless the pool or the project says otherwise.")
+    tell: float = strawberry.field(description="Idle seconds after which the owner is told.")
+    again: float = strawberry.field(description="Further idle seconds after which the owner is told again.")
+    act: float = strawberry.field(description="Further idle seconds after which the session may lose its GPUs.")
+    keep: float = strawberry.field(description="Seconds for which `keep_session` stops the steps.")
+    projects: list[ProjectIdle] = strawberry.field(description="Projects with an action of their own.")
 
 
 @strawberry.type(description="Preemption rules.")
@@ -84,6 +116,10 @@ class PreemptionRules:
     grace: float = strawberry.field(
         description="Seconds from the checkpoint signal to the stop, for sessions without their own grace period."
     )
+    restart: float = strawberry.field(
+        description="las, srtf: time that a preempted session is expected to need until it works again, in seconds."
+    )
+    idle: IdleRules = strawberry.field(description="Sessions that do not use their GPUs.")
 
 
 @strawberry.type(description="Retries after infrastructure failures, like a failed launch or a lost agent.")
@@ -101,7 +137,9 @@ class Retries:
 @strawberry.type(description="The scheduling policy.")
 class Policy:
     version: int = strawberry.field(description="Incremented by every change; 0 = never changed.")
-    order: str = strawberry.field(description="Order policy: fair_share, relative_age, priority, fcfs, sjf or gang.")
+    order: str = strawberry.field(
+        description="Order policy: fair_share, relative_age, priority, fcfs, sjf, gang, las or srtf."
+    )
     backfill: Backfill = strawberry.field(description="Which sessions may overtake the head of the queue.")
     backfill_depth: int = strawberry.field(description="conservative: maximum number of sessions with a reservation.")
     placement: str = strawberry.field(description="Placement strategy.")
@@ -116,6 +154,7 @@ class Policy:
     pools: list[Pool] = strawberry.field(description="Pools of the cluster.")
     preemption: PreemptionRules = strawberry.field(description="Preemption rules.")
     retries: Retries = strawberry.field(description="Retries after infrastructure failures.")
+    prices: PricesType = strawberry.field(description="Prices of accelerators.")
     user_priority_max: AnyPriority = strawberry.field(description="Highest priority users may request.")
     changed_at: datetime | None = strawberry.field(description="When it was last changed.")
 
@@ -123,7 +162,7 @@ class Policy:
 @strawberry.type(description="Limits of a user, a project or the cluster. Missing limits do not apply.")
 class Quota:
     scope: QuotaScope = strawberry.field(description="What it applies to.")
-    name: str = strawberry.field(description="The user or project; empty for the cluster.")
+    name: str = strawberry.field(description="The user, the project or the id of the API key; empty for the cluster.")
     version: int = strawberry.field(description="Incremented by every change.")
     max_slots: list[SlotAmount] = strawberry.field(description="Maximum held at one time; 0 = none.")
     own_slots: list[SlotAmount] = strawberry.field(
@@ -132,7 +171,24 @@ class Quota:
     max_queued: int | None = strawberry.field(description="Maximum number of waiting tasks.")
     gpu_hours_per_month: int | None = strawberry.field(description="Maximum GPU-hours per calendar month, UTC.")
     weight: int | None = strawberry.field(description="Fair-share weight among its siblings.")
+    budget: float | None = strawberry.field(
+        description="Maximum price of a calendar month, UTC, by the policy's prices."
+    )
     changed_at: datetime = strawberry.field(description="When it was last changed.")
+
+
+@strawberry.type(description="What a user, a project or the cluster holds, queues and has used, as quotas count it.")
+class QuotaUse:
+    scope: QuotaScope = strawberry.field(description="What it is about.")
+    name: str = strawberry.field(description="The user, the project or the id of the API key; empty for the cluster.")
+    held: list[SlotAmount] = strawberry.field(
+        description="Amounts held; devices of one kind count together, as shares: 1.50 `cuda.shares`."
+    )
+    waiting: int = strawberry.field(description="Waiting tasks.")
+    gpu_hours_month: float = strawberry.field(description="GPU-hours in this calendar month, UTC.")
+    cost_month: float = strawberry.field(
+        description="Price of this calendar month so far, with what is held now; 0 without prices."
+    )
 
 
 @strawberry.type(
@@ -155,6 +211,7 @@ _ON_QUOTA: Final = (
     errors.NotFound,
     errors.VersionConflict,
 )
+_ON_PROJECT: Final = (*ALWAYS, errors.NotFound, errors.StateConflict)
 _ON_AGENT: Final = (*ALWAYS, errors.NotFound, errors.StateConflict)
 
 AgentId = Annotated[strawberry.ID, strawberry.argument(description="The agent.")]
@@ -180,6 +237,16 @@ class QuotaChangeSuccess:
         return isinstance(value, QuotaChanged)
 
 
+@strawberry.type(description="The project was deleted. Its past sessions and its usage stay.")
+class ProjectDeleteSuccess:
+    name: str = strawberry.field(description="The project.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+
+    @classmethod
+    def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
+        return isinstance(value, ProjectDeleted)
+
+
 @strawberry.type(description="The agent was changed.")
 class AgentChangeSuccess:
     agent: Agent = strawberry.field(description="The agent.")
@@ -192,6 +259,7 @@ class AgentChangeSuccess:
 
 PolicyChangeResult = union("PolicyChangeResult", PolicyChangeSuccess, *_ON_POLICY)
 QuotaChangeResult = union("QuotaChangeResult", QuotaChangeSuccess, *_ON_QUOTA)
+ProjectDeleteResult = union("ProjectDeleteResult", ProjectDeleteSuccess, *_ON_PROJECT)
 AgentChangeResult = union("AgentChangeResult", AgentChangeSuccess, *_ON_AGENT)
 
 
@@ -205,11 +273,19 @@ class AdministrationQueries:
 
     @root_field(Policy, "The scheduling policy.")
     async def policy(self, info: Info[Context, None]) -> PolicyView:
-        return info.context.admin.policy.policy(info.context.caller)
+        return info.context.services.administration.policy.policy(info.context.caller)
 
     @root_field(list[Quota], "All quotas.")
     async def quotas(self, info: Info[Context, None]) -> tuple[QuotaView, ...]:
-        return info.context.admin.quotas.quotas(info.context.caller)
+        return info.context.services.administration.quotas.quotas(info.context.caller)
+
+    @root_field(
+        list[QuotaUse],
+        "What quotas limit, as it is now: of the cluster, and of each user and project that holds, queues or has used "
+        "something.",
+    )
+    async def quota_use(self, info: Info[Context, None]) -> tuple[QuotaUseView, ...]:
+        return info.context.services.administration.quotas.quota_use(info.context.caller)
 
     @root_field(list[Usage], "Usage by project and user.")
     async def usage(
@@ -218,7 +294,7 @@ class AdministrationQueries:
         user: Annotated[str | None, _input("Only usage of this user.")] = None,
         project: Annotated[str | None, _input("Only usage in this project.")] = None,
     ) -> tuple[UsageView, ...]:
-        return info.context.admin.quotas.usage(info.context.caller, user=user, project=project)
+        return info.context.services.administration.quotas.usage(info.context.caller, user=user, project=project)
 
 
 @strawberry.type
@@ -231,7 +307,9 @@ class AdministrationMutations:
     ) -> PolicyChanged | errors.Error:
         async def change() -> PolicyChanged:
             context = info.context
-            return await context.admin.policy.update_policy(context.caller, input.to_changes(), input.expected_version)
+            return await context.services.administration.policy.update_policy(
+                context.caller, input.to_changes(), input.expected_version
+            )
 
         return await answer(change(), _ON_POLICY)
 
@@ -241,7 +319,10 @@ class AdministrationMutations:
     ) -> QuotaChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.quotas.set_quota(context.caller, input.to_request(), input.expected_version), _ON_QUOTA
+            context.services.administration.quotas.set_quota(
+                context.caller, input.to_request(), input.expected_version
+            ),
+            _ON_QUOTA,
         )
 
     @root_field(QuotaChangeResult, "Remove a quota. For operators.")
@@ -250,9 +331,21 @@ class AdministrationMutations:
     ) -> QuotaChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.quotas.remove_quota(context.caller, input.scope, input.name, input.expected_version),
+            context.services.administration.quotas.remove_quota(
+                context.caller, input.scope, input.name, input.expected_version
+            ),
             _ON_QUOTA,
         )
+
+    @root_field(
+        ProjectDeleteResult,
+        "Delete a project without members, quota, and sessions that wait or run. It can be created again. For admins.",
+    )
+    async def delete_project(
+        self, info: Info[Context, None], name: Annotated[str, _input("The project.")]
+    ) -> ProjectDeleted | errors.Error:
+        context = info.context
+        return await answer(context.services.administration.quotas.delete_project(context.caller, name), _ON_PROJECT)
 
     @root_field(AgentChangeResult, "Drain an agent: nothing new is placed on it. For operators.")
     async def drain_agent(
@@ -260,12 +353,17 @@ class AdministrationMutations:
     ) -> AgentChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.agents.drain_agent(context.caller, input.id, note=input.note, evicts=input.evict), _ON_AGENT
+            context.services.administration.agents.drain_agent(
+                context.caller, input.id, note=input.note, evicts=input.evict
+            ),
+            _ON_AGENT,
         )
 
     @root_field(AgentChangeResult, "End the drain of an agent. For operators.")
     async def resume_agent(self, info: Info[Context, None], id: AgentId) -> AgentChanged | errors.Error:
-        return await answer(info.context.admin.agents.resume_agent(info.context.caller, id), _ON_AGENT)
+        return await answer(
+            info.context.services.administration.agents.resume_agent(info.context.caller, id), _ON_AGENT
+        )
 
     @root_field(AgentChangeResult, "Set whether an agent accepts new work. For operators.")
     async def set_agent_schedulable(
@@ -275,7 +373,7 @@ class AdministrationMutations:
     ) -> AgentChanged | errors.Error:
         context = info.context
         return await answer(
-            context.admin.agents.set_agent_schedulable(
+            context.services.administration.agents.set_agent_schedulable(
                 context.caller, input.id, schedulable=input.schedulable, note=input.note
             ),
             _ON_AGENT,
@@ -286,18 +384,24 @@ class AdministrationMutations:
         self, info: Info[Context, None], input: Annotated[LabelAgentInput, _input("The agent and its labels.")]
     ) -> AgentChanged | errors.Error:
         context = info.context
-        return await answer(context.admin.agents.label_agent(context.caller, input.id, input.pairs()), _ON_AGENT)
+        return await answer(
+            context.services.administration.agents.label_agent(context.caller, input.id, input.pairs()), _ON_AGENT
+        )
 
     @root_field(AgentChangeResult, "Move an agent to another pool. Its running sessions continue. For operators.")
     async def assign_agent_pool(
         self, info: Info[Context, None], id: AgentId, pool: Annotated[str, _input("Name of a pool in the policy.")]
     ) -> AgentChanged | errors.Error:
         context = info.context
-        return await answer(context.admin.agents.assign_agent_pool(context.caller, id, pool), _ON_AGENT)
+        return await answer(
+            context.services.administration.agents.assign_agent_pool(context.caller, id, pool), _ON_AGENT
+        )
 
     @root_field(
         AgentChangeResult,
         "Confirm that the processes of a lost agent are gone, which frees its devices. For operators.",
     )
     async def release_lost_agent(self, info: Info[Context, None], id: AgentId) -> AgentChanged | errors.Error:
-        return await answer(info.context.admin.agents.release_lost_agent(info.context.caller, id), _ON_AGENT)
+        return await answer(
+            info.context.services.administration.agents.release_lost_agent(info.context.caller, id), _ON_AGENT
+        )

@@ -5,12 +5,13 @@ from typing import Any
 import strawberry
 
 from aliquot_schema.errors import InvalidAmount, InvalidRequest
+from aliquot_schema.graphql.cluster.billing import PricesInput
 from aliquot_schema.graphql.enums import QuotaScope
 from aliquot_schema.graphql.fields import optional
 from aliquot_schema.graphql.inputs import NameValueInput, SlotAmountInput
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.ids import PoolId
-from aliquot_schema.policies import AGE_UNIT_DEPRECATION, WAS_VICTIMS, Pool, preempt_word
+from aliquot_schema.policies import AGE_UNIT_DEPRECATION, WAS_VICTIMS, Pool, idle_action, preempt_word
 from aliquot_schema.resources.units import parse_size
 from aliquot_schema.sessions import DURATION_S_MAX
 from aliquot_schema.views.admin import NewQuota
@@ -30,6 +31,7 @@ class WeightsInput:
     priority: int | None = optional("0 to 1000.")
     level: float | None = optional("Waiting time worth one priority level, in seconds.")
     sjf_age_pct: int | None = optional("1 to 100.")
+    wait_bound: float | None = optional("Wait within which a session is to start, in seconds; 0 = none.")
 
     def to_changes(self) -> dict[str, Any]:
         """Changed fields, named as in `PolicyDocument`."""
@@ -42,6 +44,7 @@ class WeightsInput:
             priority=self.priority,
             level_ms=_ms(self.level, "weights.level"),
             sjf_age_pct=self.sjf_age_pct,
+            wait_bound_ms=_ms(self.wait_bound, "weights.wait_bound"),
         )
 
 
@@ -73,13 +76,43 @@ class ChargesInput:
 class PoolInput:
     name: str = strawberry.field(description="Name of the pool.")
     default_limit: float | None = optional("Planned duration of sessions without a time limit, in seconds.")
-    cpu_per_gpu: int | None = optional(
-        "CPUs per GPU of sessions that request GPUs but no CPUs; 0 = none; null = the least ratio among its agents."
-    )
+    cpu_per_gpu: int | None = optional("CPUs per GPU of sessions that request GPUs but no CPUs; 0 or null = none.")
     mem_per_gpu: str | None = optional(
-        "Memory per GPU of sessions that request GPUs but no memory, like `64g`; `0` = none; null = the least ratio "
-        "among its agents."
+        "Memory per GPU of sessions that request GPUs but no memory, like `64g`; `0` or null = none."
     )
+    idle: str | None = optional(
+        "What happens to its sessions that do not use their GPUs: off, observe, tell, preempt or end; null = as "
+        "`preemption.idle.action` says."
+    )
+
+
+@strawberry.input(description="What happens to sessions of a project that do not use their GPUs.")
+class ProjectIdleInput:
+    project: str = strawberry.field(description="The project.")
+    action: str = strawberry.field(description="off, observe, tell, preempt or end.")
+
+
+@strawberry.input(description="Changes of `IdleRules`. Null fields are unchanged.")
+class IdleRulesInput:
+    action: str | None = optional("off, observe, tell, preempt or end.")
+    tell: float | None = optional("Idle seconds after which the owner is told.")
+    again: float | None = optional("Further idle seconds after which the owner is told again.")
+    act: float | None = optional("Further idle seconds after which the session may lose its GPUs.")
+    keep: float | None = optional("Seconds for which `keep_session` stops the steps.")
+    projects: list[ProjectIdleInput] | None = optional("Projects with an action of their own; replaces the list.")
+
+    def to_changes(self) -> dict[str, Any]:
+        """Changed fields, named as in `PolicyDocument`."""
+        path, listed = "preemption.idle", self.projects
+        projects = None if listed is None else {item.project: idle_action(item.action, path) for item in listed}
+        return _without_none(
+            action=self.action,
+            tell_ms=_ms(self.tell, f"{path}.tell"),
+            again_ms=_ms(self.again, f"{path}.again"),
+            act_ms=_ms(self.act, f"{path}.act"),
+            keep_ms=_ms(self.keep, f"{path}.keep"),
+            projects=projects,
+        )
 
 
 @strawberry.input(description="Changes of `PreemptionRules`. Null fields are unchanged.")
@@ -91,6 +124,8 @@ class PreemptionRulesInput:
     run_min: float | None = optional("Minimum run time before a preemption, in seconds.")
     preemptions_max: int | None = optional("Maximum number of preemptions of one session.")
     grace: float | None = optional("Seconds from the checkpoint signal to the stop.")
+    restart: float | None = optional("Expected time until a preempted session works again, in seconds.")
+    idle: IdleRulesInput | None = optional("Sessions that do not use their GPUs.")
 
     def to_changes(self) -> dict[str, Any]:
         """Changed fields, named as in `PolicyDocument`.
@@ -103,6 +138,8 @@ class PreemptionRulesInput:
             run_ms_min=_ms(self.run_min, "preemption.run_min"),
             preemptions_max=self.preemptions_max,
             grace_ms=_ms(self.grace, "preemption.grace"),
+            restart_ms=_ms(self.restart, "preemption.restart"),
+            idle=None if self.idle is None else self.idle.to_changes(),
         )
 
 
@@ -125,7 +162,7 @@ class RetriesInput:
 
 @strawberry.input(description="Changes of the policy, applied all or none. Null fields are unchanged.")
 class UpdatePolicyInput:
-    order: str | None = optional("fair_share, relative_age, priority, fcfs, sjf or gang.")
+    order: str | None = optional("fair_share, relative_age, priority, fcfs, sjf, gang, las or srtf.")
     backfill: str | None = optional("none, easy or conservative.")
     backfill_depth: int | None = optional("conservative: maximum number of sessions with a reservation.")
     placement: str | None = optional("Name of a placement strategy.")
@@ -140,6 +177,7 @@ class UpdatePolicyInput:
     pools: list[PoolInput] | None = optional("Pools; replaces the list. Pools in use cannot be removed.")
     preemption: PreemptionRulesInput | None = optional("Preemption rules.")
     retries: RetriesInput | None = optional("Retries after infrastructure failures.")
+    prices: PricesInput | None = optional("Prices of accelerators.")
     user_priority_max: AnyPriority | None = optional("Highest priority users may request.")
     expected_version: int | None = optional(_VERSION)
 
@@ -149,7 +187,7 @@ class UpdatePolicyInput:
         Raises:
             InvalidRequest: a duration is out of range.
         """
-        parts = {name: getattr(self, name) for name in ("weights", "charges", "preemption", "retries")}
+        parts = {name: getattr(self, name) for name in ("weights", "charges", "preemption", "retries", "prices")}
         plain = ("order", "backfill", "backfill_depth", "placement", "allocation", "allow_fragmentation", "numa")
         return _without_none(
             **{name: getattr(self, name) for name in (*plain, "user_priority_max")},
@@ -162,7 +200,9 @@ class UpdatePolicyInput:
 @strawberry.input(description="A quota; replaces the existing one.")
 class SetQuotaInput:
     scope: QuotaScope = strawberry.field(description="What it applies to.")
-    name: str = strawberry.field(default="", description="The user or project; empty for the cluster.")
+    name: str = strawberry.field(
+        default="", description="The user, the project or the id of the API key; empty for the cluster."
+    )
     max_slots: list[SlotAmountInput] | None = optional("Maximum held at one time; 0 = none.")
     own_slots: list[SlotAmountInput] | None = optional(
         "Guaranteed amounts; idle parts are lent to others and reclaimed when needed."
@@ -170,6 +210,9 @@ class SetQuotaInput:
     max_queued: int | None = optional("Maximum number of waiting tasks.")
     gpu_hours_per_month: int | None = optional("Maximum GPU-hours per calendar month, UTC.")
     weight: int | None = optional("Fair-share weight among its siblings.")
+    budget: float | None = optional(
+        "Maximum price of a calendar month, UTC, by the policy's prices; the only limit of an API key."
+    )
     expected_version: int | None = optional(_VERSION + " 0 = no quota exists yet.")
 
     def to_request(self) -> NewQuota:
@@ -182,13 +225,16 @@ class SetQuotaInput:
             max_queued=self.max_queued,
             gpu_hours_per_month=self.gpu_hours_per_month,
             weight=self.weight,
+            budget=self.budget,
         )
 
 
 @strawberry.input(description="A quota to remove.")
 class RemoveQuotaInput:
     scope: QuotaScope = strawberry.field(description="What it applies to.")
-    name: str = strawberry.field(default="", description="The user or project; empty for the cluster.")
+    name: str = strawberry.field(
+        default="", description="The user, the project or the id of the API key; empty for the cluster."
+    )
     expected_version: int | None = optional(_VERSION)
 
 
@@ -232,6 +278,7 @@ def _pools(pools: list[PoolInput]) -> dict[PoolId, Pool]:
             default_limit_ms=_ms(item.default_limit, path),
             cpu_per_gpu=item.cpu_per_gpu,
             mem_bytes_per_gpu=_bytes(item.mem_per_gpu, f"{path}.mem_per_gpu"),
+            idle=None if item.idle is None else idle_action(item.idle, f"{path}.idle"),
         )
     return found
 

@@ -100,6 +100,6 @@ class ExternalAllocationMutations:
 
 
 def _port(context: Context) -> ExternalAllocationsPort:
-    if context.external_allocations is None:
+    if context.services.external_allocations is None:
         raise Unavailable("external allocations are disabled on this server")
-    return context.external_allocations
+    return context.services.external_allocations

@@ -10,10 +10,20 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.administration.audit import UncountedConnection, uncounted
 from aliquot_schema.graphql.cluster.agents import Kernel
 from aliquot_schema.graphql.context import Context
-from aliquot_schema.graphql.enums import DependencyCondition, PreemptionCause, Reason, SessionState
+from aliquot_schema.graphql.enums import (
+    DependencyCondition,
+    IdleAction,
+    IdleStep,
+    PreemptionCause,
+    Reason,
+    ServiceState,
+    SessionState,
+    Topology,
+)
 from aliquot_schema.graphql.fields import argument, optional, root_field
 from aliquot_schema.graphql.pagination import PAGE_DEFAULT, After, First, page_of
 from aliquot_schema.graphql.scalars import AnyPriority, BigInt, NameValue, SlotAmount
+from aliquot_schema.graphql.workloads.forecasts import Forecast
 from aliquot_schema.requests import SessionFilter, TimeRange
 from aliquot_schema.views.audit import SessionStepView
 from aliquot_schema.views.live import BYTES_MAX, BYTES_MIN, SessionLogView
@@ -64,6 +74,20 @@ class Fallback:
     after: float = strawberry.field(description="Seconds after submission at which it applies.")
 
 
+@strawberry.type(description="A web service of a session, at an address of its own.")
+class SessionService:
+    name: str = strawberry.field(description="Its name, which is part of its host name.")
+    port: int | None = strawberry.field(
+        description="TCP port that rank 0 listens on; null until it starts, if the server chooses it."
+    )
+    asked_port: int = strawberry.field(description="The port as it was submitted; 0 = the server chooses.")
+    url: str = strawberry.field(
+        description="Path on this server that opens it: the answer leads to the service's own address and signs the "
+        "browser in there. Only for the owner of the session."
+    )
+    state: ServiceState = strawberry.field(description="Whether it can be opened.")
+
+
 @strawberry.type(description="The last preemption of a session: for whose benefit, why, and how much work was lost.")
 class Preemption:
     cause: PreemptionCause = strawberry.field(description="Cause of the preemption.")
@@ -72,8 +96,37 @@ class Preemption:
     at: datetime = strawberry.field(description="When it was preempted.")
     until: datetime = strawberry.field(description="End of its grace period; it is stopped then.")
     lost_gpu_seconds: float | None = strawberry.field(
-        description="Usage of the preempted attempt; null until the attempt has ended."
+        description="Usage of the preempted attempt since its last acknowledged checkpoint; null until it has ended."
     )
+
+
+@strawberry.type(description="A running session that does not use its GPUs, and what follows.")
+class IdleNotice:
+    action: IdleAction = strawberry.field(description="What the policy does about it.")
+    step: IdleStep | None = strawberry.field(
+        description="The last step; null = only the alert rule `gpu_idle` reports it."
+    )
+    message: str = strawberry.field(description="How long it has not used its GPUs, and what follows.")
+    acts_at: datetime | None = strawberry.field(
+        description="From when on it loses its GPUs to a waiting session; null = it does not."
+    )
+
+
+@strawberry.type(description="The last acknowledged checkpoint of a session, and the work that its requeues lost.")
+class SavedWork:
+    kept: float = strawberry.field(
+        description="Run time, in seconds, whose work that checkpoint holds; 0 = none is in force."
+    )
+    saved_at: datetime | None = strawberry.field(description="When the last one was acknowledged; null = never.")
+    agent_id: strawberry.ID | None = strawberry.field(description="The agent that has it.")
+    resumed_from: float = strawberry.field(
+        description="`kept` of the checkpoint that its newest attempt started from; 0 = it started from nothing."
+    )
+    note: str | None = strawberry.field(
+        description="Why it started from less than its last checkpoint; null = it did not."
+    )
+    lost_gpu_seconds: float = strawberry.field(description="GPU time whose work was lost by requeues.")
+    credited_gpu_seconds: float = strawberry.field(description="Part of it that its owner is not charged for.")
 
 
 @strawberry.type(description="Some tasks of a job array.")
@@ -104,6 +157,9 @@ class AllocatedGpu:
     gpu_id: strawberry.ID = strawberry.field(description="The device.")
     share: float = strawberry.field(description="Share of the device, 0 to 1.")
     memory_gb: float = strawberry.field(description="Share of the device's memory, in 10^9 bytes.")
+    utilization_pct: float | None = strawberry.field(
+        description="Utilization of the whole device at the last sample, 0 to 100; null once it is released."
+    )
 
 
 @strawberry.type(description="A session (job): a command with resources, from submission to its end.")
@@ -119,6 +175,9 @@ class Session:
     command: list[str] = strawberry.field(description="Program and arguments; a shell command is run by `/bin/sh -c`.")
     slots: list[SlotAmount] = strawberry.field(description="Slots per kernel.")
     cluster_size: int = strawberry.field(description="Number of kernels; all start together or none does.")
+    cluster_size_min: int | None = strawberry.field(
+        description="The fewest kernels that an elastic gang starts with; null = it starts whole."
+    )
     gpu_memory_gb: str | None = strawberry.field(description="Minimum memory per device, in 10^9 bytes.")
     environment: list[NameValue] = strawberry.field(description="Environment variables added for its processes.")
     working_directory: str | None = strawberry.field(
@@ -134,7 +193,8 @@ class Session:
     state: SessionState = strawberry.field(description="Current state.")
     attempt: int = strawberry.field(description="Number of the current attempt; 0 before the first.")
     queue_position: int | None = strawberry.field(
-        description="Position in the queue, from 1; null if it is not queued."
+        description="Position in the queue, from 1; null if it does not wait for its turn: not queued, or held back by "
+        "a hold, a dependency, a quota, the limit of its array or a retry."
     )
     waits: Verdict | None = strawberry.field(
         description="Why it waits; null if it does not, or no scheduling pass has considered it yet."
@@ -149,32 +209,61 @@ class Session:
     signal: int | None = strawberry.field(description="The signal that ended that rank.")
     failure: Failure | None = strawberry.field(description="Why it failed.")
     retries_own_failures: bool = strawberry.field(description="Whether failures of its own command are retried.")
-    checkpoint_signal: str | None = strawberry.field(description="Signal sent before a preemption.")
+    checkpoint_signal: str | None = strawberry.field(
+        description="Signal that asks it to save its work: every `checkpoint_every`, before the time limit, and when "
+        "it is preempted."
+    )
+    checkpoint_every: float | None = strawberry.field(
+        description="Seconds between its checkpoints, as promised by its owner."
+    )
     grace: float | None = strawberry.field(description="Seconds from that signal to the stop; null = the policy's.")
     labels: list[NameValue] = strawberry.field(description="Labels that its agents must have.")
     preferred_labels: list[NameValue] = strawberry.field(description="Labels of preferred agents.")
     models: list[str] = strawberry.field(description="Allowed accelerator models; empty = any.")
     preferred_models: list[str] = strawberry.field(description="Preferred accelerator models.")
+    topology: Topology = strawberry.field(description="How near to each other its kernels have to be.")
     fallbacks: list[Fallback] = strawberry.field(description="Smaller requests that apply after a wait.")
     fallback_level: int = strawberry.field(
         description="Number of fallbacks applied; 0 = the original request is in force."
     )
     preemptions: int = strawberry.field(description="How often it was preempted.")
     preemption: Preemption | None = strawberry.field(description="Its last preemption.")
+    idle: IdleNotice | None = strawberry.field(
+        description="That it does not use its GPUs; null if it does, or holds none. `keep_session` states that it is "
+        "still needed, `cancel_session` gives the GPUs back."
+    )
+    room_made: str | None = strawberry.field(
+        description="Which session had to leave for it because it did not use its GPUs; null = none."
+    )
+    work: SavedWork | None = strawberry.field(
+        description="What it saved and lost; null if it never acknowledged a checkpoint and never lost work."
+    )
     held_by: str | None = strawberry.field(description="User or part of the server that holds it.")
     array_id: strawberry.ID | None = strawberry.field(description="The job array it is a task of.")
     array_index: int | None = strawberry.field(description="Index in the job array.")
     tasks: ArrayTasks | None = strawberry.field(description="Tasks by state; null if it is not a job array.")
     order_estimate: OrderEstimate | None = strawberry.field(description="Expected run time.")
     order_explanation: str | None = strawberry.field(
-        description="What its place in the queue is made of, as one sentence, under fair_share and relative_age. Null "
-        "if it does not wait; only the query `session` computes it."
+        description="What its place in the queue is made of, under fair_share and relative_age, and how much later "
+        "a session may come and still pass it. Null if it does not wait; only the query `session` computes it."
     )
     reserve_until: datetime | None = strawberry.field(
         description="Latest expected release of its devices; null if it holds none."
     )
     expected_start: datetime | None = strawberry.field(
         description="Latest start if running sessions keep to their limits; null if it has no reservation."
+    )
+    forecast: Forecast | None = strawberry.field(
+        description="When it is forecast to start; null if it does not wait, and was never told a forecast."
+    )
+    services: list[SessionService] = strawberry.field(description="Its web services.")
+    workspace: str | None = strawberry.field(
+        description="Id of the workspace that was unpacked into its working directory."
+    )
+    activates: str | None = strawberry.field(description="Environment that is activated before the command.")
+    image: str | None = strawberry.field(description="Container image that its command runs in.")
+    shares_access: bool = strawberry.field(
+        description="Whether members of its project may open its terminals, ports and web services."
     )
     hidden: list[str] = strawberry.field(
         description="Names of fields hidden from the caller, which are null or empty here."
@@ -208,6 +297,9 @@ class SessionFilterInput:
     pools: list[str] | None = optional("Pools.")
     priorities: list[AnyPriority] | None = optional("Priorities.")
     array_id: strawberry.ID | None = optional("Tasks of this job array.")
+    tags: list[str] | None = optional(
+        "Tags that it must all have: `name`, or `name=value`. Matches only sessions whose tags the caller may see."
+    )
     queued_at: TimeRangeInput | None = optional("Time of submission.")
     started_at: TimeRangeInput | None = optional("Time of the start.")
     ended_at: TimeRangeInput | None = optional("Time of the end.")
@@ -235,6 +327,7 @@ class SessionFilterInput:
             pools=tuple(self.pools or ()),
             priorities=tuple(self.priorities or ()),
             array_id=self.array_id,
+            tags=tuple(self.tags or ()),
             queued_at=_range(self.queued_at),
             started_at=_range(self.started_at),
             ended_at=_range(self.ended_at),
@@ -297,7 +390,7 @@ class SessionLogQueries:
         if not BYTES_MIN <= bytes_max <= BYTES_MAX:
             raise InvalidRequest(f"`bytes_max` must be {BYTES_MIN} to {BYTES_MAX}, not {bytes_max}", field="bytes_max")
         context = info.context
-        return await context.watcher.session_log(
+        return await context.services.subscriptions.session_log(
             context.caller, id, rank=rank, attempt=attempt, offset=offset, bytes_max=bytes_max
         )
 
@@ -327,4 +420,4 @@ class SessionStepQueries:
         after: After = None,
     ) -> UncountedConnection[SessionStepView]:
         context = info.context
-        return uncounted(await context.reader.session_steps(context.caller, id, page_of(first, after)))
+        return uncounted(await context.services.queries.session_steps(context.caller, id, page_of(first, after)))

@@ -23,12 +23,13 @@ from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOpe
 from strawberry.types.execution import ExecutionResult
 from strawberry.types.graphql import OperationType
 
-from aliquot.api.connections import HeldOpen, OpenCounts
+from aliquot.api.connections import OpenConnections, OpenCounts
 from aliquot.api.encoding import (
     EVENTS,
     JSON,
     RESPONSE,
     AnswerTooLarge,
+    Malformed,
     answer_json,
     encoded_response,
     is_json,
@@ -42,7 +43,6 @@ from aliquot.api.graphql.shared_subscriptions import OperationRequest, Sharing
 from aliquot.api.limits import BodySize, BodyTooLarge, Limits, retry_after
 from aliquot.api.metrics.request_counts import request_notes
 from aliquot.api.middleware import body_refused
-from aliquot.api.request_errors import Malformed
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.requests import Caller
@@ -174,13 +174,19 @@ class GraphQLEndpoint:
         *,
         context_of: Callable[[Request], Context],
         sharing: Sharing,
-        held_open: HeldOpen,
+        open_connections: OpenConnections,
         limits: Limits,
+        page: Callable[[Request], Response | None],
     ) -> None:
+        """
+        Args:
+            page: GraphiQL, for a browser that opens the address without a query; None if it is not built.
+        """
         self._schema = schema
+        self._page = page
         self._context_of = context_of
         self._sharing = sharing
-        self._held_open = held_open
+        self._held_open = open_connections
         self.streams = OpenCounts(per_user=limits.streams_per_user)
         self._request_s = limits.request_s
         self._slow_client_s = limits.slow_client_s
@@ -188,6 +194,8 @@ class GraphQLEndpoint:
 
     async def answer(self, request: Request) -> Response:
         """Answer one request."""
+        if request.method == "GET" and _is_browser(request) and (page := self._page(request)) is not None:
+            return page
         media_type = negotiated(request.headers.get("accept"))
         try:
             if request.method not in METHODS:
@@ -236,7 +244,7 @@ class GraphQLEndpoint:
         # Without `data` nothing was executed. Plain JSON is answered with 200 even so, for old proxies and clients.
         status = 400 if media_type == RESPONSE and "data" not in body else 200
         response = self._encoded(body, status=status, media_type=media_type)
-        wait_s = retry_after(result.errors)
+        wait_s = retry_after(result.errors) if result.errors else None
         if wait_s is not None:
             response.status_code = 429
             response.headers["retry-after"] = str(math.ceil(wait_s))
@@ -328,3 +336,8 @@ def _wrong_operation(operation: OperationType, *, is_get: bool) -> str:
 def _refusal(message: str, code: str, status: int, media_type: str | None) -> Response:
     body = {"errors": [{"message": message, "extensions": {"code": code}}]}
     return json_response(body, status=status, media_type=RESPONSE if media_type == RESPONSE else JSON)
+
+
+def _is_browser(request: Request) -> bool:
+    """Whether a person opens the address without a query."""
+    return "text/html" in request.headers.get("accept", "") and "query" not in request.query_params

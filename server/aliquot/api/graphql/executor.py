@@ -33,7 +33,7 @@ from graphql.pyutils import Path
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
 
 from aliquot.api.graphql.compiler import CONDITIONS, Reader, Uncompilable, compiled
-from aliquot.api.graphql.strawberry_fast_paths import ReadVariables
+from aliquot.api.graphql.inputs import ReadVariables
 
 VARIANTS_MAX: Final = 8
 """Compiled variants of a document, by the values of the variables in @skip and @include."""

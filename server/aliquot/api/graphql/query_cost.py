@@ -49,7 +49,7 @@ _BYTES_EACH: Final = 512
 _POINTS: Final = ("points", _STEP)
 _POINT_COST: Final = 3
 """Cost of reading one point of a time series: 1,000 points of the queue take 24 ms, as 5,000 fields do."""
-_INTROSPECTION: Final = 20
+_INTROSPECTION: Final = 30
 """Cost of one field below `__schema`."""
 
 

@@ -6,7 +6,7 @@ when text, operation and variables are, except for the position at which they be
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from strawberry.utils.await_maybe import await_maybe
 from aliquot.api.encoding import json_text
 from aliquot.api.graphql.broadcast import Broadcast, Frame, Frames, ReplayMemory, SnapshotSource, Subscriber
 from aliquot.api.graphql.documents import Document, Documents
-from aliquot.api.graphql.errors import is_fault, log_fault, masked
+from aliquot.api.graphql.extensions import is_fault, log_fault, masked
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.ids import REQUEST_PREFIX
@@ -224,7 +224,7 @@ class Source:
 
 def shared_context(context: Context, request_id: str) -> Context:
     """A context without anything of a single connection, for all clients with the same rights."""
-    return _copy(context, caller=replace(context.caller, request_id=request_id))
+    return Context(caller=replace(context.caller, request_id=request_id), services=context.services)
 
 
 class _StartingAfter:
@@ -242,11 +242,8 @@ class _StartingAfter:
 
 
 def _starting_after(context: Context, after: int | None) -> Context:
-    return _copy(context, watcher=_StartingAfter(context.watcher, after))
-
-
-def _copy(context: Context, **changes: Any) -> Context:
-    return Context(**{field.name: getattr(context, field.name) for field in fields(Context)} | changes)
+    subscriptions: Any = _StartingAfter(context.services.subscriptions, after)
+    return Context(caller=context.caller, services=replace(context.services, subscriptions=subscriptions))
 
 
 def _never(_caller: Caller, _cost: int) -> bool:
@@ -282,7 +279,7 @@ class Sharing:
             return None
         asked = replace(asked, operation_name=found.operation_name)
         try:
-            place = context.watcher.place(found.stream, found.after)
+            place = context.services.subscriptions.place(found.stream, found.after)
         except AliquotError:
             return None
         if self._refuses(context.caller, document.costs[found.operation_name]):

@@ -21,7 +21,7 @@ from strawberry.http.exceptions import NonJsonMessageReceived, NonTextMessageRec
 from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
 from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import BaseGraphQLTransportWSHandler, Operation
 
-from aliquot.api.connections import HeldOpen, OpenCounts
+from aliquot.api.connections import OpenConnections, OpenCounts
 from aliquot.api.context import Contexts, SocketContext
 from aliquot.api.encoding import json_text, json_value, too_large_answer
 from aliquot.api.graphql.shared_subscriptions import Following, OperationRequest, Sharing
@@ -149,7 +149,7 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
             await self.websocket.close(TOO_MANY_SOCKETS, "Too many connections of one user")
             return
         if self.context.bearer is not None and self.connection_acknowledged:
-            self.context.until_closed.enter_context(view.held_open.holding(self.context.bearer, self._end))
+            self.context.until_closed.enter_context(view.open_connections.holding(self.context.bearer, self._end))
 
     async def handle_message(self, message: Any) -> None:
         """Process one message, or close with 4400."""
@@ -197,7 +197,13 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
     graphql_transport_ws_handler_class = SocketHandler
 
     def __init__(
-        self, schema: strawberry.Schema, *, contexts: Contexts, sharing: Sharing, held_open: HeldOpen, limits: Limits
+        self,
+        schema: strawberry.Schema,
+        *,
+        contexts: Contexts,
+        sharing: Sharing,
+        open_connections: OpenConnections,
+        limits: Limits,
     ) -> None:
         super().__init__(
             schema,
@@ -209,7 +215,7 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
         )
         self.limits = limits
         self.sharing = sharing
-        self.held_open = held_open
+        self.open_connections = open_connections
         self._contexts = contexts
         self.sockets = OpenCounts(per_user=limits.sockets_per_user)
         """Authenticated sockets."""

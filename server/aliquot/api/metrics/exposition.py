@@ -24,15 +24,22 @@ from aliquot.api.metrics.families import (
     activity_families,
     device_families,
     fleet_families,
+    forecast_families,
     gpu_families,
     physical_devices,
     queue_families,
 )
-from aliquot.api.metrics.server import ServerFigures, api_families, database_families, server_families
+from aliquot.api.metrics.server import (
+    ServerFigures,
+    api_families,
+    availability_families,
+    database_families,
+    server_families,
+)
 from aliquot.api.refusals import unauthenticated
 from aliquot.service.metrics.cluster_view import ClusterView, cluster_view
 from aliquot.service.metrics.counters import StoreMeasures
-from aliquot.service.metrics.health import LoopLag
+from aliquot.service.metrics.health import Availability, LoopLag
 from aliquot.service.metrics.metrics import Measures
 from aliquot.service.state.state import State
 from aliquot_schema.errors import Unauthenticated
@@ -90,6 +97,7 @@ class Scrape(Collector):
             yield from gpu_families(parts)
             yield from fleet_families(self.view)
             yield from queue_families(self.view)
+            yield from forecast_families(self.view)
             yield from activity_families(self.measures)
             yield from device_families(parts, self.measures.devices)
 
@@ -156,6 +164,7 @@ class MetricsSources:
     now_us: Callable[[], int]
     version: str
     lag: LoopLag = field(default_factory=LoopLag)
+    availability: Availability = field(default_factory=Availability)
     token: str | None = None
     """Grants access to the metrics only; None = there is none."""
     is_open: bool = False
@@ -168,6 +177,7 @@ class MetricsSources:
             server=(
                 *server_families(version=self.version, leads=leads, revision=revision, lag=self.lag),
                 *api_families(figures),
+                *availability_families(self.availability),
                 *database_families(self.database),
             ),
             measures=self.measures,

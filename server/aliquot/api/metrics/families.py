@@ -13,6 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 from aliquot.api.metrics.server import gauge, states
+from aliquot.core.foresight.accuracy import ALL
 from aliquot.service.metrics.cluster_view import ClusterView
 from aliquot.service.metrics.metrics import DeviceTime, Measures
 from aliquot.service.state.indexes import tasks_waiting
@@ -24,6 +25,8 @@ from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading
 from aliquot_schema.states import ENDED, AgentState, SessionState
 
+FORECAST_GROUPS: Final = ("size: ", "queue: ", "told", "new user")
+"""Beginnings of the names of exported groups; those of policy versions would grow without bound."""
 GONE: Final = DeviceHealth.GONE
 
 LIVE: Final = tuple(state for state in SessionState if state not in ENDED)
@@ -134,14 +137,38 @@ def activity_families(measures: Measures) -> Iterator[Metric]:
         seen.failures,
         seen.requeues,
         seen.preemptions,
+        seen.idle_steps,
         seen.waits,
         seen.durations,
         passes.seconds,
         passes.items,
         promises.made,
         promises.ended,
+        measures.forecasts.answers,
+        measures.forecasts.outcomes,
+        measures.forecasts.seconds,
+        measures.forecasts.restarts,
     ):
         yield from metric.collect()
+
+
+def forecast_families(view: ClusterView) -> Iterator[Metric]:
+    """How right the forecasts of the last 90 days were, and how old the newest are."""
+    report = view.forecasts
+    groups = [one for one in report.groups if one.group == ALL or one.group.startswith(FORECAST_GROUPS)]
+    families = (
+        ("forecast_inside_ratio", "Share of forecasts that said to wait whose start came inside the band.", "inside"),
+        ("forecast_judged", "Forecasts that said to wait, and whose outcome is known.", "n"),
+    )
+    for name, text, field in families:
+        family = Metric(f"aliquot_{name}", text, "gauge")
+        family.samples = [Sample(family.name, {"group": one.group}, getattr(one, field)) for one in groups]
+        yield family
+    told = report.waited + report.started_now + report.unknown
+    yield gauge("forecast_unknown_ratio", "Share of told forecasts that are unknown.", report.unknown / max(told, 1))
+    age_s = 0.0 if view.forecasts_us is None else max(view.now_us - view.forecasts_us, 0) / 1e6
+    text = "Age of the newest forecasts of the whole queue, which are renewed after changes; 0 when none were made."
+    yield gauge("forecast_age_seconds", text, age_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from prometheus_client.core import (
 
 from aliquot.api.metrics.request_counts import RequestCounts
 from aliquot.service.metrics.counters import StoreMeasures
-from aliquot.service.metrics.health import HealthCondition, LoopLag
+from aliquot.service.metrics.health import Availability, HealthCondition, LoopLag
 
 CODES: Final = (
     "agent_disk_low",
@@ -66,6 +66,14 @@ def api_families(figures: ServerFigures) -> Iterator[Metric]:
     yield states("subscribers", text, "transport", known=("socket", "stream"), found=figures.subscribers())
     yield from figures.requests.ended.collect()
     yield from figures.requests.seconds.collect()
+
+
+def availability_families(found: Availability) -> Iterator[Metric]:
+    """How much of its time this server could serve."""
+    yield gauge(
+        "available_ratio", "Share of the time since the start of this server in which /readyz was 200.", found.ratio()
+    )
+    yield from found.seconds.collect()
 
 
 def server_families(*, version: str, leads: bool, revision: int, lag: LoopLag) -> Iterator[Metric]:

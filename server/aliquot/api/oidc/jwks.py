@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import httpx
@@ -28,6 +28,8 @@ PAUSE_S: Final = 30.0
 """Minimum interval between requests to the provider, whatever tokens arrive."""
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 ANSWER_S_MAX: Final = 10.0
+_HEADERS: Final = {"accept": "application/json", "accept-encoding": "identity"}
+"""Compressed answers are not read: a small one can be decoded to far more than `ANSWER_BYTES_MAX`."""
 KINDS: Final = {
     "RS256": ("RSA", None),
     "RS384": ("RSA", None),
@@ -114,34 +116,49 @@ class ProviderKeys:
             log.error("the keys of %s cannot be fetched: %r", self._issuer, error)
 
     async def _fetch_keys(self) -> list[dict[str, Any]]:
-        found = _object(await self._fetch(self._issuer.rstrip("/") + DISCOVERY))
-        if found.get("issuer") != self._issuer:
-            raise ValueError(f"its issuer is {str(found.get('issuer'))[:200]!r}; set oidc-issuer to exactly that")
-        uri = found.get("jwks_uri")
+        uri = (await discovered(self._issuer, self._fetch)).get("jwks_uri")
         if not isinstance(uri, str) or not is_safe(uri):
             raise ValueError("it has no jwks_uri with https")
-        keys = _object(await self._fetch(uri)).get("keys")
+        keys = json_object(await self._fetch(uri)).get("keys")
         if not isinstance(keys, list):
             raise ValueError("its jwks_uri lists no keys")
         return [key for key in keys if isinstance(key, dict)]
 
 
-async def fetched(address: str) -> bytes:
+async def discovered(issuer: str, fetch: Callable[[str], Awaitable[bytes]]) -> dict[str, Any]:
+    """The provider's description of itself.
+
+    Raises:
+        httpx.HTTPError, ValueError: it does not answer, or describes another issuer.
+    """
+    found = json_object(await fetch(issuer.rstrip("/") + DISCOVERY))
+    if found.get("issuer") != issuer:
+        raise ValueError(f"its issuer is {str(found.get('issuer'))[:200]!r}; set oidc-issuer to exactly that")
+    return found
+
+
+async def fetched(address: str, *, form: Mapping[str, str] | None = None, authorization: str | None = None) -> bytes:
     """Content of a URL, with bounded size and time, without redirects.
 
+    Args:
+        form: sent by POST; None = a GET.
+        authorization: the header of this name.
     Raises:
         httpx.HTTPError, ValueError: there is no usable content.
     """
+    headers = _HEADERS if authorization is None else _HEADERS | {"authorization": authorization}
     body = b""
     try:
         async with (
             asyncio.timeout(ANSWER_S_MAX),
             httpx.AsyncClient(timeout=ANSWER_S_MAX) as client,
-            client.stream("GET", address, headers={"accept": "application/json"}) as answer,
+            client.stream("GET" if form is None else "POST", address, headers=headers, data=form) as answer,
         ):
             if answer.status_code != 200:
                 raise ValueError(f"{address} answers {answer.status_code}")
-            async for piece in answer.aiter_bytes():
+            if answer.headers.get("content-encoding", "identity") != "identity":
+                raise ValueError(f"{address} answers compressed, although that was not asked for")
+            async for piece in answer.aiter_raw():
                 body += piece
                 if len(body) > ANSWER_BYTES_MAX:
                     raise ValueError(f"{address} answers more than {ANSWER_BYTES_MAX} bytes")
@@ -163,7 +180,12 @@ def _is_usable(key: dict[str, Any], algorithm: str) -> bool:
     )
 
 
-def _object(text: bytes) -> dict[str, Any]:
+def json_object(text: bytes) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        ValueError: it is none.
+    """
     try:
         found = json.loads(text)
     except RecursionError:

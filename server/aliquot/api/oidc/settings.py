@@ -1,5 +1,6 @@
 """Settings of OpenID Connect."""
 
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -42,6 +43,15 @@ class OidcSettings(BaseSettings):
         "viewer", description="Role of users in none of these groups; `nobody` denies them access."
     )
     oidc_unix_claim: str | None = Field(None, description="Claim with the Unix account of a user who has none yet.")
+    oidc_client_id: str | None = Field(
+        None, min_length=1, description="The provider's client for sign-in in the browser; by default oidc-audience."
+    )
+    oidc_client_secret_file: Path | None = Field(
+        None, description="File with the secret of that client; without it, a public client that uses PKCE alone."
+    )
+    oidc_sign_in_s: Seconds = Field(
+        12 * 3600.0, ge=60, le=30 * 86400, description="How long a sign-in with the provider lasts in the browser."
+    )
     oidc_leeway_s: Seconds = Field(
         30.0, ge=0, le=300, description="Allowed difference between the provider's clock and this one."
     )

@@ -239,7 +239,7 @@ class OidcAuthenticator:
         grant = _read(reference)
         if grant is None or grant.expires_us <= now_us or not grant.subject.startswith(f"{self._terms.oidc_issuer}#"):
             return None
-        user = self._people.known_as(grant.subject)
+        user = self._people.by_subject(grant.subject)
         if user is None or user.disabled:
             return None
         projects = user.projects
@@ -248,12 +248,21 @@ class OidcAuthenticator:
         role = user.role if grant.role is None else min(user.role, Role(grant.role))
         return Bearer(user=user.id, role=role, projects=projects, key_id=reference, expires_us=grant.expires_us)
 
-    async def _reference(self, text: str) -> KeyId:
-        claims = await self._tokens.claims(text)
+    async def admit(self, claims: Claims, *, expires_us: int) -> KeyId:
+        """A reference to what the claims of a valid token grant; its user is created or updated if needed.
+
+        Raises:
+            Unauthenticated: access denied; the message says why.
+            Unavailable: the store cannot be written now.
+        """
         identity = identity_of(claims, self._terms)
         await self._federation.user_of(identity)
+        return _written(identity, expires_us=expires_us)
+
+    async def _reference(self, text: str) -> KeyId:
+        claims = await self._tokens.claims(text)
         end_s = min(int(claims["exp"]), END_S_MAX)
-        return _written(identity, expires_us=int((end_s + self._terms.oidc_leeway_s) * 1e6))
+        return await self.admit(claims, expires_us=int((end_s + self._terms.oidc_leeway_s) * 1e6))
 
 
 def _keep(known: dict[bytes, T], digest: bytes, what: T) -> None:

@@ -28,7 +28,7 @@ class ClusterStatus(Struct, kw_only=True):
 async def gpu_status(ask: Ask) -> ClusterStatus:
     """GPUs, nodes and holders."""
     context = ask.context
-    cluster = context.reader.cluster(context.caller, context.ray())
+    cluster = context.services.queries.cluster(context.caller, context.services.ray())
     seen = cluster.look()
     return ClusterStatus(
         total_gpus=seen.total_gpus,

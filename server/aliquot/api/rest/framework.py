@@ -21,9 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from aliquot.api.context import Contexts
-from aliquot.api.encoding import is_json
+from aliquot.api.encoding import is_json, request_id_of
 from aliquot.api.limits import BodySize, BodyTooLarge, Limits, QueryRates
-from aliquot.api.request_errors import request_id_of
 from aliquot.api.rest.refused_fields import refusal_text
 from aliquot_schema import errors
 from aliquot_schema.errors import AliquotError, InvalidRequest
@@ -42,6 +41,7 @@ STATUSES: Final[tuple[tuple[type[errors.AliquotError], int], ...]] = (
     (errors.UnknownDependency, 422),
     (errors.AllocationRefused, 409),
     (errors.NotPlaced, 409),
+    (errors.BookingRefused, 409),
     (errors.QuotaExceeded, 409),
     (errors.StateConflict, 409),
     (errors.VersionConflict, 409),
@@ -70,8 +70,8 @@ class Ask:
     @property
     def external_allocations(self) -> ExternalAllocationsPort:
         """Always present: without it there are no REST routes, see `rest_routes`."""
-        assert self.context.external_allocations is not None
-        return self.context.external_allocations
+        assert self.context.services.external_allocations is not None
+        return self.context.services.external_allocations
 
 
 class WrongValue(Exception):

@@ -7,14 +7,18 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from aliquot.api.rest.framework import Ask, Operation
-from aliquot.api.rest.requests import NewPriority, Piece, SessionsAsked, SubmitJob
-from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.requests import NewSession, PageRequest, SessionFilter, TimeRange
+from aliquot.api.rest.requests import ChangedJob, FilesAsked, MoreTime, NewPriority, Piece, SessionsAsked, SubmitJob
+from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable
+from aliquot_schema.requests import NewSession, PageRequest, SessionAmendment, SessionFilter, TimeRange
 from aliquot_schema.resources.units import decimal_text, duration_seconds
-from aliquot_schema.sessions import PRIORITIES
+from aliquot_schema.sessions import PRIORITIES, Topology
 from aliquot_schema.states import SessionState
-from aliquot_schema.views.sessions import AllocatedGpuView, FailureView, SessionView, SlotAmountView, VerdictView
-from aliquot_schema.views.statistics import QueueStatisticsView
+from aliquot_schema.views.explanations import ExplanationView
+from aliquot_schema.views.forecasts import ForecastAccuracyView, ForecastView
+from aliquot_schema.views.results import SessionFilesView, files_view
+from aliquot_schema.views.session_parts import FailureView
+from aliquot_schema.views.sessions import AllocatedGpuView, SessionView, SlotAmountView, VerdictView
+from aliquot_schema.views.statistics import QueueStatisticsView, SessionStatsView
 
 T = TypeVar("T")
 
@@ -33,6 +37,7 @@ class Job(Struct, kw_only=True):
     priority: str
     slots: tuple[SlotAmountView, ...]
     cluster_size: int
+    cluster_size_min: int | None
     requested_gpus: float
     requested_memory_gb: str | None
     allocated_gpus: tuple[AllocatedGpuView, ...]
@@ -45,6 +50,11 @@ class Job(Struct, kw_only=True):
     estimated_wait_time: float | None
     estimated_duration: float | None
     time_limit: float | None
+    preemptible: bool
+    checkpoint_signal: str | None
+    checkpoint_every: float | None
+    topology: Topology
+    forecast: ForecastView | None
     scheduling_policy: str
     retry_count: int
     max_retries: int
@@ -91,7 +101,7 @@ def job_of(view: SessionView) -> Job:
 async def list_queue(ask: Ask) -> Queue:
     """One page of the queue."""
     context, piece = ask.context, ask.query
-    page = context.reader.queue(context.caller, PageRequest(first=piece.first, after=piece.after))
+    page = context.services.queries.queue(context.caller, PageRequest(first=piece.first, after=piece.after))
     return Queue(
         total_queued=page.total_count,
         jobs=tuple(job_of(entry.session) for entry in page.items),
@@ -109,38 +119,99 @@ async def submit(ask: Ask) -> Job:
         shell=body.command if isinstance(body.command, str) else None,
         slots=ask.external_allocations.gpu_slots(decimal_text(body.gpu_count)),
         cluster_size=body.cluster_size,
+        cluster_size_min=body.cluster_size_min,
         gpu_memory_gb=None if body.memory_gb is None else decimal_text(body.memory_gb),
         priority=str(body.priority),
         estimated_duration=duration_seconds(body.estimated_duration, field="estimated_duration"),
         time_limit=duration_seconds(body.time_limit, field="time_limit"),
         max_retries=body.max_retries,
+        preemptible=body.preemptible,
+        checkpoint_signal=body.checkpoint_signal,
+        checkpoint_every=duration_seconds(body.checkpoint_every, field="checkpoint_every"),
+        topology=body.topology,
         name=body.name,
         run_id=body.run_id,
         project=body.project,
         pool=body.pool,
         idempotency_key=ask.idempotency_key,
     )
-    return job_of((await ask.context.writer.create_session(ask.context.caller, request)).session)
+    return job_of((await ask.context.services.sessions.create_session(ask.context.caller, request)).session)
 
 
 async def cancel(ask: Ask) -> Job:
     """See `Writer.cancel_session`."""
     context = ask.context
-    return job_of((await context.writer.cancel_session(context.caller, ask.path["job_id"], None)).session)
+    return job_of((await context.services.sessions.cancel_session(context.caller, ask.path["job_id"], None)).session)
 
 
 async def update_priority(ask: Ask) -> Job:
     """See `Writer.update_session_priority`."""
     context, body = ask.context, ask.body
-    changed = await context.writer.update_session_priority(
+    changed = await context.services.sessions.update_session_priority(
         context.caller, ask.path["job_id"], str(body.priority), body.expected_version
+    )
+    return job_of(changed.session)
+
+
+async def why(ask: Ask) -> ExplanationView:
+    """See `Reader.session_why`."""
+    found = await ask.context.services.queries.session_why(ask.context.caller, ask.path["job_id"])
+    if found is None:
+        raise NotFound(f"there is no job {ask.path['job_id'][:80]}", kind="session", id=ask.path["job_id"][:80])
+    return found
+
+
+async def change(ask: Ask) -> Job:
+    """See `Writer.update_session`."""
+    body: ChangedJob = ask.body
+    gpus = body.gpu_count
+    amendment = SessionAmendment(
+        slots=None if gpus is None else ask.external_allocations.gpu_slots(decimal_text(gpus)),
+        cluster_size=body.cluster_size,
+        time_limit=duration_seconds(body.time_limit, field="time_limit"),
+        preemptible=body.preemptible,
+        priority=None if body.priority is None else str(body.priority),
+        project=body.project,
+        pool=body.pool,
+        models=body.models,
+    )
+    context = ask.context
+    changed = await context.services.sessions.update_session(
+        context.caller, ask.path["job_id"], amendment, body.expected_version
+    )
+    return job_of(changed.session)
+
+
+async def extend(ask: Ask) -> Job:
+    """See `Writer.extend_session`."""
+    context, body = ask.context, ask.body
+    seconds = duration_seconds(body.time, field="time")
+    assert seconds is not None, "the field is required"
+    changed = await context.services.sessions.extend_session(
+        context.caller, ask.path["job_id"], seconds, body.expected_version
     )
     return job_of(changed.session)
 
 
 async def statistics(ask: Ask) -> QueueStatisticsView:
     """See `Reader.queue_statistics`."""
-    return ask.context.reader.queue_statistics(ask.context.caller)
+    return ask.context.services.queries.queue_statistics(ask.context.caller)
+
+
+async def forecast(ask: Ask) -> ForecastView:
+    """See `Reader.session`."""
+    context, name = ask.context, ask.path["job_id"]
+    view = await context.services.queries.session(context.caller, name)
+    if view is None:
+        raise NotFound(f"there is no session {name[:80]}", kind="session", id=name[:80])
+    if view.forecast is None:
+        raise StateConflict(f"{name} is {view.state}, and was never told a forecast", id=name, state=view.state)
+    return view.forecast
+
+
+async def forecast_accuracy(ask: Ask) -> ForecastAccuracyView:
+    """See `Reader.forecast_accuracy`."""
+    return ask.context.services.queries.forecast_accuracy(ask.context.caller)
 
 
 QUEUE_OPERATIONS: Final = (
@@ -163,6 +234,23 @@ QUEUE_OPERATIONS: Final = (
         answer=QueueStatisticsView,
     ),
     Operation(
+        method="GET",
+        path="/queue/forecast-accuracy",
+        name="forecast_accuracy",
+        summary="How accurate forecasts of starts were, by group.",
+        handler=forecast_accuracy,
+        answer=ForecastAccuracyView,
+    ),
+    Operation(
+        method="GET",
+        path="/queue/{job_id}/forecast",
+        name="forecast",
+        summary="When a waiting job is forecast to start and to end.",
+        handler=forecast,
+        answer=ForecastView,
+        problems=(404, 409),
+    ),
+    Operation(
         method="POST",
         path="/queue/submit",
         name="queue_submit",
@@ -183,6 +271,35 @@ QUEUE_OPERATIONS: Final = (
         problems=(404, 409),
     ),
     Operation(
+        method="GET",
+        path="/queue/{job_id}/why",
+        name="queue_why",
+        summary="Why a job waits, which jobs are ahead of it, and with which changes it would start.",
+        handler=why,
+        answer=ExplanationView,
+        problems=(404,),
+    ),
+    Operation(
+        method="PATCH",
+        path="/queue/{job_id}",
+        name="queue_change",
+        summary="Change the request of a waiting job; it keeps its place in the queue.",
+        handler=change,
+        answer=Job,
+        body=ChangedJob,
+        problems=(404, 409),
+    ),
+    Operation(
+        method="PATCH",
+        path="/queue/{job_id}/time-limit",
+        name="queue_extend",
+        summary="Add time to the limit of a running job, if no job and no booking would start later for it.",
+        handler=extend,
+        answer=Job,
+        body=MoreTime,
+        problems=(404, 409),
+    ),
+    Operation(
         method="PATCH",
         path="/queue/{job_id}/priority",
         name="queue_priority",
@@ -199,7 +316,7 @@ async def list_sessions(ask: Ask) -> Sessions:
     """One page of the matching sessions."""
     context, asked = ask.context, ask.query
     request = PageRequest(first=asked.first, after=asked.after)
-    page = await context.reader.sessions(context.caller, _filter(asked), asked.order, request)
+    page = await context.services.queries.sessions(context.caller, _filter(asked), asked.order, request)
     return Sessions(
         total_count=page.total_count,
         jobs=tuple(job_of(view) for view in page.items),
@@ -219,6 +336,7 @@ def _filter(asked: SessionsAsked) -> SessionFilter:
         name=asked.name,
         search=asked.search,
         array_id=asked.array_id,
+        tags=_one(asked.tag),
         queued_at=_range(asked.queued_since, asked.queued_until),
         started_at=_range(asked.started_since, asked.started_until),
         ended_at=_range(asked.ended_since, asked.ended_until),
@@ -249,7 +367,44 @@ def _range(since: datetime | None, until: datetime | None) -> TimeRange:
     return TimeRange(since=since, until=until)
 
 
+async def stats(ask: Ask) -> SessionStatsView:
+    """See `Historian.session_stats`."""
+    historian = ask.context.services.history
+    if historian is None:
+        raise Unavailable("this server does not store history")
+    return await historian.session_stats(ask.context.caller, ask.path["job_id"])
+
+
+async def list_files(ask: Ask) -> SessionFilesView:
+    """See `FilesPort.listing`."""
+    files, asked = ask.context.services.files, ask.query
+    if files is None:
+        raise Unavailable("this server has no results of sessions")
+    session_id = ask.path["job_id"]
+    return files_view(session_id, asked.rank, await files.listing(ask.context.caller, session_id, rank=asked.rank))
+
+
 SESSION_OPERATIONS: Final = (
+    Operation(
+        method="GET",
+        path="/sessions/{job_id}/files",
+        name="session_files",
+        summary="The files below RESULT_DIR. Each is downloaded, also in ranges, from /sessions/{job_id}/files/PATH.",
+        handler=list_files,
+        answer=SessionFilesView,
+        query=FilesAsked,
+        problems=(404, 409),
+        cost=500,
+    ),
+    Operation(
+        method="GET",
+        path="/sessions/{job_id}/stats",
+        name="session_stats",
+        summary="What a session used of what it held, with one line of advice.",
+        handler=stats,
+        answer=SessionStatsView,
+        problems=(404,),
+    ),
     Operation(
         method="GET",
         path="/sessions",

@@ -16,8 +16,10 @@ from aliquot.api.rest.requests import Level, Note
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.cluster.policy_inputs import UpdatePolicyInput
 from aliquot_schema.policies import DURATION_NAMES, with_seconds
+from aliquot_schema.requests import WhatIf
 from aliquot_schema.sessions import PRIORITIES
 from aliquot_schema.views.admin import PolicyView
+from aliquot_schema.views.explanations import WhatIfView
 from aliquot_schema.views.server import OrchestratorView
 
 
@@ -113,30 +115,30 @@ def _by_number(written: dict[str, Any]) -> dict[str, Any]:
 
 async def status(ask: Ask) -> OrchestratorView:
     """State of the orchestrator, as this server sees it."""
-    return ask.context.orchestrator()
+    return ask.context.services.orchestrator()
 
 
 async def start(ask: Ask) -> OrchestratorView:
     """See `Administrator.start_orchestrator`."""
-    await ask.context.admin.pause.start_orchestrator(ask.context.caller, _note(ask))
-    return ask.context.orchestrator()
+    await ask.context.services.administration.pause.start_orchestrator(ask.context.caller, _note(ask))
+    return ask.context.services.orchestrator()
 
 
 async def stop(ask: Ask) -> OrchestratorView:
     """See `Administrator.stop_orchestrator`."""
-    await ask.context.admin.pause.stop_orchestrator(ask.context.caller, _note(ask))
-    return ask.context.orchestrator()
+    await ask.context.services.administration.pause.stop_orchestrator(ask.context.caller, _note(ask))
+    return ask.context.services.orchestrator()
 
 
 async def policies(ask: Ask) -> PolicyView:
     """The scheduling policy."""
-    return ask.context.admin.policy.policy(ask.context.caller)
+    return ask.context.services.administration.policy.policy(ask.context.caller)
 
 
 async def update_policies(ask: Ask) -> PolicyView:
     """See `Administrator.update_policy`."""
     changes, version = changes_of(ask.body)
-    return (await ask.context.admin.policy.update_policy(ask.context.caller, changes, version)).policy
+    return (await ask.context.services.administration.policy.update_policy(ask.context.caller, changes, version)).policy
 
 
 def _note(ask: Ask) -> str | None:
@@ -144,7 +146,43 @@ def _note(ask: Ask) -> str | None:
     return None if body is None else body.note
 
 
+WhatIfAsked: Final = defstruct(
+    "WhatIfAsked",
+    [
+        ("drain", str | None, None),
+        ("evict", bool, False),
+        ("like", str | None, None),
+        ("count", int, 1),
+        ("policy_config", PolicyConfig | None, None),
+    ],
+    kw_only=True,
+    forbid_unknown_fields=True,
+)
+"""Changes of the present state to ask about: an agent to drain, more agents like one, another policy."""
+
+
+async def what_if(ask: Ask) -> WhatIfView:
+    """See `Reader.what_if`."""
+    body: Any = ask.body
+    policy = None
+    if body.policy_config is not None:
+        written: Any = with_seconds(to_builtins(body.policy_config))
+        policy = convert(_by_number(written), UpdatePolicyInput).to_changes()
+    asked = WhatIf(drain=body.drain, evict=body.evict, policy=policy, like=body.like, count=body.count)
+    return await ask.context.services.queries.what_if(ask.context.caller, asked)
+
+
 OPERATIONS: Final = (
+    Operation(
+        method="POST",
+        path="/orchestrator/what-if",
+        name="orchestrator_what_if",
+        summary="What a drained agent, more agents or another policy would mean for waiting sessions; changes nothing.",
+        handler=what_if,
+        answer=WhatIfView,
+        body=WhatIfAsked,
+        problems=(404,),
+    ),
     Operation(
         method="GET",
         path="/orchestrator/status",

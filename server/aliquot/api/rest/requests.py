@@ -26,11 +26,18 @@ class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
     command: Command | Arguments
     gpu_count: Gpus = 1
     cluster_size: Annotated[int, Meta(ge=1, le=4096, description="Number of kernels with `gpu_count` GPUs each.")] = 1
+    cluster_size_min: (
+        Annotated[int, Meta(ge=1, le=4096, description="The fewest kernels that an elastic gang starts with.")] | None
+    ) = None
     memory_gb: Memory | None = None
     priority: Level = "normal"
     estimated_duration: Duration | None = None
     time_limit: Duration | None = None
     max_retries: Annotated[int, Meta(ge=0, le=100)] = 0
+    preemptible: bool = False
+    checkpoint_signal: Annotated[str, Meta(max_length=32, description="Like SIGUSR1, or a number.")] | None = None
+    checkpoint_every: Duration | None = None
+    topology: Literal["prefer", "require"] = "prefer"
     name: Text | None = None
     run_id: Text | None = None
     project: Text | None = None
@@ -41,6 +48,27 @@ class NewPriority(Struct, kw_only=True, forbid_unknown_fields=True):
     """The new priority of a job."""
 
     priority: Level
+    expected_version: int | None = None
+
+
+class MoreTime(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Time to add to the limit of a running job."""
+
+    time: Duration
+    expected_version: int | None = None
+
+
+class ChangedJob(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Changes of a waiting job; what is not given stays as it is."""
+
+    gpu_count: Annotated[float, Meta(gt=0, le=100_000, description="GPUs per kernel, or a share of one.")] | None = None
+    cluster_size: Annotated[int, Meta(ge=1, le=4096, description="Number of kernels.")] | None = None
+    time_limit: Duration | None = None
+    preemptible: bool | None = None
+    priority: Level | None = None
+    project: Text | None = None
+    pool: Text | None = None
+    models: Annotated[list[str], Meta(description="Allowed models; an empty list allows any.")] | None = None
     expected_version: int | None = None
 
 
@@ -84,6 +112,12 @@ class Piece(Struct, kw_only=True, forbid_unknown_fields=True):
     after: str | None = None
 
 
+class FilesAsked(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which results of a session."""
+
+    rank: Annotated[int, Meta(ge=0, description="Of the kernel; ranks of one agent share a RESULT_DIR.")] = 0
+
+
 class SessionsAsked(Piece, kw_only=True, forbid_unknown_fields=True):
     """Filter and order of sessions; parameters that are not given do not filter."""
 
@@ -98,6 +132,7 @@ class SessionsAsked(Piece, kw_only=True, forbid_unknown_fields=True):
     name: str | None = None
     search: Annotated[str, Meta(max_length=200, description="A part of the name or the id.")] | None = None
     array_id: Annotated[str, Meta(description="Tasks of this job array.")] | None = None
+    tag: Annotated[str, Meta(max_length=600, description="A tag that it has: a name, or NAME=VALUE.")] | None = None
     queued_since: Moment | None = None
     queued_until: Moment | None = None
     started_since: Moment | None = None

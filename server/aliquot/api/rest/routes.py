@@ -9,18 +9,26 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from aliquot.api.context import Contexts
+from aliquot.api.encoding import request_id_of
 from aliquot.api.limits import Limits, QueryRates
-from aliquot.api.request_errors import request_id_of
-from aliquot.api.rest import cluster, jobs, orchestrator
+from aliquot.api.rest import cluster, jobs, orchestrator, reservations
 from aliquot.api.rest.framework import RestEndpoint, encoded, error_response
 from aliquot.api.rest.openapi import document
 from aliquot_schema.errors import Unauthenticated
 
 Answer = Callable[[Request], Awaitable[Response]]
 
-OPERATIONS: Final = (*cluster.OPERATIONS, *jobs.QUEUE_OPERATIONS, *jobs.SESSION_OPERATIONS, *orchestrator.OPERATIONS)
+OPERATIONS: Final = (
+    *cluster.OPERATIONS,
+    *jobs.QUEUE_OPERATIONS,
+    *jobs.SESSION_OPERATIONS,
+    *orchestrator.OPERATIONS,
+    *reservations.OPERATIONS,
+)
 DOCUMENT_PATH: Final = "/openapi.json"
 API_VERSION: Final = "1"
+_PAGES: Final = ("/queue", "/sessions")
+"""Operations whose path is also a page of the dashboard."""
 
 
 def rest_routes(contexts: Contexts, *, rates: QueryRates, limits: Limits, page: Answer) -> list[Route]:
@@ -28,12 +36,12 @@ def rest_routes(contexts: Contexts, *, rates: QueryRates, limits: Limits, page: 
 
     Empty without `Contexts.external_allocations`, which the operations need.
     """
-    if contexts.external_allocations is None:
+    if contexts.services.external_allocations is None:
         return []
     routes = [Route(DOCUMENT_PATH, _described if limits.openapi_open else _for_callers(contexts), methods=["GET"])]
     for operation in OPERATIONS:
         endpoint = RestEndpoint(operation, contexts=contexts, rates=rates, limits=limits)
-        handler = _beside(endpoint.answer, page) if operation.path == "/queue" else endpoint.answer
+        handler = _beside(endpoint.answer, page) if operation.path in _PAGES else endpoint.answer
         routes.append(Route(operation.path, handler, methods=[operation.method]))
     return routes
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,8 @@ async def wait_or_kill(process: asyncio.subprocess.Process, *, timeout_s: float)
         return await process.wait()
 
 
+PROGRAM: Final = (sys.executable, "-m", "aliquot")
+"""The command line of this version."""
 POLL_S: Final = 0.01
 READY_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 30.0
@@ -45,12 +47,17 @@ class ServerFailed(Exception):
 class OwnServer:
     """A server that starts on entry; on exit it is stopped, its processes are killed and its folder is removed."""
 
-    def __init__(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *options: str, environment: Mapping[str, str] | None = None, program: Sequence[str] = PROGRAM
+    ) -> None:
         """
         Args:
             options: further options of `aliquot serve`.
             environment: settings without an option.
+            program: the command line; that of another version for tests of upgrades.
         """
+        self.program = program
+        """Used by the next start."""
         self._options = options
         self._environment = dict(environment or {})
         self.folder = Path(tempfile.mkdtemp(prefix="aliquot-"))
@@ -69,7 +76,7 @@ class OwnServer:
         """
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "aliquot", "serve", "--port", str(self.port)),
+                *(*self.program, "serve", "--port", str(self.port)),
                 *("--data-folder", str(self.data_folder), *self._options),
                 env={name: value for name, value in os.environ.items() if not name.startswith("ALIQUOT_")}
                 | self._environment,
@@ -171,13 +178,17 @@ class OwnAgent:
         *options: str,
         url: str | None = None,
         environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = PROGRAM,
     ) -> None:
         """
         Args:
             options: further options of `aliquot agent`.
             url: where to dial instead of the server itself.
             environment: settings without an option.
+            program: the command line; that of another version for tests of upgrades.
         """
+        self.program = program
+        """Used by the next start."""
         self._environment = dict(environment or {})
         self.id = AgentId(agent_id)
         self._server = server
@@ -216,7 +227,7 @@ class OwnAgent:
             self.write_key()
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "aliquot", "agent", "--server", self._url, "--id", self.id),
+                *(*self.program, "agent", "--server", self._url, "--id", self.id),
                 *("--key-file", str(self.key_file), "--data-folder", str(self.data_folder), *self._options),
                 env={name: value for name, value in os.environ.items() if not name.startswith("ALIQUOT_")}
                 | self._environment,

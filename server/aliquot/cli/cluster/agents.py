@@ -8,6 +8,7 @@ from typer import Argument, Option
 from aliquot.cli.connection.output import amount_text, print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
 from aliquot.cli.connection.tables import Brief, Column, Table
+from aliquot.cli.session.completion import agent_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +26,12 @@ def state_text(agent: "Agent", *, with_note: bool = True) -> str:
 
 agents: Final = typer.Typer(no_args_is_help=True, help="Show agents; for operators, drain and label them.")
 
-AgentId = Annotated[str, Argument(metavar="AGENT", help="The agent's name.")]
+AgentId = Annotated[str, Argument(metavar="AGENT", help="The agent's name.", autocompletion=agent_names)]
 Note = Annotated[str | None, Option(metavar="TEXT", help="The reason, visible to all users.")]
 Evict = Annotated[bool, Option("--evict", help="Preempt the sessions on it; they are queued again.")]
+Preview = Annotated[
+    bool, Option("--preview", help="Change nothing; show which sessions would be preempted or start later.")
+]
 Labels = Annotated[
     list[str] | None, Argument(metavar="NAME=VALUE...", help="All of its labels; without any, they are removed.")
 ]
@@ -64,7 +68,8 @@ def agents_table(agents: "Sequence[Agent]") -> Table:
         state = Brief(state_text(one, with_note=False), state_text(one))
         held = _held(one)
         gpus = ", ".join(text for slot, text in held.items() if slot not in ("cpu", "mem"))
-        note = "; ".join(filter(None, (one.note, labels)))
+        eviction = None if one.eviction is None else f"about to be taken away: {one.eviction}"
+        note = "; ".join(filter(None, (eviction, one.note, labels)))
         rows.add(
             *(one.id, state, one.pool, len(one.kernels), ", ".join(held.values())),
             *(
@@ -82,6 +87,7 @@ def drain(
     agent_id: AgentId,
     note: Note = None,
     evict: Evict = False,
+    preview: Preview = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -91,6 +97,12 @@ def drain(
     from aliquot.client.generated.policy_inputs import DrainAgentInput
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        if preview:
+            from aliquot.cli.cluster.effects import show_what_if
+            from aliquot.client.generated.explanations import WhatIfInput
+
+            show_what_if(client, WhatIfInput(drain=agent_id, evict=evict), as_json=as_json)
+            return
         done = client.drain_agent(DrainAgentInput(id=agent_id, note=note, evict=evict))
     _print(done.agent, as_json=as_json)
 

@@ -271,7 +271,7 @@ def _width(parts: Iterable[Part]) -> int:
 
 
 def _fitting(parts: Sequence[Part], width: int) -> list[Part]:
-    """Parts in exactly so many columns; the last one that has room is shortened."""
+    """Parts in a given number of columns; the last part that can be shortened is."""
     fitting: list[Part] = []
     left = max(0, width)
     rest = "".join(text for text, _ in parts)

@@ -2,14 +2,15 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
 
+from aliquot.cli.cluster.policy_changes import document_in, input_of, nested
 from aliquot.cli.connection.output import print_json, printable
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.session.options import seconds_of
 from aliquot.cli.session.show import preemption_note
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ Changes = Annotated[
 ]
 File = Annotated[
     Path | None, Option("--file", help="A document as printed by `policy show --json`; - is standard input.")
+]
+Preview = Annotated[
+    bool, Option("--preview", help="Change nothing; show which sessions would start now, later or sooner.")
+]
+
+Try = Annotated[
+    str | None,
+    Option("--try", metavar="DURATION", help="Change nothing; run the sessions of this past time with it, like 7d."),
 ]
 
 
@@ -41,6 +50,8 @@ def show(
 def change(
     changes: Changes = None,
     file: File = None,
+    preview: Preview = False,
+    try_on: Try = None,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -50,10 +61,23 @@ def change(
 
     A document is refused when the policy was changed after the document was printed.
     """
-    given = _nested(changes or ())
+    given = nested(changes or ())
     _warn(given)
-    wanted = _wanted(_document(file) | given)
+    wanted = input_of(document_in(file) | given)
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        if preview:
+            from aliquot.cli.cluster.effects import show_what_if
+            from aliquot.client.generated.explanations import WhatIfInput
+
+            show_what_if(client, WhatIfInput(policy=wanted), as_json=as_json)
+            return
+        if try_on is not None:
+            from aliquot.cli.cluster.backtest import tried
+            from aliquot.client.generated.backtests import BacktestRunInput
+
+            run = BacktestRunInput(label="with the changes", policy=_any_version(wanted))
+            tried(client, run, since_s=seconds_of(try_on, option="--try") or 0.0, as_json=as_json)
+            return
         before = client.policy()
         after = client.update_policy(wanted).policy
     if as_json:
@@ -63,6 +87,12 @@ def change(
     note = preemption_note(after)
     if note is not None and not as_json:
         print(f"aliquot: {note}", file=sys.stderr)
+
+
+def _any_version(wanted: "UpdatePolicyInput") -> "UpdatePolicyInput":
+    import msgspec
+
+    return msgspec.structs.replace(wanted, expected_version=None)
 
 
 def _warn(given: dict[str, Any]) -> None:
@@ -82,77 +112,6 @@ def differences(before: "Policy", after: "Policy") -> list[str]:
         for path in {**old, **new}
         if path not in _OF_EACH_CHANGE and old.get(path) != new.get(path)
     ]
-
-
-def _document(file: Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
-    try:
-        document = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        usage(f"{file}: {error}")
-    if not isinstance(document, dict):
-        usage(f"{file} does not contain a policy")
-    document.pop("changed_at", None)
-    version = document.pop("version", None)
-    return document if version is None else {**document, "expected_version": version}
-
-
-def _nested(changes: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in changes:
-        path, given, value = text.partition("=")
-        *outer, last = path.split(".")
-        inner = found
-        for name in outer:
-            inner = inner.setdefault(name, {})
-        if not given or not isinstance(inner, dict):
-            usage(f"{text}: write it like order=fair_share or weights.age=2")
-        inner[last] = _value(value)
-    return found
-
-
-def _value(text: str) -> Any:
-    """Lists and tables are written as JSON; everything else is text."""
-    if not text.startswith(("[", "{")):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        usage(f"{text}: {error}")
-
-
-def _wanted(document: dict[str, Any]) -> "UpdatePolicyInput":
-    import msgspec
-
-    from aliquot.client.generated.policy_inputs import UpdatePolicyInput
-    from aliquot_schema.errors import InvalidRequest
-    from aliquot_schema.policies import with_seconds
-
-    if not document:
-        usage("give a change, like order=priority, or a --file")
-    try:
-        # Values on a command line are text: not strict, so that "2" is read as a number.
-        return msgspec.convert(_in_new_words(with_seconds(document)), UpdatePolicyInput, strict=False)
-    except InvalidRequest as error:
-        usage(error.message)
-    except msgspec.ValidationError as error:
-        usage(f"{error}; `aliquot policy show` lists the valid names")
-
-
-def _in_new_words(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without deprecated names and words, which are reported."""
-    from aliquot_schema.policies import preempt_word
-
-    rules = document.get("preemption")
-    if not isinstance(rules, dict):
-        return document
-    given = [rules.get(name) for name in ("preempt", "victims")]
-    if not all(word is None or isinstance(word, str) for word in given):
-        return document
-    word = preempt_word(*given)
-    others = {name: value for name, value in rules.items() if name not in ("preempt", "victims")}
-    return {**document, "preemption": others if word is None else {"preempt": word, **others}}
 
 
 def _print(policy: "Policy", *, as_json: bool) -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from aliquot.cli.cluster.quota import terms
+from aliquot.cli.cluster.quota import limits_text, terms
 from aliquot.cli.connection.output import json_text, print_json, request_text
 from aliquot.cli.connection.screen import Interval, Watch, interval_of, show
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
 from aliquot.cli.connection.tables import Brief, Cell, Column, FullIds, Table, age, present, short_id, with_names
+from aliquot.cli.session.completion import project_names
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
@@ -85,7 +86,7 @@ def queue_table(entries: "Sequence[QueueEntry]", *, names: Mapping[str, str], no
         request = request_text(one.slots, kernels=one.cluster_size)
         times = (age(one.queued_at, now=now), age(one.expected_start, now=now))
         id = short_id(one.id, full=full_ids)
-        rows.add(id, entry.position, one.name, one.owner, one.priority, request, *times, why, note=note)
+        rows.add(id, one.queue_position, one.name, one.owner, one.priority, request, *times, why, note=note)
     return rows
 
 
@@ -138,7 +139,7 @@ def projects_table(projects: "Sequence[Project]") -> Table:
         Column("limits", in_terminal=False),
     )
     for one in projects:
-        hours = (_number(number) for number in (one.gpu_hours, one.gpu_hours_month))
+        hours = (_hours(number) for number in (one.gpu_hours, one.gpu_hours_month))
         counts: tuple[Cell, ...] = (
             one.running,
             one.total_queued,
@@ -147,7 +148,8 @@ def projects_table(projects: "Sequence[Project]") -> Table:
             f"{one.share:.1%}",
         )
         users, limits = ", ".join(one.users), "" if one.quota is None else terms(one.quota)
-        note = "; ".join(filter(None, (limits and f"limits: {limits}", users and f"users: {users}")))
+        known = "" if one.quota is None else limits_text(one.quota)
+        note = "; ".join(filter(None, (known, users and f"users: {users}")))
         rows.add(one.name, users, len(one.users), *counts, limits, note=note)
     return rows
 
@@ -157,7 +159,12 @@ def _number(number: float) -> Brief:
     return Brief(f"{number:.2f}".rstrip("0").rstrip("."), f"{number:.2f}")
 
 
-project: Final = typer.Typer(no_args_is_help=True, help="Create projects; `aliquot projects` shows them.")
+def _hours(number: float) -> Brief:
+    """`428.2`, whose points stand below each other; with two decimals in a pipe."""
+    return Brief(f"{number:.1f}", f"{number:.2f}")
+
+
+project: Final = typer.Typer(no_args_is_help=True, help="Create and delete projects; `aliquot projects` shows them.")
 
 
 @project.command("create")
@@ -184,6 +191,23 @@ def create_project(
         print(f"created project {name}; `aliquot user set USER --project {name}` makes a user its member")
 
 
+@project.command("delete")
+def delete_project(
+    name: Annotated[str, Argument(metavar="NAME", help="The project.", autocompletion=project_names)],
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a project that has no members, no quota, and no sessions that wait or run. For admins.
+
+    Its past sessions and its usage stay in reports. A project of the same name can be created again.
+    """
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        done = client.delete_project(name)
+    print_json(done) if as_json else print(f"deleted project {done.name}")
+
+
 def usage(
     user: Annotated[str | None, Option(help="Only this user.")] = None,
     project: Annotated[str | None, Option(help="Only this project.")] = None,
@@ -204,6 +228,6 @@ def usage(
     numbers = (Column(name, is_number=True) for name in ("GPU-hours", "this month", "decayed", "share"))
     rows = Table(Column("project", width_min=12), Column("user", width_min=8), *numbers)
     for one in sorted(found, key=lambda one: -one.gpu_hours_decayed):
-        hours = (_number(number) for number in (one.gpu_hours, one.gpu_hours_month, one.gpu_hours_decayed))
+        hours = (_hours(number) for number in (one.gpu_hours, one.gpu_hours_month, one.gpu_hours_decayed))
         rows.add(one.project, one.user, *hours, f"{one.share:.1%}")
     rows.show()

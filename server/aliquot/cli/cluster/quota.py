@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from aliquot.cli.connection.output import cells, console, print_json, printable, table
+from aliquot.cli.connection.output import amount_text, cells, console, print_json, printable, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.session.completion import quota_subjects
+from aliquot.cli.session.options import seconds_of
 
 if TYPE_CHECKING:
     from aliquot.client.generated.enums import QuotaScope
@@ -30,6 +32,7 @@ class QuotaTerms:
     max_queued: str | None
     gpu_hours: str | None
     weight: str | None
+    budget: str | None = None
 
     @classmethod
     def read(
@@ -40,23 +43,27 @@ class QuotaTerms:
         max_queued: str | None,
         gpu_hours: str | None,
         weight: str | None,
+        budget: str | None = None,
     ) -> "QuotaTerms":
         """Read the options.
 
         Raises:
             typer.Exit: one is wrong, or there is none.
         """
-        if not any((max_slots, own_slots, max_queued, gpu_hours, weight)):
-            usage("give a limit: --max SLOT=AMOUNT, --own SLOT=AMOUNT, --max-queued, --gpu-hours or --weight")
+        if not any((max_slots, own_slots, max_queued, gpu_hours, weight, budget)):
+            usage("give a limit: --max SLOT=AMOUNT, --own SLOT=AMOUNT, --max-queued, --gpu-hours, --weight or --budget")
         for option, text in (("--max-queued", max_queued), ("--gpu-hours", gpu_hours), ("--weight", weight)):
             if text not in (None, NO_LIMIT) and not text.isdecimal():
                 usage(f"{option} {text}: give a whole number, or {NO_LIMIT}")
+        if budget not in (None, NO_LIMIT) and not budget.replace(".", "", 1).isdecimal():
+            usage(f"--budget {budget}: give an amount like 250 or 99.50, or {NO_LIMIT}")
         return cls(
             max_slots=_slots(max_slots, option="--max"),
             own_slots=_slots(own_slots, option="--own"),
             max_queued=max_queued,
             gpu_hours=gpu_hours,
             weight=weight,
+            budget=budget,
         )
 
     def over(self, present: "Quota | None", *, scope: "QuotaScope", name: str) -> "SetQuotaInput":
@@ -71,12 +78,13 @@ class QuotaTerms:
             max_queued=_number(self.max_queued, present.max_queued if present else None),
             gpu_hours_per_month=_number(self.gpu_hours, present.gpu_hours_per_month if present else None),
             weight=_number(self.weight, present.weight if present else None),
+            budget=_amount(self.budget, present.budget if present else None),
             expected_version=present.version if present else 0,
         )
 
 
 def scope_of(text: str) -> "tuple[QuotaScope, str]":
-    """Read `user:NAME`, `project:NAME` or `cluster`.
+    """Read `user:NAME`, `project:NAME`, `key:ID` or `cluster`.
 
     Raises:
         typer.Exit: it is none of these.
@@ -85,7 +93,7 @@ def scope_of(text: str) -> "tuple[QuotaScope, str]":
 
     scope, _, name = text.partition(":")
     if scope not in list(QuotaScope) or bool(name) == (scope == QuotaScope.CLUSTER):
-        usage(f"{text}: write user:NAME, project:NAME or cluster")
+        usage(f"{text}: write user:NAME, project:NAME, key:ID or cluster")
     return QuotaScope(scope), name
 
 
@@ -100,7 +108,18 @@ def terms(quota: "Quota") -> str:
     parts += [f"--own {one.slot}={one.amount}" for one in quota.own_slots]
     numbers = {"max-queued": quota.max_queued, "gpu-hours": quota.gpu_hours_per_month, "weight": quota.weight}
     parts += [f"--{name} {number}" for name, number in numbers.items() if number is not None]
+    parts += [] if quota.budget is None else [f"--budget {quota.budget:g}"]
     return " ".join(parts)
+
+
+def limits_text(quota: "Quota") -> str:
+    """The limits of a quota in words: `at most 12 GPUs, 2 GPUs guaranteed, weight 3`."""
+    parts = [f"at most {amount_text(one.slot, one.amount)}" for one in quota.max_slots]
+    parts += [f"{amount_text(one.slot, one.amount)} guaranteed" for one in quota.own_slots]
+    parts += [] if quota.max_queued is None else [f"at most {quota.max_queued} waiting"]
+    parts += [] if quota.gpu_hours_per_month is None else [f"{quota.gpu_hours_per_month:g} GPU-hours a month"]
+    parts += [] if quota.weight is None else [f"weight {quota.weight:g}"]
+    return ", ".join(parts)
 
 
 def _slots(texts: Sequence[str] | None, *, option: str) -> dict[str, str]:
@@ -133,9 +152,17 @@ def _number(change: str | None, present: int | None) -> int | None:
     return None if change == NO_LIMIT else int(change)
 
 
+def _amount(change: str | None, present: float | None) -> float | None:
+    if change is None:
+        return present
+    return None if change == NO_LIMIT else float(change)
+
+
 quota: Final = typer.Typer(no_args_is_help=True, help="Show, set and remove quotas.")
 
-Subject = Annotated[str, Argument(metavar="SUBJECT", help="user:NAME, project:NAME or cluster.")]
+Subject = Annotated[
+    str, Argument(metavar="SUBJECT", help="user:NAME, project:NAME, key:ID or cluster.", autocompletion=quota_subjects)
+]
 MaxSlots = Annotated[
     list[str] | None, Option("--max", metavar="SLOT=AMOUNT", help="Maximum held at one time; AMOUNT none lifts it.")
 ]
@@ -143,7 +170,15 @@ OwnSlots = Annotated[
     list[str] | None,
     Option("--own", metavar="SLOT=AMOUNT", help="Guaranteed: lent while unused, and reclaimed; none lifts it."),
 ]
+Try = Annotated[
+    str | None,
+    Option("--try", metavar="DURATION", help="Change nothing; run the sessions of this past time with it, like 7d."),
+]
 Number = Annotated[str | None, Option(metavar="N", help="A whole number; none lifts it.")]
+Budget = Annotated[
+    str | None,
+    Option(metavar="AMOUNT", help="Maximum price of a calendar month, by the policy's prices; none lifts it."),
+]
 
 
 @quota.command("list")
@@ -172,6 +207,8 @@ def set_quota(
     max_queued: Number = None,
     gpu_hours: Number = None,
     weight: Number = None,
+    budget: Budget = None,
+    try_on: Try = None,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -180,11 +217,24 @@ def set_quota(
     """Set limits; options that are left out change nothing. Refused if the quota was changed meanwhile."""
     scope, name = scope_of(subject_text)
     changes = QuotaTerms.read(
-        max_slots=max_slots, own_slots=own_slots, max_queued=max_queued, gpu_hours=gpu_hours, weight=weight
+        max_slots=max_slots,
+        own_slots=own_slots,
+        max_queued=max_queued,
+        gpu_hours=gpu_hours,
+        weight=weight,
+        budget=budget,
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         present = next((one for one in client.quotas() if (one.scope, one.name) == (scope, name)), None)
-        done = client.set_quota(changes.over(present, scope=scope, name=name))
+        wanted = changes.over(present, scope=scope, name=name)
+        if try_on is not None:
+            from aliquot.cli.cluster.backtest import tried
+            from aliquot.client.generated.backtests import BacktestRunInput
+
+            run = BacktestRunInput(label=f"with the quota of {subject_text}", quotas=[wanted])
+            tried(client, run, since_s=seconds_of(try_on, option="--try") or 0.0, as_json=as_json)
+            return
+        done = client.set_quota(wanted)
     if as_json:
         print_json(done.quota)
     else:

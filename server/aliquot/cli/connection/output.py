@@ -1,5 +1,6 @@
 """Output: answers as JSON or as tables, with amounts and times in people's units and control characters replaced."""
 
+import re
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -85,9 +86,20 @@ _CONTROLS: Final = {
 """Control characters as text, as `cat -v` and `less` write them: `^[` for ESC, `<9B>` for the 8-bit CSI."""
 
 
+_ZEROS: Final = re.compile("\0{4,}")
+
+
 def shown_controls(text: str) -> str:
-    """Text with control characters made visible; line ends, tabs and carriage returns stay."""
-    return text.translate(_CONTROLS)
+    """Text with control characters made visible; line ends, tabs and carriage returns stay.
+
+    Four zero bytes and more are shown as a hole: a file that was extended without being written has them.
+    """
+    return _ZEROS.sub(lambda found: hole_text(len(found[0])), text).translate(_CONTROLS)
+
+
+def hole_text(size: int) -> str:
+    """What is printed for a part of an output that was never written."""
+    return f"[hole: {size:,} bytes]"
 
 
 def moment(at: datetime | None) -> str:

@@ -12,6 +12,7 @@ Exit codes of commands that use a server:
 The module also has the options of these commands, and reads lists page by page.
 """
 
+import gc
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ _REFUSALS: Final = {
     "IdempotencyMismatch": "use another --idempotency-key, or none",
     "Forbidden": "ask an operator of the cluster, or use another key (--token-file)",
     "NotPlaced": "`aliquot gpus` shows the holders; a session would wait in the queue instead",
+    "BookingRefused": "`aliquot reservations` shows the calendar",
     "RateLimited": "wait a little, and try again",
     "Unavailable": "try again",
     "LimitExceeded": "request less at a time",
@@ -50,6 +52,7 @@ _CONNECTION_ADVICE: Final = {
 _LIST_COMMANDS: Final = {
     "agent": "agents list",
     "api_key": "key list",
+    "booking": "reservations",
     "quota": "quota list",
     "secret": "secret list",
     "session": "session list --all",
@@ -109,17 +112,18 @@ def after_failure(error: Exception) -> str | None:
 
 _VALUE: Final = re.compile(r"Variable '\$\w+' has invalid value(?: at \.?(?P<field>[^:]+))?: (?P<why>.*)", re.DOTALL)
 _WHOLE_NUMBER: Final = re.compile(r"Int cannot represent non .*value: (?P<given>.*)", re.DOTALL)
-_OTHER_VERSION: Final = re.compile(r"Cannot query field|Unknown (argument|type|field)|is not defined by type")
 
 
 def fault_text(errors: Sequence[Mapping[str, Any]]) -> str:
     """Errors of a request in words of the command line, without those of GraphQL."""
+    from aliquot.client.errors import OTHER_VERSION, is_of_other_version
+
+    if is_of_other_version(errors):
+        return OTHER_VERSION
     return "; ".join(_fault_text(str(error.get("message", error))) for error in errors)
 
 
 def _fault_text(message: str) -> str:
-    if _OTHER_VERSION.search(message):
-        return "this command and the server are of different versions, and the server does not know this request"
     found = _VALUE.fullmatch(message)
     if found is None:
         return message
@@ -134,6 +138,7 @@ USAGE: Final = 2
 REFUSED: Final = 3
 UNREACHABLE: Final = 4
 INTERRUPTED: Final = 130
+_GC_OBJECTS: Final = 100_000
 
 
 @contextmanager
@@ -143,6 +148,8 @@ def connected(*, cluster: str | None, server: str | None, token_file: Path | Non
     Raises:
         typer.Exit: the server refused, or could not be asked; the failure has been printed.
     """
+    # Imports make objects that live as long as the command: looking for garbage among them finds none.
+    gc.set_threshold(_GC_OBJECTS)
     from aliquot.client import BlockingClient, ClientFailure, GraphQLFault, NoPlace, Refused, find_place
     from aliquot_schema.errors import AliquotError, NotFound, Unauthenticated
 

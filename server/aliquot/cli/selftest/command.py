@@ -34,6 +34,9 @@ COLOURS: Final = {"ok": "green", "unknown": "yellow", "fail": "red"}
 
 def selftest(
     real: Annotated[bool, typer.Option("--real", help="Use this machine's GPUs, and allocate memory on them.")] = False,
+    device: Annotated[
+        str | None, typer.Option(metavar="DEVICE", help="Check only this GPU, by its id or its name, like cuda0.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object instead of a table.")] = False,
 ) -> None:
     """Check isolation and memory limits on the GPUs of this machine, and print what was expected and what was found.
@@ -50,7 +53,7 @@ def selftest(
         raise typer.Exit(NO_GPU_CODE)
     logging.basicConfig(level=logging.ERROR)
     try:
-        findings, words = asyncio.run(run_selftest())
+        findings, words = asyncio.run(run_selftest(device))
     except AliquotError as error:
         print(f"aliquot selftest: {error.message}", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -75,9 +78,11 @@ def _print(findings: "list[Finding]", words: str) -> None:
     Console().print(table)
 
 
-async def run_selftest() -> tuple[list[Finding], str]:
+async def run_selftest(only: str | None = None) -> tuple[list[Finding], str]:
     """Run all checks.
 
+    Args:
+        only: id or name of the GPU to check; None = all.
     Returns:
         The findings, none without a GPU; and the GPUs found, or why there are none, in one line.
     """
@@ -85,12 +90,13 @@ async def run_selftest() -> tuple[list[Finding], str]:
     devices = plugin.discover()
     words = plugin.diagnosis or ", ".join(f"{device.name}: {device.model}, {device.id}" for device in devices)
     plugin.close()
-    if not devices:
-        return [], words
-    findings = [*map(_health, devices), discovery(devices)]
+    chosen = tuple(device for device in devices if only in (None, device.id, device.name))
+    if not chosen:
+        return [], f"no GPU is called {only}: {words}" if devices else words
+    findings = [*map(_health, chosen), *([discovery(devices)] if only is None else [])]
     with tempfile.TemporaryDirectory(prefix="aliquot-selftest-") as folder:
         async with probe_jobs(Path(folder) / "agent", devices=DeviceSet([NvmlPlugin()])) as jobs:
-            return findings + await _by_jobs(jobs, devices), words
+            return findings + await _by_jobs(jobs, chosen), words
 
 
 async def _by_jobs(jobs: ProbeJobs, devices: tuple[Device, ...]) -> list[Finding]:

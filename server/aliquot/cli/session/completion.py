@@ -1,6 +1,7 @@
 """Shell completion: names from the selected server, with a timeout of one second; nothing if it does not answer."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from typer import Context
@@ -16,6 +17,7 @@ _STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "cancel": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
     "wait": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
     "why": ("queued", "held"),
+    "change": ("queued", "held"),
     "hold": ("queued",),
     "release": ("held",),
     "retry": ("completed", "failed", "canceled"),
@@ -60,6 +62,45 @@ def pool_names(context: Context) -> list[str]:
 def project_names(context: Context) -> list[str]:
     """The projects that have been used, or have a quota."""
     return _query(context, lambda client: [project.name for project in client.projects()])
+
+
+def agent_names(context: Context) -> list[str]:
+    """The agents that have ever registered, at most 100."""
+    return _query(context, lambda client: [edge.node.id for edge in client.agents(first=100).edges])
+
+
+def node_names(context: Context) -> list[str]:
+    """The nodes of these agents."""
+    return _query(context, lambda client: sorted({edge.node.hostname for edge in client.agents(first=100).edges}))
+
+
+def user_names(context: Context) -> list[str]:
+    """All users; none unless the caller is an operator."""
+    return _query(context, lambda client: [user.name for user in client.users()])
+
+
+def key_ids(context: Context) -> list[tuple[str, str]]:
+    """The ids of keys, each with its owner and purpose."""
+
+    def ask(client: "BlockingClient") -> list[tuple[str, str]]:
+        return [(key.id, f"{printable(key.user)} {printable(key.name)}".strip()) for key in client.api_keys()]
+
+    return _query(context, ask)
+
+
+def quota_subjects(context: Context) -> list[str]:
+    """What a quota may be of: the cluster, the projects and, for operators, the users."""
+
+    def ask(client: "BlockingClient") -> list[str]:
+        from aliquot.client import ClientFailure
+        from aliquot_schema.errors import AliquotError
+
+        projects = [f"project:{project.name}" for project in client.projects()]
+        with suppress(ClientFailure, AliquotError):
+            return ["cluster", *projects, *(f"user:{user.name}" for user in client.users())]
+        return ["cluster", *projects]
+
+    return _query(context, ask)
 
 
 def _query(context: Context, ask: "Callable[[BlockingClient], list[T]]") -> list[T]:

@@ -12,16 +12,25 @@ import typer
 from typer.core import TyperCommand
 
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.groups import command_of
 from aliquot.cli.session import options as o
-from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, priority_of, seconds_of, slots_of
+from aliquot.cli.session.options import (
+    apps_of,
+    dependencies_of,
+    echo_durations,
+    pairs_of,
+    priority_of,
+    seconds_of,
+    slots_of,
+)
 from aliquot.cli.session.script import Script, ScriptError
 from aliquot.cli.session.slurm import SlurmError
+from aliquot.cli.working_directory import environments_of, synced
 
 if TYPE_CHECKING:
-    from aliquot.cli.session.script import Script
     from aliquot.client import BlockingClient
-    from aliquot.client.generated.enums import SandboxProfile
-    from aliquot.client.generated.inputs import CreateSessionInput, SecretUseInput, SessionLimitsInput
+    from aliquot.client.generated.enums import SandboxProfile, Topology
+    from aliquot.client.generated.inputs import CreateSessionInput, MetricInput, SecretUseInput, SessionLimitsInput
 
 
 SCRIPT: Final = "aliquot.script"
@@ -70,6 +79,13 @@ def sandbox_of(wanted: bool) -> "SandboxProfile | None":
     return SandboxProfile.STANDARD if wanted else None
 
 
+def topology_of(text: str) -> "Topology":
+    """How near to each other the kernels have to be."""
+    from aliquot.client.generated.enums import Topology
+
+    return Topology(text)
+
+
 def secrets_of(variables: Sequence[str] | None, files: Sequence[str] | None) -> "list[SecretUseInput] | None":
     """Read `NAME`, `NAME=VARIABLE` and `NAME=FILE`; None when there are none."""
     from aliquot.client.generated.inputs import SecretUseInput
@@ -77,6 +93,14 @@ def secrets_of(variables: Sequence[str] | None, files: Sequence[str] | None) -> 
     found = [SecretUseInput(name=name, as_env=given) for name, given in map(_named, variables or ())]
     found += [SecretUseInput(name=name, as_file=given) for name, given in map(_named, files or ())]
     return found or None
+
+
+def metrics_of(texts: Sequence[str] | None) -> "list[MetricInput] | None":
+    """Read `NAME=PATTERN`; None when there are none."""
+    from aliquot.client.generated.inputs import MetricInput
+
+    found = pairs_of(texts, option="--metric")
+    return None if found is None else [MetricInput(name=one.name, pattern=one.value) for one in found]
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -95,17 +119,24 @@ def create(
     command: o.Command = None,
     resources: o.Resources = None,
     cluster_size: o.ClusterSize = 1,
+    cluster_size_min: o.ClusterSizeMin = None,
     gpu_memory: o.GpuMemory = None,
     model: o.Models = None,
     name: o.Name = None,
     run_id: o.RunId = None,
     tag: o.Tags = None,
+    metric: o.Metrics = None,
     idempotency_key: o.IdempotencyKey = None,
     project: o.Project = None,
     pool: o.Pool = None,
     label: o.Labels = None,
+    topology: o.Topology = "prefer",
     chdir: o.WorkingDirectory = None,
-    env: o.Environment = None,
+    image: o.Image = None,
+    shared: o.Shared = False,
+    sync: o.Sync = None,
+    workspace: o.Workspace = None,
+    env: o.Environments = None,
     secret: o.Secrets = None,
     secret_file: o.SecretFiles = None,
     sandbox: o.Sandbox = False,
@@ -123,7 +154,10 @@ def create(
     retry_own_failures: o.RetriesOwn = False,
     preemptible: o.Preemptible = False,
     checkpoint_signal: o.CheckpointSignal = None,
+    checkpoint_every: o.CheckpointEvery = None,
     grace: o.Grace = None,
+    booking: o.Booking = None,
+    app: o.Apps = None,
     hold: o.Hold = False,
     wait: o.Wait = False,
     follow: o.Follow = False,
@@ -134,22 +168,69 @@ def create(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    from aliquot.cli.session.submit import submit
     from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 
+    env, activates = environments_of(env)
     wanted = CreateSessionInput(
-        command=CommandInput(argv=_argv(ctx, command)), time_limit=seconds_of(time_limit, option="--time-limit"),
-        slots=slots_of(resources or ()), name=name, tags=pairs_of(tag, option="--tag"), idempotency_key=idempotency_key,
-        cluster_size=cluster_size, environment=pairs_of(env, option="-e"), secrets=secrets_of(secret, secret_file),
-        gpu_memory_gb=gpu_memory, models=model, preemptible=preemptible, max_parallel=max_parallel, max_retries=retries,
-        run_id=run_id, project=project, pool=pool, priority=priority_of(priority), array=array, held=hold,
-        labels=pairs_of(label, option="--label"), retries_own_failures=retry_own_failures, sandbox=sandbox_of(sandbox),
-        working_directory=None if chdir is None else str(chdir.absolute()), grace=seconds_of(grace, option="--grace"),
-        estimated_duration=seconds_of(estimate, option="--estimate"), limits=limits_of(max_processes, max_open_files),
         depends_on=dependencies_of(ok=after, ended=after_any, failed=after_failed), checkpoint_signal=checkpoint_signal,
+        working_directory=None if chdir is None else str(chdir.absolute()), secrets=secrets_of(secret, secret_file),
+        command=CommandInput(argv=_argv(ctx, command)), retries_own_failures=retry_own_failures, max_retries=retries,
+        idempotency_key=idempotency_key, priority=priority_of(priority), topology=topology_of(topology), run_id=run_id,
+        sandbox=sandbox_of(sandbox), cluster_size=cluster_size, max_parallel=max_parallel, gpu_memory_gb=gpu_memory,
+        preemptible=preemptible, project=project, models=model, array=array, pool=pool, held=hold, booking=booking,
+        **_durations(time_limit, estimate, grace, checkpoint_every), limits=limits_of(max_processes, max_open_files),
+        cluster_size_min=cluster_size_min, **_pairs_in(tag, label, env, metric), slots=slots_of(resources), name=name,
+        apps=apps_of(app), activates=activates, workspace=workspace, image=image,
+        shares_access=shared,
     )  # fmt: skip
+    place = (cluster, server, token_file)
+    _send(ctx, wanted, place, sync=sync, wait=wait, follow=follow, raw=raw, preview=preview, json=as_json)
+
+
+def _durations(
+    time_limit: str | None, estimate: str | None, grace: str | None, checkpoint_every: str | None
+) -> dict[str, Any]:
+    """Fields of the input, in seconds."""
+    return {
+        "time_limit": seconds_of(time_limit, option="--time-limit"),
+        "estimated_duration": seconds_of(estimate, option="--estimate"),
+        "grace": seconds_of(grace, option="--grace"),
+        "checkpoint_every": seconds_of(checkpoint_every, option="--checkpoint-every"),
+    }
+
+
+def _pairs_in(
+    tag: list[str] | None, label: list[str] | None, env: list[str] | None, metric: list[str] | None
+) -> dict[str, Any]:
+    """Fields of the input, as names and values."""
+    return {
+        "tags": pairs_of(tag, option="--tag"),
+        "labels": pairs_of(label, option="--label"),
+        "environment": pairs_of(env, option="-e"),
+        "metrics": metrics_of(metric),
+    }
+
+
+def _send(
+    ctx: typer.Context,
+    wanted: "CreateSessionInput",
+    place: tuple[str | None, str | None, Path | None],
+    *,
+    sync: Path | None,
+    wait: bool,
+    follow: bool,
+    raw: bool,
+    preview: bool,
+    json: bool,
+) -> None:
+    """Submit the request; `place` is the cluster, the server and the token file of the command line. A preview uploads
+    nothing."""
+    from aliquot.cli.session.submit import submit
+
+    cluster, server, token_file = place
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        submit(client, _ready(ctx, client, wanted), wait=wait, follow=follow, raw=raw, preview=preview, as_json=as_json)
+        wanted = synced(client, wanted, None if preview else sync)
+        submit(client, _ready(ctx, client, wanted), wait=wait, follow=follow, raw=raw, preview=preview, as_json=json)
 
 
 def _ready(ctx: typer.Context, client: "BlockingClient", wanted: "CreateSessionInput") -> "CreateSessionInput":
@@ -191,7 +272,7 @@ def _as_script(ctx: typer.Context, wanted: "CreateSessionInput") -> "CreateSessi
     from aliquot.cli.session.slurm import known_at_submission
     from aliquot.client.generated.inputs import NameValueInput
 
-    echo_durations(**{name: ctx.params.get(name) for name in ("time_limit", "estimate", "grace")})
+    echo_durations(**{name: ctx.params.get(name) for name in ("time_limit", "estimate", "grace", "checkpoint_every")})
     script: Script | None = ctx.meta.get(SCRIPT)
     if script is None:
         return wanted
@@ -203,3 +284,9 @@ def _as_script(ctx: typer.Context, wanted: "CreateSessionInput") -> "CreateSessi
     known = known_at_submission(wanted, folder=str(Path.cwd()))
     added = [NameValueInput(name=name, value=value) for name, value in known.items()]
     return replace(wanted, environment=[*added, *given])
+
+
+# No interspersed options: words after a script are the script's, even if they look like options.
+create_command: Final = command_of(
+    create, "create", cls=CreateCommand, help=HELP, context_settings={"allow_interspersed_args": False}
+)

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from aliquot.cli.connection.output import printable, shown_controls
+from aliquot.cli.connection.output import hole_text, printable, shown_controls
 from aliquot.cli.session.show import progress_text
 
 if TYPE_CHECKING:
@@ -261,9 +261,17 @@ class RankPrinter:
         self._is_shown = not raw and sys.stdout.isatty()
         self._partial_lines: dict[int, str] = {}
         """By rank, a line without its end."""
+        self._ends: dict[int, int] = {}
+        """By rank, the offset behind what was printed."""
 
     def print(self, chunk: "LogChunk | SessionLog") -> None:
         """Print a chunk; the last line of several ranks only when it is complete."""
+        skipped = chunk.offset - self._ends.get(chunk.rank, chunk.offset)
+        self._ends[chunk.rank] = chunk.next_offset
+        hole = getattr(chunk, "left_out", skipped)
+        is_named = "\n[aliquot: " in chunk.text  # by the agent, which cut it out
+        if hole > 0 and self._is_shown and not is_named:
+            self.print_text(chunk.rank, hole_text(hole))
         self.print_text(chunk.rank, chunk.text)
 
     def print_text(self, rank: int, text: str) -> None:

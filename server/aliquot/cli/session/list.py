@@ -10,7 +10,15 @@ from typer import Option
 from aliquot.cli.connection.output import choice, print_json, request_text
 from aliquot.cli.connection.server import PAGE, AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
 from aliquot.cli.connection.tables import SESSION_ID_CHARS, Column, FullIds, Table, age, present, short_id, with_names
-from aliquot.cli.session.completion import order_names, pool_names, project_names, state_names
+from aliquot.cli.session.completion import (
+    agent_names,
+    node_names,
+    order_names,
+    pool_names,
+    project_names,
+    state_names,
+    user_names,
+)
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import priority_of
 from aliquot_schema.errors import InvalidRequest
@@ -31,7 +39,10 @@ States = Annotated[
     list[str] | None,
     Option("--state", help="In this state; may be repeated.", rich_help_panel=_WHOSE, autocompletion=state_names),
 ]
-Owners = Annotated[list[str] | None, Option("--owner", help="Submitted by this user.", rich_help_panel=_WHOSE)]
+Owners = Annotated[
+    list[str] | None,
+    Option("--owner", help="Submitted by this user.", rich_help_panel=_WHOSE, autocompletion=user_names),
+]
 Mine = Annotated[bool, Option("--mine", help="Submitted by you.", rich_help_panel=_WHOSE)]
 Projects = Annotated[
     list[str] | None,
@@ -42,6 +53,10 @@ Priorities = Annotated[
 ]
 Name = Annotated[str | None, Option(help="With exactly this name.", rich_help_panel=_WHOSE)]
 Search = Annotated[str | None, Option(metavar="TEXT", help="With this in name or id.", rich_help_panel=_WHOSE)]
+Tags = Annotated[
+    list[str] | None,
+    Option("--tag", metavar="NAME[=VALUE]", help="With this tag; all of them, when repeated.", rich_help_panel=_WHOSE),
+]
 ArrayId = Annotated[
     str | None, Option("--array", metavar="SESSION", help="Tasks of this job array.", rich_help_panel=_WHOSE)
 ]
@@ -49,8 +64,12 @@ Pools = Annotated[
     list[str] | None,
     Option("--pool", help="For this pool of agents.", rich_help_panel=_WHERE, autocompletion=pool_names),
 ]
-Agents = Annotated[list[str] | None, Option("--agent", help="On this agent.", rich_help_panel=_WHERE)]
-Nodes = Annotated[list[str] | None, Option("--node", help="On this node.", rich_help_panel=_WHERE)]
+Agents = Annotated[
+    list[str] | None, Option("--agent", help="On this agent.", rich_help_panel=_WHERE, autocompletion=agent_names)
+]
+Nodes = Annotated[
+    list[str] | None, Option("--node", help="On this node.", rich_help_panel=_WHERE, autocompletion=node_names)
+]
 Devices = Annotated[list[str] | None, Option("--device", help="On this device: a GPU's UUID.", rich_help_panel=_WHERE)]
 QueuedSince = Annotated[str | None, Option(metavar="TIME", help="Submitted then or later.", rich_help_panel=_WHEN)]
 QueuedUntil = Annotated[str | None, Option(metavar="TIME", help="Submitted then or before.", rich_help_panel=_WHEN)]
@@ -133,6 +152,7 @@ def list_sessions(
     priority: Priorities = None,
     name: Name = None,
     search: Search = None,
+    tag: Tags = None,
     array: ArrayId = None,
     pool: Pools = None,
     agent: Agents = None,
@@ -170,6 +190,7 @@ def list_sessions(
             name=name,
             search=search,
             array_id=None if array is None else find_session(client, array),
+            tags=tag,
             pools=pool,
             agents=agent,
             nodes=node,

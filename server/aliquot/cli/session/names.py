@@ -1,6 +1,7 @@
 """Names of sessions on the command line: a name, the beginning or the end of an id, `@last`, or a task of an array."""
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -46,6 +47,32 @@ def find_session(client: "BlockingClient", text: str) -> str:
         words = f"there is no session {printable(text)[:80]}; give {FORMS}"
         fail(words, advice="`aliquot session list --all` lists all sessions", code=REFUSED)
     return f"{find_session(client, task['array'])}_{task['index']}"
+
+
+def look_up(client: "BlockingClient", text: str) -> "Session":
+    """The session that a text names; of a task that waits, which is no session yet, its array, with a note.
+
+    Raises:
+        NotFound: the array has no such task.
+        typer.Exit: as `find_session`.
+    """
+    from aliquot_schema.errors import NotFound
+    from aliquot_schema.intervals import Intervals
+
+    id = find_session(client, text)
+    try:
+        return client.look(id)
+    except NotFound:
+        task = _TASK.fullmatch(id)
+        array = None if task is None else client.session(task["array"])
+        if array is None or array.tasks is None or task is None:
+            raise
+        index = int(task["index"])
+        if index not in Intervals.parse(array.tasks.waiting.indices):
+            raise
+        name = printable(array.name) or array.id
+        print(f"task {index} of {name} has not started; it waits with its array:", file=sys.stderr)
+        return array
 
 
 def find_dependencies(

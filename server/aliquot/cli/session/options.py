@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from typer import Argument, Option
 
@@ -13,7 +13,7 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from aliquot.client.generated.inputs import DependencyInput, NameValueInput, SlotAmountInput
+    from aliquot.client.generated.inputs import AppInput, DependencyInput, NameValueInput, SlotAmountInput
 
 
 _WHAT: Final = "Resources"
@@ -38,6 +38,9 @@ Resources = Annotated[
 ClusterSize = Annotated[
     int, Option(min=1, help="Number of kernels; all start together or none.", rich_help_panel=_WHAT)
 ]
+ClusterSizeMin = Annotated[
+    int | None, Option(min=1, help="Start with fewer kernels, at least this many.", rich_help_panel=_WHAT)
+]
 GpuMemory = Annotated[
     str | None, Option(metavar="GB", help="Minimum memory per GPU, in 10^9 bytes.", rich_help_panel=_WHAT)
 ]
@@ -59,6 +62,10 @@ Labels = Annotated[
     list[str] | None,
     Option("--label", metavar="NAME=VALUE", help="Only on agents with this label.", rich_help_panel=_WHERE),
 ]
+Topology = Annotated[
+    Literal["prefer", "require"],
+    Option(help="Kernels on the fewest switches, or all on one or not at all.", rich_help_panel=_WHERE),
+]
 WorkingDirectory = Annotated[
     Path | None,
     Option(
@@ -73,6 +80,39 @@ WorkingDirectory = Annotated[
 Environment = Annotated[
     list[str] | None,
     Option("-e", "--env", metavar="NAME=VALUE", help="An environment variable.", rich_help_panel=_WHERE),
+]
+Environments = Annotated[
+    list[str] | None,
+    Option(
+        "-e",
+        "--env",
+        metavar="NAME=VALUE|ENVIRONMENT",
+        help="An environment variable; or an environment to activate: uv, venv, conda, or a path.",
+        rich_help_panel=_WHERE,
+    ),
+]
+Workspace = Annotated[
+    str | None,
+    Option("--workspace", metavar="ID", help="Use the files of an earlier --sync again.", rich_help_panel=_WHERE),
+]
+Image = Annotated[
+    str | None,
+    Option("--image", metavar="IMAGE", help="Run it in a container of this image.", rich_help_panel=_WHERE),
+]
+Shared = Annotated[
+    bool,
+    Option("--shared", help="Let members of its project open its terminals and web services.", rich_help_panel=_WHERE),
+]
+Sync = Annotated[
+    Path | None,
+    Option(
+        "--sync",
+        metavar="FOLDER",
+        help="Upload this folder as the working directory, without what .gitignore leaves out.",
+        exists=True,
+        file_okay=False,
+        rich_help_panel=_WHERE,
+    ),
 ]
 Secrets = Annotated[
     list[str] | None,
@@ -120,10 +160,28 @@ RetriesOwn = Annotated[
 Preemptible = Annotated[
     bool, Option("--preemptible", help="Allow preemption by other sessions.", rich_help_panel=_WHEN)
 ]
-CheckpointSignal = Annotated[str | None, Option(help="Sent before preemption, like SIGUSR1.", rich_help_panel=_WHEN)]
+CheckpointSignal = Annotated[
+    str | None, Option(help="Sent to save its work, also before preemption, like SIGUSR1.", rich_help_panel=_WHEN)
+]
+CheckpointEvery = Annotated[
+    str | None, Option(metavar="DURATION", help="How often it saves its work, like 10m.", rich_help_panel=_WHEN)
+]
 Grace = Annotated[
     str | None, Option(metavar="DURATION", help="From that signal to SIGKILL, like 2m.", rich_help_panel=_WHEN)
 ]
+Booking = Annotated[
+    str | None, Option("--booking", metavar="NAME", help="Run in this booking, on its GPUs.", rich_help_panel=_WHEN)
+]
+Apps = Annotated[
+    list[str] | None,
+    Option("--app", metavar="NAME[=PORT]", help="A web service of it to open in the browser, like lab=8888.",
+           rich_help_panel=_WHERE),
+]  # fmt: skip
+Metrics = Annotated[
+    list[str] | None,
+    Option("--metric", metavar="NAME=PATTERN", help="A number in its output, like loss='loss: {value}'.",
+           rich_help_panel=_NAMES),
+]  # fmt: skip
 Hold = Annotated[bool, Option("--hold", help="Do not start before `aliquot session release`.", rich_help_panel=_WHEN)]
 Wait = Annotated[bool, Option("--wait", "-w", help="Wait until it has ended.")]
 Follow = Annotated[bool, Option("--follow", "-f", help="Print its output until it has ended.")]
@@ -138,7 +196,7 @@ MEMORY_BYTES_MIN: Final = 2**20
 """A smaller amount is a number whose unit was forgotten: no program starts with it."""
 
 
-def slots_of(resources: Sequence[str]) -> "list[SlotAmountInput]":
+def slots_of(resources: Sequence[str] | None) -> "list[SlotAmountInput]":
     """Read `cpu=1`, `mem=2g`, ...; the last of several amounts of a slot wins. Exits when one is wrong."""
     from aliquot.client.generated.inputs import SlotAmountInput
 
@@ -147,6 +205,19 @@ def slots_of(resources: Sequence[str]) -> "list[SlotAmountInput]":
     if memory.isdecimal() and 0 < int(memory) < MEMORY_BYTES_MIN:
         usage(f"-r mem={memory}: that is {memory} bytes; write a unit, like mem=64g")
     return [SlotAmountInput(slot=slot, amount=amount) for slot, amount in found.items()]
+
+
+def apps_of(texts: Sequence[str] | None) -> "list[AppInput] | None":
+    """Read `NAME` and `NAME=PORT`; None when there are none. Exits when one is wrong."""
+    from aliquot.client.generated.inputs import AppInput
+
+    found = []
+    for text in texts or ():
+        name, _, port = text.partition("=")
+        if not name or (port and not port.isdecimal()):
+            usage(f"--app {text}: write it like lab=8888, or lab for a port that is chosen")
+        found.append(AppInput(name=name, port=int(port or 0)))
+    return found or None
 
 
 def pairs_of(texts: Sequence[str] | None, *, option: str) -> "list[NameValueInput] | None":
@@ -188,9 +259,12 @@ def seconds_of(text: str | None, *, option: str) -> float | None:
         usage(error.message)
 
 
-def echo_durations(*, time_limit: str | None, estimate: str | None, grace: str | None) -> None:
+def echo_durations(
+    *, time_limit: str | None, estimate: str | None, grace: str | None, checkpoint_every: str | None
+) -> None:
     """Print on stderr how the durations of a submission, which are valid, were understood."""
-    for name, text in (("time limit", time_limit), ("estimate", estimate), ("grace", grace)):
+    given = {"time limit": time_limit, "estimate": estimate, "grace": grace, "checkpoint every": checkpoint_every}
+    for name, text in given.items():
         if text is None:
             continue
         seconds = parse_duration(text)

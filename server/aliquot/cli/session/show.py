@@ -1,12 +1,13 @@
-"""`aliquot session show` and `why`: describe a session, and the reason it waits."""
+"""`aliquot session show`: describes a session, and the reason it waits."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
-from aliquot.cli.session.names import find_session
+from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
+from aliquot.cli.session.stats import right_size_lines
 
 if TYPE_CHECKING:
     from aliquot.client.generated.policy import Policy
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 
 COMMAND_CHARS_MAX: Final = 300
-_FULL: Final = frozenset({"insufficient", "fragmented", "gang_incomplete", "reserved"})
-"""Reasons of sessions that preemption could help."""
 
 
 def show(
@@ -31,7 +30,7 @@ def show(
     from aliquot.client.sessions import ENDED
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(find_session(client, session_id))
+        session = look_up(client, session_id)
     if as_json:
         print_json(session)
         return
@@ -41,42 +40,15 @@ def show(
     print(f"{'state':<12} {outcome_text(session) if session.state in ENDED else progress_text(session)}")
     for kernel in session.kernels:
         print(f"rank {kernel.rank:<7} {kernel.state} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
+    name, path = page_of(session)
+    print(f"{name:<12} {client.url}{path}")
 
 
-def why(
-    session_id: SessionId,
-    cluster: InCluster = None,
-    server: AtServer = None,
-    token_file: TokenFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show why a session waits, with the figures behind the decision."""
-    from aliquot.client.generated.enums import Reason
-
-    idle = note = None
-    with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.look(find_session(client, session_id))
-        if session.waits is not None and session.waits.reason is Reason.QUOTA and not as_json:
-            idle = client.idle_behind_quotas()
-        if session.waits is not None and session.waits.reason in _FULL and not as_json:
-            note = preemption_note(client.policy())
-    if as_json:
-        print_json(session.waits)
-    elif session.waits is None:
-        is_pending = session.queue_position is not None
-        print("not considered by the scheduler yet" if is_pending else f"not waiting: {progress_text(session)}")
-    else:
-        print("\n".join(verdict_lines(session.waits)))
-        if idle is not None:
-            print(f"  {idle.message}")
-        if note is not None:
-            print(f"  {note}")
-        if session.queue_position is not None:
-            print(f"position {session.queue_position} in the queue")
-        if session.order_explanation is not None:
-            print(f"order: {printable(session.order_explanation)}")
-        if session.expected_start is not None:
-            print(f"latest start {moment(session.expected_start)}, if running sessions keep to their limits")
+def page_of(session: "Session") -> tuple[str, str]:
+    """(what it shows, path) of a page of the dashboard to send to a colleague; of an array its failed tasks."""
+    if session.tasks is not None and session.tasks.failed.count:
+        return "failed tasks", f"/sessions?state=failed&array={session.id}"
+    return "page", f"/sessions/{session.id}"
 
 
 def _facts(session: "Session") -> list[tuple[str, str | None]]:
@@ -86,6 +58,7 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("owner", f"{session.owner}, project {session.project}, pool {session.pool}"),
         ("command", _command(session.command)),
         ("request", request_text(session.slots, kernels=session.cluster_size)),
+        ("topology", "require: all kernels on one switch" if session.topology == "require" else None),
         ("time limit", duration(session.time_limit)),
         ("priority", session.priority),
         ("after", ", ".join(f"{one.session_id} ({one.condition}, {one.state})" for one in session.depends_on)),
@@ -93,6 +66,8 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("started", moment(session.started_at)),
         ("ended", moment(session.ended_at)),
         ("attempt", str(session.attempt) if session.attempt > 1 else None),
+        ("checkpoint", _saved(session)),
+        ("note", None if session.work is None else session.work.note),
         ("tasks", _tasks(session)),
         ("estimate", None if session.order_estimate is None else session.order_estimate.explanation),
         ("order", session.order_explanation),
@@ -108,6 +83,15 @@ def _command(argv: tuple[str, ...]) -> str:
 
     text = shlex.join(without_slurm_variables(argv)).replace("\n", "; ")
     return text if len(text) <= COMMAND_CHARS_MAX else f"{text[:COMMAND_CHARS_MAX]}..."
+
+
+def _saved(session: "Session") -> str | None:
+    work = session.work
+    if work is None or work.saved_at is None:
+        return None
+    if not work.kept:
+        return "none in force"
+    return f"{duration(work.kept)} of work, acknowledged at {moment(work.saved_at)} on {work.agent_id}"
 
 
 def _tasks(session: "Session") -> str | None:
@@ -234,4 +218,8 @@ def preview_text(preview: "SessionPreview") -> str:
         lines.append(f"  rank {kernel.rank} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
     for one in preview.displaces:
         lines.append(f"  {one.session_id} of {printable(one.owner)} would be preempted ({one.cause})")
+    if preview.cost is not None:
+        lines.append(printable(preview.cost.text))
+    if preview.right_size is not None:
+        lines += right_size_lines(preview.right_size)
     return "\n".join(lines)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LOOKS_MAX: Final = 10
 LOOK_S: Final = 0.1
+CHANGED_LOOKS_MIN: Final = 3
 _FOLLOW: Final = "`aliquot session logs -f {id}` follows it"
 _NEXT: Final = {
     SessionState.QUEUED: _FOLLOW,
@@ -67,27 +68,35 @@ def submit(
         conclude(client, session.id, lambda: wait_for(client, session.id), as_json=as_json)
 
 
-def report_standing(client: "BlockingClient", submitted: "Session") -> None:
-    """Print on standard error what the first scheduling passes made of a submission, and how to follow it."""
+def report_standing(client: "BlockingClient", submitted: "Session", *, done: str = "submitted") -> None:
+    """Print on standard error what the first scheduling passes made of a submission, and how to follow it.
+
+    Args:
+        done: what was done to the session.
+    """
     from aliquot.cli.session.list import waiting_names
     from aliquot.client import ClientFailure
     from aliquot_schema.errors import AliquotError
 
     try:
-        found = _considered(client, submitted)
+        found = _considered(client, submitted, looks_min=0 if done == "submitted" else CHANGED_LOOKS_MIN)
         names = waiting_names(client, [found])
     except (ClientFailure, AliquotError) as error:
-        # The session is submitted, which is what the exit code says.
-        print(f"aliquot: submitted; its state could not be read: {error}", file=sys.stderr)
+        # It is done, which is what the exit code says.
+        print(f"aliquot: {done}; its state could not be read: {error}", file=sys.stderr)
         return
     advice = _NEXT.get(found.state, "`aliquot session show {id}` shows it").format(id=found.id)
     print(f"aliquot: {standing_text(found, names=names)}\n         {advice}", file=sys.stderr)
 
 
-def _considered(client: "BlockingClient", session: "Session") -> "Session":
-    """The session once a scheduling pass has considered it, or after `LOOKS_MAX` looks."""
-    for _ in range(LOOKS_MAX):
-        if session.state is not SessionState.QUEUED or session.waits is not None:
+def _considered(client: "BlockingClient", session: "Session", *, looks_min: int) -> "Session":
+    """The session once a scheduling pass has considered it, or after `LOOKS_MAX` looks.
+
+    Args:
+        looks_min: looks before a reason for waiting is believed, which may be that of an earlier pass.
+    """
+    for looks in range(LOOKS_MAX):
+        if session.state is not SessionState.QUEUED or (session.waits is not None and looks >= looks_min):
             break
         time.sleep(LOOK_S)
         session = client.look(session.id)

@@ -78,7 +78,12 @@ class Comparison:
         found = [
             Row(
                 label=label,
-                settings=SimulationSettings(policy=policy, estimates=expects, checkpoint_ms=self.checkpoint_ms),
+                settings=SimulationSettings(
+                    policy=policy,
+                    estimates=expects,
+                    checkpoint_ms=self.checkpoint_ms,
+                    restart_ms=policy.preemption.restart_ms,
+                ),
             )
             for label, policy in policies.items()
         ]

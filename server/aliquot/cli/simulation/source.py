@@ -41,7 +41,7 @@ def read_nodes(path: Path) -> tuple[AgentRow, ...]:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidRequest(f"{path}, row {number}: {type(error).__name__}: {error}") from error
         if machine.name in found:
-            raise InvalidRequest(f"{path}, row {number}: {machine.name} is there twice")
+            raise InvalidRequest(f"{path}, row {number}: {machine.name} appears twice")
         found[machine.name] = machine
     if not any(machine.gpus or machine.cores for machine in found.values()):
         raise InvalidRequest(f"{path} has no node with GPUs or cores")

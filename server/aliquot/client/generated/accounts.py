@@ -32,6 +32,16 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     """When it was revoked."""
     is_valid: bool
     """Whether it is accepted now."""
+    gpu_hours_max: float | None
+    """Budget in GPU-hours, by price; null = no limit."""
+    sessions_max: int | None
+    """Budget in sessions; null = no limit."""
+    gpu_hours: float
+    """GPU-hours of its sessions, running ones included; 0 for a key without a budget."""
+    submitted: int
+    """Sessions submitted with it, each task of an array counted; 0 for a key without a budget."""
+    dry_run_first: bool
+    """Whether each request must be previewed within 10 minutes before it is submitted."""
 
 
 class CreateApiKeyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -45,6 +55,12 @@ class CreateApiKeyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """Upper bound on what it allows."""
     expires_in: float | None = None
     """Lifetime in seconds; null = until it is revoked."""
+    gpu_hours_max: float | None = None
+    """Budget in GPU-hours, by price; null = no limit."""
+    sessions_max: int | None = None
+    """Budget in sessions, each task of an array counted; null = no limit."""
+    dry_run_first: bool = False
+    """Whether each request must be previewed within 10 minutes before it is submitted."""
 
 
 class CreateUserInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

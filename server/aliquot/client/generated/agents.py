@@ -172,6 +172,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """When kernels run in it: required, when-possible, when-asked or off."""
     sandbox_note: str
     """Why no sandbox is available; empty if one is."""
+    containers: str
+    """The program that runs containers: `podman`, `docker`, `apptainer` or `none`."""
+    containers_note: str
+    """Why it runs none; empty if it does."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -192,7 +196,9 @@ class Agent(Struct, frozen=True, kw_only=True):
     pool: str
     """Its pool."""
     labels: tuple[NameValue, ...]
-    """Labels set by operators; sessions can require them."""
+    """Labels set by operators or told by the agent; sessions can require them."""
+    eviction: str | None
+    """Why its node is about to be taken away, so that nothing new is placed on it; null if it is not."""
     draining: bool
     """Whether it is drained: nothing new is placed on it."""
     drained: bool

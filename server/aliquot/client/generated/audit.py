@@ -32,6 +32,8 @@ class AuditChange(Struct, frozen=True, kw_only=True):
     """Id of the changed object."""
     actor: str
     """A user, or a part of the server as `system:PART`."""
+    api_key: str | None
+    """Name of the API key that the user's request came with; null for a sign-in and for the server."""
     request_id: str | None
     """The request that caused it."""
     pass_number: int | None
@@ -114,3 +116,31 @@ class LedgerPass(Struct, frozen=True, kw_only=True):
     """Sessions that were preempted."""
     failed: tuple[str, ...]
     """Sessions that failed because they can never run."""
+
+
+class RecordCheck(Struct, frozen=True, kw_only=True):
+    """
+    A verification of the record: the hash chains of the event log and of the decision ledger, the archives, and the
+    table of holdings. Counts are 0 until it has ended without a fault.
+    """
+
+    started_at: datetime
+    """When it started."""
+    ended_at: datetime | None
+    """When it ended; null while it is running."""
+    faults: tuple[str, ...]
+    """What is broken; empty when the record is intact."""
+    events: int
+    """Verified events."""
+    passes: int
+    """Verified passes of the ledger."""
+    unwritten: int
+    """Passes that events name and that the ledger lacks."""
+    holdings: int
+    """Holdings compared with the log."""
+    archives: int
+    """Archive files compared with their seals."""
+    archived_rows: int
+    """Rows in these files."""
+    removed_rows: int
+    """Rows that were removed without an archive."""

@@ -3,6 +3,7 @@
 Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
+from abc import abstractmethod
 from collections.abc import Generator, Sequence
 
 from aliquot.client.blocking_calls import BlockingCalls
@@ -15,7 +16,9 @@ from aliquot.client.generated.subscriptions_types import DeviceUpdate, SessionUp
 class BlockingSubscriptions(BlockingCalls):
     """All subscriptions of the server, blocking."""
 
-    _client: Subscriptions
+    @property
+    @abstractmethod
+    def _client(self) -> Subscriptions: ...
 
     def session_updates(self, id: str, *, after: int | None = None) -> Generator[SessionUpdate, None, None]:
         """

@@ -114,6 +114,10 @@ class ClusterPool(Struct, frozen=True, kw_only=True):
     """Waiting tasks of the pool; a job array counts its waiting tasks."""
     running: int
     """Sessions and array tasks that hold devices of the pool."""
+    order_bound: str
+    """
+    How much later a session may come and still pass an earlier one, in words, by the policy and the present backlog.
+    """
 
 
 class IdleBehindQuotas(Struct, frozen=True, kw_only=True):

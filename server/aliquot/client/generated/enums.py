@@ -36,6 +36,8 @@ class AlertRule(StrEnum):
     DISK_LOW = "disk_low"
     IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
     GPU_IDLE = "gpu_idle"
+    BUDGET_SPENT = "budget_spent"
+    SESSION_OVERLONG = "session_overlong"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     CLOCK_CORRECTED = "clock_corrected"
@@ -57,12 +59,48 @@ class AllocationMode(StrEnum):
     MANUAL = "manual"
 
 
+class AtBudget(StrEnum):
+    """What happens to waiting sessions of an account that has spent its budget of the month."""
+
+    HOLD = "hold"
+    LOW = "low"
+
+
 class Backfill(StrEnum):
     """Which sessions may start before the head of the queue while the head does not fit."""
 
     NONE = "none"
     EASY = "easy"
     CONSERVATIVE = "conservative"
+
+
+class BacktestState(StrEnum):
+    """State of a backtest. Queued ones start after those before them."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class BookingKind(StrEnum):
+    """What a booking is for."""
+
+    USE = "use"
+    MAINTENANCE = "maintenance"
+
+
+class BookingState(StrEnum):
+    """State of a booking."""
+
+    REQUESTED = "requested"
+    BOOKED = "booked"
+    REFUSED = "refused"
+    CANCELED = "canceled"
+    GIVEN_BACK = "given_back"
+    NO_SHOW = "no_show"
+    ENDED = "ended"
 
 
 class DeliveryState(StrEnum):
@@ -108,6 +146,50 @@ class Discrepancy(StrEnum):
     DEVICE_GONE = "device_gone"
     DEVICE_UNHEALTHY = "device_unhealthy"
     EXTERNAL_PROCESS = "external_process"
+
+
+class DocumentFormat(StrEnum):
+    """Format of a statement."""
+
+    CSV = "csv"
+    HTML = "html"
+
+
+class IdleAction(StrEnum):
+    """
+    What happens to a session that does not use its GPUs: nothing; its steps are only recorded; its owner is told twice;
+    it is then preempted, or ended, if a waiting session starts for it.
+    """
+
+    OFF = "off"
+    OBSERVE = "observe"
+    TELL = "tell"
+    PREEMPT = "preempt"
+    END = "end"
+
+
+class IdleStep(StrEnum):
+    """
+    Last step for a session that does not use its GPUs. Its owner was told once or twice; it loses its GPUs when a
+    waiting session starts for it; its owner still needs it; it lost them; it uses them again.
+    """
+
+    TOLD = "told"
+    TOLD_AGAIN = "told_again"
+    DUE = "due"
+    KEPT = "kept"
+    ACTED = "acted"
+    OVER = "over"
+
+
+class ImportedRowState(StrEnum):
+    """What became of a row of a file of bookings, or would in a dry run."""
+
+    BOOKED = "booked"
+    BOOKABLE = "bookable"
+    KNOWN = "known"
+    REFUSED = "refused"
+    WRONG = "wrong"
 
 
 class Isolation(StrEnum):
@@ -158,6 +240,8 @@ class NoticeKind(StrEnum):
     DISK_LOW = "disk_low"
     IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
     GPU_IDLE = "gpu_idle"
+    BUDGET_SPENT = "budget_spent"
+    SESSION_OVERLONG = "session_overlong"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     CLOCK_CORRECTED = "clock_corrected"
@@ -166,6 +250,8 @@ class NoticeKind(StrEnum):
     RETRIES_SPENT = "retries_spent"
     SESSION_PREEMPTED = "session_preempted"
     SESSION_COMPLETED = "session_completed"
+    RIGHT_SIZE = "right_size"
+    WEEKLY_REPORT = "weekly_report"
     TEST = "test"
 
 
@@ -188,20 +274,30 @@ class PreemptScope(StrEnum):
 
 
 class PreemptionCause(StrEnum):
-    """Cause of a preemption: a session of higher priority, reclaimed quota, a drained agent, or a lost device."""
+    """
+    Cause of a preemption: a session of higher priority, one before it under a preemptive order, reclaimed quota, a
+    drained agent, a node that is about to be taken away, a lost device, unused GPUs, or the restart of an elastic gang
+    with more kernels.
+    """
 
     PRIORITY = "priority"
+    ORDER = "order"
     QUOTA = "quota"
     DRAIN = "drain"
+    EVICTION = "eviction"
+    BOOKING = "booking"
     DEVICE = "device"
+    IDLE = "idle"
+    GROW = "grow"
 
 
 class QuotaScope(StrEnum):
-    """What a quota applies to: a user, a project, or the whole cluster."""
+    """What a quota applies to: a user, a project, the whole cluster, or the sessions of one API key."""
 
     USER = "user"
     PROJECT = "project"
     CLUSTER = "cluster"
+    KEY = "key"
 
 
 class Reason(StrEnum):
@@ -218,9 +314,38 @@ class Reason(StrEnum):
     BEHIND_HEAD = "behind_head"
     MAKING_ROOM = "making_room"
     RESERVED = "reserved"
+    BOOKED = "booked"
     INSUFFICIENT = "insufficient"
     FRAGMENTED = "fragmented"
     GANG_INCOMPLETE = "gang_incomplete"
+
+
+class RemedyKind(StrEnum):
+    """What a remedy changes, from what costs the session's owner least."""
+
+    RELEASE = "release"
+    TIME_LIMIT = "time_limit"
+    PREEMPTIBLE = "preemptible"
+    MODEL = "model"
+    POOL = "pool"
+    PROJECT = "project"
+    PRIORITY = "priority"
+    FEWER_GPUS = "fewer_gpus"
+    SHARE = "share"
+    FEWER_KERNELS = "fewer_kernels"
+    WAIT = "wait"
+    PREEMPT = "preempt"
+    QUOTA = "quota"
+
+
+class RightSizeKind(StrEnum):
+    """Part of a request that right-size advice is about."""
+
+    GPUS = "gpus"
+    SHARE = "share"
+    GPU_MEMORY = "gpu_memory"
+    MEMORY = "memory"
+    TIME_LIMIT = "time_limit"
 
 
 class Role(StrEnum):
@@ -249,6 +374,17 @@ class ServerRole(StrEnum):
 
     LEADER = "leader"
     FOLLOWER = "follower"
+
+
+class ServiceState(StrEnum):
+    """
+    State of a web service: waiting for its session to start, running, or ended with it. Whether its program listens is
+    known when it is opened.
+    """
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
 
 
 class SessionOrder(StrEnum):
@@ -294,6 +430,32 @@ class Severity(StrEnum):
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
+
+
+class TimeKind(StrEnum):
+    """What device time was held for."""
+
+    USED = "used"
+    IDLE = "idle"
+    LOST_FAILURE = "lost_failure"
+    LOST_PREEMPTION = "lost_preemption"
+
+
+class Topology(StrEnum):
+    """
+    How near to each other the kernels of a gang have to be: on as few switches as possible now, or all on one switch.
+    Agents name their switch by the label `switch` or `rack`.
+    """
+
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
+class TuneApply(StrEnum):
+    """What becomes of a better policy that a tuning finds: an operator applies it, or the server on trial."""
+
+    MANUAL = "manual"
+    AUTO = "auto"
 
 
 class UsageBy(StrEnum):

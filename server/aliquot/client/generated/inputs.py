@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from aliquot.client.generated.enums import AgentState, DependencyCondition, SandboxProfile
+from aliquot.client.generated.enums import AgentState, DependencyCondition, SandboxProfile, Topology
 
 
 class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -19,6 +19,18 @@ class AgentFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     """States of agents."""
     node_id: str | None = None
     """Node of the agents."""
+
+
+class AppInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A web service of a session."""
+
+    name: str
+    """Its name: up to 12 letters a-z and digits, the first a letter."""
+    port: int = 0
+    """
+    TCP port that rank 0 listens on, on the loopback interface of its node; 0 = the server chooses one. The variable
+    ALIQUOT_APP_NAME has it, with the name in capital letters.
+    """
 
 
 class CancelSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -108,6 +120,18 @@ class SecretUseInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     """Name of the file in the directory ALIQUOT_SECRETS_DIR."""
 
 
+class MetricInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A number that a session prints, to be kept as a metric."""
+
+    name: str
+    """Letters, digits and `_ . / -`."""
+    pattern: str
+    """
+    Text of a line with `{value}` in it, and `{step}` where there is one: `step {step} loss {value}`. A space stands for
+    any blanks, everything else for itself.
+    """
+
+
 class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to submit."""
 
@@ -117,6 +141,11 @@ class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Slots per kernel."""
     cluster_size: int = 1
     """Number of kernels; all start together or none does."""
+    cluster_size_min: int | None = None
+    """
+    Makes the gang elastic: it starts with as many of its kernels as fit, at least this many. WORLD_SIZE tells them how
+    many they are.
+    """
     gpu_memory_gb: str | None = None
     """Minimum memory per device, in 10^9 bytes; restricts devices, does not reserve memory."""
     environment: Sequence[NameValueInput] | None = None
@@ -155,12 +184,19 @@ class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Allowed accelerator models: patterns with `*` and `?`, like `*H100*`; null = any."""
     preferred_models: Sequence[str] | None = None
     """Preferred accelerator models: they are used if the session fits on them now."""
+    topology: Topology = Topology.PREFER
+    """Whether the kernels of a gang are placed on as few switches as possible, or on one or not at all."""
     fallbacks: Sequence[FallbackInput] | None = None
     """Smaller requests that apply after a wait, each smaller and later than the previous one."""
     retries_own_failures: bool = False
     """Retry, within `max_retries`, also when the command itself fails."""
     checkpoint_signal: str | None = None
-    """Signal sent before a preemption, as a name or a number, like `SIGUSR1`."""
+    """
+    Signal that asks it to save its work, as a name or a number, like `SIGUSR1`: every `checkpoint_every`, before the
+    time limit, and when it is preempted.
+    """
+    checkpoint_every: float | None = None
+    """Seconds between its checkpoints, a promise: at most that much lost work is credited."""
     grace: float | None = None
     """Seconds from that signal to the stop; null = the policy's."""
     array: str | None = None
@@ -177,6 +213,23 @@ class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Run only on agents that provide this sandbox; null = each agent's setting."""
     secrets: Sequence[SecretUseInput] | None = None
     """The caller's secrets that it receives."""
+    metrics: Sequence[MetricInput] | None = None
+    """Metrics in its output, besides those of lines like `::metric loss=0.31 step=40`."""
+    booking: str | None = None
+    """Name or id of a booking of the caller or their project, whose GPUs it uses."""
+    apps: Sequence[AppInput] | None = None
+    """Web services of rank 0 to pass on, each at an address of its own."""
+    workspace: str | None = None
+    """Id of a workspace that the caller has uploaded; it is unpacked into the working directory."""
+    image: str | None = None
+    """Container image to run the command in, on agents that can run containers."""
+    shares_access: bool = False
+    """Whether members of its project may open its terminals, ports and web services."""
+    activates: str | None = None
+    """
+    Environment for the command: `uv` for the workspace's own `uv.lock`, or the path of a venv or conda environment on
+    the nodes.
+    """
 
 
 class CreateSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -184,6 +237,34 @@ class CreateSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     sessions: Sequence[CreateSessionInput]
     """At most 1000 sessions. They may depend on each other by `local_name`; cycles are rejected."""
+
+
+class UpdateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Changes of a waiting session's request. Fields that are null stay as they are."""
+
+    id: str
+    """The session."""
+    slots: Sequence[SlotAmountInput] | None = None
+    """
+    Slots per kernel. New GPUs replace all earlier ones, and the CPUs and memory that came with them follow; other
+    amounts that are not named stay. An amount of 0 is not requested any more.
+    """
+    cluster_size: int | None = None
+    """Number of kernels."""
+    time_limit: float | None = None
+    """Wall-time limit in seconds."""
+    preemptible: bool | None = None
+    """Whether it may be preempted."""
+    priority: str | None = None
+    """Priority."""
+    project: str | None = None
+    """Project to charge."""
+    pool: str | None = None
+    """Pool of agents to run in."""
+    models: Sequence[str] | None = None
+    """Allowed accelerator models, as in `create_session`; an empty list allows any."""
+    expected_version: int | None = None
+    """Expected current version; fails with VersionConflict otherwise."""
 
 
 class UpdateSessionPriorityInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

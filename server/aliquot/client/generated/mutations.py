@@ -3,16 +3,20 @@
 Generated from the schema by `python -m aliquot_schema.graphql.client_codegen`; do not edit.
 """
 
+from datetime import datetime
 from typing import Final
 
 from aliquot.client.generated.accounts import CreateApiKeyInput, CreateUserInput, DisableUserInput, UpdateUserInput
 from aliquot.client.generated.alerts import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
+from aliquot.client.generated.backtests import Backtest, BacktestInput, TuningInput
+from aliquot.client.generated.bookings import ImportReservationsInput, ReserveInput
 from aliquot.client.generated.external_allocations import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.inputs import (
     CancelSessionInput,
     ChangeSessionInput,
     CreateSessionInput,
     CreateSessionsInput,
+    UpdateSessionInput,
     UpdateSessionPriorityInput,
 )
 from aliquot.client.generated.policy_inputs import (
@@ -25,25 +29,34 @@ from aliquot.client.generated.policy_inputs import (
 )
 from aliquot.client.generated.results import (
     AgentChangeSuccess,
+    BookingSuccess,
     CancelSessionSuccess,
     CopyDatabaseSuccess,
     CreateApiKeySuccess,
     CreateSessionsSuccess,
     CreateSessionSuccess,
     DeleteSecretSuccess,
+    DeleteSessionTemplateSuccess,
+    ExtendSessionSuccess,
     HoldSessionSuccess,
+    ImportReservationsSuccess,
+    KeepSessionSuccess,
     NoticePreferencesChangeSuccess,
     NoticeRuleChangeSuccess,
     OrchestratorChangeSuccess,
     PolicyChangeSuccess,
+    ProjectDeleteSuccess,
     QuotaChangeSuccess,
     ReleaseSessionSuccess,
+    RenewCalendarFeedSuccess,
     RescanSuccess,
     RetrySessionSuccess,
     RevokeApiKeySuccess,
+    SaveSessionTemplateSuccess,
     SendTestNoticeSuccess,
     SetSecretSuccess,
     UpdateSessionPrioritySuccess,
+    UpdateSessionSuccess,
     UserChangeSuccess,
 )
 from aliquot.client.requests import Requests
@@ -60,6 +73,7 @@ mutation disable_user($input: DisableUserInput!) { disable_user(input: $input) {
 CREATE_API_KEY: Final = """
 mutation create_api_key($input: CreateApiKeyInput!) { create_api_key(input: $input) {
 ...CreateApiKeyResult } }"""
+RENEW_CALENDAR_FEED: Final = """mutation renew_calendar_feed { renew_calendar_feed { ...RenewCalendarFeedResult } }"""
 REVOKE_API_KEY: Final = """mutation revoke_api_key($id: ID!) { revoke_api_key(id: $id) { ...RevokeApiKeyResult } }"""
 UPDATE_POLICY: Final = """
 mutation update_policy($input: UpdatePolicyInput!) { update_policy(input: $input) {
@@ -70,6 +84,9 @@ mutation set_quota($input: SetQuotaInput!) { set_quota(input: $input) {
 REMOVE_QUOTA: Final = """
 mutation remove_quota($input: RemoveQuotaInput!) { remove_quota(input: $input) {
 ...QuotaChangeResult } }"""
+DELETE_PROJECT: Final = """
+mutation delete_project($name: String!) { delete_project(name: $name) {
+...ProjectDeleteResult } }"""
 DRAIN_AGENT: Final = """
 mutation drain_agent($input: DrainAgentInput!) { drain_agent(input: $input) {
 ...AgentChangeResult } }"""
@@ -86,6 +103,26 @@ $pool) { ...AgentChangeResult } }"""
 RELEASE_LOST_AGENT: Final = """
 mutation release_lost_agent($id: ID!) { release_lost_agent(id: $id) { ...AgentChangeResult
 } }"""
+START_BACKTEST: Final = """
+mutation start_backtest($input: BacktestInput!) { start_backtest(input: $input) {
+...StartBacktestResult } }"""
+CANCEL_BACKTEST: Final = """
+mutation cancel_backtest($id: ID!) { cancel_backtest(id: $id) { ...CancelBacktestResult }
+}"""
+START_TUNING: Final = """
+mutation start_tuning($input: TuningInput!) { start_tuning(input: $input) {
+...StartTuningResult } }"""
+APPLY_TUNING: Final = """mutation apply_tuning($id: ID!) { apply_tuning(id: $id) { ...ApplyTuningResult } }"""
+RESERVE: Final = """mutation reserve($input: ReserveInput!) { reserve(input: $input) { ...ReserveResult } }"""
+IMPORT_RESERVATIONS: Final = """
+mutation import_reservations($input: ImportReservationsInput!) {
+import_reservations(input: $input) { ...ImportReservationsResult } }"""
+EXTEND_RESERVATION: Final = """
+mutation extend_reservation($name: String!, $ends_at: DateTime!) {
+extend_reservation(name: $name, ends_at: $ends_at) { ...ExtendReservationResult } }"""
+GIVE_BACK_RESERVATION: Final = """
+mutation give_back_reservation($name: String!, $series: Boolean! = false) {
+give_back_reservation(name: $name, series: $series) { ...GiveBackReservationResult } }"""
 COPY_DATABASE: Final = """mutation copy_database { copy_database { ...CopyDatabaseResult } }"""
 RESCAN_GPU_ALLOC_MAPS: Final = """
 mutation rescan_gpu_alloc_maps($agent_id: String = null) { rescan_gpu_alloc_maps(agent_id:
@@ -120,6 +157,14 @@ $value) { ...SetSecretResult } }"""
 DELETE_SECRET: Final = """
 mutation delete_secret($name: String!) { delete_secret(name: $name) {
 ...DeleteSecretResult } }"""
+SAVE_SESSION_TEMPLATE: Final = """
+mutation save_session_template($project: String!, $name: String!, $fields: String!) {
+save_session_template(project: $project, name: $name, fields: $fields) {
+...SaveSessionTemplateResult } }"""
+DELETE_SESSION_TEMPLATE: Final = """
+mutation delete_session_template($project: String!, $name: String!) {
+delete_session_template(project: $project, name: $name) { ...DeleteSessionTemplateResult }
+}"""
 CREATE_SESSION: Final = """
 mutation create_session($input: CreateSessionInput!) { create_session(input: $input) {
 ...CreateSessionResult } }"""
@@ -133,14 +178,24 @@ RELEASE_SESSION: Final = """
 mutation release_session($input: ChangeSessionInput!) { release_session(input: $input) {
 ...ReleaseSessionResult } }"""
 RETRY_SESSION: Final = """
-mutation retry_session($input: ChangeSessionInput!) { retry_session(input: $input) {
-...RetrySessionResult } }"""
+mutation retry_session($input: ChangeSessionInput!, $from_checkpoint: Boolean! = false) {
+retry_session(input: $input, from_checkpoint: $from_checkpoint) { ...RetrySessionResult }
+}"""
+EXTEND_SESSION: Final = """
+mutation extend_session($input: ChangeSessionInput!, $seconds: Float!) {
+extend_session(input: $input, seconds: $seconds) { ...ExtendSessionResult } }"""
+KEEP_SESSION: Final = """
+mutation keep_session($input: ChangeSessionInput!) { keep_session(input: $input) {
+...KeepSessionResult } }"""
 CANCEL_SESSION: Final = """
 mutation cancel_session($input: CancelSessionInput!) { cancel_session(input: $input) {
 ...CancelSessionResult } }"""
 UPDATE_SESSION_PRIORITY: Final = """
 mutation update_session_priority($input: UpdateSessionPriorityInput!) {
 update_session_priority(input: $input) { ...UpdateSessionPriorityResult } }"""
+UPDATE_SESSION: Final = """
+mutation update_session($input: UpdateSessionInput!) { update_session(input: $input) {
+...UpdateSessionResult } }"""
 
 
 class Mutations(Requests):
@@ -166,6 +221,11 @@ class Mutations(Requests):
         found: CreateApiKeySuccess = await self._change(CREATE_API_KEY, {"input": input}, CreateApiKeySuccess)
         return found
 
+    async def renew_calendar_feed(self) -> RenewCalendarFeedSuccess:
+        """Make the secret addresses of your calendar feed, for a calendar program; earlier ones stop working."""
+        found: RenewCalendarFeedSuccess = await self._change(RENEW_CALENDAR_FEED, {}, RenewCalendarFeedSuccess)
+        return found
+
     async def revoke_api_key(self, id: str) -> RevokeApiKeySuccess:
         """Revoke an API key and close its open connections. For admins, and for the key's owner."""
         found: RevokeApiKeySuccess = await self._change(REVOKE_API_KEY, {"id": id}, RevokeApiKeySuccess)
@@ -184,6 +244,13 @@ class Mutations(Requests):
     async def remove_quota(self, input: RemoveQuotaInput) -> QuotaChangeSuccess:
         """Remove a quota. For operators."""
         found: QuotaChangeSuccess = await self._change(REMOVE_QUOTA, {"input": input}, QuotaChangeSuccess)
+        return found
+
+    async def delete_project(self, name: str) -> ProjectDeleteSuccess:
+        """
+        Delete a project without members, quota, and sessions that wait or run. It can be created again. For admins.
+        """
+        found: ProjectDeleteSuccess = await self._change(DELETE_PROJECT, {"name": name}, ProjectDeleteSuccess)
         return found
 
     async def drain_agent(self, input: DrainAgentInput) -> AgentChangeSuccess:
@@ -214,6 +281,63 @@ class Mutations(Requests):
     async def release_lost_agent(self, id: str) -> AgentChangeSuccess:
         """Confirm that the processes of a lost agent are gone, which frees its devices. For operators."""
         found: AgentChangeSuccess = await self._change(RELEASE_LOST_AGENT, {"id": id}, AgentChangeSuccess)
+        return found
+
+    async def start_backtest(self, input: BacktestInput) -> Backtest:
+        """
+        Run the recorded history again under other policies or on another cluster, in the background. One backtest runs
+        at a time, at most 4 wait. For operators.
+        """
+        found: Backtest = await self._change(START_BACKTEST, {"input": input}, Backtest)
+        return found
+
+    async def cancel_backtest(self, id: str) -> Backtest:
+        """Stop a backtest. For operators."""
+        found: Backtest = await self._change(CANCEL_BACKTEST, {"id": id}, Backtest)
+        return found
+
+    async def start_tuning(self, input: TuningInput) -> Backtest:
+        """
+        Search better weights for the policy on the recorded history, in the background, as one of the backtests. For
+        operators.
+        """
+        found: Backtest = await self._change(START_TUNING, {"input": input}, Backtest)
+        return found
+
+    async def apply_tuning(self, id: str) -> Backtest:
+        """
+        Change the policy as a tuning proposes, unless the policy has changed since the tuning began. For operators.
+        """
+        found: Backtest = await self._change(APPLY_TUNING, {"id": id}, Backtest)
+        return found
+
+    async def reserve(self, input: ReserveInput) -> BookingSuccess:
+        """Book GPUs for a window, within the quota; operators also book nodes for maintenance."""
+        found: BookingSuccess = await self._change(RESERVE, {"input": input}, BookingSuccess)
+        return found
+
+    async def import_reservations(self, input: ImportReservationsInput) -> ImportReservationsSuccess:
+        """
+        Book the rows of a spreadsheet (CSV, XLSX) or a calendar (ICS). Rows that cannot be booked are listed with the
+        reason; the others are booked. Operators may name other users.
+        """
+        found: ImportReservationsSuccess = await self._change(
+            IMPORT_RESERVATIONS, {"input": input}, ImportReservationsSuccess
+        )
+        return found
+
+    async def extend_reservation(self, name: str, *, ends_at: datetime) -> BookingSuccess:
+        """Move the end of a booking; a later end is granted if its GPUs are free until then."""
+        found: BookingSuccess = await self._change(
+            EXTEND_RESERVATION, {"name": name, "ends_at": ends_at}, BookingSuccess
+        )
+        return found
+
+    async def give_back_reservation(self, name: str, *, series: bool = False) -> BookingSuccess:
+        """Cancel a booking, or give back the rest of one that has begun."""
+        found: BookingSuccess = await self._change(
+            GIVE_BACK_RESERVATION, {"name": name, "series": series}, BookingSuccess
+        )
         return found
 
     async def copy_database(self) -> CopyDatabaseSuccess:
@@ -293,6 +417,23 @@ class Mutations(Requests):
         found: DeleteSecretSuccess = await self._change(DELETE_SECRET, {"name": name}, DeleteSecretSuccess)
         return found
 
+    async def save_session_template(self, project: str, *, name: str, fields: str) -> SaveSessionTemplateSuccess:
+        """
+        Save a personal session template, or one of a project. One of the same name is replaced, by its author or an
+        operator.
+        """
+        found: SaveSessionTemplateSuccess = await self._change(
+            SAVE_SESSION_TEMPLATE, {"project": project, "name": name, "fields": fields}, SaveSessionTemplateSuccess
+        )
+        return found
+
+    async def delete_session_template(self, project: str, *, name: str) -> DeleteSessionTemplateSuccess:
+        """Delete a session template; only its author and operators may do that."""
+        found: DeleteSessionTemplateSuccess = await self._change(
+            DELETE_SESSION_TEMPLATE, {"project": project, "name": name}, DeleteSessionTemplateSuccess
+        )
+        return found
+
     async def create_session(self, input: CreateSessionInput) -> CreateSessionSuccess:
         """Submit a session."""
         found: CreateSessionSuccess = await self._change(CREATE_SESSION, {"input": input}, CreateSessionSuccess)
@@ -313,11 +454,31 @@ class Mutations(Requests):
         found: ReleaseSessionSuccess = await self._change(RELEASE_SESSION, {"input": input}, ReleaseSessionSuccess)
         return found
 
-    async def retry_session(self, input: ChangeSessionInput) -> RetrySessionSuccess:
+    async def retry_session(self, input: ChangeSessionInput, *, from_checkpoint: bool = False) -> RetrySessionSuccess:
         """
         Run an ended session again. For a job array: the tasks that failed or were canceled, or all if there are none.
         """
-        found: RetrySessionSuccess = await self._change(RETRY_SESSION, {"input": input}, RetrySessionSuccess)
+        found: RetrySessionSuccess = await self._change(
+            RETRY_SESSION, {"input": input, "from_checkpoint": from_checkpoint}, RetrySessionSuccess
+        )
+        return found
+
+    async def extend_session(self, input: ChangeSessionInput, *, seconds: float) -> ExtendSessionSuccess:
+        """
+        Add time to the limit of a running session. Granted if no session and no booking would start later for it; else
+        StateConflict says which would.
+        """
+        found: ExtendSessionSuccess = await self._change(
+            EXTEND_SESSION, {"input": input, "seconds": seconds}, ExtendSessionSuccess
+        )
+        return found
+
+    async def keep_session(self, input: ChangeSessionInput) -> KeepSessionSuccess:
+        """
+        State that a session is still needed although it does not use its GPUs. The steps of the policy stop for
+        `preemption.idle.keep`.
+        """
+        found: KeepSessionSuccess = await self._change(KEEP_SESSION, {"input": input}, KeepSessionSuccess)
         return found
 
     async def cancel_session(self, input: CancelSessionInput) -> CancelSessionSuccess:
@@ -330,4 +491,12 @@ class Mutations(Requests):
         found: UpdateSessionPrioritySuccess = await self._change(
             UPDATE_SESSION_PRIORITY, {"input": input}, UpdateSessionPrioritySuccess
         )
+        return found
+
+    async def update_session(self, input: UpdateSessionInput) -> UpdateSessionSuccess:
+        """
+        Change the request of a waiting session; it keeps its place in the queue. For a job array: of the tasks that
+        have not started. Its fallbacks are dropped when slots, kernels or pool change.
+        """
+        found: UpdateSessionSuccess = await self._change(UPDATE_SESSION, {"input": input}, UpdateSessionSuccess)
         return found

@@ -63,3 +63,5 @@ class Orchestrator(Struct, frozen=True, kw_only=True):
     """When it was last stopped or started."""
     note: str | None
     """Reason, in the operator's words."""
+    is_demo: bool
+    """Whether this is the living demo, whose users, history and load are invented."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.alerts import Alert, Delivery
-from aliquot.client.generated.audit import AuditChange, LedgerPass
+from aliquot.client.generated.audit import AuditChange, DeviceHolding, LedgerPass
 from aliquot.client.generated.pagination import PageInfo
 from aliquot.client.generated.queries_types import QueueEntry
 from aliquot.client.generated.sessions import Session, SessionStep
@@ -84,6 +84,24 @@ class DeliveryUncountedConnection(Struct, frozen=True, kw_only=True):
     """One page of a log, without a total count."""
 
     edges: tuple[DeliveryEdge, ...]
+    """The items of this page."""
+    pageInfo: PageInfo
+    """Position of this page in its list."""
+
+
+class DeviceHoldingEdge(Struct, frozen=True, kw_only=True):
+    """An item of a page with its cursor."""
+
+    node: DeviceHolding
+    """The item."""
+    cursor: str
+    """Opaque position in the list."""
+
+
+class DeviceHoldingUncountedConnection(Struct, frozen=True, kw_only=True):
+    """One page of a log, without a total count."""
+
+    edges: tuple[DeviceHoldingEdge, ...]
     """The items of this page."""
     pageInfo: PageInfo
     """Position of this page in its list."""

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from aliquot.client.generated.enums import Backfill, PreemptScope, QuotaScope, Victims
+from aliquot.client.generated.billing import Prices
+from aliquot.client.generated.enums import Backfill, IdleAction, PreemptScope, QuotaScope, Victims
 from aliquot.client.generated.scalars import SlotAmount
 
 
@@ -31,6 +32,32 @@ class Charges(Struct, frozen=True, kw_only=True):
     """Per GiB of memory."""
 
 
+class ProjectIdle(Struct, frozen=True, kw_only=True):
+    """What happens to sessions of a project that do not use their GPUs."""
+
+    project: str
+    """The project."""
+    action: IdleAction
+    """What happens; takes precedence over the pool's action."""
+
+
+class IdleRules(Struct, frozen=True, kw_only=True):
+    """Steps before a session that does not use its GPUs loses them."""
+
+    action: IdleAction
+    """What happens, unless the pool or the project says otherwise."""
+    tell: float
+    """Idle seconds after which the owner is told."""
+    again: float
+    """Further idle seconds after which the owner is told again."""
+    act: float
+    """Further idle seconds after which the session may lose its GPUs."""
+    keep: float
+    """Seconds for which `keep_session` stops the steps."""
+    projects: tuple[ProjectIdle, ...]
+    """Projects with an action of their own."""
+
+
 class Weights(Struct, frozen=True, kw_only=True):
     """Weights of the order policies; only their ratios matter."""
 
@@ -50,6 +77,11 @@ class Weights(Struct, frozen=True, kw_only=True):
     """priority: waiting time worth one priority level, in seconds."""
     sjf_age_pct: int
     """sjf: percentage of its wait subtracted from a session's estimate."""
+    wait_bound: float
+    """
+    Every order: wait within which a session is to start, in seconds. A session that would wait longer is promoted to
+    the front of the queue. 0 = none.
+    """
 
 
 class Pool(Struct, frozen=True, kw_only=True):
@@ -60,9 +92,11 @@ class Pool(Struct, frozen=True, kw_only=True):
     default_limit: float | None
     """Planned duration of sessions without a time limit, in seconds. Used for reservations; never stops a session."""
     cpu_per_gpu: int | None
-    """CPUs per GPU of sessions that request GPUs but no CPUs; null = the least ratio among its agents."""
+    """CPUs per GPU of sessions that request GPUs but no CPUs; null = none."""
     mem_per_gpu: str | None
-    """Memory per GPU of sessions that request GPUs but no memory; null = the least ratio among its agents."""
+    """Memory per GPU of sessions that request GPUs but no memory; null = none."""
+    idle: IdleAction | None
+    """What happens to its sessions that do not use their GPUs; null = as `preemption.idle.action` says."""
 
 
 class PreemptionRules(Struct, frozen=True, kw_only=True):
@@ -78,6 +112,10 @@ class PreemptionRules(Struct, frozen=True, kw_only=True):
     """Maximum number of preemptions of one session."""
     grace: float
     """Seconds from the checkpoint signal to the stop, for sessions without their own grace period."""
+    restart: float
+    """las, srtf: time that a preempted session is expected to need until it works again, in seconds."""
+    idle: IdleRules
+    """Sessions that do not use their GPUs."""
 
 
 class Retries(Struct, frozen=True, kw_only=True):
@@ -99,7 +137,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     version: int
     """Incremented by every change; 0 = never changed."""
     order: str
-    """Order policy: fair_share, relative_age, priority, fcfs, sjf or gang."""
+    """Order policy: fair_share, relative_age, priority, fcfs, sjf, gang, las or srtf."""
     backfill: Backfill
     """Which sessions may overtake the head of the queue."""
     backfill_depth: int
@@ -124,6 +162,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Preemption rules."""
     retries: Retries
     """Retries after infrastructure failures."""
+    prices: Prices
+    """Prices of accelerators."""
     user_priority_max: str
     """Highest priority users may request."""
     changed_at: datetime | None
@@ -136,7 +176,7 @@ class Quota(Struct, frozen=True, kw_only=True):
     scope: QuotaScope
     """What it applies to."""
     name: str
-    """The user or project; empty for the cluster."""
+    """The user, the project or the id of the API key; empty for the cluster."""
     version: int
     """Incremented by every change."""
     max_slots: tuple[SlotAmount, ...]
@@ -149,8 +189,27 @@ class Quota(Struct, frozen=True, kw_only=True):
     """Maximum GPU-hours per calendar month, UTC."""
     weight: int | None
     """Fair-share weight among its siblings."""
+    budget: float | None
+    """Maximum price of a calendar month, UTC, by the policy's prices."""
     changed_at: datetime
     """When it was last changed."""
+
+
+class QuotaUse(Struct, frozen=True, kw_only=True):
+    """What a user, a project or the cluster holds, queues and has used, as quotas count it."""
+
+    scope: QuotaScope
+    """What it is about."""
+    name: str
+    """The user, the project or the id of the API key; empty for the cluster."""
+    held: tuple[SlotAmount, ...]
+    """Amounts held; devices of one kind count together, as shares: 1.50 `cuda.shares`."""
+    waiting: int
+    """Waiting tasks."""
+    gpu_hours_month: float
+    """GPU-hours in this calendar month, UTC."""
+    cost_month: float
+    """Price of this calendar month so far, with what is held now; 0 without prices."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from aliquot.client.generated.billing import PricesInput
 from aliquot.client.generated.enums import QuotaScope
 from aliquot.client.generated.inputs import NameValueInput, SlotAmountInput
 
@@ -42,6 +43,32 @@ class DrainAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True, for
     """Whether to preempt the sessions running on it; they are queued again."""
 
 
+class ProjectIdleInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What happens to sessions of a project that do not use their GPUs."""
+
+    project: str
+    """The project."""
+    action: str
+    """off, observe, tell, preempt or end."""
+
+
+class IdleRulesInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Changes of `IdleRules`. Null fields are unchanged."""
+
+    action: str | None = None
+    """off, observe, tell, preempt or end."""
+    tell: float | None = None
+    """Idle seconds after which the owner is told."""
+    again: float | None = None
+    """Further idle seconds after which the owner is told again."""
+    act: float | None = None
+    """Further idle seconds after which the session may lose its GPUs."""
+    keep: float | None = None
+    """Seconds for which `keep_session` stops the steps."""
+    projects: Sequence[ProjectIdleInput] | None = None
+    """Projects with an action of their own; replaces the list."""
+
+
 class LabelAgentInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Labels of an agent; replaces the existing ones."""
 
@@ -59,11 +86,13 @@ class PoolInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     default_limit: float | None = None
     """Planned duration of sessions without a time limit, in seconds."""
     cpu_per_gpu: int | None = None
-    """CPUs per GPU of sessions that request GPUs but no CPUs; 0 = none; null = the least ratio among its agents."""
+    """CPUs per GPU of sessions that request GPUs but no CPUs; 0 or null = none."""
     mem_per_gpu: str | None = None
+    """Memory per GPU of sessions that request GPUs but no memory, like `64g`; `0` or null = none."""
+    idle: str | None = None
     """
-    Memory per GPU of sessions that request GPUs but no memory, like `64g`; `0` = none; null = the least ratio among its
-    agents.
+    What happens to its sessions that do not use their GPUs: off, observe, tell, preempt or end; null = as
+    `preemption.idle.action` says.
     """
 
 
@@ -80,6 +109,10 @@ class PreemptionRulesInput(Struct, frozen=True, kw_only=True, omit_defaults=True
     """Maximum number of preemptions of one session."""
     grace: float | None = None
     """Seconds from the checkpoint signal to the stop."""
+    restart: float | None = None
+    """Expected time until a preempted session works again, in seconds."""
+    idle: IdleRulesInput | None = None
+    """Sessions that do not use their GPUs."""
 
 
 class RemoveQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -88,7 +121,7 @@ class RemoveQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     scope: QuotaScope
     """What it applies to."""
     name: str = ""
-    """The user or project; empty for the cluster."""
+    """The user, the project or the id of the API key; empty for the cluster."""
     expected_version: int | None = None
     """Expected current version; fails with VersionConflict otherwise."""
 
@@ -123,7 +156,7 @@ class SetQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     scope: QuotaScope
     """What it applies to."""
     name: str = ""
-    """The user or project; empty for the cluster."""
+    """The user, the project or the id of the API key; empty for the cluster."""
     max_slots: Sequence[SlotAmountInput] | None = None
     """Maximum held at one time; 0 = none."""
     own_slots: Sequence[SlotAmountInput] | None = None
@@ -134,6 +167,8 @@ class SetQuotaInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """Maximum GPU-hours per calendar month, UTC."""
     weight: int | None = None
     """Fair-share weight among its siblings."""
+    budget: float | None = None
+    """Maximum price of a calendar month, UTC, by the policy's prices; the only limit of an API key."""
     expected_version: int | None = None
     """Expected current version; fails with VersionConflict otherwise. 0 = no quota exists yet."""
 
@@ -157,13 +192,15 @@ class WeightsInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """Waiting time worth one priority level, in seconds."""
     sjf_age_pct: int | None = None
     """1 to 100."""
+    wait_bound: float | None = None
+    """Wait within which a session is to start, in seconds; 0 = none."""
 
 
 class UpdatePolicyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Changes of the policy, applied all or none. Null fields are unchanged."""
 
     order: str | None = None
-    """fair_share, relative_age, priority, fcfs, sjf or gang."""
+    """fair_share, relative_age, priority, fcfs, sjf, gang, las or srtf."""
     backfill: str | None = None
     """none, easy or conservative."""
     backfill_depth: int | None = None
@@ -188,6 +225,8 @@ class UpdatePolicyInput(Struct, frozen=True, kw_only=True, omit_defaults=True, f
     """Preemption rules."""
     retries: RetriesInput | None = None
     """Retries after infrastructure failures."""
+    prices: PricesInput | None = None
+    """Prices of accelerators."""
     user_priority_max: str | None = None
     """Highest priority users may request."""
     expected_version: int | None = None

@@ -7,7 +7,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from aliquot.client.generated.billing import Cost
 from aliquot.client.generated.enums import PreemptionCause
+from aliquot.client.generated.forecasts import Forecast
+from aliquot.client.generated.history import RightSize
 from aliquot.client.generated.scalars import SlotAmount, SlotGrant
 from aliquot.client.generated.sessions import Failure, OrderEstimate, Verdict
 
@@ -36,6 +39,13 @@ class PlannedKernel(Struct, frozen=True, kw_only=True):
     """Node of the agent."""
     resource_spec: tuple[SlotGrant, ...]
     """Its allocation by slot and device."""
+
+
+class PreviewForecast(Struct, frozen=True, kw_only=True):
+    """When a session would start and end if it were submitted alone."""
+
+    forecast: Forecast
+    """Its forecast; `missing` says why there is none."""
 
 
 class SessionPreview(Struct, frozen=True, kw_only=True):
@@ -70,3 +80,7 @@ class SessionPreview(Struct, frozen=True, kw_only=True):
     Without `expected_start`: until when it would wait if all sessions keep to their limits and estimates. It is not a
     promise; null if unknown.
     """
+    right_size: RightSize | None
+    """What the caller's last runs of this command needed; null if fewer than 3 are known."""
+    cost: Cost | None
+    """What it would cost; null without prices or GPUs."""

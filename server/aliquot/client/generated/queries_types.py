@@ -33,7 +33,7 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
     """A queued session and its position."""
 
     position: int
-    """From 1, in scheduling order."""
+    """From 1, in scheduling order. `queue_position` of a session counts those that wait for their turn."""
     session: Session
     """The session."""
 

@@ -8,10 +8,12 @@ from msgspec import Struct
 from aliquot.client.generated.accounts import ApiKey, User
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.alerts import Delivery, NoticePreferences, NoticeRule
+from aliquot.client.generated.bookings import Booking, ImportedRow
 from aliquot.client.generated.operations import Difference, Orchestrator
 from aliquot.client.generated.policy import Policy, Quota
 from aliquot.client.generated.secrets import Secret
 from aliquot.client.generated.sessions import Session
+from aliquot.client.generated.templates import SessionTemplate
 
 
 class AgentChangeSuccess(Struct, frozen=True, kw_only=True):
@@ -19,6 +21,17 @@ class AgentChangeSuccess(Struct, frozen=True, kw_only=True):
 
     agent: Agent
     """The agent."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
+class BookingSuccess(Struct, frozen=True, kw_only=True):
+    """The booking after a change."""
+
+    booking: Booking
+    """The booking."""
+    others: tuple[Booking, ...]
+    """The other bookings of a recurring one, refused ones included."""
     revision: int
     """Event number of the change; for `min_revision`."""
 
@@ -79,8 +92,48 @@ class DeleteSecretSuccess(Struct, frozen=True, kw_only=True):
     """Name of the secret."""
 
 
+class DeleteSessionTemplateSuccess(Struct, frozen=True, kw_only=True):
+    """The template was deleted."""
+
+    project: str
+    """Its project."""
+    name: str
+    """Its name."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
+class ExtendSessionSuccess(Struct, frozen=True, kw_only=True):
+    """The running session has a later time limit."""
+
+    session: Session
+    """The session."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
 class HoldSessionSuccess(Struct, frozen=True, kw_only=True):
     """The session is held."""
+
+    session: Session
+    """The session."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
+class ImportReservationsSuccess(Struct, frozen=True, kw_only=True):
+    """The rows of the file, in its order."""
+
+    rows: tuple[ImportedRow, ...]
+    """What became of each row, or would."""
+    dry_run: bool
+    """Whether nothing was stored."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
+class KeepSessionSuccess(Struct, frozen=True, kw_only=True):
+    """The session is still needed; it keeps its GPUs for the time that the policy allows."""
 
     session: Session
     """The session."""
@@ -124,6 +177,15 @@ class PolicyChangeSuccess(Struct, frozen=True, kw_only=True):
     """Event number of the change; for `min_revision`."""
 
 
+class ProjectDeleteSuccess(Struct, frozen=True, kw_only=True):
+    """The project was deleted. Its past sessions and its usage stay."""
+
+    name: str
+    """The project."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
 class QuotaChangeSuccess(Struct, frozen=True, kw_only=True):
     """The quota was changed, or removed if it has no limits."""
 
@@ -140,6 +202,15 @@ class ReleaseSessionSuccess(Struct, frozen=True, kw_only=True):
     """The session."""
     revision: int
     """Event number of the change; for `min_revision`."""
+
+
+class RenewCalendarFeedSuccess(Struct, frozen=True, kw_only=True):
+    """Secret addresses of your calendar feed (ICS), shown once; earlier ones stop working."""
+
+    mine: str
+    """Path of the feed with your bookings, from the server's root."""
+    all: str
+    """Path of the feed with the bookings of all users."""
 
 
 class RescanSuccess(Struct, frozen=True, kw_only=True):
@@ -179,6 +250,15 @@ class RevokeApiKeySuccess(Struct, frozen=True, kw_only=True):
     """Event number of the change; for `min_revision`."""
 
 
+class SaveSessionTemplateSuccess(Struct, frozen=True, kw_only=True):
+    """The template was saved."""
+
+    template: SessionTemplate
+    """The template."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
 class SendTestNoticeSuccess(Struct, frozen=True, kw_only=True):
     """The test notice is queued; see `deliveries` for its state."""
 
@@ -197,6 +277,15 @@ class SetSecretSuccess(Struct, frozen=True, kw_only=True):
 
 class UpdateSessionPrioritySuccess(Struct, frozen=True, kw_only=True):
     """The priority was changed."""
+
+    session: Session
+    """The session."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
+class UpdateSessionSuccess(Struct, frozen=True, kw_only=True):
+    """The request of the session was changed."""
 
     session: Session
     """The session."""

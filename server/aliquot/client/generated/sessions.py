@@ -9,7 +9,17 @@ from datetime import datetime
 from msgspec import Struct
 
 from aliquot.client.generated.agents import Kernel
-from aliquot.client.generated.enums import DependencyCondition, PreemptionCause, Reason, SessionState
+from aliquot.client.generated.enums import (
+    DependencyCondition,
+    IdleAction,
+    IdleStep,
+    PreemptionCause,
+    Reason,
+    ServiceState,
+    SessionState,
+    Topology,
+)
+from aliquot.client.generated.forecasts import Forecast
 from aliquot.client.generated.scalars import NameValue, SlotAmount
 
 
@@ -24,6 +34,8 @@ class AllocatedGpu(Struct, frozen=True, kw_only=True):
     """Share of the device, 0 to 1."""
     memory_gb: float
     """Share of the device's memory, in 10^9 bytes."""
+    utilization_pct: float | None
+    """Utilization of the whole device at the last sample, 0 to 100; null once it is released."""
 
 
 class TaskSet(Struct, frozen=True, kw_only=True):
@@ -85,6 +97,19 @@ class Fallback(Struct, frozen=True, kw_only=True):
     """Seconds after submission at which it applies."""
 
 
+class IdleNotice(Struct, frozen=True, kw_only=True):
+    """A running session that does not use its GPUs, and what follows."""
+
+    action: IdleAction
+    """What the policy does about it."""
+    step: IdleStep | None
+    """The last step; null = only the alert rule `gpu_idle` reports it."""
+    message: str
+    """How long it has not used its GPUs, and what follows."""
+    acts_at: datetime | None
+    """From when on it loses its GPUs to a waiting session; null = it does not."""
+
+
 class OrderEstimate(Struct, frozen=True, kw_only=True):
     """Expected run time of a session. Used for ordering, not for reservations."""
 
@@ -108,7 +133,26 @@ class Preemption(Struct, frozen=True, kw_only=True):
     until: datetime
     """End of its grace period; it is stopped then."""
     lost_gpu_seconds: float | None
-    """Usage of the preempted attempt; null until the attempt has ended."""
+    """Usage of the preempted attempt since its last acknowledged checkpoint; null until it has ended."""
+
+
+class SavedWork(Struct, frozen=True, kw_only=True):
+    """The last acknowledged checkpoint of a session, and the work that its requeues lost."""
+
+    kept: float
+    """Run time, in seconds, whose work that checkpoint holds; 0 = none is in force."""
+    saved_at: datetime | None
+    """When the last one was acknowledged; null = never."""
+    agent_id: str | None
+    """The agent that has it."""
+    resumed_from: float
+    """`kept` of the checkpoint that its newest attempt started from; 0 = it started from nothing."""
+    note: str | None
+    """Why it started from less than its last checkpoint; null = it did not."""
+    lost_gpu_seconds: float
+    """GPU time whose work was lost by requeues."""
+    credited_gpu_seconds: float
+    """Part of it that its owner is not charged for."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -144,6 +188,24 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Known time of the next attempt; null if unknown."""
 
 
+class SessionService(Struct, frozen=True, kw_only=True):
+    """A web service of a session, at an address of its own."""
+
+    name: str
+    """Its name, which is part of its host name."""
+    port: int | None
+    """TCP port that rank 0 listens on; null until it starts, if the server chooses it."""
+    asked_port: int
+    """The port as it was submitted; 0 = the server chooses."""
+    url: str
+    """
+    Path on this server that opens it: the answer leads to the service's own address and signs the browser in there.
+    Only for the owner of the session.
+    """
+    state: ServiceState
+    """Whether it can be opened."""
+
+
 class Session(Struct, frozen=True, kw_only=True):
     """A session (job): a command with resources, from submission to its end."""
 
@@ -169,6 +231,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Slots per kernel."""
     cluster_size: int
     """Number of kernels; all start together or none does."""
+    cluster_size_min: int | None
+    """The fewest kernels that an elastic gang starts with; null = it starts whole."""
     gpu_memory_gb: str | None
     """Minimum memory per device, in 10^9 bytes."""
     environment: tuple[NameValue, ...]
@@ -194,7 +258,10 @@ class Session(Struct, frozen=True, kw_only=True):
     attempt: int
     """Number of the current attempt; 0 before the first."""
     queue_position: int | None
-    """Position in the queue, from 1; null if it is not queued."""
+    """
+    Position in the queue, from 1; null if it does not wait for its turn: not queued, or held back by a hold, a
+    dependency, a quota, the limit of its array or a retry.
+    """
     waits: Verdict | None
     """Why it waits; null if it does not, or no scheduling pass has considered it yet."""
     kernels: tuple[Kernel, ...]
@@ -218,7 +285,11 @@ class Session(Struct, frozen=True, kw_only=True):
     retries_own_failures: bool
     """Whether failures of its own command are retried."""
     checkpoint_signal: str | None
-    """Signal sent before a preemption."""
+    """
+    Signal that asks it to save its work: every `checkpoint_every`, before the time limit, and when it is preempted.
+    """
+    checkpoint_every: float | None
+    """Seconds between its checkpoints, as promised by its owner."""
     grace: float | None
     """Seconds from that signal to the stop; null = the policy's."""
     labels: tuple[NameValue, ...]
@@ -229,6 +300,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Allowed accelerator models; empty = any."""
     preferred_models: tuple[str, ...]
     """Preferred accelerator models."""
+    topology: Topology
+    """How near to each other its kernels have to be."""
     fallbacks: tuple[Fallback, ...]
     """Smaller requests that apply after a wait."""
     fallback_level: int
@@ -237,6 +310,15 @@ class Session(Struct, frozen=True, kw_only=True):
     """How often it was preempted."""
     preemption: Preemption | None
     """Its last preemption."""
+    idle: IdleNotice | None
+    """
+    That it does not use its GPUs; null if it does, or holds none. `keep_session` states that it is still needed,
+    `cancel_session` gives the GPUs back.
+    """
+    room_made: str | None
+    """Which session had to leave for it because it did not use its GPUs; null = none."""
+    work: SavedWork | None
+    """What it saved and lost; null if it never acknowledged a checkpoint and never lost work."""
     held_by: str | None
     """User or part of the server that holds it."""
     array_id: str | None
@@ -249,13 +331,25 @@ class Session(Struct, frozen=True, kw_only=True):
     """Expected run time."""
     order_explanation: str | None
     """
-    What its place in the queue is made of, as one sentence, under fair_share and relative_age. Null if it does not
-    wait; only the query `session` computes it.
+    What its place in the queue is made of, under fair_share and relative_age, and how much later a session may come and
+    still pass it. Null if it does not wait; only the query `session` computes it.
     """
     reserve_until: datetime | None
     """Latest expected release of its devices; null if it holds none."""
     expected_start: datetime | None
     """Latest start if running sessions keep to their limits; null if it has no reservation."""
+    forecast: Forecast | None
+    """When it is forecast to start; null if it does not wait, and was never told a forecast."""
+    services: tuple[SessionService, ...]
+    """Its web services."""
+    workspace: str | None
+    """Id of the workspace that was unpacked into its working directory."""
+    activates: str | None
+    """Environment that is activated before the command."""
+    image: str | None
+    """Container image that its command runs in."""
+    shares_access: bool
+    """Whether members of its project may open its terminals, ports and web services."""
     hidden: tuple[str, ...]
     """Names of fields hidden from the caller, which are null or empty here."""
     requested_gpus: float
@@ -306,6 +400,8 @@ class SessionFilter(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """Priorities."""
     array_id: str | None = None
     """Tasks of this job array."""
+    tags: Sequence[str] | None = None
+    """Tags that it must all have: `name`, or `name=value`. Matches only sessions whose tags the caller may see."""
     queued_at: TimeRange | None = None
     """Time of submission."""
     started_at: TimeRange | None = None

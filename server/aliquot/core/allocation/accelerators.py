@@ -11,8 +11,7 @@ from math import lcm
 from typing import Final
 
 from aliquot.core.allocation import refusals
-from aliquot.core.allocation.affinity import Group, pick
-from aliquot.core.allocation.layout import SlotLayout
+from aliquot.core.allocation.layout import Group, SlotLayout, pick
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, ShareStrategy, is_of_model
 from aliquot.core.allocation.share_splitting import (

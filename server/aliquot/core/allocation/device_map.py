@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from aliquot.core.allocation import accelerators, host, refusals
-from aliquot.core.allocation.affinity import Group
-from aliquot.core.allocation.layout import DeviceLayout, SlotLayout
+from aliquot.core.allocation.layout import DeviceLayout, Group, SlotLayout
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_of, occupancy_on, removed
 from aliquot.core.allocation.options import DEFAULT_OPTIONS, AllocationOptions, is_of_model
 from aliquot_schema.errors import AllocationRefused, InvalidRequest

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import lcm
 
 from aliquot.core.allocation import accelerators, refusals
-from aliquot.core.allocation.affinity import Group, interleaved
-from aliquot.core.allocation.layout import SlotLayout
+from aliquot.core.allocation.layout import Group, SlotLayout, interleaved
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import NumaPolicy
 from aliquot_schema.ids import DeviceId, SlotName

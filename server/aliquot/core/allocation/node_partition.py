@@ -227,7 +227,7 @@ def _named(agent_id: AgentId, texts: Sequence[str], *, of_kind: Sequence[Device]
 def _own(device: Device, agent_id: AgentId, *, owners: dict[DeviceId, AgentId]) -> None:
     other = owners.get(device.id)
     if other == agent_id:
-        raise PartitionRefused(f"agent {agent_id}: device {device.name} is named twice")
+        raise PartitionRefused(f"agent {agent_id}: device {device.name} appears twice")
     if other is not None:
         raise PartitionRefused(
             f"device {device.name} is given to two agents, {other} and {agent_id}; it can belong to one of them"
@@ -242,7 +242,7 @@ def _share_memory(
     wanted, there = sum(claim.memory_bytes for claim in claims), sum(pool.budget for pool in pools)
     if wanted > there:
         raise PartitionRefused(
-            f"the agents are given {format_size(wanted)} of memory together, and this node has {format_size(there)}"
+            f"the memory of the agents adds up to {format_size(wanted)}, but this node has {format_size(there)}"
         )
     left = {pool.id: pool.budget for pool in pools}
     for claim in claims:

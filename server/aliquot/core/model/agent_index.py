@@ -3,8 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import floordiv
 from typing import Final, NamedTuple
 
+from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.fairshare import CPU
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Where, milli_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, natural_key
@@ -95,26 +97,42 @@ class AgentIndex:
 
 def capacity_milli(agents: Iterable[AgentRow]) -> int:
     """Milli of all accelerators; one that agents share, or that is cut into slices, counts once."""
-    found: dict[tuple[NodeId, DeviceId], int] = {}
-    for agent in agents:
-        devices = agent.layout.devices
-        for slot, columns in agent.layout.slots.items():
-            if is_accelerator(slot):
-                for device_id in columns.ids:
-                    whole = devices[device_id].parent
-                    is_part = whole is not None and whole in devices
-                    found[agent.node_id, device_id] = 0 if is_part else devices[device_id].budget
-    return sum(found.values())
+    total = 0
+    for layouts in _by_node(agents):
+        found: dict[DeviceId, int] = {}
+        for layout in layouts:
+            devices = layout.devices
+            for device_id in (
+                one for slot, columns in layout.slots.items() if is_accelerator(slot) for one in columns.ids
+            ):
+                whole = devices[device_id].parent
+                found[device_id] = 0 if whole is not None and whole in devices else devices[device_id].budget
+        total += sum(found.values())
+    return total
 
 
 def _cores(agents: Iterable[AgentRow]) -> int:
-    columns = [(agent.node_id, agent.layout.slots[CPU]) for agent in agents if CPU in agent.layout.slots]
-    found = {
-        (node_id, device_id): budget // cost
-        for node_id, slot in columns
-        for device_id, budget, cost in zip(slot.ids, slot.budgets, slot.costs, strict=True)
-    }
-    return sum(found.values())
+    """Cores of all agents; one that agents of a node share counts once."""
+    total = 0
+    for layouts in _by_node(agents):
+        columns = [layout.slots[CPU] for layout in layouts if CPU in layout.slots]
+        if len(columns) == 1 and columns[0].is_units:
+            total += len(columns[0].ids)
+            continue
+        found: dict[DeviceId, int] = {}
+        for slot in columns:
+            amounts = map(floordiv, slot.budgets, slot.costs)
+            found.update(zip(slot.ids, amounts, strict=True))
+        total += sum(found.values())
+    return total
+
+
+def _by_node(agents: Iterable[AgentRow]) -> Iterable[Sequence[DeviceLayout]]:
+    """The layouts of each node's agents."""
+    found: dict[NodeId, list[DeviceLayout]] = defaultdict(list)
+    for agent in agents:
+        found[agent.node_id].append(agent.layout)
+    return found.values()
 
 
 def are_same(before: Sequence[AgentRow], agents: Sequence[AgentRow]) -> bool:
@@ -129,7 +147,9 @@ def are_same(before: Sequence[AgentRow], agents: Sequence[AgentRow]) -> bool:
 def may_be_on(row: PendingRow, agent: AgentRow) -> bool:
     """Whether pool, labels and exclusions let a session be placed on an agent."""
     where = row.where
-    return agent.pool == where.pool and agent.id not in row.excluded_agents and has_labels(agent, where.labels)
+    if agent.node_id in where.closed_nodes or agent.id in row.excluded_agents:
+        return False
+    return agent.pool == where.pool and has_labels(agent, where.labels)
 
 
 def has_labels(agent: AgentRow, labels: Iterable[tuple[str, str]]) -> bool:

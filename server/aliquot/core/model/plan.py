@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
+from aliquot_schema.bookings import BookedDevice, BookingState
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SessionId, UserId
+from aliquot_schema.ids import AgentId, BookingId, DeviceId, NodeId, PoolId, SessionId, UserId, task_id
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.sessions import Failure, PreemptionCause
@@ -37,6 +38,11 @@ class Placement:
     index: int | None = None
     """The placed task of a job array, whose id is `session_id`; None = not an array."""
 
+    @property
+    def run_id(self) -> SessionId:
+        """The id of the session or task while it runs."""
+        return self.session_id if self.index is None else task_id(self.session_id, index=self.index)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
@@ -60,6 +66,32 @@ class Eviction:
     """The session that it is preempted for; that one starts once all of its victims have ended."""
     by_user: UserId
     grace_ms: int
+    ends: bool = False
+    """Whether it fails instead of being queued again: the policy ends idle sessions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingDecision:
+    """The new state of a booking. `version` is its version in the snapshot."""
+
+    booking_id: BookingId
+    version: int
+    state: BookingState
+    devices: tuple[BookedDevice, ...] = ()
+    ends_us: int
+    refusal: str | None = None
+    """Why it, or its extension, is refused, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionDecision:
+    """Whether a running session gets the later time limit that its owner asks for."""
+
+    session_id: SessionId
+    limit_us: int
+    """The end that was asked for, microseconds UTC."""
+    refusal: str | None = None
+    """Who would start later for it, as a sentence; None = it is granted."""
 
 
 class BacklogPeak(NamedTuple):
@@ -93,6 +125,10 @@ class Plan:
     """New `fallback_level` of sessions whose fallback is due."""
     backlogs: Mapping[PoolId, BacklogPeak] = field(default_factory=dict)
     """New peaks; pools whose backlog is below their last peak are missing."""
+    bookings: tuple[BookingDecision, ...] = ()
+    """Bookings that change, in the order of decision."""
+    extensions: tuple[ExtensionDecision, ...] = ()
+    """In the order of the sessions' ids."""
 
     def promised_us(self) -> dict[SessionId, int]:
         """Latest start of every session with a reservation, microseconds UTC."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, ShareStrategy
+from aliquot_schema.billing import Prices
 from aliquot_schema.ids import PoolId
 from aliquot_schema.policies import DAY_MS, Backfill, Charges, PolicyDocument, Pool, Preemption, PreemptScope, Weights
 
@@ -28,6 +29,7 @@ class Policy:
     """Name of a placement strategy, see `placement.strategies`."""
     allocation: AllocationOptions = field(default_factory=AllocationOptions)
     """How devices are chosen on an agent."""
+    prices: Prices = field(default_factory=Prices)
 
     def default_limit_ms(self, pool: PoolId) -> int | None:
         """Planned duration of a session of a pool without a time limit; None = by its estimate."""
@@ -57,4 +59,5 @@ class Policy:
                 allow_fragmentation=document.allow_fragmentation,
                 numa=NumaPolicy(document.numa),
             ),
+            prices=document.prices,
         )

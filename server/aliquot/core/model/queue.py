@@ -9,22 +9,24 @@ from typing import Final, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.core.fairshare import CPU
+from aliquot.core.fairshare import CPU, ProjectUser
 from aliquot.core.model.snapshot import PendingRow, Request, Where, milli_of
 from aliquot.core.prediction import Workload
-from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.ids import AgentId, PoolId, SessionId
 from aliquot_schema.states import SessionState
 
 IntArray = npt.NDArray[np.int64]
+ObjectArray = npt.NDArray[np.object_]
 
 UNKNOWN: Final = -1
 """An unknown duration in a column."""
-QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, OWNER, PROJECT, POOL, IS_PLAIN, LEAST_MILLI = range(10)
-TASKS, CORES, WORKLOAD = range(10, 13)
+QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, ACCOUNT, POOL, IS_PLAIN, LEAST_MILLI = range(9)
+TASKS, CORES, WORKLOAD, KEPT_MS = range(9, 13)
 
 
-Kind = tuple[Request, int, int | None, tuple[AgentId, ...], Where]
-"""Request, kernels, minimum GPU memory, excluded agents, constraints. Rows of one kind are placed alike."""
+Kind = tuple[Request, int, int | None, int | None, tuple[AgentId, ...], Where]
+"""Request, kernels, kernels of a whole elastic gang, minimum GPU memory, excluded agents, constraints. Rows of one kind
+are placed alike."""
 Key = TypeVar("Key")
 
 
@@ -47,13 +49,12 @@ class Codes(Generic[Key]):
 
 def kind_of(row: PendingRow) -> Kind:
     """Everything that decides where a row can be placed."""
-    return row.request, row.cluster_size, row.gpu_memory_bytes, row.excluded_agents, row.where
+    return row.request, row.cluster_size, row.kernels_max, row.gpu_memory_bytes, row.excluded_agents, row.where
 
 
 class _AllCodes(NamedTuple):
     kinds: Codes[Kind]
-    owners: Codes[UserId]
-    projects: Codes[ProjectId]
+    accounts: Codes[ProjectUser]
     pools: Codes[PoolId]
     workloads: Codes[Workload | None]
 
@@ -61,14 +62,16 @@ class _AllCodes(NamedTuple):
 class Queue(Sequence[PendingRow]):
     """Rows sorted by (queued_us, session_id). Immutable; `changed` makes the next version.
 
-    Two queues of the same rows lead to the same decisions, whatever versions they derive from: numbers of kinds, owners
-    and projects may differ, but only serve grouping.
+    Two queues of the same rows lead to the same decisions, whatever versions they derive from: numbers of kinds and
+    accounts may differ, but only serve grouping.
     """
 
-    __slots__ = ("_codes", "_table", "rows")
+    __slots__ = ("_codes", "_table", "names", "rows")
 
-    def __init__(self, rows: tuple[PendingRow, ...], table: IntArray, codes: _AllCodes, /) -> None:
+    def __init__(self, rows: tuple[PendingRow, ...], table: IntArray, names: ObjectArray, codes: _AllCodes, /) -> None:
         self.rows = rows
+        self.names = names
+        """[rows] session ids. Read only."""
         self._table = table
         self._codes = codes
 
@@ -78,24 +81,26 @@ class Queue(Sequence[PendingRow]):
         if isinstance(rows, Queue):
             return rows
         ordered = tuple(sorted(rows, key=_place))
-        codes = _AllCodes(Codes(), Codes(), Codes(), Codes(), Codes())
-        return cls(ordered, _table(ordered, codes), codes)
+        codes = _AllCodes(Codes(), Codes(), Codes(), Codes())
+        return cls(ordered, _table(ordered, codes), _names(ordered), codes)
 
     def changed(self, *, left: Iterable[PendingRow] = (), joined: Iterable[PendingRow] = ()) -> "Queue":
         """The queue after some rows left and others joined."""
-        rows, table = list(self.rows), self._table
+        rows, table, names = list(self.rows), self._table, self.names
         gone = [self._position(row) for row in left]
         if gone:
             stays = np.ones(len(rows), dtype=np.bool_)
             stays[gone] = False
             rows, table = list(compress(rows, stays.tolist())), np.compress(stays, table, axis=1)
+            names = names[stays]
         arrived = sorted(joined, key=_place)
         if arrived:
             places = [bisect_left(rows, _place(row), key=_place) for row in arrived]
             table = np.insert(table, places, _table(arrived, self._codes), axis=1)
+            names = np.insert(names, places, _names(arrived))
             for shift, (position, row) in enumerate(zip(places, arrived, strict=True)):
                 rows.insert(position + shift, row)
-        return Queue(tuple(rows), table, self._codes)
+        return Queue(tuple(rows), table, names, self._codes)
 
     def column(self, number: int) -> IntArray:
         """[rows] one of the columns above; times in microseconds, durations in milliseconds. Read only.
@@ -103,18 +108,11 @@ class Queue(Sequence[PendingRow]):
         `KIND` numbers the kinds of rows. `IS_PLAIN` is 1 for rows without dependency, hold, pause or other condition of
         their own. `LEAST_MILLI` is the minimum of accelerators that all kernels of a row take, `CORES` the cores of a
         row without accelerators, 0 for other rows. `TASKS` is the number of waiting tasks, 1 for a row without tasks.
-        `WORKLOAD` numbers what similar runs are looked up by.
+        `WORKLOAD` numbers what similar runs are looked up by, `ACCOUNT` the pairs of project and user. `KEPT_MS` is the
+        run time of earlier attempts that was not lost.
         """
         column: IntArray = self._table[number]
         return column
-
-    def owners(self) -> Sequence[UserId]:
-        """Users by the numbers in `OWNER`; some may have no row left."""
-        return self._codes.owners.keys
-
-    def projects(self) -> Sequence[ProjectId]:
-        """Projects by the numbers in `PROJECT`."""
-        return self._codes.projects.keys
 
     def pools(self) -> Sequence[PoolId]:
         """Pools by the numbers in `POOL`."""
@@ -123,6 +121,10 @@ class Queue(Sequence[PendingRow]):
     def workloads(self) -> Sequence[Workload | None]:
         """Workloads by the numbers in `WORKLOAD`; None = run times are not predicted."""
         return self._codes.workloads.keys
+
+    def accounts(self) -> Sequence[ProjectUser]:
+        """Projects and users by the numbers in `ACCOUNT`; some may have no row left."""
+        return self._codes.accounts.keys
 
     @overload
     def __getitem__(self, index: int) -> PendingRow: ...
@@ -155,16 +157,33 @@ def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
         [UNKNOWN if row.estimate_ms is None else row.estimate_ms for row in rows],
         [UNKNOWN if row.limit_ms is None else row.limit_ms for row in rows],
         [codes.kinds.of(kind_of(row)) for row in rows],
-        [codes.owners.of(row.owner) for row in rows],
-        [codes.projects.of(row.project) for row in rows],
+        [codes.accounts.of((row.project, row.owner)) for row in rows],
         [codes.pools.of(row.where.pool) for row in rows],
-        [_is_plain(row) for row in rows],
+        [is_plain(row) for row in rows],
         [_least_milli(row.request) * row.cluster_size for row in rows],
         [1 if row.tasks is None else len(row.tasks) for row in rows],
         [_cores(row.request) * row.cluster_size for row in rows],
         [codes.workloads.of(row.workload) for row in rows],
+        [row.kept_ms for row in rows],
     )
     return np.array(columns, dtype=np.int64)
+
+
+def _names(rows: Sequence[PendingRow]) -> ObjectArray:
+    names = np.empty(len(rows), dtype=np.object_)
+    names[:] = [row.session_id for row in rows]
+    return names
+
+
+def first_places(numbers: IntArray) -> IntArray:
+    """The first position of each number that occurs, by number; faster than sorting them.
+
+    Args:
+        numbers: [n] small numbers >= 0, as columns have them.
+    """
+    first = np.full(int(numbers.max(initial=-1)) + 1, UNKNOWN, dtype=np.int64)
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of equal numbers the last write counts
+    return first[first >= 0]
 
 
 @lru_cache(maxsize=4096)
@@ -179,7 +198,8 @@ def _cores(request: Request) -> int:
     return 0 if _least_milli(request) else dict(request).get(CPU, 0)
 
 
-def _is_plain(row: PendingRow) -> bool:
+def is_plain(row: PendingRow) -> bool:
+    """Whether a row has no dependency, hold, pause or other condition of its own."""
     is_waiting = row.state is SessionState.QUEUED and not row.depends_on and row.not_before_us is None
     is_simple = row.falls_back_us is None and row.preempted_for is None
     return is_waiting and is_simple and row.tasks_startable > 0 and not row.is_immediate

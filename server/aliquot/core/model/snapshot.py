@@ -9,7 +9,20 @@ from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import BacklogPeak, KernelPlacement
 from aliquot.core.prediction import RunTimes, Workload
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, ProjectId, QuotaId, SessionId, SlotName, UserId
+from aliquot_schema.bookings import BookedDevice, Booking
+from aliquot_schema.ids import (
+    AgentId,
+    BookingId,
+    DeviceId,
+    KeyId,
+    NodeId,
+    PoolId,
+    ProjectId,
+    QuotaId,
+    SessionId,
+    SlotName,
+    UserId,
+)
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota
 from aliquot_schema.resources.slots import MILLI, is_accelerator, is_size, scale_of
@@ -22,6 +35,8 @@ from aliquot_schema.sessions import (
     Dependency,
     Priority,
     Session,
+    SessionSpec,
+    Topology,
 )
 from aliquot_schema.states import SessionState
 
@@ -48,6 +63,12 @@ class Where:
     preferred_labels: tuple[tuple[str, str], ...] = ()
     """Soft constraint: used if all kernels fit on such agents now."""
     preferred_models: tuple[str, ...] = ()
+    closed_nodes: tuple[NodeId, ...] = ()
+    """Nodes that it may not use now: they are under maintenance before it has ended."""
+    closed_devices: tuple[BookedDevice, ...] = ()
+    """Devices that it may not use now: they are booked by others before it has ended."""
+    topology: Topology = Topology.PREFER
+    """Of gangs; sessions with one kernel have the default."""
 
 
 ANYWHERE: Final = Where()
@@ -64,6 +85,10 @@ class AgentRow:
     """Alive, reachable, and accepting new sessions."""
     pool: PoolId = DEFAULT_POOL
     labels: Mapping[str, str] = field(default_factory=dict)
+    is_spot: bool = False
+    """Whether its node may be taken away at any time."""
+    until_us: int | None = None
+    """When its node leaves, microseconds UTC; None = not known to leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +100,7 @@ class PendingRow:
     state: SessionState
     request: Request
     cluster_size: int
+    """Kernels that it starts with at least; all of them, unless `kernels_max` says otherwise."""
     gpu_memory_bytes: int | None
     priority: Priority
     queued_us: int
@@ -91,6 +117,10 @@ class PendingRow:
     """Time limit set by its owner."""
     where: Where = ANYWHERE
     is_preemptible: bool = False
+    kept_ms: int = 0
+    """Run time of earlier attempts whose work it kept when it was preempted."""
+    checkpoint_ms: int | None = None
+    """How often it saves its work; 0 = when it is asked to leave, None = never."""
     fallback_level: int = 0
     falls_back_us: int | None = None
     """When its next fallback is due, microseconds UTC; None = never."""
@@ -102,6 +132,12 @@ class PendingRow:
     """Whether it starts in this pass or fails. Immediate sessions are tried last and never preempt."""
     tasks_startable: int = 1
     """How many of `tasks` may start now beside the active ones; 0 for a task that its array holds back."""
+    kernels_max: int | None = None
+    """Of an elastic gang, which takes up to as many kernels as fit when it starts; None = `cluster_size`."""
+    booking: BookingId | None = None
+    """The booking whose devices it uses, see `SessionSpec.booking`."""
+    key_id: KeyId | None = None
+    """The API key that it was submitted with."""
 
     @classmethod
     def of(cls, session: Session, *, workload: Workload | None = None) -> "PendingRow":
@@ -112,7 +148,8 @@ class PendingRow:
             version=session.version,
             state=SessionState.QUEUED if session.held_by == HELD_BY_ARRAY else session.state,
             request=request_of(session),
-            cluster_size=request.cluster_size,
+            cluster_size=session.kernels_min,
+            kernels_max=request.cluster_size if session.kernels_min < request.cluster_size else None,
             gpu_memory_bytes=request.gpu_memory_bytes,
             priority=session.priority,
             queued_us=session.queued_us,
@@ -126,12 +163,16 @@ class PendingRow:
             limit_ms=spec.time_limit_ms or (EXTERNAL_LIMIT_MS if session.is_external_allocation else None),
             where=where_of(session),
             is_preemptible=spec.preemptible,
+            kept_ms=session.kept_ms,
+            checkpoint_ms=checkpoint_ms(spec),
             fallback_level=session.fallback_level,
             falls_back_us=falls_back_us(session),
             preempted_for=None if session.preemption is None else session.preemption.by_session,
             is_immediate=session.is_external_allocation,
             tasks=None if tasks is None else tasks.waiting,
             tasks_startable=int(session.held_by != HELD_BY_ARRAY) if tasks is None else startable(tasks),
+            booking=spec.booking,
+            key_id=session.key_id,
         )
 
 
@@ -149,9 +190,9 @@ def request_of(session: Session) -> Request:
 def where_of(session: Session) -> Where:
     """Placement constraints of a session."""
     spec = session.spec
-    if session.pool == DEFAULT_POOL and not (
-        spec.labels or spec.models or spec.preferred_labels or spec.preferred_models
-    ):
+    topology = spec.topology if session.request.cluster_size > 1 else Topology.PREFER
+    is_free = not (spec.labels or spec.models or spec.preferred_labels or spec.preferred_models)
+    if is_free and session.pool == DEFAULT_POOL and topology is Topology.PREFER:
         return ANYWHERE
     return Where(
         pool=session.pool,
@@ -159,7 +200,13 @@ def where_of(session: Session) -> Where:
         models=spec.models,
         preferred_labels=tuple(sorted(spec.preferred_labels.items())),
         preferred_models=spec.preferred_models,
+        topology=topology,
     )
+
+
+def checkpoint_ms(spec: SessionSpec) -> int | None:
+    """How often a session saves its work; 0 = when it is asked to leave, None = never."""
+    return spec.checkpoint_every_ms if spec.checkpoint_signal is None else 0
 
 
 def falls_back_us(session: Session) -> int | None:
@@ -218,11 +265,29 @@ class RunningRow:
     is_preemptible: bool = False
     """Whether its owner allows preemption."""
     preemptions: int = 0
+    kept_ms: int = 0
+    """As of `PendingRow`; without the present attempt."""
+    saved_ms: int | None = None
+    """Run time of the present attempt that its last acknowledged checkpoint holds; None = it acknowledges none."""
+    checkpoint_ms: int | None = None
+    """How often it saves its work; 0 = when it is asked to leave, None = never."""
     grace_ms: int | None = None
     """Grace of its own; None = the policy's."""
     is_leaving: bool = False
     """It was already asked to end and will release its devices."""
+    elastic: PendingRow | None = None
+    """What an elastic gang asks for that holds fewer kernels than its whole size; None for other sessions."""
     array_id: SessionId | None = None
+    booking: BookingId | None = None
+    """The booking that it was started in."""
+    limit_us: int | None = None
+    """When its time limit ends it, microseconds UTC; None = it has no limit."""
+    asks_limit_us: int | None = None
+    """A later `limit_us` that its owner asks for; None = none."""
+    granted_us: int | None = None
+    """When its devices were granted; None = unknown."""
+    key_id: KeyId | None = None
+    """The API key that it was submitted with."""
 
     @classmethod
     def of(
@@ -233,6 +298,18 @@ class RunningRow:
         wanted = {kernel.agent_id for kernel in kernels}
         known = {agent.id: agent for agent in agents if agent.id in wanted}
         return cls(session_id=session_id, ends_us=ends_us, kernels=kernels, milli=held_milli(kernels, agents=known))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleHold:
+    """A running session that loses its GPUs because it does not use them; see `core.idle_process`."""
+
+    idle_us: int
+    """Measured idle time when it became due."""
+    ends: bool = False
+    """Whether it is ended instead of preempted."""
+    by_session: SessionId | None = None
+    """The waiting session that it was preempted or ended for; None = it still runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,3 +339,9 @@ class Snapshot:
     """Expected run times of waiting workloads; a missing one is unknown."""
     backlogs: Mapping[PoolId, BacklogPeak] = field(default_factory=dict)
     """The highest backlog of each pool so far; a missing pool had none."""
+    bookings: tuple[Booking, ...] = ()
+    """Open bookings, in any order."""
+    costs: Mapping[str, int] = field(default_factory=dict)
+    """What the statements of accounts with a budget say, by `statement_id`, in millionths of the currency."""
+    idle: Mapping[SessionId, IdleHold] = field(default_factory=dict)
+    """Sessions that are due to lose their GPUs, and those that have lost them and still run."""

@@ -3,7 +3,7 @@
 Rows are in a fixed pseudo-random order, see `shuffle_key`. Amounts: CPU in milli-cores, devices in milli.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import is_of_model
-from aliquot.core.placement.request_classes import WHOLE_MILLI
-from aliquot_schema.ids import DeviceId, SlotName, natural_key
+from aliquot_schema.bookings import BookedDevice
+from aliquot_schema.ids import DeviceId, NodeId, SlotName, natural_key
 from aliquot_schema.resources.devices import Device, ResourceSpec
 from aliquot_schema.resources.slots import MILLI, is_accelerator, scale_of
 
@@ -30,6 +30,8 @@ HOST_COLUMNS: Final = 2
 """Columns before the devices."""
 CPU: Final = SlotName("cpu")
 MEM: Final = SlotName("mem")
+WHOLE_MILLI: Final = 1000
+"""One whole device of capacity 1."""
 MILLI_MAX: Final = 16 * WHOLE_MILLI
 """Scores handle devices up to this size; the rest of a larger one is left to the allocation."""
 
@@ -235,8 +237,9 @@ class Offers:
 class DeviceTable:
     """Accelerators of all agents, in the rows of the cluster."""
 
-    def __init__(self, rows: Sequence[Columns], *, width: int) -> None:
+    def __init__(self, rows: Sequence[Columns], *, nodes: Sequence[NodeId], width: int) -> None:
         self._rows = rows
+        self._nodes = nodes
         self._shape = (len(rows), width)
         self._offers: dict[SlotName, Offers] = {}
         self.size: Final = self._array(lambda device: device.budget)
@@ -256,6 +259,15 @@ class DeviceTable:
     def of_models(self, patterns: tuple[str, ...]) -> BoolArray:
         """[rows, D] devices whose model matches one of the patterns."""
         return self._array(lambda device: is_of_model(device.model, patterns)) > 0
+
+    def among(self, devices: Iterable[BookedDevice]) -> BoolArray:
+        """[rows, D] which devices are among these."""
+        wanted = frozenset(devices)
+        found = np.zeros(self._shape, dtype=np.bool_)
+        for row, (columns, node_id) in enumerate(zip(self._rows, self._nodes, strict=True)):
+            for column, device in enumerate(columns.accelerators):
+                found[row, column] = (node_id, device.id) in wanted
+        return found
 
     @cached_property
     def memory_bytes(self) -> IntArray:

@@ -5,9 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from aliquot.core.placement.cluster_arrays import IntArray
-from aliquot.core.placement.request_classes import PRIOR_SHARES, WHOLE_MILLI, RequestClass, RequestMix
-from aliquot.core.placement.strategy import Candidates, Scores
+from aliquot.core.placement.cluster_arrays import WHOLE_MILLI, IntArray
+from aliquot.core.placement.strategy import PRIOR_SHARES, Candidates, RequestClass, RequestMix, Scores
 
 TYPICAL_PART: Final = 0.95
 """Typical classes are the most frequent ones that make up this part of all requests."""

@@ -7,9 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from aliquot.core.placement.cluster_arrays import IntArray
-from aliquot.core.placement.request_classes import WHOLE_MILLI, RequestClass, RequestMix
-from aliquot.core.placement.strategy import Candidates, Scores
+from aliquot.core.placement.cluster_arrays import CPU_COLUMN, MEM_COLUMN, WHOLE_MILLI, IntArray
+from aliquot.core.placement.strategy import Candidates, RequestClass, RequestMix, Scores
 
 FIXED: Final = 2**40
 """Score of one milli of waste."""
@@ -75,12 +74,18 @@ class LeastWaste:
         self._stranded = round(STRANDED_WEIGHT * FIXED / self._cpu_per_device)
         self._surplus = round(SURPLUS_WEIGHT * FIXED / self._cpu_per_device)
         self._gains: dict[int, tuple[IntArray, IntArray]] = {}
+        self._lacking_by_width: dict[int, IntArray] = {}
+        self._table = tuple(waste), self._cpu_per_device
+
+    def is_same(self, other: object) -> bool:
+        """Whether another strategy gives the same scores."""
+        return isinstance(other, LeastWaste) and self._table == other._table
 
     def score(self, candidates: Candidates, request: RequestClass) -> Scores:
         """A share goes on the device that loses least, then the tightest, then the first."""
         rows, dev_free = candidates.rows, candidates.dev_free
-        missing = self._cpu_per_device * np.add.reduce(dev_free, axis=1) - 1000 * candidates.cpu_free
         taken = self._cpu_per_device * request.devices * request.milli - 1000 * request.cpu
+        missing = candidates.free.dot(self._lacking(candidates.free.shape[1]))
         scores = self._imbalance(missing) - self._imbalance(missing - taken)
         scores -= rows * (ORDER_COST // candidates.row_count)
         if not request.devices:
@@ -95,6 +100,15 @@ class LeastWaste:
             best = np.sort(preference, axis=1)[:, -request.devices :]
             scores += np.add.reduce(ranked.take(best), axis=1)
         return Scores(scores, columns)
+
+    def _lacking(self, width: int) -> IntArray:
+        """[2 + D] micro-cores lacking per unit that is free in each column."""
+        lacking = self._lacking_by_width.get(width)
+        if lacking is None:
+            lacking = np.full(width, self._cpu_per_device, dtype=np.int64)
+            lacking[[CPU_COLUMN, MEM_COLUMN]] = -1000, 0
+            self._lacking_by_width[width] = lacking
+        return lacking
 
     def _imbalance(self, missing: IntArray) -> IntArray:
         """Waste of unmatched devices and CPU.

@@ -5,6 +5,7 @@ It is kept from pass to pass.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from functools import lru_cache
 from itertools import compress
 from operator import is_not
 from typing import Final
@@ -14,11 +15,13 @@ import numpy as np
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request
-from aliquot.core.placement.cluster_arrays import CPU, MEM, BoolArray, ClusterArrays, Columns, DeviceTable
-from aliquot.core.placement.request_classes import WHOLE_MILLI, RequestClass, RequestMix
+from aliquot.core.placement.cluster_arrays import CPU, MEM, WHOLE_MILLI, BoolArray, ClusterArrays, Columns, DeviceTable
+from aliquot.core.placement.least_waste import LeastWaste
 from aliquot.core.placement.scoreboard import PlacementRequest, Scoreboard
 from aliquot.core.placement.strategies import making
-from aliquot.core.placement.strategy import Strategy
+from aliquot.core.placement.strategy import RequestClass, RequestMix, Strategy
+from aliquot.core.placement.switches import Switches
+from aliquot_schema.bookings import BookedDevice
 from aliquot_schema.ids import AgentId, NodeId, SlotName
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.slots import MILLI, is_accelerator, scale_of
@@ -30,6 +33,7 @@ COUNT_BITS: Final = 5
 """Significant bits of a count in the mix."""
 
 
+@lru_cache(maxsize=4096)
 def class_of(request: Request) -> RequestClass:
     """The class of a request per kernel: its first accelerator, CPU and memory.
 
@@ -69,20 +73,23 @@ def _rounded(count: int) -> int:
     return count >> rest << rest
 
 
+Closed = tuple[BookedDevice, ...]
+
+
 class PlacementRequests:
     """Makes the request of a row; rows of one class share it."""
 
     def __init__(self, devices: DeviceTable, options: AllocationOptions) -> None:
         self._devices = devices
         self._options = options
-        self._known: dict[tuple[Request, int | None, tuple[str, ...]], PlacementRequest] = {}
+        self._known: dict[tuple[Request, int | None, tuple[str, ...], Closed], PlacementRequest] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
     def of(self, row: PendingRow) -> PlacementRequest:
         """The request of a row."""
-        key = (row.request, row.gpu_memory_bytes, row.where.models)
+        key = (row.request, row.gpu_memory_bytes, row.where.models, row.where.closed_devices)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._request(row)
@@ -106,13 +113,15 @@ class PlacementRequests:
         )
 
     def _usable(self, slot: SlotName, *, amount: int, row: PendingRow) -> BoolArray:
-        """[rows, D] devices of the right models that offer the slot in this quantum, with enough memory for the largest
-        part."""
+        """[rows, D] open devices of the right models that offer the slot in this quantum, with enough memory for the
+        largest part."""
         offers = self._devices.offers(slot)
         usable: BoolArray = offers.has_slot & (amount % offers.quantum == 0)
         for patterns in (self._options.models, row.where.models):
             if patterns:
                 usable &= self._devices.of_models(patterns)
+        if row.where.closed_devices:
+            usable &= ~self._devices.among(row.where.closed_devices)
         memory_bytes = row.gpu_memory_bytes
         if memory_bytes:
             size = self._devices.size
@@ -140,7 +149,10 @@ class StrategyCache:
             self._asked = asked, mix_of(asked)
         mix = self._asked[1]
         if self._made is None or self._made[:2] != (placement, mix):
-            self._made = placement, mix, making(placement)(mix, size_max=size_max)
+            made = making(placement)(mix, size_max=size_max)
+            if self._made is not None and isinstance(made, LeastWaste) and made.is_same(self._made[2]):
+                made = self._made[2]  # scores are kept as long as the strategy is the same object
+            self._made = placement, mix, made
         return self._made[2]
 
 
@@ -158,12 +170,13 @@ class PlacementState:
         )
         self.agents = [by_id[AgentId(node.name)] for node in self.cluster.nodes]
         self.columns = [columns[agent.id] for agent in self.agents]
+        self.switches = Switches(self.agents)
         self.size_max = int(self.cluster.dev_size.max(initial=WHOLE_MILLI))
-        self._table = DeviceTable(self.columns, width=self.cluster.dev_free.shape[1])
+        self._nodes = [agent.node_id for agent in self.agents]
+        self._table = DeviceTable(self.columns, nodes=self._nodes, width=self.cluster.dev_free.shape[1])
         self._rows_on: dict[NodeId, list[int]] = {}
         for row, agent in enumerate(self.agents):
             self._rows_on.setdefault(agent.node_id, []).append(row)
-        self._nodes = [agent.node_id for agent in self.agents]
         self._read = list(map(used.get, self._nodes))
         """The mapping that each row was made from; None = idle."""
         self._requests: tuple[AllocationOptions, PlacementRequests] | None = None

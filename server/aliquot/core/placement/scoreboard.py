@@ -15,8 +15,7 @@ from aliquot.core.placement.cluster_arrays import (
     IntArray,
     NodeRow,
 )
-from aliquot.core.placement.request_classes import RequestClass
-from aliquot.core.placement.strategy import Candidates, Strategy
+from aliquot.core.placement.strategy import Candidates, RequestClass, Strategy
 
 NOWHERE: Final = np.iinfo(np.int64).min
 """Score of a row that the request does not fit."""

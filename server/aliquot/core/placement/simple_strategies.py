@@ -4,8 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from aliquot.core.placement.request_classes import RequestClass
-from aliquot.core.placement.strategy import Candidates, Scores, tightest
+from aliquot.core.placement.strategy import Candidates, RequestClass, Scores, tightest
 
 CPU_LARGEST: Final = 128_000
 """Milli-cores of the largest node in the published comparison."""

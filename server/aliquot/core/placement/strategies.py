@@ -5,9 +5,8 @@ from typing import Final
 
 from aliquot.core.placement.fgd import Fgd
 from aliquot.core.placement.least_waste import LeastWaste
-from aliquot.core.placement.request_classes import RequestMix
 from aliquot.core.placement.simple_strategies import BestFit, DotProduct, FirstFit, Pack, RandomNode, Spread
-from aliquot.core.placement.strategy import Strategy, StrategyFactory
+from aliquot.core.placement.strategy import RequestMix, Strategy, StrategyFactory
 from aliquot_schema.errors import InvalidRequest
 
 

@@ -150,6 +150,7 @@ _WEIGHTS: Final[Mapping[str, tuple[str, Read]]] = {
     "priority": ("priority", _whole),
     "level": ("level_ms", _duration),
     "sjf_age_pct": ("sjf_age_pct", _whole),
+    "wait_bound": ("wait_bound_ms", _duration),
 }
 _CHARGES: Final[Mapping[str, tuple[str, Read]]] = {
     "accelerators": ("accelerator_milli", _models),
@@ -162,6 +163,7 @@ _PREEMPTION: Final[Mapping[str, tuple[str, Read]]] = {
     "run_min": ("run_ms_min", _duration),
     "preemptions_max": ("preemptions_max", _whole),
     "grace": ("grace_ms", _duration),
+    "restart": ("restart_ms", _duration),
 }
 _FIELDS: Final[Mapping[str, tuple[str, Read]]] = {
     "order": ("order", _text),

@@ -51,6 +51,11 @@ class Entry:
         """Whether the node is a mapping."""
         return isinstance(self._node, yaml.MappingNode)
 
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the node is a single value."""
+        return isinstance(self._node, yaml.ScalarNode)
+
     def refuse(self, message: str) -> NoReturn:
         """Raise an error for this node.
 
@@ -190,6 +195,8 @@ def documents(text: str, *, file: str) -> list[Entry]:
         raise InvalidRequest(f"{file}:{line}: invalid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise InvalidRequest(f"{file}:1: invalid YAML: {error}") from None
+    except RecursionError:
+        raise InvalidRequest(f"{file}: nested too deeply") from None
 
 
 def agents(entry: Entry) -> tuple[AgentRow, ...]:

@@ -5,7 +5,7 @@ The head is the first session that does not fit. Its reservation is a time and e
 Source: Lifka, The ANL/IBM SP scheduling system, JSSPP 1995; here on exact devices instead of counts.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -13,10 +13,13 @@ from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.model.plan import KernelPlacement, Reservation
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, held_milli, milli_of
+from aliquot.core.scheduler.booking_calendar import NO_BOOKINGS, BookingCalendar
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.expected_ends import ExpectedEnds, PlannedEnds
 from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot.core.scheduler.placer import Placer
+from aliquot.core.scheduler.temporary_agents import TemporaryAgents
+from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 
 Found = TypeVar("Found")
@@ -31,18 +34,42 @@ class PassContext:
     now_us: int
     seed: int
     cache: PassCache = field(default_factory=PassCache)
+    bookings: Sequence[Booking] = ()
+    """Open bookings after the decisions of this pass."""
+    calendar: BookingCalendar = NO_BOOKINGS
+    temporary: TemporaryAgents = field(default_factory=lambda: TemporaryAgents(()))
 
     def free_capacity(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> FreeCapacity:
         """Free capacity of the cluster with `used` held."""
         return FreeCapacity(replace(self.snapshot, used=used, holders={}), self.policy, cache=self.cache)
 
-    def placer(self, capacity: FreeCapacity, *, like: Placer | None = None) -> Placer:
+    def placer(self, capacity: FreeCapacity, *, like: Placer | None = None, at_us: int | None = None) -> Placer:
         """A placer on some free capacity.
 
         Args:
             like: a placer on similar capacity; starting from its scores saves time.
+            at_us: when the sessions would start, which decides what is booked by others; None = now.
         """
-        return Placer(self.snapshot, self.policy, capacity=capacity, seed=self.seed, like=like)
+        return Placer(
+            self.snapshot,
+            self.policy,
+            capacity=capacity,
+            seed=self.seed,
+            like=like,
+            calendar=self.calendar,
+            at_us=self.now_us if at_us is None else at_us,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadStart:
+    """When and where the head of the queue is expected to start."""
+
+    head: PendingRow
+    """The head as it may be placed at that time."""
+    reservation: Reservation
+    base: FreeCapacity
+    """Free capacity at that time, without the head."""
 
 
 class BackfillWindow:
@@ -53,26 +80,28 @@ class BackfillWindow:
 
     def __init__(
         self,
-        head: PendingRow,
-        reservation: Reservation,
+        start: HeadStart,
         *,
         now: FreeCapacity,
-        base: FreeCapacity,
         context: PassContext,
         placer: Placer,
     ) -> None:
         """
         Args:
             now: free capacity at present; `placer` places on it.
-            base: free capacity at the start of the head, without the head.
         """
-        self.reservation = reservation
-        self._head = head
+        self.reservation = start.reservation
+        self._head = start.head
         self._now = now
-        self._base = base
+        self._base = start.base
         self._context = context
         self._placer_now = placer
         self._update_later()
+
+    @property
+    def placer(self) -> Placer:
+        """Places sessions beside the head."""
+        return self._placer
 
     def place(self, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> tuple[KernelPlacement, ...]:
         """Kernels of a row that fit beside the head without a time limit; fewer than all if the row must wait.
@@ -101,7 +130,8 @@ class BackfillWindow:
             return False
         beside = self._context.free_capacity(self._base.used)
         beside.take(row.session_id, kernels)
-        moved = self._context.placer(beside, like=self._placer_now).place(self._head)
+        at_us = self.reservation.at_us
+        moved = self._context.placer(beside, like=self._placer_now, at_us=at_us).place(self._head)
         if len(moved) < self._head.cluster_size:
             return False
         self.reservation = replace(self.reservation, kernels=moved)
@@ -138,31 +168,61 @@ class _CombinedCapacity(FreeCapacity):
 
 def reserve(
     head: PendingRow, *, capacity: FreeCapacity, ends: PlannedEnds, context: PassContext, placer: Placer
-) -> BackfillWindow | None:
+) -> HeadStart | None:
     """Reserve for the head: the earliest time at which it fits if sessions end as expected, and its devices then.
 
     Args:
         capacity: free now; `placer` has placed this pass's sessions on it.
         ends: of all sessions that hold devices in it.
     Returns:
-        What later sessions may use; None if the head does not fit even after all sessions have ended.
+        None if the head does not fit even after all sessions have ended.
     """
     expected = ExpectedEnds(ends, now_us=context.now_us)
 
     def fit(step: int) -> tuple[int, FreeCapacity, tuple[KernelPlacement, ...]] | None:
         release = expected.release(step)
-        base = context.free_capacity(used_without(release.rows, capacity=capacity))
-        kernels = context.placer(base, like=placer).place(head)
-        return (release.at_us, base, kernels) if len(kernels) == head.cluster_size else None
+        return fit_at(release.at_us, release.rows)
+
+    def fit_at(at_us: int, ended: Sequence[RunningRow]) -> tuple[int, FreeCapacity, tuple[KernelPlacement, ...]] | None:
+        base = context.free_capacity(used_without(ended, capacity=capacity))
+        kernels = context.placer(base, like=placer, at_us=at_us).place(context.temporary.at(head, at_us))
+        return (at_us, base, kernels) if len(kernels) == head.cluster_size else None
 
     # Steps that release less than the head lacks in total need not be tried.
     short = sum(amount * milli_of(slot) for slot, amount in head.request) * head.cluster_size - capacity.free_milli()
-    found = _search(fit, first=expected.first_step_releasing(short), end=len(expected))
+    first = expected.first_step_releasing(short)
+    if not context.calendar:
+        found = _search(fit, first=first, end=len(expected))
+    else:
+        # With bookings a later time may be worse than an earlier one, so each is tried.
+        moments = moments_of(expected, first=first, ends_us=context.calendar.ends_us())
+        found = next((fitting for at_us, ended in moments if (fitting := fit_at(at_us, ended)) is not None), None)
     if found is None:
         return None
     at_us, base, kernels = found
     reservation = Reservation(session_id=head.session_id, at_us=at_us, kernels=kernels)
-    return BackfillWindow(head, reservation, now=capacity, base=base, context=context, placer=placer)
+    return HeadStart(head=context.temporary.at(head, at_us), reservation=reservation, base=base)
+
+
+def moments_of(
+    expected: ExpectedEnds, *, first: int, ends_us: Iterable[int]
+) -> Iterator[tuple[int, Sequence[RunningRow]]]:
+    """Times at which devices become free, in order, with all sessions that have ended by then.
+
+    Args:
+        first: the first step of `expected` that counts.
+        ends_us: ends of bookings, sorted.
+    """
+    ended: Sequence[RunningRow] = () if not first else expected.release(first - 1).rows
+    since_us = 0 if not first else expected.release(first - 1).at_us
+    waiting = [at_us for at_us in ends_us if at_us > since_us]
+    for step in range(first, len(expected)):
+        release = expected.release(step)
+        while waiting and waiting[0] < release.at_us:
+            yield waiting.pop(0), ended
+        ended = release.rows
+        yield release.at_us, ended
+    yield from ((at_us, ended) for at_us in waiting)
 
 
 def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> Found | None:
@@ -175,8 +235,11 @@ def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> Foun
         if found is not None:
             break
         low, stride = step + 1, stride * 2
-    if found is None:
-        return None
+    return None if found is None else earliest(fit, low, step, found)[1]
+
+
+def earliest(fit: Callable[[int], Found | None], low: int, step: int, found: Found) -> tuple[int, Found]:
+    """The first step from `low` on that fits, and its result; `found` is that of `step`, which fits."""
     while low < step:
         middle = (low + step) // 2
         earlier = fit(middle)
@@ -184,7 +247,7 @@ def _search(fit: Callable[[int], Found | None], *, first: int, end: int) -> Foun
             low = middle + 1
         else:
             step, found = middle, earlier
-    return found
+    return step, found
 
 
 def used_without(rows: Iterable[RunningRow], *, capacity: FreeCapacity) -> dict[NodeId, Mapping[DeviceId, int]]:

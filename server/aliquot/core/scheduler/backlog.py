@@ -66,7 +66,8 @@ class RunningWork:
         estimates = [ESTIMATE_MS_UNKNOWN if row.estimate_ms is None else row.estimate_ms for row in rows]
         self._estimates_ms: Final = np.minimum(np.array(estimates, dtype=np.int64), BACKLOG_MS_MAX)
         self._is_predicted: Final = np.array([row.estimate_ms is not None for row in rows], dtype=np.bool_)
-        started = [np.iinfo(np.int64).max if row.started_us is None else row.started_us for row in rows]
+        never_us = int(np.iinfo(np.int64).max)
+        started = [never_us if row.started_us is None else row.started_us for row in rows]
         self._started_us: Final = np.array(started, dtype=np.int64)
 
     def left_ms(self, now_us: int) -> IntArray:
@@ -113,6 +114,11 @@ def age_scale(
             peaks[name] = BacklogPeak(backlog_ms, now_us)
         units[number] += max(backlog_ms, known_ms)
     return AgeScale(units_ms=units[pool], parts=parts), peaks
+
+
+def unit_ms(backlog: BacklogPeak | None, now_us: int) -> int:
+    """The unit of age of a pool by its last peak."""
+    return AGE_UNIT_MS_MIN + peak_ms(backlog, now_us)
 
 
 def peak_ms(backlog: BacklogPeak | None, now_us: int) -> int:

@@ -8,7 +8,7 @@ changed in place. One `PassCache` serves one pass at a time.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from operator import is_not
-from typing import Final
+from typing import Final, NamedTuple
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
@@ -20,6 +20,7 @@ from aliquot.core.scheduler.backlog import RunningWork
 from aliquot.core.scheduler.expected_ends import PlannedEnds
 from aliquot.core.scheduler.feasibility import FeasibilityCache
 from aliquot.core.scheduler.holders import HolderIndex, Pair
+from aliquot.core.scheduler.temporary_agents import TemporaryRows
 from aliquot_schema.ids import NodeId, SlotName
 from aliquot_schema.resources.devices import ResourceSpec
 
@@ -91,8 +92,11 @@ class Totals:
         """Update `free`.
 
         Args:
-            held: usage of each agent's node; None = idle. Agents with another mapping than before are counted.
+            held: usage of each agent's node; None = idle. Agents with another mapping than before are counted. The
+                list must not be changed afterwards.
         """
+        if held is self._read:
+            return
         for number in compress(range(len(held)), map(is_not, held, self._read)):
             self.free[number] = self._free(self._agents[number].layout, held[number] or NOTHING)
         self._read = held
@@ -104,17 +108,34 @@ class Totals:
         return columns.free_sum(used)
 
 
+class RunningTraits(NamedTuple):
+    """What a pass has to know about running sessions as a whole."""
+
+    asks_more_time: bool
+    """Whether one of them asks for a later time limit."""
+    is_elastic: bool
+    """Whether one of them is an elastic gang that may grow."""
+
+    @classmethod
+    def of(cls, running: Iterable[RunningRow]) -> "RunningTraits":
+        """The traits of these sessions."""
+        rows = tuple(running)
+        return cls(any([row.asks_limit_us is not None for row in rows]), any([row.elastic is not None for row in rows]))
+
+
 class PassCache:
     """All caches of one sequence of passes; see the module's docstring."""
 
     def __init__(self) -> None:
         self.feasibility: Final = FeasibilityCache()
+        self.temporary_rows: Final = TemporaryRows()
         self.placement_state: PlacementState | None = None
         """Placement arrays and scores at the end of an earlier pass."""
         self._agent_index: AgentIndex | None = None
         self._totals: dict[tuple[SlotName, tuple[str, ...]], Totals] = {}
         self._free_milli: FreeMilli | None = None
         self._work: tuple[Sequence[RunningRow], AgentIndex, RunningWork] | None = None
+        self._traits: tuple[Sequence[RunningRow], RunningTraits] | None = None
         self._ends: tuple[Sequence[RunningRow], PlannedEnds] | None = None
         self._holders: HolderIndex | None = None
 
@@ -151,6 +172,12 @@ class PassCache:
         if self._work is None or self._work[0] is not running or self._work[1] is not index:
             self._work = running, index, RunningWork(running, index=index)
         return self._work[2]
+
+    def traits(self, running: Sequence[RunningRow]) -> RunningTraits:
+        """Traits of running sessions; kept while `running` is the same tuple."""
+        if self._traits is None or self._traits[0] is not running or not isinstance(running, tuple):
+            self._traits = running, RunningTraits.of(running)
+        return self._traits[1]
 
     def ends(self, running: tuple[RunningRow, ...]) -> PlannedEnds:
         """Planned ends of running sessions; kept while `running` is the same tuple."""

@@ -23,11 +23,16 @@ from aliquot.core.scheduler.backfill import PassContext, larger_of
 from aliquot.core.scheduler.cache import NOTHING, FreeMilli
 from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
-from aliquot_schema.ids import DeviceId, NodeId
+from aliquot_schema.ids import BookingId, DeviceId, NodeId
 
 Held = Mapping[DeviceId, int]
 
 NEVER_US: Final = 1 << 62
+
+
+Alike = tuple[Kind, int | None, bool, BookingId | None]
+"""Kind, time limit, whether it is preemptible, booking: all that decides when and where a row can be placed, with its
+planned duration."""
 
 
 class UsageProfile:
@@ -90,12 +95,14 @@ class ReservationTable:
         self._context = context
         self._agent_index: Final = capacity.agent_index
         self._counting: Final = FreeMilli(capacity.agent_index)
-        self._failed: defaultdict[Kind, list[tuple[int, int]]] = defaultdict(list)
+        self._failed: defaultdict[Alike, list[tuple[int, int]]] = defaultdict(list)
         """(planned duration, time): a row of this kind, as long or longer, does not fit before that time."""
         self._profiles = {node_id: UsageProfile(context.now_us, used) for node_id, used in capacity.used.items()}
         gains: defaultdict[int, int] = defaultdict(int)
         for ends_us, kernel in sorted(self._expected_ends(running), key=itemgetter(0)):
             gains[ends_us] += self._change(kernel.node_id, [kernel], from_us=ends_us, until_us=NEVER_US, sign=-1)[0][1]
+        for ends_us in context.calendar.ends_us():
+            gains[ends_us] += 0
         self._times = [context.now_us, *sorted(gains)]
         """Times at which a session ends, or a booking begins or ends."""
         gained = accumulate((gains[at_us] for at_us in self._times[1:]), initial=capacity.free_milli())
@@ -111,9 +118,9 @@ class ReservationTable:
         for step in range(self._first_step(row, planned_us), len(self._times)):
             kernels = self._fits(row, step, planned_us=planned_us, milli=milli)
             if kernels is not None:
-                self._failed[kind_of(row)].append((planned_us, self._times[step]))
+                self._failed[self._alike(row)].append((planned_us, self._times[step]))
                 return TimeSlot(at_us=self._times[step], kernels=kernels)
-        self._failed[kind_of(row)].append((planned_us, NEVER_US))
+        self._failed[self._alike(row)].append((planned_us, NEVER_US))
         return None
 
     def now(self, row: PendingRow, *, planned_us: int, milli: int) -> TimeSlot | None:
@@ -122,7 +129,7 @@ class ReservationTable:
         if self._first_step(row, planned_us) == 0:
             kernels = self._fits(row, 0, planned_us=planned_us, milli=milli)
         if kernels is None:
-            self._failed[kind_of(row)].append((planned_us, self._context.now_us + 1))
+            self._failed[self._alike(row)].append((planned_us, self._context.now_us + 1))
             return None
         return TimeSlot(at_us=self._context.now_us, kernels=kernels)
 
@@ -163,9 +170,14 @@ class ReservationTable:
     def _left_on(self, node_id: NodeId, used: Mapping[DeviceId, int]) -> int:
         return self._counting.on(node_id, used) if node_id in self._agent_index.open_on else 0
 
+    def _alike(self, row: PendingRow) -> Alike:
+        if not self._context.calendar:
+            return kind_of(row), None, False, None
+        return kind_of(row), row.limit_ms, row.is_preemptible, row.booking
+
     def _first_step(self, row: PendingRow, planned_us: int) -> int:
         """The first step worth trying: rows of this kind, no longer than this one, did not fit before it."""
-        floors = [at_us for known_us, at_us in self._failed.get(kind_of(row), ()) if known_us <= planned_us]
+        floors = [at_us for known_us, at_us in self._failed.get(self._alike(row), ()) if known_us <= planned_us]
         return bisect_left(self._times, max(floors)) if floors else 0
 
     def _cut(self, at_us: int) -> int:
@@ -184,5 +196,5 @@ class ReservationTable:
         capacity = self._context.free_capacity(
             {node_id: profile.peak(from_us, from_us + planned_us) for node_id, profile in self._profiles.items()}
         )
-        kernels = self._context.placer(capacity).place(row)
+        kernels = self._context.placer(capacity, at_us=from_us).place(self._context.temporary.at(row, from_us))
         return kernels if len(kernels) == row.cluster_size else None

@@ -1,28 +1,38 @@
 """The decision function: one pass from a snapshot to a plan. Filter, order, place with backfill, explain.
 
-Two rules reorder the queue whatever the order policy says:
+Three rules reorder the queue whatever the order policy says:
 
+- A session that would exceed the policy's `wait_bound` is promoted, see `wait_bounds`.
 - A preempted session is queued right behind the session it was preempted for.
 - Immediate requests (external allocations) never queue: they are tried last and fail if they do not fit.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
 
-from aliquot.core.model.plan import BacklogPeak, Placement, Plan
+from aliquot.core.billing.budgets import Budgets, SpentBudget, with_lowered
+from aliquot.core.model.plan import BacklogPeak, ExtensionDecision, Placement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import IntArray, Queue
-from aliquot.core.model.snapshot import Snapshot
+from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.scheduler.backfill import PassContext
 from aliquot.core.scheduler.backlog import age_scale
+from aliquot.core.scheduler.booking_calendar import NO_BOOKINGS, BookingCalendar
+from aliquot.core.scheduler.bookings import decided_bookings
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.eligibility import EligibleQueue, filter_eligible
 from aliquot.core.scheduler.expected_ends import estimates_ms
+from aliquot.core.scheduler.extensions import decided_extensions
+from aliquot.core.scheduler.idle_evictions import with_idle_evictions
 from aliquot.core.scheduler.ordering import OrderInputs, in_order, order_named
 from aliquot.core.scheduler.scheduling_pass import SchedulingPass
+from aliquot.core.scheduler.temporary_agents import TemporaryAgents
+from aliquot.core.scheduler.wait_bounds import ROUNDS_MAX, WaitBound, in_front
+from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import PoolId, SessionId
 from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.sessions import Failure
@@ -55,27 +65,73 @@ def decide(
     Raises:
         InvalidRequest: the policy names an unknown order or placement strategy.
     """
-    queue = Queue.of(snapshot.queue)
+    extensions: tuple[ExtensionDecision, ...] = ()
     cache = PassCache() if known is None else known
-    eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility)
+    if cache.traits(snapshot.running).asks_more_time:
+
+        def run(state: Snapshot, rules: Policy) -> Plan:
+            return decide(state, rules, now_us=now_us, seed=seed)
+
+        snapshot, extensions = decided_extensions(snapshot, policy, now_us=now_us, run=run)
+    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered()
+    ordered = with_lowered(snapshot, [row for row, _ in lowered.values()])
+    plan = _decided(ordered, policy, now_us=now_us, seed=seed, cache=cache, explains=explains)
+    plan = _naming_budgets(plan, lowered.values())
+    if snapshot.idle and explains:
+
+        def run_without(state: Snapshot, rules: Policy) -> Plan:
+            return _decided(state, rules, now_us=now_us, seed=seed, cache=PassCache(), explains=False)
+
+        plan = with_idle_evictions(plan, ordered, policy, now_us=now_us, run=run_without)
+    return replace(plan, extensions=extensions) if extensions else plan
+
+
+def _naming_budgets(plan: Plan, lowered: Iterable[tuple[PendingRow, SpentBudget]]) -> Plan:
+    """The plan with the budgets that lowered priorities, in the verdicts of their sessions."""
+    verdicts = {row.session_id: spent for row, spent in lowered if row.session_id in plan.verdicts}
+    if not verdicts:
+        return plan
+    named = {
+        name: verdicts[name].named_in(verdict) if name in verdicts else verdict
+        for name, verdict in plan.verdicts.items()
+    }
+    return replace(plan, verdicts=named)
+
+
+def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cache: PassCache, explains: bool) -> Plan:
+    """The plan of a snapshot whose running sessions ask for nothing."""
+    temporary = TemporaryAgents(snapshot.agents, rows=cache.temporary_rows)
+    queue = temporary.queue(Queue.of(snapshot.queue), now_us=now_us)
+    bookings, booking_decisions = decided_bookings(snapshot, now_us=now_us) if snapshot.bookings else ((), ())
+    eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility, bookings=bookings)
     inputs, backlogs = order_inputs(snapshot, policy, queue=queue, ready=eligible.ready, now_us=now_us, cache=cache)
     order = in_order(order_named(policy.order), inputs)
-    line = behind_preemptors(order[eligible.ready[order] == 1], eligible.preempted_for, queue=queue)
-    line = _immediate_last(line, eligible.immediate)
-    run = SchedulingPass(queue, PassContext(snapshot=snapshot, policy=policy, now_us=now_us, seed=seed, cache=cache))
-    run.place_all(line)
-    waiting = run.verdicts(line) if explains else {}
+    context = PassContext(
+        snapshot=snapshot,
+        policy=policy,
+        now_us=now_us,
+        seed=seed,
+        cache=cache,
+        temporary=temporary,
+        bookings=bookings,
+        calendar=_calendar(bookings, snapshot, policy, eligible, queue=queue, now_us=now_us),
+    )
+    run, line = _placed(order, eligible, queue=queue, context=context)
+    verdicts = run.verdicts(line) if explains else {}
+    grows_at_us = run.grow(line)
+    verdicts.update(_ineligible_verdicts(eligible, queue, order))
     failures = eligible.failures | _rejected(eligible.immediate, run.placements)
     plan = Plan(
         placements=tuple(run.placements),
         failures={session_id: failures[session_id] for session_id in sorted(failures)},
-        verdicts=_queued_only(waiting | _ineligible_verdicts(eligible, queue, order), eligible.immediate),
-        wake_at_us=_wake_at_us(eligible, run.skipped),
+        verdicts=_queued_only(verdicts, eligible.immediate),
+        wake_at_us=_wake_at_us(eligible, run.skipped, grows_at_us, run.claims_again_us, context.calendar.wake_at_us()),
         reservation=run.reservation() if explains else None,
         promises=tuple(run.reservations),
         evictions=run.evictions,
         fallbacks=_due_fallbacks(eligible, run),
         backlogs=backlogs,
+        bookings=booking_decisions,
     )
     run.keep_cache()
     return plan
@@ -110,6 +166,66 @@ def order_inputs(
         scale=scale,
     )
     return inputs, backlogs
+
+
+def _placed(
+    order: IntArray, eligible: EligibleQueue, *, queue: Queue, context: PassContext
+) -> tuple[SchedulingPass, IntArray]:
+    """The pass with everything placed that may start, and its line."""
+    bound = _wait_bound(eligible, queue=queue, context=context)
+    promoted = [] if bound is None else bound.promoted()
+    rounds = ROUNDS_MAX
+    while True:
+        line = order[eligible.ready[order] == 1]
+        if promoted:
+            line = in_front(line, promoted)
+        line = _immediate_last(behind_preemptors(line, eligible.preempted_for, queue=queue), eligible.immediate)
+        run = SchedulingPass(queue, context)
+        run.place_all(line)
+        more = [] if bound is None else bound.promoted(run.starts)
+        rounds -= 1
+        if not rounds or set(more) <= set(promoted):
+            return run, line
+        promoted = sorted({*promoted, *more})
+
+
+def _calendar(
+    bookings: Sequence[Booking],
+    snapshot: Snapshot,
+    policy: Policy,
+    eligible: EligibleQueue,
+    *,
+    queue: Queue,
+    now_us: int,
+) -> BookingCalendar:
+    if not bookings:
+        return NO_BOOKINGS
+    awaited = [row.booking for row, is_ready in zip(queue, eligible.ready.tolist(), strict=True) if is_ready]
+    return BookingCalendar(
+        bookings,
+        agents=snapshot.agents,
+        awaited=[name for name in awaited if name is not None],
+        now_us=now_us,
+        grace_ms=policy.preemption.grace_ms,
+    )
+
+
+def _wait_bound(eligible: EligibleQueue, *, queue: Queue, context: PassContext) -> WaitBound | None:
+    if not context.policy.weights.wait_bound_ms:
+        return None
+    snapshot, cache = context.snapshot, context.cache
+    index = cache.agent_index(snapshot.agents)
+    ready = eligible.ready.copy()
+    ready[list(eligible.immediate.values())] = 0
+    return WaitBound(
+        queue,
+        context.policy,
+        ready=ready,
+        running=snapshot.running,
+        work=cache.work(snapshot.running, index=index),
+        index=index,
+        now_us=context.now_us,
+    )
 
 
 def behind_preemptors(line: IntArray, preempted_for: Mapping[int, SessionId], *, queue: Queue) -> IntArray:
@@ -168,10 +284,11 @@ def _queued_only(found: dict[SessionId, V], immediate: Mapping[SessionId, int]) 
     return {name: value for name, value in found.items() if name not in immediate} if immediate else found
 
 
-def _wake_at_us(eligible: EligibleQueue, waiting: Mapping[SessionId, Verdict]) -> int | None:
-    """The earliest known time at which a session becomes eligible or a quota renews; None without one."""
+def _wake_at_us(eligible: EligibleQueue, waiting: Mapping[SessionId, Verdict], *others_us: int | None) -> int | None:
+    """The earliest known time at which a session becomes eligible, a quota renews, or another part of the pass wants
+    to look again; None without one."""
     opens = [verdict.evidence.until_us for verdict in waiting.values() if verdict.reason is Reason.QUOTA]
-    known = [at_us for at_us in (eligible.wake_at_us, *opens) if at_us is not None]
+    known = [at_us for at_us in (eligible.wake_at_us, *others_us, *opens) if at_us is not None]
     return min(known, default=None)
 
 

@@ -1,15 +1,16 @@
 """Eligibility filter: which pending sessions a pass considers, and the verdict for each of the others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.queue import IS_PLAIN, KIND, IntArray, Queue
+from aliquot.core.model.queue import IS_PLAIN, KIND, IntArray, Queue, first_places
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
+from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import SessionId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.sessions import Dependency, DependencyCondition, Failure
@@ -40,7 +41,13 @@ class EligibleQueue:
 
 
 def filter_eligible(
-    snapshot: Snapshot, policy: Policy, *, queue: Queue, now_us: int, cache: FeasibilityCache | None = None
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    queue: Queue,
+    now_us: int,
+    cache: FeasibilityCache | None = None,
+    bookings: Iterable[Booking] = (),
 ) -> EligibleQueue:
     """Check every row by itself: dependencies, holds, pauses, and whether the open agents could run it when empty.
 
@@ -49,11 +56,18 @@ def filter_eligible(
     eligible = EligibleQueue(ready=np.ones(len(queue), dtype=np.int64))
     for position in np.flatnonzero(queue.column(IS_PLAIN) == 0).tolist():
         _classify(queue[position], eligible, snapshot.dependencies, position=position, now_us=now_us)
+    coming = {one.id: one for one in bookings if now_us < one.starts_us}
+    for position, row in enumerate(queue) if coming else ():
+        booking = None if row.booking is None else coming.get(row.booking)
+        if booking is not None and eligible.ready[position]:
+            evidence = Evidence(booking=booking.name, until_us=booking.starts_us)
+            eligible.ready[position] = 0
+            eligible.verdicts[row.session_id] = Verdict(reason=Reason.NOT_BEFORE, evidence=evidence)
     is_reachable = any(agent.is_open for agent in snapshot.agents)
     could_run = feasible_agents(snapshot, policy, cache=cache)
     kinds = queue.column(KIND)
     waiting = np.flatnonzero(eligible.ready)
-    for first in np.unique(kinds[waiting], return_index=True)[1].tolist():
+    for first in first_places(kinds[waiting]).tolist():
         row = queue[int(waiting[first])]
         verdict = could_run(row) if is_reachable else Verdict(reason=Reason.CLUSTER_UNAVAILABLE)
         if verdict is not None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, POOL, UNKNOWN, WORKLOAD, IntArray, Queue
+from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, POOL, UNKNOWN, WORKLOAD, IntArray, Queue, first_places
 from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot_schema.ids import PoolId
@@ -82,7 +82,7 @@ def _predicted_ms(queue: Queue, run_times: Mapping[Workload, RunTimes]) -> tuple
     column = queue.column(WORKLOAD)
     if run_times:
         workloads = queue.workloads()
-        for number in np.unique(column).tolist():
+        for number in column[first_places(column)].tolist():
             workload = workloads[number]
             found = None if workload is None else run_times.get(workload)
             if found is not None:
@@ -92,7 +92,13 @@ def _predicted_ms(queue: Queue, run_times: Mapping[Workload, RunTimes]) -> tuple
 
 def expected_end_us(row: RunningRow, *, now_us: int) -> int:
     """When a running session is expected to end; always after `now_us`."""
-    return int(_extended(np.array([row.ends_us]), np.array([row.is_leaving]), now_us=now_us)[0])
+    return int(expected_ends_us((row,), now_us=now_us)[0])
+
+
+def expected_ends_us(rows: Sequence[RunningRow], *, now_us: int) -> IntArray:
+    """[rows] when running sessions are expected to end; each after `now_us`."""
+    ends_us = np.array([row.ends_us for row in rows], dtype=np.int64)
+    return _extended(ends_us, np.array([row.is_leaving for row in rows], dtype=np.bool_), now_us=now_us)
 
 
 class PlannedEnds:

@@ -13,6 +13,7 @@ from aliquot.core.model.agent_index import are_same, has_labels, may_be_on
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Kind, kind_of
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot, accelerators_first
+from aliquot.core.placement.switches import by_switch
 from aliquot_schema.errors import (
     AliquotError,
     AllocationRefused,
@@ -25,7 +26,7 @@ from aliquot_schema.ids import AgentId, DeviceId, NaturalKey, NodeId, SlotName, 
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.devices import Device, DeviceHealth, ResourceSpec
 from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator, scale_of
-from aliquot_schema.sessions import SessionSpec
+from aliquot_schema.sessions import SessionSpec, Topology
 
 NAMED_MAX: Final = 8
 """Agents, and devices, named as evidence."""
@@ -41,22 +42,59 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
     request = spec.slots.finite
     options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes, models=spec.models)
     agents = [agent for agent in sorted(agents, key=_by_name) if has_labels(agent, spec.labels.items())]
-    kernels_max = kernels_when_empty(agents, request, options, most=spec.cluster_size, repaired=True)
-    if kernels_max >= spec.cluster_size:
-        return None
+    staying = [agent for agent in agents if spec.preemptible or _stays(agent, limit_ms=spec.time_limit_ms)]
+    if len(staying) < len(agents):
+        without = impossible(spec, staying, options) if staying else _only_temporary(agents)
+        if without is None or impossible(replace(spec, preemptible=True), agents, options) is not None:
+            return without
+        return _only_temporary([agent for agent in agents if agent not in staying])
+    wanted_kernels = spec.cluster_size if spec.cluster_size_min is None else spec.cluster_size_min
+    kernels_max = kernels_when_empty(agents, request, options, most=wanted_kernels, repaired=True)
+    if kernels_max >= wanted_kernels:
+        return _apart_only(agents, spec, options) if spec.topology is Topology.REQUIRE else None
     if not agents:
         wanted = ", ".join(f"{name}={value}" for name, value in sorted(spec.labels.items()))
         return ImpossibleRequest(f"labels: no registered agent has {wanted}", slot="labels", requested=wanted, limit="")
     if not kernels_max:
         refusals = [_refusal(agent.layout, request, options) for agent in agents]
-        found = [refusal for refusal in refusals if refusal is not None]
-        return _kindest(found, request, agents, options=options)
+        return _kindest([refusal for refusal in refusals if refusal is not None], request, agents, options=options)
     return ImpossibleRequest(
-        f"cluster_size: all agents together hold {kernels_max} such kernels when empty, and {spec.cluster_size} "
+        f"cluster_size: all agents together hold {kernels_max} such kernels when empty, and {wanted_kernels} "
         "were requested; ask for fewer or smaller ones",
         slot="cluster_size",
-        requested=str(spec.cluster_size),
+        requested=str(wanted_kernels),
         limit=str(kernels_max),
+    )
+
+
+def _stays(agent: AgentRow, *, limit_ms: int | None) -> bool:
+    """Whether an agent may ever run a session that is not preemptible."""
+    return limit_ms is not None if agent.until_us is not None else not agent.is_spot
+
+
+def _only_temporary(agents: Sequence[AgentRow]) -> ImpossibleRequest:
+    """The error for a session that only temporary agents could run, and that may not run there."""
+    named = _names([agent.id for agent in agents])
+    return ImpossibleRequest(
+        f"preemptible: only {named} can run this, on spot nodes or nodes that leave at a known time; submit it as "
+        "preemptible, or with a time limit for nodes that leave at a known time",
+        slot="preemptible",
+        requested="false",
+        limit="true",
+    )
+
+
+def _apart_only(agents: Iterable[AgentRow], spec: SessionSpec, options: AllocationOptions) -> ImpossibleRequest | None:
+    """The error for a gang that fits on no single switch, as it requires."""
+    most = _most_on_a_switch(agents, spec.slots.finite, options, size=spec.cluster_size, repaired=True)
+    if most >= spec.cluster_size:
+        return None
+    return ImpossibleRequest(
+        f"topology: require keeps all {spec.cluster_size} kernels on one switch, and no switch holds more than {most} "
+        "such kernels when empty; ask for fewer or smaller ones, or use topology: prefer",
+        slot="topology",
+        requested=str(spec.cluster_size),
+        limit=str(most),
     )
 
 
@@ -116,12 +154,36 @@ def kernels_when_empty(
     return found
 
 
-def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOptions) -> Verdict | None:
+def _most_on_a_switch(
+    agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, size: int, repaired: bool
+) -> int:
+    """How many such kernels fit together on the agents of one switch when they are empty."""
+    switches = by_switch(agents).values()
+    counts = (_most_in_all(there, request, options, size=size, repaired=repaired) for there in switches)
+    return max(counts, default=0)
+
+
+def _most_in_all(
+    agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, size: int, repaired: bool
+) -> int:
+    return kernels_when_empty(agents, request, options, most=size, repaired=repaired)
+
+
+def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOptions) -> Verdict | None:
     options = replace(options, gpu_memory_bytes=row.gpu_memory_bytes, models=row.where.models)
+    fit = _most_on_a_switch if row.where.topology is Topology.REQUIRE else _most_in_all
+    # Mostly the first agents hold it, and the others need not be looked at.
+    may_run = (agent for agent in agents if agent.is_open and may_be_on(row, agent))
+    if fit(may_run, row.request, options, size=row.cluster_size, repaired=False) >= row.cluster_size:
+        return None
     allowed = [agent for agent in agents if may_be_on(row, agent)]
     is_open = [agent for agent in allowed if agent.is_open]
-    if kernels_when_empty(is_open, row.request, options, most=row.cluster_size, repaired=False) >= row.cluster_size:
-        return None
+    leaving = [agent for agent in agents if _is_barred(row, agent) and not _refusal(agent.layout, row.request, options)]
+    if fit([*is_open, *leaving], row.request, options, size=row.cluster_size, repaired=False) >= row.cluster_size:
+        times = [agent.until_us for agent in leaving if agent.until_us is not None]
+        named = tuple(agent.id for agent in leaving[:NAMED_MAX])
+        evidence = Evidence(agents=named, is_temporary=True, leaves_us=max(times, default=None))
+        return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
     missing_slot = next((slot for slot, amount in row.request if amount and not _holders(slot, allowed)), None)
     if missing_slot is not None:
         evidence = Evidence(
@@ -138,6 +200,13 @@ def _no_agent(row: PendingRow, agents: Iterable[AgentRow], options: AllocationOp
         agents=tuple(agent.id for agent in could[:NAMED_MAX]), devices=tuple(dict.fromkeys(broken))[:NAMED_MAX]
     )
     return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
+
+
+def _is_barred(row: PendingRow, agent: AgentRow) -> bool:
+    """Whether an open agent is left out because its node may leave too early for the session."""
+    if not agent.is_open or agent.id not in row.excluded_agents or not (agent.is_spot or agent.until_us is not None):
+        return False
+    return may_be_on(replace(row, excluded_agents=()), agent)
 
 
 def _by_name(agent: AgentRow) -> NaturalKey:

@@ -1,6 +1,6 @@
 """Free capacity: what is still free while a pass places one session after another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -11,13 +11,19 @@ from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.agent_index import AgentIndex, Scope, scope_of
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
+from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot, accelerators_first
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.holders import Holders
+from aliquot_schema.bookings import BookedDevice
 from aliquot_schema.errors import AllocationRefused, InvalidRequest
 from aliquot_schema.ids import DeviceId, NodeId, SessionId, SlotName
+from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.resources.slots import format_amount
+from aliquot_schema.sessions import Topology
 
+NAMED_MAX: Final = 16
+"""Sessions named as holders."""
 NOTHING: Final[dict[DeviceId, int]] = {}
 """Usage of an idle node."""
 
@@ -34,6 +40,9 @@ class FreeCapacity:
         self._options: dict[tuple[int | None, tuple[str, ...]], AllocationOptions] = {}
         self._open_agents: dict[Scope, Sequence[AgentRow]] = {}
         self._most_free: dict[tuple[SlotName, Scope], int] = {}
+        self._oldest: dict[tuple[tuple[SlotName, ...], Scope, int], tuple[SessionId, ...]] = {}
+        self._held_by_agent: list[Occupancy | None] | None = None
+        """Usage of the node of each open agent; None until first read after a change."""
         self._free_milli: int | None = None
         """None until first read."""
         self._held = snapshot.holders
@@ -59,9 +68,17 @@ class FreeCapacity:
         """Budget units held, by node and device. Read only."""
         return self._used
 
+    def oldest_holders(self, row: PendingRow, *, most: int) -> tuple[SessionId, ...]:
+        """The oldest sessions, at most `most`, that hold what a row asks for, including those placed in this pass."""
+        slots = tuple(slot for slot, _ in row.request)
+        key = slots, scope_of(row), most
+        found = self._oldest.get(key)
+        if found is None:
+            found = self._oldest[key] = self._holders.oldest(slots, self.open_agents(row), most=most)
+        return found
+
     @cached_property
-    def holders(self) -> Holders:
-        """Sessions that hold a device or a part of one, including those placed in this pass."""
+    def _holders(self) -> Holders:
         return Holders(self._cache.holders(self._held), self._taken, agent_index=self.agent_index)
 
     def free_milli(self) -> int:
@@ -76,7 +93,9 @@ class FreeCapacity:
         most = self._most_free.get(key)
         if most is None:
             totals = self._cache.totals(slot, row.where.models)
-            totals.follow(list(map(self._used.get, self.agent_index.open_nodes)))
+            if self._held_by_agent is None:
+                self._held_by_agent = list(map(self._used.get, self.agent_index.open_nodes))
+            totals.follow(self._held_by_agent)
             free, allowed = totals.free, self.agent_index.allowed(row)
             most = max(free if len(allowed) == len(free) else [free[number] for number in allowed], default=0)
             self._most_free[key] = most
@@ -95,6 +114,8 @@ class FreeCapacity:
             preferred: the accelerator that a share must be on; None = any.
         """
         layout = agent.layout
+        if row.where.closed_devices:
+            used = _closed(agent, used, row.where.closed_devices)
         try:
             return allocate(
                 dict(row.request),
@@ -128,5 +149,37 @@ class FreeCapacity:
             self._used[kernel.node_id] = now
             if self._free_milli is not None:
                 self._free_milli -= self._cache.free_milli.consumed(kernel.node_id, kernel.spec, before=before, now=now)
+        self._held_by_agent = None
         self._most_free.clear()
+        self._oldest.clear()
         self._taken += ((session_id, kernel) for kernel in kernels)
+
+
+def _closed(agent: AgentRow, used: Occupancy, closed: Iterable[BookedDevice]) -> Occupancy:
+    """Usage with closed devices of an agent's node counted as held."""
+    budgets = {
+        device_id: agent.layout.devices[device_id].budget
+        for node_id, device_id in closed
+        if node_id == agent.node_id and device_id in agent.layout.devices
+    }
+    return {**used, **budgets} if budgets else used
+
+
+def shortage(row: PendingRow, capacity: FreeCapacity, *, fits_kernels: int) -> Verdict:
+    """Why a row does not fit: part of its gang does, a slot is short on every agent, or free capacity is fragmented."""
+    blocked_by = capacity.oldest_holders(row, most=NAMED_MAX)
+    if fits_kernels:
+        is_one_switch = row.where.topology is Topology.REQUIRE
+        evidence = Evidence(fits_kernels=fits_kernels, is_one_switch=is_one_switch, blocked_by=blocked_by)
+        return Verdict(reason=Reason.GANG_INCOMPLETE, evidence=evidence)
+    for slot, amount in accelerators_first(row.request):
+        most = capacity.most_free(slot, row)
+        if most < amount:
+            evidence = Evidence(
+                slot=slot,
+                requested=format_amount(slot, amount),
+                available=format_amount(slot, most),
+                blocked_by=blocked_by,
+            )
+            return Verdict(reason=Reason.INSUFFICIENT, evidence=evidence)
+    return Verdict(reason=Reason.FRAGMENTED, evidence=Evidence(blocked_by=blocked_by))

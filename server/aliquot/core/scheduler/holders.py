@@ -100,14 +100,10 @@ def _is_part_of(kernel: KernelPlacement, columns: SlotLayout | None) -> bool:
 def pairs_on(agent_index: AgentIndex, node_id: NodeId, held: HoldersOn) -> Mapping[SlotName, set[Pair]]:
     """Holders on one node, by the slots that healthy devices of open agents offer."""
     found: dict[SlotName, set[Pair]] = {}
-    devices: dict[tuple[SessionId, ...], list[str]] = {}
-    for device_id, sessions in held.items():
-        devices.setdefault(sessions, []).append(device_id)
-    for agent in agent_index.open_on.get(node_id, ()):
+    for agent in agent_index.open_on.get(node_id, ()) if held else ():
         for slot, columns in agent.layout.slots.items():
-            places = columns.places.keys()
-            for sessions, held_alike in devices.items():
-                if not places.isdisjoint(held_alike):
+            for sessions in dict.fromkeys(map(held.get, columns.ids)):
+                if sessions is not None:
                     found.setdefault(slot, set()).update([(session_id, agent.id) for session_id in sessions])
     return found
 

@@ -11,6 +11,13 @@ Starvation bounds, with times in milliseconds: a session is never overtaken by o
 - priority: (4 - p) x `level_ms` after it, where p is its level.
 - sjf: its estimate / (`sjf_age_pct` / 100) after it.
 - fcfs, gang: its own submission.
+- las, srtf: no bound by order; only the policy's `wait_bound` gives one.
+
+Under `las` and `srtf` preemptible sessions are displaced, see `preemption`. `las` (least attained service) puts
+sessions into queues by the GPU-time they have had so far, each queue twice as wide as the one before. The least comes
+first, and within a queue the earlier submission. Source: Gu et al., Tiresias, NSDI 2019 (discretized 2D-LAS). `srtf`
+(shortest remaining time first) goes by the expected run time without the work that earlier attempts kept, times the
+square root of the number of devices.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,17 +27,25 @@ from typing import Final
 import numpy as np
 
 from aliquot.core.fairshare import Usage
-from aliquot.core.model.queue import OWNER, PRIORITY, PROJECT, QUEUED_US, IntArray, Queue
-from aliquot.core.scheduler.backlog import PARTS_OF_POOL, AgeScale
+from aliquot.core.model.queue import ACCOUNT, KEPT_MS, LEAST_MILLI, PRIORITY, QUEUED_US, IntArray, Queue, first_places
+from aliquot.core.scheduler.backlog import OVERRUN_DIVISOR, PARTS_OF_POOL, AgeScale
 from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import QuotaId
 from aliquot_schema.policies import Weights
 from aliquot_schema.quotas import Quota
+from aliquot_schema.resources.slots import MILLI
 from aliquot_schema.sessions import Priority
 
 DURATION_MAX_MS: Final = 10**12
 """32 years: keeps every score within 64 bits."""
+LAS_QUANTUM_MS: Final = 600_000
+"""The first queue of `las` holds sessions with less than this run time on one device."""
+LAS_LIMITS: Final = LAS_QUANTUM_MS * MILLI * 2 ** np.arange(30, dtype=np.int64)
+"""Upper ends of the queues, in milli of a device x milliseconds."""
+LEFT_MS_MIN: Final = 60_000
+PACKED_BITS_MAX: Final = 63
+"""Of a signed integer of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +96,13 @@ def fair_share_score(inputs: OrderInputs) -> IntArray:
 
 def fairness_term(inputs: OrderInputs) -> IntArray:
     """[rows] fairness term: higher, the less the user and the project have used of their shares."""
-    queue = inputs.queue
-    owners, projects = queue.owners(), queue.projects()
-    numbers = queue.column(PROJECT) * len(owners) + queue.column(OWNER)
-    present, place = np.unique(numbers, return_inverse=True)
-    waiting = [(projects[number // len(owners)], owners[number % len(owners)]) for number in present.tolist()]
+    accounts, numbers = inputs.queue.accounts(), inputs.queue.column(ACCOUNT)
+    present = numbers[first_places(numbers)].tolist()
+    waiting = [accounts[number] for number in present]
     shares = Shares(inputs.usage, waiting=waiting, quotas=inputs.quotas, now_us=inputs.now_us)
-    terms: IntArray = np.array([shares.fairness(*one) for one in waiting], dtype=np.int64)[place]
+    by_number = np.zeros(len(accounts), dtype=np.int64)
+    by_number[present] = [shares.fairness(*account) for account in waiting]
+    terms: IntArray = by_number[numbers]
     return terms
 
 
@@ -110,13 +125,58 @@ def sjf_score(inputs: OrderInputs) -> IntArray:
     return scores
 
 
+def las_score(inputs: OrderInputs) -> IntArray:
+    """Least attained service: the number of the queue by GPU-time so far, negated."""
+    queue = inputs.queue
+    return -las_levels(queue.column(KEPT_MS), milli=queue.column(LEAST_MILLI))
+
+
+def las_levels(had_ms: IntArray, *, milli: IntArray) -> IntArray:
+    """[rows] number of the queue that sessions of this run time are in.
+
+    Args:
+        milli: accelerators; a session without any counts as one with a whole one.
+    """
+    had = np.minimum(had_ms, DURATION_MAX_MS) * np.maximum(milli, MILLI)
+    levels: IntArray = np.searchsorted(LAS_LIMITS, had, side="right")
+    return levels
+
+
+def srtf_score(inputs: OrderInputs) -> IntArray:
+    """Shortest remaining time first: the expected run time that is left, times the root of the devices, negated.
+
+    A wide session takes the place of several others. Less than one device counts as one.
+    """
+    queue = inputs.queue
+    expected_ms = np.minimum(inputs.estimates_ms, DURATION_MAX_MS)
+    roots = np.sqrt(np.maximum(queue.column(LEAST_MILLI), MILLI) * MILLI).astype(np.int64)
+    scores: IntArray = -left_ms("srtf", expected_ms=expected_ms, had_ms=queue.column(KEPT_MS)) * roots // MILLI
+    return scores
+
+
+def left_ms(order: str, *, expected_ms: IntArray, had_ms: IntArray) -> IntArray:
+    """[rows] run time that sessions are expected to need yet, as a preemptive order sees it.
+
+    `srtf`: by prediction; one that has outrun it needs another fifth of its time so far. `las`: as long again as it has
+    run, at least `LAS_QUANTUM_MS`, since nothing else is known.
+    """
+    least_ms = LAS_QUANTUM_MS if order == "las" else LEFT_MS_MIN
+    known_ms = had_ms if order == "las" else np.maximum(expected_ms - had_ms, had_ms // OVERRUN_DIVISOR)
+    left: IntArray = np.maximum(known_ms, least_ms)
+    return left
+
+
+PREEMPTIVE: Final = ("las", "srtf")
+"""Orders under which a session may displace others that come after it."""
 ORDERS: Final[Mapping[str, Score]] = {
     "fair_share": fair_share_score,
     "fcfs": fcfs_score,
     "gang": fcfs_score,
+    "las": las_score,
     "priority": priority_score,
     "relative_age": relative_age_score,
     "sjf": sjf_score,
+    "srtf": srtf_score,
 }
 """Every policy starts a gang whole or not at all; `gang` is another name of `fcfs`."""
 
@@ -135,4 +195,20 @@ def order_named(name: str) -> Score:
 
 def in_order(score: Score, inputs: OrderInputs) -> IntArray:
     """Positions of all rows of the queue, the next one first."""
-    return np.argsort(-score(inputs), kind="stable")
+    return sorted_places(-score(inputs))
+
+
+def sorted_places(keys: IntArray) -> IntArray:
+    """Positions of integer keys in ascending order, equal ones by position: `argsort(kind="stable")`, only faster.
+
+    Keys and positions are packed into one integer where both have room in it, and numbers are faster to sort than
+    positions.
+    """
+    if not len(keys):
+        return np.zeros(0, dtype=np.int64)
+    bits, least = (len(keys) - 1).bit_length(), int(keys.min())
+    if (int(keys.max()) - least).bit_length() + bits > PACKED_BITS_MAX:
+        return np.argsort(keys, kind="stable")
+    packed: IntArray = ((keys - least) << bits) | np.arange(len(keys))
+    packed.sort()
+    return packed & ((1 << bits) - 1)

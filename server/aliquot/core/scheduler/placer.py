@@ -14,9 +14,26 @@ from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot.core.placement.cluster_arrays import Columns
 from aliquot.core.placement.placement_state import PlacementState
 from aliquot.core.placement.scoreboard import NOWHERE, Choice, PlacementRequest
+from aliquot.core.placement.switches import next_switch
+from aliquot.core.scheduler.booking_calendar import NO_BOOKINGS, BookingCalendar
 from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot_schema.ids import NodeId, SessionId
 from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.sessions import Topology
+
+
+class _GangKernels:
+    """The kernels of one session while they are placed."""
+
+    __slots__ = ("granted", "left", "used")
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+        """How many are not placed yet."""
+        self.granted: Final[dict[int, list[ResourceSpec]]] = {}
+        """By row of the cluster."""
+        self.used: Final[dict[NodeId, Occupancy]] = {}
+        """Usage of the nodes where it has kernels."""
 
 
 class Placer:
@@ -25,11 +42,22 @@ class Placer:
     _state: PlacementState
 
     def __init__(
-        self, snapshot: Snapshot, policy: Policy, *, capacity: FreeCapacity, seed: int, like: "Placer | None" = None
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        *,
+        capacity: FreeCapacity,
+        seed: int,
+        like: "Placer | None" = None,
+        calendar: BookingCalendar = NO_BOOKINGS,
+        at_us: int = 0,
     ) -> None:
         """Args:
         like: a placer on similar capacity whose scores are reused; None = those of the cache.
+        at_us: when the sessions would start, microseconds UTC; `calendar` says what is booked from then on.
         """
+        self._calendar = calendar
+        self._at_us = at_us
         self._capacity = capacity
         self._takes_tightest = policy.allocation.strategy is Spreading.EVENLY
         start = capacity.cache.placement_state if like is None else like._state
@@ -49,28 +77,21 @@ class Placer:
         self._state.release_scores()
         self._capacity.cache.placement_state = self._state
 
-    def place(self, row: PendingRow) -> tuple[KernelPlacement, ...]:
+    def place(self, row: PendingRow, *, as_if_unbooked: bool = False) -> tuple[KernelPlacement, ...]:
         """Place as many kernels as fit together, in order of rank; does not change the capacity, see `take`.
 
         A gang is placed on one agent that holds all of it, else repeatedly on the agent that holds most of the rest;
-        the strategy breaks ties. Ranks follow the natural order of the agents.
+        the strategy breaks ties. Where agents name their switches, or the session requires one, that is done switch by
+        switch, see `switches`. Ranks follow the natural order of the agents.
         """
-        wanted = self._requests.of(row)
-        closed = list(self._closed_to(row))
-        used: dict[NodeId, Occupancy] = {}
-        granted: dict[int, list[ResourceSpec]] = {}
-        left = row.cluster_size
-        while left and (choice := self._next(wanted, closed=closed, left=left)) is not None:
-            node_id = self._agents[choice.row].node_id
-            is_untouched = node_id not in used
-            specs = self._fill(row, wanted, choice, used=used, most=left)
-            if specs or not is_untouched:
-                granted[choice.row] = specs
-                closed.append(choice.row)
-                left -= len(specs)
-            else:
-                self._board.refuse(wanted, choice.row)
-        return self._ranked(granted)
+        row = row if as_if_unbooked else self._calendar.open_to(row, at_us=self._at_us)
+        wanted, closed = self._requests.of(row), self._closed_to(row)
+        requires = row.where.topology is Topology.REQUIRE
+        if row.cluster_size > 1 and (requires or self._state.switches.are_named):
+            return self._ranked(self._on_switches(row, wanted, closed=closed, requires=requires))
+        kernels = _GangKernels(row.cluster_size)
+        self._add(row, wanted, kernels, closed=closed)
+        return self._ranked(kernels.granted)
 
     def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
         """Count a session's kernels as placed."""
@@ -80,6 +101,48 @@ class Placer:
             specs.setdefault(kernel.node_id, []).append(kernel.spec)
         for node_id, granted in specs.items():
             self._state.take(node_id, granted, self._capacity.used_on(node_id))
+
+    def _on_switches(
+        self, row: PendingRow, wanted: PlacementRequest, *, closed: Sequence[int], requires: bool
+    ) -> Mapping[int, Sequence[ResourceSpec]]:
+        """Kernels on one switch if one holds them all, else on the fewest; with `requires` always on one."""
+        switches, scores = self._state.switches, self._board.scores(wanted)
+        is_open = scores != NOWHERE
+        is_open[list(closed)] = False
+        counts = np.where(is_open, np.minimum(self._board.counts(wanted), row.cluster_size), 0)
+        capacities = switches.capacities(counts)
+        most = _GangKernels(row.cluster_size)
+        for switch in switches.tried(
+            counts, scores, size=row.cluster_size, requires=requires, is_loose=wanted.is_loose
+        ):
+            kernels = _GangKernels(row.cluster_size)
+            self._add(row, wanted, kernels, closed=[*closed, *switches.outside(switch)])
+            if not kernels.left:
+                return kernels.granted
+            most = min(most, kernels, key=lambda one: one.left)
+        if requires:
+            return most.granted
+        kernels = _GangKernels(row.cluster_size)
+        while kernels.left and (number := next_switch(capacities, left=kernels.left)) is not None:
+            capacities[number] = 0
+            self._add(row, wanted, kernels, closed=[*closed, *switches.outside(number)])
+        return kernels.granted
+
+    def _add(
+        self, row: PendingRow, wanted: PlacementRequest, kernels: "_GangKernels", *, closed: Sequence[int]
+    ) -> None:
+        """Place as many of the missing kernels as fit on the rows that are not closed."""
+        closed, used = list(closed), kernels.used
+        while kernels.left and (choice := self._next(wanted, closed=closed, left=kernels.left)) is not None:
+            node_id = self._agents[choice.row].node_id
+            is_untouched = node_id not in used
+            specs = self._fill(row, wanted, choice, used=used, most=kernels.left)
+            if specs or not is_untouched:
+                kernels.granted[choice.row] = specs
+                kernels.left -= len(specs)
+                closed.append(choice.row)
+            else:
+                self._board.refuse(wanted, choice.row)
 
     def _closed_to(self, row: PendingRow) -> tuple[int, ...]:
         """Rows of the agents that a session may not be placed on."""

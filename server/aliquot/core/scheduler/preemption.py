@@ -2,24 +2,33 @@
 
 A claim covers a whole session or nothing, and its set of victims is inclusion-minimal: without any one of them the
 session would not fit. Victims with the most expected work left are preferred.
+
+Under a preemptive order (`las`, `srtf`) preemptible sessions are displaced, see `displacement`.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from aliquot.core.model.plan import Eviction, KernelPlacement
-from aliquot.core.model.snapshot import PendingRow, RunningRow
+from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
 from aliquot.core.quota import QuotaBook
+from aliquot.core.scheduler import ordering
 from aliquot.core.scheduler.backfill import PassContext, used_without
+from aliquot.core.scheduler.displacement import Displacement
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
-from aliquot_schema.ids import SessionId
+from aliquot.core.scheduler.ordering import DURATION_MAX_MS, PREEMPTIVE
+from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.policies import PreemptScope
 from aliquot_schema.sessions import PreemptionCause
 
 TRIES_MAX: Final = 16
 """Claims tried in one pass."""
+GROW_AGAIN_MS: Final = 60_000
+"""Interval at which the growth of an elastic gang is considered again, while there is room for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,31 +48,40 @@ class PreemptionClaims:
     def __init__(self, context: PassContext) -> None:
         self._context = context
         self._rules = context.policy.preemption
+        self._displacement = Displacement(context.policy, now_us=context.now_us)
         self._tries = 0
+        self._saves_us: int | None = None
+        """Of the last claim: the next checkpoint that it may wait for."""
+        self.again_us: int | None = None
+        """When a claim that was refused may succeed, microseconds UTC; None = at the next event."""
         self.evictions: list[Eviction] = []
 
     def claim(
-        self, row: PendingRow, *, capacity: FreeCapacity, running: list[RunningRow], quotas: QuotaBook
+        self, row: PendingRow, *, left_ms: int, capacity: FreeCapacity, running: list[RunningRow], quotas: QuotaBook
     ) -> PreemptionClaim | None:
         """Preempt for a row that does not fit; None if it may not preempt, or preemption would not help.
 
         Args:
+            left_ms: see `ordering.left_ms`.
             capacity: free now; earlier claims are held in it.
             running: all sessions that hold devices in it; victims are marked as leaving there.
         """
         causes = self._allowed_causes(row, quotas)
-        if not causes or self._tries == TRIES_MAX:
+        if not causes or (self._tries >= TRIES_MAX and PreemptionCause.BOOKING not in causes):
             return None
         self._tries += 1
+        self._saves_us = None
         leaving = [held for held in running if held.is_leaving]
         kernels = self._fit(row, leaving, capacity=capacity) if leaving else ()
         victims: list[tuple[RunningRow, PreemptionCause]] = []
         if len(kernels) < row.cluster_size:
-            victims = self._victims(row, causes, leaving, capacity=capacity, running=running, quotas=quotas)
+            candidates = self._candidates(row, causes, left_ms=left_ms, running=running, quotas=quotas)
+            victims = self._victims(row, candidates, leaving, capacity=capacity)
             kernels = self._fit(row, [*leaving, *(held for held, _ in victims)], capacity=capacity) if victims else ()
         if len(kernels) < row.cluster_size:
+            self.again_us = min(filter(None, (self.again_us, self._saves_us)), default=None)
             return None
-        released = [*leaving, *(self._evict(row, held, cause, running=running) for held, cause in victims)]
+        released = [*leaving, *self._evicted(row, victims, running=running)]
         waits_for, now_us = [held for held in released if _overlap(held, kernels)], self._context.now_us
         return PreemptionClaim(
             kernels=kernels,
@@ -71,37 +89,94 @@ class PreemptionClaims:
             leaving=tuple(sorted(held.session_id for held in waits_for)),
         )
 
+    def clear_for_maintenance(self, running: list[RunningRow]) -> None:
+        """Preempt what runs on nodes whose maintenance begins; it is marked as leaving in `running`."""
+        for held, booking in self._context.calendar.cleared(running):
+            if not held.is_leaving and held in running:
+                self._evict(held, PreemptionCause.BOOKING, running=running, by_user=booking.owner)
+
+    def grow(self, *, capacity: FreeCapacity, running: Sequence[RunningRow], quotas: QuotaBook) -> int | None:
+        """Restart the elastic gang that gains most by more kernels, if one gains more than it loses.
+
+        The gain is the part of its remaining run time that more kernels save; the loss is that of a preemption. Only
+        sessions that save their work grow.
+
+        Args:
+            capacity: free after all that waits was placed.
+        Returns:
+            When to look again, microseconds UTC; None if no gang has room to grow.
+        """
+        found: list[tuple[int, SessionId, RunningRow]] = []
+        again_us: list[int] = []
+        for held in running:
+            if held.elastic is None or held.checkpoint_ms is None or held.is_leaving or held.started_us is None:
+                continue
+            gain_ms = self._growth_ms(held, capacity=capacity, quotas=quotas)
+            if gain_ms is None or held.preemptions >= self._rules.preemptions_max:
+                continue
+            if gain_ms > 0 and self._displacement.is_allowed(held):
+                found.append((-gain_ms, held.session_id, held))
+            else:
+                allowed_us = held.started_us + self._rules.run_ms_min * 1000
+                again_us.append(max(allowed_us, self._context.now_us + GROW_AGAIN_MS * 1000))
+        if found:
+            held = min(found)[2]
+            self._record(held, PreemptionCause.GROW, by_user=held.owner, by_session=None)
+        return min(again_us, default=None)
+
+    def _growth_ms(self, held: RunningRow, *, capacity: FreeCapacity, quotas: QuotaBook) -> int | None:
+        """Run time that a gang gains by a restart with as many kernels as fit, less its loss; None if no more fit."""
+        row, size = held.elastic, len(held.kernels)
+        assert row is not None, f"{held.session_id} is not elastic"
+        assert row.kernels_max is not None, f"{held.session_id} is not elastic"
+        fits = len(self._fit(replace(row, cluster_size=row.kernels_max), [held], capacity=capacity))
+        if fits <= size:
+            return None
+        left_over = quotas.copy()
+        left_over.release(held)
+        most = left_over.most_kernels(row, least=size, most=fits)
+        if most == size:
+            return None
+        ran_ms = self._displacement.ran_ms(held)
+        order = "las" if held.estimate_ms is None else "srtf"
+        had_ms = np.array([held.kept_ms + ran_ms], dtype=np.int64)
+        expected_ms = np.array([min(held.estimate_ms or 0, DURATION_MAX_MS)], dtype=np.int64)
+        left_ms = int(ordering.left_ms(order, expected_ms=expected_ms, had_ms=had_ms)[0])
+        return left_ms * (most - size) // most - self._displacement.lost_ms(held, ran_ms)
+
     def _allowed_causes(self, row: PendingRow, quotas: QuotaBook) -> tuple[PreemptionCause, ...]:
         """The causes for which this row may preempt others."""
+        if self._context.calendar.booking_of(row) is not None:
+            return (PreemptionCause.BOOKING,)
         if self._rules.preempt is PreemptScope.NONE:
             return ()
         by_priority = (PreemptionCause.PRIORITY,) if self._context.policy.order == "priority" else ()
-        return (*by_priority, PreemptionCause.QUOTA) if quotas.may_reclaim(row) else by_priority
+        by_order = (PreemptionCause.ORDER,) if self._context.policy.order in PREEMPTIVE else ()
+        return (*by_priority, *by_order, *((PreemptionCause.QUOTA,) if quotas.may_reclaim(row) else ()))
 
     def _victims(
         self,
         row: PendingRow,
-        causes: Sequence[PreemptionCause],
+        candidates: Sequence[tuple[RunningRow, PreemptionCause]],
         leaving: Sequence[RunningRow],
         *,
         capacity: FreeCapacity,
-        running: Iterable[RunningRow],
-        quotas: QuotaBook,
     ) -> list[tuple[RunningRow, PreemptionCause]]:
         """An inclusion-minimal set that suffices, in addition to `leaving`; empty if there is none."""
-        candidates = self._candidates(row, causes, running=running, quotas=quotas)
 
         def helps(chosen: Sequence[tuple[RunningRow, PreemptionCause]]) -> bool:
             released = [*leaving, *(held for held, _ in chosen)]
             return len(self._fit(row, released, capacity=capacity)) == row.cluster_size
 
-        if not candidates or not helps(candidates):
+        released = sum(held.milli for held in leaving) + sum(held.milli for held, _ in candidates)
+        asked = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
+        if not candidates or asked > capacity.free_milli() + released or not helps(candidates):
             return []
         low, high = 1, len(candidates)
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if helps(candidates[:middle]) else (middle + 1, high)
-        chosen = candidates[:high]
+        chosen = list(candidates[:high])
         for held in reversed(chosen[:-1]):
             rest = [other for other in chosen if other is not held]
             if helps(rest):
@@ -113,14 +188,28 @@ class PreemptionClaims:
         row: PendingRow,
         causes: Sequence[PreemptionCause],
         *,
-        running: Iterable[RunningRow],
+        left_ms: int,
+        running: Sequence[RunningRow],
         quotas: QuotaBook,
     ) -> list[tuple[RunningRow, PreemptionCause]]:
-        """Sessions that may be preempted, those with the most work left first."""
+        """Sessions that may be preempted, those with the largest gain, or else the most work left, first."""
+        booking = self._context.calendar.booking_of(row)
+        if booking is not None:
+            guests = [held for held in self._context.calendar.guests(booking, running) if not held.is_leaving]
+            return [(held, PreemptionCause.BOOKING) for held in sorted(guests, key=self._work_left)]
         found: list[tuple[RunningRow, PreemptionCause]] = []
         remaining_quotas = quotas.copy()
+        if PreemptionCause.ORDER in causes:
+            displaceable = self._displacement.of(row, running, left_ms=left_ms)
+            self._saves_us = displaceable.again_us
+            found = [(held, PreemptionCause.ORDER) for held in displaceable.now]
+            if len(causes) == 1:
+                return found
+            for held, _ in found:
+                remaining_quotas.release(held)
+        by_order = {held.session_id for held, _ in found}
         for held in sorted(running, key=self._work_left):
-            if not self._is_evictable(held):
+            if held.session_id in by_order or not self._displacement.is_allowed(held):
                 continue
             is_lower = held.priority < row.priority and self._is_preemptible(held)
             if PreemptionCause.PRIORITY in causes and is_lower:
@@ -129,11 +218,6 @@ class PreemptionClaims:
                 remaining_quotas.release(held)
                 found.append((held, PreemptionCause.QUOTA))
         return found
-
-    def _is_evictable(self, held: RunningRow) -> bool:
-        if held.is_leaving or held.started_us is None or held.preemptions >= self._rules.preemptions_max:
-            return False
-        return self._context.now_us - held.started_us >= self._rules.run_ms_min * 1000
 
     def _is_preemptible(self, held: RunningRow) -> bool:
         """By a higher priority. Borrowed devices are reclaimed from any session."""
@@ -150,21 +234,42 @@ class PreemptionClaims:
     ) -> tuple[KernelPlacement, ...]:
         return self._context.placer(self._context.free_capacity(used_without(released, capacity=capacity))).place(row)
 
-    def _evict(
-        self, row: PendingRow, held: RunningRow, cause: PreemptionCause, *, running: list[RunningRow]
-    ) -> RunningRow:
-        """Record an eviction and mark the victim as leaving."""
+    def _evicted(
+        self, row: PendingRow, victims: Iterable[tuple[RunningRow, PreemptionCause]], *, running: list[RunningRow]
+    ) -> list[RunningRow]:
+        return [
+            self._evict(held, cause, running=running, by_user=row.owner, by_session=row.session_id)
+            for held, cause in victims
+        ]
+
+    def _record(
+        self, held: RunningRow, cause: PreemptionCause, *, by_user: UserId, by_session: SessionId | None
+    ) -> int:
+        """Record an eviction; returns its grace."""
         grace_ms = self._rules.grace_ms if held.grace_ms is None else held.grace_ms
         self.evictions.append(
             Eviction(
                 session_id=held.session_id,
                 version=held.version,
                 cause=cause,
-                by_session=row.session_id,
-                by_user=row.owner,
+                by_session=by_session,
+                by_user=by_user,
                 grace_ms=grace_ms,
             )
         )
+        return grace_ms
+
+    def _evict(
+        self,
+        held: RunningRow,
+        cause: PreemptionCause,
+        *,
+        running: list[RunningRow],
+        by_user: UserId,
+        by_session: SessionId | None = None,
+    ) -> RunningRow:
+        """Record an eviction and mark the victim as leaving."""
+        grace_ms = self._record(held, cause, by_user=by_user, by_session=by_session)
         place = next(index for index, other in enumerate(running) if other is held)
         running[place] = replace(held, is_leaving=True, ends_us=self._context.now_us + grace_ms * 1000)
         return running[place]

@@ -7,6 +7,7 @@ from typing import Final
 from aliquot_schema.quotas import quota_holder
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.slots import amount_text, is_size, number_text
+from aliquot_schema.resources.units import format_duration
 
 NAMED_MAX: Final = 3
 """Sessions, agents or devices named in one sentence."""
@@ -14,8 +15,20 @@ _GPU_MAKERS: Final = {"cuda": "CUDA", "rocm": "ROCm"}
 
 
 def explain(verdict: Verdict) -> str:
-    """Why a session waits, as one sentence."""
-    return _TEXTS[verdict.reason](verdict.evidence)
+    """Why a session waits, as one sentence; a second one says what lowers its priority."""
+    text, evidence = _TEXTS[verdict.reason](verdict.evidence), verdict.evidence
+    return (
+        text if evidence.lowered_by is None else f"{text} Its priority is low: {_spent(evidence.lowered_by, evidence)}."
+    )
+
+
+def _spent(account: str, evidence: Evidence) -> str:
+    """That a budget is used up, with its numbers."""
+    own = "their" if account.startswith("user:") else "its"
+    holder = quota_holder(account)
+    if evidence.spent_pct is None:
+        return f"{holder} has a budget of {evidence.budget} this month"
+    return f"{holder} has spent {evidence.spent_pct} % of {own} budget of {evidence.budget} this month"
 
 
 def _insufficient(evidence: Evidence) -> str:
@@ -29,6 +42,9 @@ def _fragmented(evidence: Evidence) -> str:
 
 
 def _gang(evidence: Evidence) -> str:
+    if evidence.is_one_switch:
+        fit = f"At most {evidence.fits_kernels} of its kernels fit on one switch now"
+        return f"{fit}, and it requires all of them on one (topology: require){_held_by(evidence)}."
     return f"{evidence.fits_kernels} of its kernels fit now, and all must start together{_held_by(evidence)}."
 
 
@@ -41,8 +57,21 @@ def _no_agent(evidence: Evidence) -> str:
         return f"No agent has a {name}{gone}. It starts when one is back; a smaller request does not help."
     if not evidence.agents:
         return "No agent in service can run it."
+    if evidence.is_temporary:
+        return _temporary(evidence)
     why = f"{_some(evidence.devices)} there is unhealthy" if evidence.devices else "takes no sessions now"
     return f"Only {_some(evidence.agents)} can run it, and {why}."
+
+
+def _temporary(evidence: Evidence) -> str:
+    only = f"Only {_some(evidence.agents)} can run it"
+    if evidence.leaves_us is None:
+        return f"{only}, on spot nodes, which may be taken away at any time: these take only preemptible sessions."
+    leaves = datetime.fromtimestamp(evidence.leaves_us // 1_000_000, tz=UTC)
+    return (
+        f"{only}, and it is there until {leaves:%Y-%m-%d %H:%M} UTC: it takes only preemptible sessions, and those "
+        "whose time limit ends before."
+    )
 
 
 def _quota(evidence: Evidence) -> str:
@@ -60,6 +89,8 @@ def _quota(evidence: Evidence) -> str:
     if evidence.slot:
         requested, available = (amount_text(evidence.slot, text) for text in (evidence.requested, evidence.available))
         return f"{holder} has {available} left in {own} quota; this session needs {requested}."
+    if evidence.budget is not None:
+        return f"{_spent(evidence.quota or '', evidence)}; the next month begins at {_moment(evidence.until_us)}."
     if evidence.until_us is None:
         return f"{holder} has used {own} quota."
     hours = f"{evidence.limit} GPU-hours" if evidence.limit else "GPU-hours"
@@ -72,8 +103,31 @@ def _plural(evidence: Evidence) -> str:
     return amount_text(evidence.slot, "2").partition(" ")[2] if not is_size(evidence.slot or "") else "memory"
 
 
+def _not_before(evidence: Evidence) -> str:
+    if evidence.booking is None:
+        return "Its last launch failed; it is tried again after a pause."
+    return f"Its booking {evidence.booking} begins at {_moment(evidence.until_us)}."
+
+
+def _booked(evidence: Evidence) -> str:
+    if evidence.until_us is None:
+        return f"Its booking {evidence.booking} has not enough free for it; other devices are not part of the booking."
+    return (
+        f"The devices that are free are booked ({evidence.booking}; next change at {_moment(evidence.until_us)}). A "
+        "session that ends before a booking begins, by its time limit, or that is preemptible, may use them until then."
+    )
+
+
+def _moment(at_us: int | None) -> str:
+    return f"{datetime.fromtimestamp((at_us or 0) // 1_000_000, tz=UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def _preempting(evidence: Evidence) -> str:
-    return f"Starts when {_some(evidence.blocked_by) or 'preempted sessions'} have released their devices."
+    who = _some(evidence.blocked_by) or "preempted sessions"
+    if evidence.idle_s is not None:
+        idle = format_duration(evidence.idle_s - evidence.idle_s % 60)
+        return f"Starts when {who} has released its GPUs, which it had not used for {idle}."
+    return f"Starts when {who} have released their devices."
 
 
 def _held_by(evidence: Evidence) -> str:
@@ -90,13 +144,14 @@ _TEXTS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
     Reason.CLUSTER_UNAVAILABLE: lambda _: "No agent accepts sessions now; the session waits for one to come back.",
     Reason.HELD: lambda _: "Held until it is released.",
     Reason.DEPENDENCY: lambda evidence: f"Waits for {_some(evidence.blocked_by)}.",
-    Reason.NOT_BEFORE: lambda _: "Its last launch failed; it is tried again after a pause.",
+    Reason.NOT_BEFORE: _not_before,
     Reason.NO_AGENT: _no_agent,
     Reason.ARRAY_LIMIT: lambda _: "Its array already runs as many tasks as max_parallel allows.",
     Reason.QUOTA: _quota,
     Reason.BEHIND_HEAD: lambda evidence: f"Waits behind {_some(evidence.blocked_by)}, which is next in the queue.",
     Reason.MAKING_ROOM: _preempting,
     Reason.RESERVED: lambda evidence: f"Fits now, but would delay {_some(evidence.blocked_by)}, which is next.",
+    Reason.BOOKED: _booked,
     Reason.INSUFFICIENT: _insufficient,
     Reason.FRAGMENTED: _fragmented,
     Reason.GANG_INCOMPLETE: _gang,

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -17,23 +16,24 @@ import numpy.typing as npt
 from aliquot.core.allocation.options import is_of_model
 from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
-from aliquot.core.model.queue import KIND, LEAST_MILLI, IntArray, Queue
-from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Where, accelerators_first, held_milli
+from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, Queue, first_places
+from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Where, held_milli
 from aliquot.core.quota import QuotaBook
-from aliquot.core.scheduler.backfill import BackfillWindow, PassContext, reserve
+from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
-from aliquot.core.scheduler.expected_ends import PlannedEnds, planned_durations_ms
-from aliquot.core.scheduler.free_capacity import FreeCapacity
+from aliquot.core.scheduler.expected_ends import PlannedEnds, estimates_ms, planned_durations_ms
+from aliquot.core.scheduler.free_capacity import FreeCapacity, shortage
+from aliquot.core.scheduler.ordering import left_ms
 from aliquot.core.scheduler.placer import Placer
 from aliquot.core.scheduler.preemption import PreemptionClaims
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.resources.slots import format_amount
 
-NAMED_MAX: Final = 16
-"""Sessions named as holders."""
-_SESSION_ID: Final = attrgetter("session_id")
+CHUNK: Final = 512
+"""Rows of the line from which closed kinds are left out at a time."""
+OPEN, TO_LONG, TO_ALL = range(3)
+"""Rows of a kind that are not tried: none, those that may still run when the head is to start, all."""
 
 
 def preferred(where: Where, *, agent_index: AgentIndex) -> Iterator[Where]:
@@ -58,50 +58,42 @@ def _models(where: Where, agent_index: AgentIndex) -> tuple[str, ...]:
     return tuple(model for model in preferred_models if is_of_model(model, where.models)) or where.models
 
 
-def shortage(row: PendingRow, capacity: FreeCapacity, *, fits_kernels: int) -> Verdict:
-    """Why a row does not fit: part of its gang does, a slot is short on every agent, or free capacity is fragmented."""
-    blocked_by = capacity.holders.oldest([slot for slot, _ in row.request], capacity.open_agents(row), most=NAMED_MAX)
-    if fits_kernels:
-        evidence = Evidence(fits_kernels=fits_kernels, blocked_by=blocked_by)
-        return Verdict(reason=Reason.GANG_INCOMPLETE, evidence=evidence)
-    for slot, amount in accelerators_first(row.request):
-        most = capacity.most_free(slot, row)
-        if most < amount:
-            evidence = Evidence(
-                slot=slot,
-                requested=format_amount(slot, amount),
-                available=format_amount(slot, most),
-                blocked_by=blocked_by,
-            )
-            return Verdict(reason=Reason.INSUFFICIENT, evidence=evidence)
-    return Verdict(reason=Reason.FRAGMENTED, evidence=Evidence(blocked_by=blocked_by))
-
-
 class SchedulingPass:
     """One pass over the queue. Rows of one kind are placed alike: if one does not fit, the others are not tried."""
 
     def __init__(self, queue: Queue, context: PassContext) -> None:
         self._queue = queue
         self._context = context
-        self._kinds = queue.column(KIND)
+        self._calendar = context.calendar
+        self._kinds = context.calendar.kinds(queue, queue.column(KIND))
         self._planned_us = planned_durations_ms(queue, context.snapshot.run_times, context.policy) * 1000
         self._capacity = FreeCapacity(context.snapshot, context.policy, cache=context.cache)
         self._free_milli = self._capacity.free_milli()
         self._least_milli = queue.column(LEAST_MILLI)
         self._running: list[RunningRow] = list(context.snapshot.running)
+        """All that hold devices; without those placed after the head has its reservation, which depends on it alone."""
+        self._closed = np.full(int(self._kinds.max(initial=-1)) + 1, OPEN, dtype=np.int64)
+        """[kinds] which rows of a kind are not tried any more."""
         self._is_left = np.ones(len(queue), dtype=np.bool_)
         """[rows] whether a row, or a task of it, still waits."""
         self._blocked: list[PendingRow] = []
         """The first row of each kind that did not fit, in order; the first that can get a reservation is the head."""
         self._window: BackfillWindow | None = None
-        self._quotas = QuotaBook(context.snapshot, policy=context.policy, now_us=context.now_us)
+        """What may start beside the head; None until a session behind it fits."""
+        self._head_start: HeadStart | None = None
+        self._quotas = QuotaBook(
+            context.snapshot, policy=context.policy, now_us=context.now_us, bookings=context.bookings
+        )
         self._claims = PreemptionClaims(context)
+        self._claims.clear_for_maintenance(self._running)
         self._skipped: dict[SessionId, Verdict] = {}
         """Verdicts of rows that wait without blocking later ones."""
         self._refused: list[int] = []
         """Positions of rows refused under a quota."""
         self._tasks_started: Counter[SessionId] = Counter()
         self.placements: list[Placement] = []
+        self.starts: list[tuple[int, int]] = []
+        """Of each placement: the position of its row, and its planned end in microseconds UTC."""
         self.reservations: list[Reservation] = []
         """Of conservative backfill, in queue order."""
 
@@ -114,46 +106,41 @@ class SchedulingPass:
         if self._context.policy.backfill is Backfill.CONSERVATIVE:
             self._place_all_conservative(line)
             return
-        rest = line
-        while len(rest):
-            position = int(rest[0])
+        for position in self._untried(line):
             row = self._queue[position]
-            refusal = self._quotas.refusal(row)
-            if refusal is not None:
-                self._skipped[row.session_id] = refusal
-                self._refused.append(position)
-                rest = rest[1:]
-                continue
-            kernels = self._place(position, row)
-            if len(kernels) < row.cluster_size:
-                if row.is_immediate:
-                    rest = rest[1:]
-                    continue
-                if not self._blocked and self._claim(position, row):
-                    rest = rest[1:]
-                    continue
-                self._blocked.append(row)
-                if self._context.policy.backfill is Backfill.NONE:
-                    return
-                rest = rest[self._kinds[rest] != self._kinds[position]]
-            elif self._start(position, row, kernels):
-                rest = rest if self._tasks_started[row.session_id] in range(1, row.tasks_startable) else rest[1:]
-            else:
-                rest = rest[(self._kinds[rest] != self._kinds[position]) | ~self._outlast(rest)]
+            while self._try(position, row):
+                pass
+            if self._blocked and self._context.policy.backfill is Backfill.NONE:
+                return
+
+    def grow(self, line: IntArray) -> int | None:
+        """Restart an elastic gang with more kernels if nothing waits that could use the room.
+
+        Returns:
+            When to look again, microseconds UTC; None = at the next event.
+        """
+        if self._claims.evictions or not self._context.cache.traits(self._context.snapshot.running).is_elastic:
+            return None
+        waiting: list[SessionId] = self._queue.names[line[self._is_left[line]]].tolist()
+        if any(name not in self._skipped for name in waiting):
+            return None
+        return self._claims.grow(capacity=self._capacity, running=self._context.snapshot.running, quotas=self._quotas)
 
     def reservation(self) -> Reservation | None:
         """The reservation of the head; None without one."""
         if self._context.policy.backfill is Backfill.CONSERVATIVE:
             return self.reservations[0] if self.reservations else None
-        if self._window is None and self._context.policy.backfill is not Backfill.NONE:
-            self._window = self._reserve()
-        return self._window.reservation if self._window is not None else None
+        if self._window is not None:
+            return self._window.reservation
+        if self._head_start is None and self._context.policy.backfill is not Backfill.NONE:
+            self._head_start = self._reserve()
+        return self._head_start.reservation if self._head_start is not None else None
 
     def verdicts(self, line: IntArray) -> dict[SessionId, Verdict]:
         """Why each remaining row of the line waits, in its order."""
         self._refresh_refusals()
         waiting = line[self._is_left[line]]
-        names = list(map(_SESSION_ID, map(self._queue.rows.__getitem__, waiting.tolist())))
+        names: list[SessionId] = self._queue.names[waiting].tolist()
         verdicts = self._behind_head if self._context.policy.backfill is Backfill.NONE else self._by_kind
         return dict(zip(names, verdicts(waiting, names), strict=True))
 
@@ -166,6 +153,11 @@ class SchedulingPass:
     def skipped(self) -> Mapping[SessionId, Verdict]:
         """Verdicts of rows that wait without blocking later ones."""
         return self._skipped
+
+    @property
+    def claims_again_us(self) -> int | None:
+        """When a session that may displace none now may do so, microseconds UTC; None = at the next event."""
+        return self._claims.again_us
 
     @property
     def evictions(self) -> tuple[Eviction, ...]:
@@ -187,17 +179,53 @@ class SchedulingPass:
     def _by_kind(self, waiting: IntArray, names: Sequence[SessionId]) -> list[Verdict]:
         """Rows of one kind share a verdict, except skipped ones."""
         kinds, skipped = self._kinds[waiting], self._skipped
-        judged = np.array([name not in skipped for name in names], dtype=np.bool_) if skipped else slice(None)
-        _, firsts = np.unique(kinds[judged], return_index=True)
-        leaders = waiting[judged][np.sort(firsts)].tolist()
-        known = {int(self._kinds[position]): self._verdict(self._queue[position]) for position in leaders}
-        if not skipped:
-            return [known[kind] for kind in kinds.tolist()]
-        return [skipped.get(name) or known[kind] for name, kind in zip(names, kinds.tolist(), strict=True)]
+        judged = np.flatnonzero([name not in skipped for name in names]) if skipped else np.arange(len(names))
+        known = np.full(int(kinds.max(initial=-1)) + 1, None, dtype=np.object_)
+        for place in np.sort(first_places(kinds[judged])).tolist():
+            position = int(waiting[judged[place]])
+            known[self._kinds[position]] = self._verdict(self._queue[position])
+        found: list[Verdict] = known[kinds].tolist()
+        return [skipped.get(name) or verdict for name, verdict in zip(names, found, strict=True)] if skipped else found
+
+    @cached_property
+    def _left_ms(self) -> IntArray:
+        """[rows] see `ordering.left_ms`."""
+        expected_ms = estimates_ms(self._queue, self._context.snapshot.run_times)
+        return left_ms(self._context.policy.order, expected_ms=expected_ms, had_ms=self._queue.column(KEPT_MS))
+
+    def _untried(self, line: IntArray) -> Iterator[int]:
+        """Positions of the line, in order, without the rows of kinds that are closed by the time they come."""
+        for start in range(0, len(line), CHUNK):
+            chunk = line[start : start + CHUNK]
+            closed = self._closed[self._kinds[chunk]]
+            if closed.any():
+                chunk = chunk[(closed == OPEN) | ((closed == TO_LONG) & ~self._outlast(chunk))]
+            for position, kind in zip(chunk.tolist(), self._kinds[chunk].tolist(), strict=True):
+                state = self._closed[kind]
+                if state == OPEN or (state == TO_LONG and not self._outlasts(position)):
+                    yield position
+
+    def _try(self, position: int, row: PendingRow) -> bool:
+        """Start a row, or one task of it, if it may and fits; True if another task of it is to be tried."""
+        refusal = self._quotas.refusal(row)
+        if refusal is not None:
+            self._skipped[row.session_id] = refusal
+            self._refused.append(position)
+            return False
+        kernels = self._place(position, row)
+        if len(kernels) >= row.cluster_size:
+            if self._start(position, row, kernels):
+                return self._tasks_started[row.session_id] in range(1, row.tasks_startable)
+            self._closed[self._kinds[position]] = TO_LONG
+            return False
+        if not row.is_immediate and (self._blocked or not self._claim(position, row)):
+            self._blocked.append(row)
+            self._closed[self._kinds[position]] = TO_ALL
+        return False
 
     @cached_property
     def _placer(self) -> Placer:
-        return Placer(self._context.snapshot, self._context.policy, capacity=self._capacity, seed=self._context.seed)
+        return self._context.placer(self._capacity)
 
     def _place(self, position: int, row: PendingRow) -> tuple[KernelPlacement, ...]:
         """Kernels that fit now; none if total free capacity is too small for all of them."""
@@ -223,6 +251,8 @@ class SchedulingPass:
                 rest = rest[1:]
                 continue
             slot = self._slot(table, position)
+            if slot is not None and slot.at_us == self._context.now_us:
+                slot = self._grown_slot(table, position, slot)
             if row.is_immediate and (slot is None or slot.at_us > self._context.now_us):
                 rest = rest[1:]
                 continue
@@ -245,17 +275,44 @@ class SchedulingPass:
                 self._grant(position, row, slot.kernels)
                 rest = rest if self._tasks_started[row.session_id] in range(1, row.tasks_startable) else rest[1:]
 
+    def _grown_slot(self, table: ReservationTable, position: int, slot: TimeSlot) -> TimeSlot:
+        """A start now with as many kernels of an elastic gang as delay no reservation and its quotas allow."""
+        row, planned_us = self._queue[position], max(int(self._planned_us[position]), 1)
+        if row.kernels_max is None:
+            return slot
+        each, least = int(self._least_milli[position]) // row.cluster_size, row.cluster_size
+        most = self._quotas.most_kernels(row, least=least, most=row.kernels_max)
+        while least < most:
+            middle = (least + most + 1) // 2
+            wider = table.now(replace(row, cluster_size=middle), planned_us=planned_us, milli=each * middle)
+            if wider is None:
+                most = middle - 1
+            else:
+                least, slot = middle, wider
+        return slot
+
     def _slot(self, table: ReservationTable, position: int) -> TimeSlot | None:
         """Start of a row, now or reserved; None if it does not fit now and gets no reservation."""
         row, planned_us = self._queue[position], max(int(self._planned_us[position]), 1)
         milli = int(self._least_milli[position])
+        if self._calendar.booking_of(row) is not None:
+            # What it may use is kept for its booking, whatever is promised to others.
+            kernels = self._place(position, row)
+            now_us = self._context.now_us
+            return TimeSlot(at_us=now_us, kernels=kernels) if len(kernels) >= row.cluster_size else None
         if len(self.reservations) < self._context.policy.backfill_depth and not row.is_immediate:
             return table.first(row, planned_us=planned_us, milli=milli)
         return table.now(row, planned_us=planned_us, milli=milli)
 
     def _claim(self, position: int, row: PendingRow) -> bool:
         """Preempt for a row if it may; the devices it is to get are held for it."""
-        claim = self._claims.claim(row, capacity=self._capacity, running=self._running, quotas=self._quotas)
+        claim = self._claims.claim(
+            row,
+            left_ms=int(self._left_ms[position]),
+            capacity=self._capacity,
+            running=self._running,
+            quotas=self._quotas,
+        )
         if claim is None:
             return False
         ends_us = claim.at_us + int(self._planned_us[position])
@@ -268,30 +325,50 @@ class SchedulingPass:
     def _take(self, name: SessionId, kernels: Sequence[KernelPlacement], *, ends_us: int) -> None:
         """Count kernels as held until `ends_us`."""
         self._placer.take(name, kernels)
-        milli = held_milli(kernels, agents=self._capacity.agent_index.by_id)
-        self._running.append(RunningRow(session_id=name, ends_us=ends_us, kernels=tuple(kernels), milli=milli))
+        if self._window is None:
+            milli = held_milli(kernels, agents=self._capacity.agent_index.by_id)
+            self._running.append(RunningRow(session_id=name, ends_us=ends_us, kernels=tuple(kernels), milli=milli))
         self._free_milli = self._capacity.free_milli()
 
     def _start(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
         """Start a row that fits now, unless that would delay the head."""
-        window = self._window = self._window or self._reserve()
-        outlasts = window is not None and bool(self._outlast(np.array([position]))[0])
+        window = self._window = self._window or self._open_window()
+        outlasts = window is not None and self._outlasts(position)
         if window is not None and outlasts:
             kernels = window.place(row, kernels)
             if len(kernels) < row.cluster_size:
                 return False
+        kernels = self._grown(row, kernels, placer=window.placer if window is not None and outlasts else self._placer)
         self._grant(position, row, kernels)
         if window is not None:
             window.take(row, kernels, outlasts=outlasts)
         return True
 
+    def _grown(
+        self, row: PendingRow, kernels: tuple[KernelPlacement, ...], *, placer: Placer
+    ) -> tuple[KernelPlacement, ...]:
+        """The kernels of an elastic gang that is about to start: as many as fit and its quotas allow."""
+        if row.kernels_max is None:
+            return kernels
+        wide: tuple[KernelPlacement, ...] = ()
+        for where in (*preferred(row.where, agent_index=self._capacity.agent_index), row.where):
+            found = placer.place(replace(row, where=where, cluster_size=row.kernels_max))
+            wide = max(wide, found, key=len)
+            if len(wide) == row.kernels_max:
+                break
+        if len(wide) <= len(kernels):
+            return kernels
+        return wide[: self._quotas.most_kernels(row, least=len(kernels), most=len(wide))]
+
     def _grant(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> None:
         """Count the next task of a row as started."""
         index = None if row.tasks is None else row.tasks.nth(self._tasks_started[row.session_id])
         name = row.session_id if index is None else task_id(row.session_id, index=index)
-        self._take(name, kernels, ends_us=self._context.now_us + int(self._planned_us[position]))
+        ends_us = self._context.now_us + int(self._planned_us[position])
+        self._take(name, kernels, ends_us=ends_us)
+        self.starts.append((position, ends_us))
         self._count_started(position, row)
-        self._quotas.take(row)
+        self._quotas.take(row if len(kernels) == row.cluster_size else replace(row, cluster_size=len(kernels)))
         self.placements.append(Placement(session_id=row.session_id, version=row.version, kernels=kernels, index=index))
 
     def _count_started(self, position: int, row: PendingRow) -> None:
@@ -304,13 +381,19 @@ class SchedulingPass:
         if row.tasks_startable <= started < len(row.tasks):
             self._skipped[row.session_id] = Verdict(reason=Reason.ARRAY_LIMIT)
 
-    def _reserve(self) -> BackfillWindow | None:
+    def _open_window(self) -> BackfillWindow | None:
+        start = self._reserve()
+        if start is None:
+            return None
+        return BackfillWindow(start, now=self._capacity, context=self._context, placer=self._placer)
+
+    def _reserve(self) -> HeadStart | None:
         """Reserve for the first blocked row that can get a reservation; others wait for holders without a known end."""
         while self._blocked:
             head, ends = self._blocked.pop(0), self._ends()
-            window = reserve(head, capacity=self._capacity, ends=ends, context=self._context, placer=self._placer)
-            if window is not None:
-                return window
+            start = reserve(head, capacity=self._capacity, ends=ends, context=self._context, placer=self._placer)
+            if start is not None:
+                return start
         return None
 
     def _ends(self) -> PlannedEnds:
@@ -319,6 +402,13 @@ class SchedulingPass:
         if isinstance(before, tuple) and len(before) == len(self._running) and not self._claims.evictions:
             return self._context.cache.ends(before)
         return PlannedEnds(self._running)
+
+    def _outlasts(self, position: int) -> bool:
+        """Whether it may still run when the head is to start. Sessions in a booking use what is kept for it alone."""
+        at_us = self._window.reservation.at_us if self._window is not None else None
+        if self._calendar and self._calendar.booking_of(self._queue[position]) is not None:
+            return False
+        return at_us is None or bool(self._context.now_us + self._planned_us[position] > at_us)
 
     def _outlast(self, positions: IntArray) -> npt.NDArray[np.bool_]:
         """[positions] whether each row may still run when the head is to start."""
@@ -339,6 +429,10 @@ class SchedulingPass:
     def _verdict(self, row: PendingRow) -> Verdict:
         kernels = self._placer.place(row)
         reservation = self.reservation()
+        if len(kernels) < row.cluster_size and self._calendar:
+            unbooked = self._placer.place(row, as_if_unbooked=True)
+            if len(unbooked) >= row.cluster_size and (booked := self._calendar.verdict(row, unbooked)) is not None:
+                return booked
         if len(kernels) < row.cluster_size or reservation is None:
             return shortage(row, self._capacity, fits_kernels=len(kernels))
         evidence = Evidence(blocked_by=(reservation.session_id,), until_us=reservation.at_us)

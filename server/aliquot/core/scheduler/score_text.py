@@ -1,4 +1,4 @@
-"""Score texts: the terms of a session's place in the queue as one sentence for a person, in units of waiting."""
+"""Score texts: the terms of a session's place in the queue and its bounds, for a person, in units of waiting."""
 
 from typing import Final
 
@@ -9,10 +9,11 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, PRIORITY, QUEUED_US, Queue
 from aliquot.core.model.snapshot import Snapshot
 from aliquot.core.prediction import duration_text
-from aliquot.core.scheduler.backlog import AGE_UNIT_MS_MIN, PARTS_OF_POOL, AgeScale, parts_of_pools, peak_ms
+from aliquot.core.scheduler.backlog import PARTS_OF_POOL, AgeScale, parts_of_pools, peak_ms, unit_ms
 from aliquot.core.scheduler.expected_ends import estimates_ms
 from aliquot.core.scheduler.ordering import OrderInputs, fairness_term, relative_age_terms
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
+from aliquot.core.scheduler.wait_bounds import order_bound_text
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Priority
 
@@ -25,34 +26,42 @@ WIDE_PARTS: Final = PARTS_OF_POOL // 50
 def explain_score(
     snapshot: Snapshot, policy: Policy, session_id: SessionId, *, now_us: int, index: AgentIndex
 ) -> str | None:
-    """The terms of a waiting session's score, each in units of age and as a time of waiting.
+    """The terms of a waiting session's score, each in units of age and as a time of waiting, and who may pass it.
 
     Args:
         index: of the snapshot's agents.
     Returns:
-        None if the order has no score, or the session does not wait.
+        Under an order whose score has no terms, only who may pass it. None if the session does not wait.
     """
     queue = Queue.of(snapshot.queue)
     place = next((place for place, row in enumerate(queue.rows) if row.session_id == session_id), None)
-    if place is None or policy.order not in EXPLAINED:
+    if place is None:
         return None
-    backlog_ms = peak_ms(snapshot.backlogs.get(queue[place].where.pool), now_us)
-    unit_ms = AGE_UNIT_MS_MIN + backlog_ms
-    units = np.full(len(queue), unit_ms, dtype=np.int64)
+    backlog = snapshot.backlogs.get(queue[place].where.pool)
+    age_unit_ms = unit_ms(backlog, now_us)
+    expected_ms = estimates_ms(queue, snapshot.run_times)
+    bounds = order_bound_text(policy, unit_ms=age_unit_ms, estimate_ms=int(expected_ms[place]))
+    if policy.order not in EXPLAINED:
+        return bounds
+    units = np.full(len(queue), age_unit_ms, dtype=np.int64)
     inputs = OrderInputs(
         queue=queue,
         usage=snapshot.usage,
         weights=policy.weights,
         now_us=now_us,
-        estimates_ms=estimates_ms(queue, snapshot.run_times),
+        estimates_ms=expected_ms,
         scale=AgeScale(units_ms=units, parts=parts_of_pools(queue, index)),
         quotas=snapshot.quotas,
     )
+    return f"{_terms(inputs, place, policy, unit_ms=age_unit_ms, backlog_ms=peak_ms(backlog, now_us))} {bounds}"
+
+
+def _terms(inputs: OrderInputs, place: int, policy: Policy, *, unit_ms: int, backlog_ms: int) -> str:
     age, short, priority = (int(term[place]) for term in relative_age_terms(inputs))
     terms = [
         (_waited(inputs, place), age),
         (_length(inputs, place), short),
-        (f"priority {Priority(int(queue.column(PRIORITY)[place])).name.lower()}", priority),
+        (f"priority {Priority(int(inputs.queue.column(PRIORITY)[place])).name.lower()}", priority),
     ]
     if policy.order == "fair_share":
         fair = policy.weights.fair * int(fairness_term(inputs)[place])

@@ -68,6 +68,12 @@ class Shares:
         )
         return (of_project + of_user) // 2
 
+    def entitlement(self, project: ProjectId, user: UserId) -> float:
+        """The part of the cluster that the weights give a user in a project, among those who compete; 0 to 1."""
+        found = self._projects[project]
+        weights = self._weight * found.users_weight
+        return found.weight * found.users[user] / weights if weights else 0.0
+
     def _add(self, project: ProjectId, user: UserId) -> None:
         project_entry = self._projects.get(project)
         if project_entry is None:

@@ -100,3 +100,5 @@ class SimulationSettings:
     seed: int = 0
     checkpoint_ms: int | None = None
     """A preempted job resumes from the last multiple of this run time; None = from the start."""
+    restart_ms: int = 0
+    """Time that a preempted job holds its devices without working when it starts again."""

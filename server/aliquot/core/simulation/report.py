@@ -148,7 +148,7 @@ def report(outcome: Outcome) -> Report:
         wait=_spread(times.wait),
         slowdown_mean=float(times.slowdown.mean()),
         utilization_pct=100 * used_part(outcome.timeline, capacity_milli=outcome.capacity_milli),
-        fairness=_jain([group.slowdown_mean for group in groups]),
+        fairness=jain([group.slowdown_mean for group in groups]),
         preemptions=sum(outcome.preemptions),
         lost_gpu_hours=_lost_milli_ms(outcome) / (MILLI * HOUR_MS),
         groups=groups,
@@ -184,5 +184,6 @@ def _groups(outcome: Outcome, times: Times) -> tuple[GroupReport, ...]:
     return tuple(sorted(found, key=lambda group: (-group.gpu_hours, group.project)))
 
 
-def _jain(values: Sequence[float]) -> float:
+def jain(values: Sequence[float]) -> float:
+    """Jain's index of fairness: 1 = all equal, 1/n = one of n has all. Source: Jain, Chiu and Hawe, DEC-TR-301."""
     return sum(values) ** 2 / (len(values) * sum(value * value for value in values))

@@ -1,25 +1,24 @@
-"""Simulation run: an event loop over a trace; every time with arrivals or ends is one pass of `decide`."""
+"""Simulation run: an event loop over a trace; every time with arrivals or ends is one pass over the queue.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+Passes are those of `decide`, or of the fast engine where it supports the policy: the results are the same.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from aliquot.core import fairshare
-from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
 from aliquot.core.fairshare import Usage
+from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster, SessionStart
+from aliquot.core.foresight.engine import cluster_of
 from aliquot.core.model.agent_index import capacity_milli
-from aliquot.core.model.plan import BacklogPeak, Eviction, Placement
-from aliquot.core.model.queue import Queue
-from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, Request, RunningRow, Snapshot, Where
+from aliquot.core.model.plan import Eviction
+from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, Request, Snapshot, Where
 from aliquot.core.placement.scoreboard import split_mix_64
 from aliquot.core.prediction import Predictor, WaitingWorkloads, Workload
-from aliquot.core.scheduler.cache import PassCache
-from aliquot.core.scheduler.decide import decide
-from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot.core.simulation.cluster import Estimates, SimulationSettings
 from aliquot.core.simulation.report import Outcome, Timeline
 from aliquot.core.simulation.trace import Job, refuse_unfitting
-from aliquot_schema.ids import DeviceId, NodeId, PoolId, SessionId
+from aliquot_schema.ids import SessionId
 from aliquot_schema.states import SessionState
 
 
@@ -43,19 +42,21 @@ class Attempt:
     """A running job."""
 
     progress: JobProgress
-    row: RunningRow
+    milli: int
+    """Accelerators that it holds."""
     began_us: int
     done_us: int
     """When all of its work is done if it is not preempted."""
     ends_us: int
     """When it releases its devices; `done_us` or earlier."""
+    restart_ms: int = 0
+    """Time at its beginning without work."""
     evicted_us: int | None = None
 
     def evict(self, now_us: int, *, grace_ms: int) -> None:
         """Preempt it."""
         self.evicted_us = now_us
         self.ends_us = min(self.done_us, now_us + grace_ms * 1000)
-        self.row = replace(self.row, ends_us=self.ends_us, is_leaving=True)
 
     def stop(self, *, checkpoint_ms: int | None) -> None:
         """Count the work lost by a preemption, and prepare the row for the queue.
@@ -64,12 +65,12 @@ class Attempt:
         """
         assert self.evicted_us is not None, "only a preempted job stops before its work is done"
         progress = self.progress
-        worked_ms = progress.kept_ms + (self.evicted_us - self.began_us) // 1000
-        kept_ms = worked_ms // checkpoint_ms * checkpoint_ms if checkpoint_ms else 0
+        worked_ms = progress.kept_ms + max((self.evicted_us - self.began_us) // 1000 - self.restart_ms, 0)
+        kept_ms = max(worked_ms // checkpoint_ms * checkpoint_ms, progress.kept_ms) if checkpoint_ms else 0
         progress.lost_ms += (self.ends_us - self.began_us) // 1000 - (kept_ms - progress.kept_ms)
         progress.kept_ms = kept_ms
         progress.preemptions += 1
-        progress.row = replace(progress.row, version=progress.row.version + 1)
+        progress.row = replace(progress.row, version=progress.row.version + 1, kept_ms=kept_ms)
 
 
 def simulate(
@@ -78,17 +79,27 @@ def simulate(
     settings: SimulationSettings,
     *,
     on_progress: Callable[[int], None] = lambda _: None,
+    exact: bool = False,
+    on_pass: Callable[[int, Snapshot], None] | None = None,
 ) -> Outcome:
     """Run a trace to its end.
 
     Args:
         jobs: by submission, see `numbered`.
         on_progress: called after every pass with the number of ended jobs.
+        exact: whether every pass is one of `decide`, even where the fast engine would give the same result.
+        on_pass: called before every pass with its time, in microseconds, and what it sees; makes the run exact.
     Raises:
         InvalidRequest: a job does not fit the empty cluster.
     """
     refuse_unfitting(jobs, agents, settings.policy.allocation)
-    run = _Run(agents, settings)
+    empty = Snapshot(
+        revision=0, agents=agents, used={}, queue=(), usage=Usage(half_life_ms=settings.policy.half_life_ms)
+    )
+    if on_pass is None:
+        run = _Run(agents, settings, cluster_of(empty, settings.policy, seed=settings.seed, exact=exact))
+    else:
+        run = _watched(DecidedCluster(empty, settings.policy, seed=settings.seed), agents, settings, on_pass)
     arrived = 0
     while (now_us := run.next_us(jobs[arrived].submit_us if arrived < len(jobs) else None)) is not None:
         first = arrived
@@ -97,6 +108,16 @@ def simulate(
         run.step(now_us, arrivals=jobs[first:arrived])
         on_progress(run.ended)
     return _outcome(run, jobs, agents)
+
+
+def _watched(
+    cluster: DecidedCluster,
+    agents: tuple[AgentRow, ...],
+    settings: SimulationSettings,
+    on_pass: Callable[[int, Snapshot], None],
+) -> "_Run":
+    """A run that shows what each of its passes sees."""
+    return _Run(agents, settings, cluster, before_pass=lambda now_us: on_pass(now_us, cluster.snapshot()))
 
 
 def _outcome(run: "_Run", jobs: Sequence[Job], agents: Iterable[AgentRow]) -> Outcome:
@@ -115,21 +136,23 @@ def _outcome(run: "_Run", jobs: Sequence[Job], agents: Iterable[AgentRow]) -> Ou
 class _Run:
     """The state of a simulated cluster."""
 
-    def __init__(self, agents: tuple[AgentRow, ...], settings: SimulationSettings) -> None:
-        self._agents = agents
+    def __init__(
+        self,
+        agents: tuple[AgentRow, ...],
+        settings: SimulationSettings,
+        cluster: Cluster,
+        *,
+        before_pass: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._cluster = cluster
+        self._before_pass = before_pass
         self._settings = settings
-        self._layouts = {agent.id: agent.layout for agent in agents}
         self._workloads = WaitingWorkloads(Predictor())
-        self._backlogs: Mapping[PoolId, BacklogPeak] = {}
-        self._known = PassCache()
         self._has_choice = sum(len(agent.layout.devices) for agent in agents) > 1
         """With a single device, the mix of requests does not matter."""
         self._asked: dict[Request, int] = {}
-        self._queue = Queue.of(())
-        self._used: dict[NodeId, Occupancy] = {}
         self._held_milli = 0
-        self._usage = Usage(half_life_ms=settings.policy.half_life_ms)
-        self._waiting: dict[SessionId, None] = {}
+        self._waiting = 0
         self._running: dict[SessionId, Attempt] = {}
         self._ends: list[tuple[int, SessionId]] = []
         """Heap; may hold outdated entries, see `_next_end_us`."""
@@ -149,22 +172,21 @@ class _Run:
     def step(self, now_us: int, *, arrivals: Iterable[Job]) -> None:
         """Move the clock, process events, and run a pass."""
         self._now_us = now_us
-        joined = [*self._end_due(), *(self._submit(job) for job in arrivals)]
-        self._waiting |= dict.fromkeys(row.session_id for row in joined)
-        self._queue = self._queue.changed(joined=joined)
-        settings = self._settings
-        plan = decide(
-            self._snapshot(), settings.policy, now_us=now_us, seed=settings.seed, known=self._known, explains=False
-        )
-        if plan.backlogs:
-            self._backlogs = {**self._backlogs, **plan.backlogs}
-        if plan.placements:
-            self._queue = self._queue.changed(left=[self._start(placement) for placement in plan.placements])
-        for eviction in plan.evictions:
+        asked = self._asked
+        for row in [*self._end_due(), *(self._submit(job) for job in arrivals)]:
+            self._cluster.join(row)
+            self._waiting += 1
+        if self._asked is not asked:
+            self._cluster.mix(self._asked)
+        self._cluster.predict(self._workloads.changes())
+        self._before_pass(now_us)
+        found = self._cluster.run(now_us)
+        for start in found.starts:
+            self._start(start)
+        for eviction in found.evictions:
             self._evict(eviction)
-        is_later = plan.wake_at_us is not None and plan.wake_at_us > now_us
-        self._wake_at_us = plan.wake_at_us if is_later else None
-        self.timeline.add(now_us, held_milli=self._held_milli, waiting=len(self._waiting))
+        self._wake_at_us = found.wake_us
+        self.timeline.add(now_us, held_milli=self._held_milli, waiting=self._waiting)
 
     def _next_end_us(self) -> int | None:
         while self._ends:
@@ -181,29 +203,18 @@ class _Run:
         while (at_us := self._next_end_us()) is not None and at_us <= self._now_us:
             attempt = self._running.pop(heappop(self._ends)[1])
             progress = attempt.progress
-            self._hold(progress.job, attempt.row, change=removed, sign=-1)
+            self._cluster.end(progress.job.id, now_us=self._now_us)
+            self._held_milli -= attempt.milli
             if attempt.ends_us < attempt.done_us:
                 attempt.stop(checkpoint_ms=self._settings.checkpoint_ms)
                 waiting.append(progress.row)
                 self._join(progress.row)
             else:
                 progress.ended_us = at_us
+                progress.lost_ms += attempt.restart_ms
                 self.ended += 1
                 self._workloads.learn(_workload(progress.job), duration_ms=self._ran_ms(progress.job))
         return waiting
-
-    def _snapshot(self) -> Snapshot:
-        return Snapshot(
-            revision=0,
-            agents=self._agents,
-            used=self._used,
-            queue=self._queue,
-            asked=self._asked,
-            running=[attempt.row for attempt in self._running.values()],
-            usage=self._usage,
-            run_times=self._workloads.run_times(),
-            backlogs=self._backlogs,
-        )
 
     def _submit(self, job: Job) -> PendingRow:
         if self._has_choice:
@@ -229,6 +240,7 @@ class _Run:
             limit_ms=job.duration_ms if is_exact else job.limit_ms,
             where=Where(models=job.models) if job.models else ANYWHERE,
             is_preemptible=job.preemptible,
+            checkpoint_ms=self._settings.checkpoint_ms,
         )
         self.progress[job.id] = JobProgress(job=job, row=row)
         self._join(row)
@@ -244,63 +256,33 @@ class _Run:
         jitter_drawn = split_mix_64(self._settings.seed, int(job.id)) % (2 * jitter * 1000 + 1) - jitter * 1000
         return max(job.duration_ms * (1_000_000 + jitter_drawn) // 1_000_000, 1)
 
-    def _start(self, placement: Placement) -> PendingRow:
-        del self._waiting[placement.session_id]
-        progress = self.progress[placement.session_id]
+    def _start(self, start: SessionStart) -> None:
+        progress = self.progress[start.name]
         job, row = progress.job, progress.row
-        done_us = self._now_us + (job.duration_ms - progress.kept_ms) * 1000
-        running = self._running_row(progress, placement)
+        restart_ms = self._settings.restart_ms if progress.preemptions else 0
+        done_us = self._now_us + (job.duration_ms - progress.kept_ms + restart_ms) * 1000
         self._running[job.id] = Attempt(
-            progress=progress, row=running, began_us=self._now_us, done_us=done_us, ends_us=done_us
+            progress=progress,
+            milli=start.milli,
+            began_us=self._now_us,
+            done_us=done_us,
+            ends_us=done_us,
+            restart_ms=restart_ms,
         )
         heappush(self._ends, (done_us, job.id))
+        self._waiting -= 1
+        self._held_milli += start.milli
         if progress.started_us is None:
             progress.started_us = self._now_us
         if row.workload is not None:
             self._workloads.leave(row.workload)
-        self._hold(job, running, change=added, sign=1)
-        return row
-
-    def _running_row(self, progress: JobProgress, placement: Placement) -> RunningRow:
-        row = progress.row
-        found = None if row.workload is None else self._workloads.prediction(row.workload)
-        planned_ms = planned_duration_ms(
-            estimate_ms=row.estimate_ms,
-            median_ms=None if found is None else found.median_ms,
-            limit_ms=row.limit_ms,
-            policy=self._settings.policy,
-        )
-        estimate_ms = row.estimate_ms if found is None else found.estimate_ms
-        ends_us = self._now_us + planned_ms * 1000
-        return replace(
-            RunningRow.of(row.session_id, placement.kernels, ends_us=ends_us, agents=self._agents),
-            version=row.version,
-            owner=row.owner,
-            project=row.project,
-            priority=row.priority,
-            started_us=self._now_us,
-            estimate_ms=row.limit_ms if estimate_ms is None else estimate_ms,
-            is_preemptible=progress.job.preemptible,
-            preemptions=progress.preemptions,
-        )
 
     def _evict(self, eviction: Eviction) -> None:
         attempt = self._running[eviction.session_id]
         attempt.evict(self._now_us, grace_ms=eviction.grace_ms)
         attempt.progress.row = replace(attempt.progress.row, preempted_for=eviction.by_session)
+        self._cluster.evict(eviction.session_id, ends_us=attempt.ends_us)
         heappush(self._ends, (attempt.ends_us, eviction.session_id))
-
-    def _hold(
-        self, job: Job, row: RunningRow, *, change: Callable[[Occupancy, Occupancy], dict[DeviceId, int]], sign: int
-    ) -> None:
-        rate_milli = 0
-        for kernel in row.kernels:
-            devices = self._layouts[kernel.agent_id].devices
-            rate_milli += fairshare.rate_milli(kernel.spec, devices=devices, charges=self._settings.policy.charges)
-            more = occupancy_on((kernel.spec,), devices)
-            self._used = {**self._used, kernel.node_id: change(self._used.get(kernel.node_id, {}), more)}
-        self._held_milli += sign * row.milli
-        self._usage = self._usage.held(sign * rate_milli, user=job.user, project=job.project, now_us=self._now_us)
 
 
 def _workload(job: Job) -> Workload:

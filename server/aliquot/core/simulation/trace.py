@@ -56,7 +56,7 @@ def gpu_request(milli: int) -> Request:
     if milli < MILLI:
         return ((SHARES, milli),)
     if milli % MILLI:
-        raise ValueError(f"{milli / MILLI:g} GPUs are neither a part of one nor whole ones")
+        raise ValueError(f"{milli / MILLI:g} GPUs cannot be requested; give less than 1, or a whole number")
     return ((WHOLE, milli // MILLI),)
 
 

@@ -2,35 +2,46 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from functools import partial
+from math import inf
 from typing import Final
 
 from aliquot.execution.agent.agent_folder import AgentFolder, EndedKernels, OldResults
 from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.device_health import ExporterFaults, HealthWatch, NvmlFaults
 from aliquot.execution.agent.gpu_memory import CODE, MemoryPolicy, MemoryVerdict
-from aliquot.execution.agent.inventory import describe
+from aliquot.execution.agent.inventory import describe, log_unusable_devices
+from aliquot.execution.agent.job_user import account_exists
 from aliquot.execution.agent.kernel_watch import KernelWatch, find_leftovers, kill_leftovers
 from aliquot.execution.agent.kernels import KernelHandle, KernelTable, read_kernels
 from aliquot.execution.agent.launching import Launching
 from aliquot.execution.agent.logs import OutputLimit, follow
 from aliquot.execution.agent.monitoring import Monitor
+from aliquot.execution.agent.node_notices import NodeNotices
 from aliquot.execution.agent.preparation import Preparation
-from aliquot.execution.agent.shim_client import forward, stop_or_close, stop_with_message
+from aliquot.execution.agent.results.sending import Results, ResultStream
+from aliquot.execution.agent.shim_client import forward, set_limit, stop_or_close, stop_with_message
 from aliquot.execution.agent.spawner_process import ShimOutcome, SpawnerProcess
-from aliquot.execution.agent.worker_threads import Worker
+from aliquot.execution.agent.streams import SocketStream, open_stream
+from aliquot.execution.agent.workspaces.cache import WorkspaceStream
 from aliquot.execution.devices.device_set import DeviceSet
-from aliquot_schema.cluster.launching import AgentMessage, Inventory, KernelChanged, KernelReport, LaunchOrder, LogChunk
+from aliquot_schema.async_tasks import Worker
+from aliquot_schema.cluster.launching import (
+    AgentMessage,
+    DevicesChanged,
+    Inventory,
+    KernelChanged,
+    KernelReport,
+    LaunchOrder,
+    LogChunk,
+)
+from aliquot_schema.cluster.streams import StreamTarget, target_fault
 from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
-from aliquot_schema.ids import KernelId
-from aliquot_schema.resources.devices import Device, DeviceHealth
+from aliquot_schema.ids import DeviceId, KernelId
+from aliquot_schema.resources.devices import Device
 
 _SIGNAL_MAX: Final = 31
-_UNUSABLE: Final = {
-    DeviceHealth.LEAVING: "is no longer in the configuration: no new work; removed when its last holder ends",
-    DeviceHealth.GONE: "is lost: its driver no longer lists it",
-    DeviceHealth.UNHEALTHY: "is unhealthy: no new work",
-}
-
 _log: Final = logging.getLogger(__name__)
 
 
@@ -46,18 +57,16 @@ class AgentCore:
         self.config = config
         self._worker = Worker(f"agent-{config.id}")
         self._folder = AgentFolder(config.folder)
-        self._devices = devices
+        self._devices, self._notices = devices, NodeNotices(config.notices)
         self._kernels = KernelTable()
         limit = OutputLimit(config.disk.output_bytes_max)
         self._ended = _ended_kernels(config, folder=self._folder, limit=limit)
+        self._results = Results(config.id, folder=self._folder, rules=config.disk)
         self._forgetting = asyncio.Lock()
         self._written: tuple[Device, ...] = ()
         """The devices as stored in the folder."""
         self._preparation = Preparation(
-            config,
-            folder=self._folder,
-            device_environment=self._devices.environment,
-            device_gates=self._devices.gates,
+            config, folder=self._folder, device_environment=devices.environment, device_gates=devices.gates
         )
         self._launching = Launching(
             config,
@@ -81,10 +90,18 @@ class AgentCore:
             report=self._send_report,
             retry_start=self._launching.retry_start,
             clean=self._preparation.confinement.clean,
+            checkpoints=self._preparation.checkpoints,
         )
         self._launching.join(spawner=self._spawner, watch=self._watch)
-        self._monitor = Monitor(
-            config,
+        self._monitor = self._monitor_of(limit=limit, now_us=now_us)
+        self._health = _health_of(config, held=lambda: self._kernels.holders().keys())
+        self._messages: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
+        self._is_open = False
+
+    def _monitor_of(self, *, limit: OutputLimit, now_us: Callable[[], int]) -> Monitor:
+        """The measuring loop, once everything that it calls is made."""
+        return Monitor(
+            self.config,
             devices=self._devices,
             worker=self._worker,
             running=self._kernels.running,
@@ -93,10 +110,9 @@ class AgentCore:
             now_us=now_us,
             send=self._send_message,
             on_verdict=self._on_verdict,
+            on_measured=self._watch.look_for_checkpoints,
             limit=limit,
         )
-        self._messages: asyncio.Queue[AgentMessage | None] = asyncio.Queue()
-        self._is_open = False
 
     @property
     def pause_at(self) -> str | None:
@@ -124,6 +140,8 @@ class AgentCore:
         self._is_open = True
         try:
             await self._worker.run(self._preparation.inspect_host)
+            await self._notices.refresh()
+            await self._worker.run(self._health.open)
             self._devices.recall(await self._worker.run(self._former_devices))
             await self._worker.run(self._devices.discover)
             self._launching.restore_epoch(await self._worker.run(self._folder.read_epoch))
@@ -133,12 +151,16 @@ class AgentCore:
                 self._kernels.add(kernel)
                 self._watch.reconcile(kernel)
             inventory = await self.inventory()
-            self._log_unusable_devices()
+            log_unusable_devices(self.config.id, self._devices.known(), self._kernels.holders())
         except BaseException:
             await self.close()
             raise
+        self._results.start()
         self._worker.spawn(self._monitor.run())
         self._worker.spawn(self._sweep_forever())
+        self._worker.spawn(self._notices.follow(self._tell_inventory))
+        if self._devices.has_driver or self.config.health.exporter is not None:
+            self._worker.spawn(self._health.follow(tell=self._tell_inventory))
         return inventory
 
     async def close(self) -> None:
@@ -149,6 +171,7 @@ class AgentCore:
         for kernel in self._kernels:
             self._watch.forget(kernel)
         await self._spawner.close()
+        await self._results.close()
         await self._worker.close()
         self._devices.close()
         self._preparation.confinement.secrets.close()
@@ -221,6 +244,22 @@ class AgentCore:
         boot_id = self.config.node.boot_id
         if kernel is None or not await self._worker.run(forward, kernel, boot_id=boot_id, number=signal):
             raise NotFound(f"kernel {kernel_id} is not running here", kind="kernel", id=kernel_id)
+        kernel.told_at = -inf  # what it saves now is reported without a delay
+
+    async def set_limit(self, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        """Change the time limit of a kernel, in milliseconds since its start. Raises as `send_signal` does."""
+        self._check_open()
+        if time_limit_ms < 1:
+            raise InvalidRequest(f"time_limit_ms is {time_limit_ms}; at least 1 is allowed", field="time_limit_ms")
+        await self._launching.check_epoch(kernel_id, epoch)
+        kernel, config = self._kernels.get(kernel_id), self.config
+        work = partial(set_limit, boot_id=config.node.boot_id, time_limit_ms=time_limit_ms, agent_id=config.id)
+        if kernel is None or not await self._worker.run(work, kernel):
+            raise NotFound(f"kernel {kernel_id} is not running here with a time limit", kind="kernel", id=kernel_id)
+
+    async def has_account(self, account: str) -> bool:
+        """Whether this host has a Unix account."""
+        return await asyncio.to_thread(account_exists, account)
 
     async def inventory(self) -> Inventory:
         """The agent's current state: devices are discovered again, resource specs read from their files.
@@ -233,6 +272,8 @@ class AgentCore:
             describe,
             self.config,
             devices=self._devices,
+            told=self._notices.attributes,
+            faults=self._health.faults,
             capabilities=self._preparation.capabilities(),
             kernels=[kernel for kernel in self._kernels if kernel.prepared.is_set()],
         )
@@ -262,6 +303,29 @@ class AgentCore:
         except (FileNotFoundError, PermissionError):
             raise NotFound(f"kernel {kernel_id} has no output", kind="log", id=kernel_id) from None
 
+    async def open_stream(
+        self, kernel_id: KernelId, target: StreamTarget
+    ) -> SocketStream | ResultStream | WorkspaceStream:
+        """Connect to a terminal or a port of a kernel, read results of its session, or take its workspace.
+
+        Raises:
+            InvalidRequest: the target is invalid.
+            NotFound: the kernel is not running here, none of its processes listens on the port, or no such file.
+            Unavailable: the agent is closed, or the terminal cannot be opened.
+        """
+        self._check_open()
+        fault = target_fault(target)
+        if fault is not None:
+            raise InvalidRequest(fault, field="target")
+        if target.files is not None:
+            return await self._results.open(self._folder.kernel(kernel_id), target.files)
+        if target.workspace is not None:
+            return WorkspaceStream(self._preparation.workspaces, target.workspace, worker=self._worker)
+        kernel = self._kernels.get(kernel_id)
+        if kernel is None:
+            raise NotFound(f"kernel {kernel_id} is not running here", kind="kernel", id=kernel_id)
+        return await open_stream(kernel, target, boot_id=self.config.node.boot_id)
+
     async def forget(self, kernel_ids: Sequence[KernelId]) -> None:
         """Stop reporting kernels whose end the server has stored. Kernels that have not ended are skipped.
 
@@ -277,6 +341,16 @@ class AgentCore:
             await self._worker.run(self._ended.add, ended)
         for kernel_id in ended:  # last: a kernel neither in the table nor marked would look unknown in between
             self._kernels.remove(kernel_id)
+
+    def note_eviction(self, signal: str) -> None:
+        """Tell the server that this node is about to be taken away, as a signal to the agent says."""
+        self._notices.note_signal(signal)
+
+    async def _tell_inventory(self) -> None:
+        try:
+            self._send_message(DevicesChanged(inventory=await self.inventory()))
+        except Exception:
+            _log.exception("agent %s could not describe its devices; it does so with their next change", self.config.id)
 
     async def _sweep_forever(self) -> None:
         """Delete expired outputs and results periodically. Large results take minutes; only `forget` waits for that."""
@@ -335,23 +409,6 @@ class AgentCore:
             return
         self._written = devices
 
-    def _log_unusable_devices(self) -> None:
-        """Log each held device that accepts no new work, with the sessions that hold it."""
-        known = self._devices.known()
-        for device_id, sessions in sorted(self._kernels.holders().items()):
-            device = known.get(device_id)
-            health = DeviceHealth.LEAVING if device is None else device.health
-            if health is DeviceHealth.HEALTHY:
-                continue
-            name = device_id if device is None else f"{device.name} ({device_id})"
-            _log.warning(
-                "agent %s: device %s %s; held by %s",
-                self.config.id,
-                name,
-                _UNUSABLE[health],
-                ", ".join(dict.fromkeys(sessions)),
-            )
-
     def _on_outcome(self, outcome: ShimOutcome) -> None:
         kernel = self._kernels.get(outcome.kernel_id)
         if kernel is not None:
@@ -361,6 +418,7 @@ class AgentCore:
         self._messages.put_nowait(message)
 
     def _send_report(self, report: KernelReport) -> None:
+        self._results.note(report)
         self._send_message(KernelChanged(agent_id=self.config.id, report=report))
 
 
@@ -372,3 +430,9 @@ def _ended_kernels(config: AgentConfig, *, folder: AgentFolder, limit: OutputLim
         limit=limit,
         results=OldResults(folder, kept_s=config.disk.results_kept_s),
     )
+
+
+def _health_of(config: AgentConfig, *, held: Callable[[], Collection[DeviceId]]) -> HealthWatch:
+    url = config.health.exporter
+    source = NvmlFaults(python=config.python) if url is None else ExporterFaults(url)
+    return HealthWatch(config.health, folder=config.folder, held=held, source=source)

@@ -3,8 +3,10 @@
     lock            held by the agent that uses the folder
     epoch.json      the highest leader epoch seen
     devices.json    the devices last reported to the server, including held ones that are leaving
-    kernels/        one folder per kernel, see `kernel_folder`
-    sessions/       one folder per session, shared by its attempts: checkpoint/ and result/, owned by the job user
+    kernels/        one folder per kernel, see `KernelFolder`
+    sessions/       one folder per session, shared by its attempts: checkpoint/ and result/, owned by the job user;
+                    acknowledged.json, see `checkpoints`; and copied, see `results.sending`
+    workspaces/     uploaded working directories, see `workspaces.cache`; only the agent may enter it
     drafts/         unfinished files; emptied at each start
     spawner.log     stderr of the spawner and its shims
 
@@ -16,20 +18,183 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from aliquot.execution.agent.job_user import JobUser
-from aliquot.execution.agent.json_files import FORMAT, flush_folder, read_file, replace_file
-from aliquot.execution.agent.kernel_folder import KernelFolder
+from aliquot.execution.agent.job_user import WORK, JobUser
+from aliquot.execution.agent.json_files import FORMAT, claim_file, flush_folder, read_file, replace_file, write_file
 from aliquot.execution.agent.logs import OutputLimit
-from aliquot.execution.agent.spawner import ofd_lock
-from aliquot_schema.errors import InvalidRequest, Unavailable
-from aliquot_schema.ids import KernelId, SessionId, kernel_parts
-from aliquot_schema.resources.devices import Device
+from aliquot.execution.agent.spawner.records import is_locked, take_lock
+from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId, SlotName, kernel_parts
+from aliquot_schema.resources.devices import Device, ResourceSpec
+from aliquot_schema.resources.slots import Unlimited, format_amount, is_size, parse_amount
+
+
+class KernelFolder:
+    """The files of one kernel. All methods block on disk I/O.
+
+    order.json     the order, boot id and cgroup                            0600, owned by the agent
+    resource.json  the resource spec, see `spec_fields`                     0644
+    lock           locked by the shim during its life                       0600
+    claim          winner of the start: a shim, a stop or a refusal         0600
+    pid.json       pids of the shim and of the job's process                0600
+    request.json   stop request to the shim: {"what", "grace_ms"}           0600
+    limit.json     a later time limit: {"time_limit_ms"}                    0600
+    resumed.json   the checkpoint it started from: {"kept_ms", "note"}      0600
+    exit.json      exit record, written when all processes have ended       0600
+    metrics.json   metrics found in the output so far, see `results.metrics`  0600
+    forgotten      mark: the server has stored the end durably              0600
+    output.log     stdout and stderr of the job                             0600, owned by the job user
+    work/          initial working directory of the job                     0700, owned by the job user
+
+    Each JSON file is an object with `format` = 1. The folder is created by a rename, with a complete order in it, or
+    with only a claim if a stop came before the order.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kernel_id = KernelId(path.name)
+        self.order = path / "order.json"
+        self.resource = path / "resource.json"
+        self.lock = path / "lock"
+        self.claim = path / "claim"
+        self.pid = path / "pid.json"
+        self.request = path / "request.json"
+        self.limit = path / "limit.json"
+        self.resumed = path / "resumed.json"
+        self.exit = path / "exit.json"
+        self.forgotten = path / "forgotten"
+        self.output = path / "output.log"
+        self.work = path / WORK
+
+    @property
+    def session_id(self) -> SessionId:
+        """The session that the kernel is a part of."""
+        return kernel_parts(self.kernel_id)[0]
+
+    def create(
+        self,
+        order: LaunchOrder,
+        *,
+        agent_id: AgentId,
+        boot_id: str,
+        group: str | None,
+        user: JobUser,
+        drafts: Path,
+        fill: Callable[[Path], None] | None = None,
+    ) -> bool:
+        """Create the folder durably with order, resource spec and the job's files; False if it exists already.
+
+        The caller flushes the parent folder.
+
+        Args:
+            fill: writes files into the work folder, which no job can enter meanwhile.
+        """
+        draft = self._draft(drafts)
+        stored = replace(order, secrets=tuple(replace(grant, value=None) for grant in order.secrets))
+        fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(stored)}
+        write_file(draft.order, fields)
+        write_file(draft.resource, spec_fields(order, agent_id=agent_id), mode=0o644)
+        draft.work.mkdir(mode=0o700)
+        if fill is not None:
+            fill(draft.work)
+        for path in (draft.lock, draft.output):
+            path.touch(mode=0o600)
+        if user.switches:
+            for path in (draft.work, draft.output):
+                os.chown(path, user.uid, user.gid)
+        flush_folder(draft.path)
+        return self._publish(draft.path)
+
+    def close_to_starts(self, fields: dict[str, object], *, drafts: Path) -> bool:
+        """Claim the kernel so that it can never start; False if it is claimed already.
+
+        Args:
+            fields: `by` (`stop` or `agent`), and for a refusal by the agent `code` and `message`.
+        """
+        claim = {"format": FORMAT, **fields}
+        if not self.path.exists():
+            draft = self._draft(drafts)
+            write_file(draft.claim, claim)
+            if self._publish(draft.path):
+                flush_folder(self.path.parent)
+                return True
+        return claim_file(self.claim, claim)
+
+    def read_order(self) -> tuple[LaunchOrder, str, str | None] | None:
+        """(order, boot id at that time, cgroup); None if there is no order.
+
+        Raises:
+            ValueError: the file is malformed.
+        """
+        fields = read_file(self.order)
+        if fields is None:
+            return None
+        return msgspec.convert(fields["order"], LaunchOrder), str(fields["boot_id"]), fields["group"]
+
+    def read_spec(self) -> ResourceSpec | None:
+        """The stored resource spec; None if the file is missing or malformed."""
+        try:
+            fields = read_file(self.resource)
+            return None if fields is None else _spec_from(fields)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, AliquotError):
+            return None
+
+    def _draft(self, drafts: Path) -> "KernelFolder":
+        draft = KernelFolder(drafts / f"{self.kernel_id}.{os.urandom(8).hex()}")
+        draft.path.mkdir()
+        draft.path.chmod(0o711)  # independent of the umask
+        return draft
+
+    def _publish(self, draft: Path) -> bool:
+        try:
+            draft.rename(self.path)
+        except OSError:
+            shutil.rmtree(draft)
+            if not self.path.exists():
+                raise
+            return False
+        return True
+
+
+def spec_fields(order: LaunchOrder, *, agent_id: AgentId) -> dict[str, object]:
+    """Contents of the resource spec file: the kernel's identity, and `slots` as `{slot: {device id: amount}}`.
+
+    Amounts are decimal strings: shares like `"0.60"`, sizes in bytes.
+    """
+    session_id, attempt, rank = kernel_parts(order.kernel_id)
+    return {
+        "format": FORMAT,
+        "session": session_id,
+        "attempt": attempt,
+        "rank": rank,
+        "agent": agent_id,
+        "epoch": order.epoch,
+        "slots": {
+            slot: {device: str(amount) if is_size(slot) else format_amount(slot, amount) for device, amount in given}
+            for slot, given in ((slot, sorted(amounts.items())) for slot, amounts in sorted(order.spec.items()))
+        },
+    }
+
+
+def _spec_from(fields: dict[str, Any]) -> ResourceSpec:
+    """Parse the file; ValueError, KeyError, TypeError or AttributeError if it is malformed."""
+    spec: dict[SlotName, dict[DeviceId, int]] = {}
+    for slot, amounts in fields["slots"].items():
+        spec[SlotName(slot)] = {}
+        for device, text in amounts.items():
+            amount = parse_amount(slot, text)
+            if isinstance(amount, Unlimited):
+                raise ValueError(f"{slot} of {device} is unlimited")
+            spec[SlotName(slot)][DeviceId(device)] = amount
+    return spec
+
 
 _LOCK: Final = "lock"
 _KERNEL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,120}\.[0-9]{1,9}\.[0-9]{1,9}", re.ASCII)
@@ -57,8 +222,9 @@ class AgentFolder:
         for path in (self.path, self.kernels, self.sessions, self.drafts):
             path.mkdir(mode=0o711, parents=True, exist_ok=True)
             path.chmod(0o711)
+        (self.path / "workspaces").mkdir(mode=0o700, exist_ok=True)
         lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        if not ofd_lock.take(lock):
+        if not take_lock(lock):
             os.close(lock)
             raise Unavailable(f"another agent uses the folder {self.path}")
         self._lock = lock
@@ -143,7 +309,7 @@ class AgentFolder:
 
 def is_taken(path: Path) -> bool:
     """Whether an agent in any process uses this folder."""
-    return ofd_lock.is_held(str(path / _LOCK))
+    return is_locked(str(path / _LOCK))
 
 
 EVERY_S: Final = 3600.0

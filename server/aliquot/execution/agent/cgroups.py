@@ -1,4 +1,5 @@
-"""Cgroups: version 2 groups of kernels, used to kill all processes of a kernel together and to count their CPU time."""
+"""Cgroups: version 2 groups of kernels, used to kill all processes of a kernel together and to measure their
+CPU time and memory."""
 
 import hashlib
 import os
@@ -9,6 +10,7 @@ from typing import Final
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _PARENT: Final = "aliquot"
+_UNRECLAIMABLE: Final = ("anon", "shmem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,16 @@ def cpu_s(group: str) -> float | None:
     except OSError:
         return None
     return int(first[1]) / 1e6
+
+
+def memory_bytes(group: str) -> int | None:
+    """Anonymous and shared memory of a group, without file pages; None without the group or its memory controller."""
+    try:
+        text = Path(group, "memory.stat").read_text(encoding="ascii")
+    except OSError:
+        return None
+    sizes = (line.split() for line in text.splitlines())
+    return sum(int(size) for name, size in sizes if name in _UNRECLAIMABLE)
 
 
 def _own_group() -> Path | None:

@@ -12,7 +12,7 @@ from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUserPolicy
 from aliquot.execution.devices.node import NodeIdentity
-from aliquot.execution.settings import DiskRules
+from aliquot.execution.settings import DiskRules, HealthRules, NoticeRules
 from aliquot_schema.cluster.agents import AllocationMode, Capabilities
 from aliquot_schema.ids import AgentId, SlotName
 
@@ -106,5 +106,9 @@ class AgentConfig:
     disk: DiskRules = field(default_factory=DiskRules)
     ended_kept_max: int = 10_000
     """Maximum number of kernel folders kept after the server has stored their end."""
+    health: HealthRules = field(default_factory=HealthRules)
+    """How faults of devices are noticed, and how a device in quarantine returns."""
+    notices: NoticeRules = field(default_factory=NoticeRules)
+    """Where labels of the node and eviction notices come from."""
     python: str = sys.executable
     """Python interpreter (3.11 or newer) that runs the spawner."""

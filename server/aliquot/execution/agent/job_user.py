@@ -18,6 +18,9 @@ from typing import Final
 
 from aliquot_schema.errors import Forbidden, InvalidRequest
 
+WORK: Final = "work"
+"""Folder of the job's account beside its output: the initial working directory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUserPolicy:
@@ -123,7 +126,7 @@ def open_job_file(path: Path, flags: int, *, beside: Path) -> int:
     # The parent folder is the agent's and opened as the agent: the account may have no access to the path above it.
     folder = os.open(beside.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with _acting_as(owner.st_uid, owner.st_gid):
+        with acting_as(owner.st_uid, owner.st_gid):
             file = os.open(path.relative_to(beside.parent), flags | _SAFELY, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
@@ -138,7 +141,7 @@ def open_job_file(path: Path, flags: int, *, beside: Path) -> int:
 
 
 @contextmanager
-def _acting_as(uid: int, gid: int) -> Iterator[None]:
+def acting_as(uid: int, gid: int) -> Iterator[None]:
     """Switch the thread's file-system identity; no effect unless the agent is root."""
     if os.geteuid() != 0 or uid == 0:
         yield

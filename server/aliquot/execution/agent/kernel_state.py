@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.json_files import FORMAT, read_file
-from aliquot.execution.agent.kernel_folder import KernelFolder
-from aliquot.execution.agent.spawner import ofd_lock
+from aliquot.execution.agent.spawner.records import is_locked
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport
 from aliquot_schema.resources.leases import EndEvidence
 
@@ -47,6 +47,8 @@ class KernelObservation:
     exit: dict[str, Any] | None = None
     has_pid: bool = False
     """The job's process was forked; it may have started."""
+    takes_limit: bool = False
+    """Its shim takes another time limit while it runs; those of earlier releases do not."""
 
 
 def observe(folder: KernelFolder, *, boot_id: str, ordered_boot_id: str | None) -> KernelObservation:
@@ -59,7 +61,7 @@ def observe(folder: KernelFolder, *, boot_id: str, ordered_boot_id: str | None) 
         ValueError: a file is malformed.
     """
     claim = read_file(folder.claim)
-    held = ofd_lock.is_held(str(folder.lock))
+    held = is_locked(str(folder.lock))
     found = read_file(folder.exit)
     if found is not None and not held:
         return KernelObservation(status=KernelStatus.EXITED, claim=claim, exit=found)
@@ -70,7 +72,9 @@ def observe(folder: KernelFolder, *, boot_id: str, ordered_boot_id: str | None) 
     if claim is None:
         return KernelObservation(status=KernelStatus.STARTING if held else KernelStatus.ORDERED)
     status = KernelStatus.ALIVE if held else KernelStatus.DEAD
-    return KernelObservation(status=status, claim=claim, has_pid=folder.pid.exists())
+    began = read_file(folder.pid)
+    takes_limit = began is not None and bool(began.get("takes_limit"))
+    return KernelObservation(status=status, claim=claim, has_pid=began is not None, takes_limit=takes_limit)
 
 
 def exit_report(folder: KernelFolder, found: dict[str, Any]) -> KernelReport:

@@ -8,14 +8,16 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from aliquot.execution.agent.admission import REBOOTED, TOO_LATE
+from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.cgroups import kill_group, members, remove_group
+from aliquot.execution.agent.checkpoints import Checkpoints
 from aliquot.execution.agent.config import AgentConfig
+from aliquot.execution.agent.host_use import at_exit
 from aliquot.execution.agent.json_files import replace_file
-from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.kernel_state import (
     KernelObservation,
     KernelStatus,
@@ -26,10 +28,10 @@ from aliquot.execution.agent.kernel_state import (
     rebooted_exit,
 )
 from aliquot.execution.agent.kernels import KernelHandle
-from aliquot.execution.agent.preparation import MARK
+from aliquot.execution.agent.preparation import MARK, REBOOTED, TOO_LATE
 from aliquot.execution.agent.shim_client import open_process
 from aliquot.execution.agent.spawner_process import ShimOutcome
-from aliquot.execution.agent.worker_threads import Worker
+from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport
 
 _RECHECK_S: Final = 0.05
@@ -90,6 +92,8 @@ NOT_CLAIMED: Final = "not_claimed"
 SHIM_LOST: Final = "shim_lost"
 UNREADABLE: Final = "unreadable"
 
+SAVED_AGAIN_S: Final = 10.0
+"""Seconds between two reports on acknowledged checkpoints of a kernel."""
 _RETRY_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -107,6 +111,7 @@ class KernelWatch:
         report: Callable[[KernelReport], None],
         retry_start: Callable[[KernelHandle], None],
         clean: Callable[[KernelFolder], None],
+        checkpoints: Checkpoints,
     ) -> None:
         """
         Args:
@@ -118,6 +123,7 @@ class KernelWatch:
         self.report = report
         self._start_again = retry_start
         self._clean = clean
+        self._checkpoints = checkpoints
 
     def check_later(self, kernel: KernelHandle) -> None:
         """Read the kernel's state if its start is not reported within `start_patience_s`."""
@@ -129,6 +135,7 @@ class KernelWatch:
             self._worker.spawn(self.close_to_starts(kernel, code=TOO_LATE, message="it could not be started in time"))
             return
         if outcome.outcome == "started":
+            kernel.takes_limit = True  # its shim is of this release
             self._report(kernel, KernelPhase.STARTED)
         if outcome.outcome == "withdrew" or not self._watch(kernel, outcome.pid, outcome.start_time):
             self.reconcile(kernel)
@@ -149,6 +156,36 @@ class KernelWatch:
         """Attach a code and message to a running kernel; None removes them."""
         if kernel.report is not None and kernel.report.phase is KernelPhase.STARTED:
             self._report(kernel, KernelPhase.STARTED, code=code, message=message)
+
+    async def look_for_checkpoints(self, kernels: Sequence[KernelHandle]) -> None:
+        """Report and copy the checkpoints that running kernels have acknowledged."""
+        await self._worker.run(self._look, kernels)
+        for kernel in kernels:
+            if kernel.saved_ms is not None:
+                self._report_saved(kernel)
+                if not kernel.is_shared and not kernel.is_copied:
+                    kernel.is_copied = True
+                    self._worker.spawn(self._share(kernel))
+
+    def _look(self, kernels: Sequence[KernelHandle]) -> None:
+        for kernel in kernels:
+            self._checkpoints.look(kernel)
+
+    async def _share(self, kernel: KernelHandle) -> None:
+        """Copy an acknowledged checkpoint in the background: a large one takes minutes."""
+        try:
+            await self._worker.run(self._checkpoints.share, kernel)
+        finally:
+            kernel.is_copied = False
+
+    def _report_saved(self, kernel: KernelHandle) -> None:
+        """At most every `SAVED_AGAIN_S`, unless it was just asked to save its work."""
+        known, now = kernel.report, time.monotonic()
+        if kernel.saved_ms == kernel.told_ms or known is None or known.phase is not KernelPhase.STARTED:
+            return
+        if now - kernel.told_at >= SAVED_AGAIN_S:
+            self._report(kernel, KernelPhase.STARTED, code=known.code, message=known.message)
+            kernel.told_ms, kernel.told_at = kernel.saved_ms, now
 
     async def close_to_starts(self, kernel: KernelHandle, *, code: str, message: str) -> None:
         """Refuse a kernel for good, unless a shim claimed it first."""
@@ -182,11 +219,20 @@ class KernelWatch:
                 self._end(kernel, closed_report(kernel.folder, observation.claim, at_us=self._now_us()))
             case KernelStatus.EXITED:
                 assert observation.exit is not None
-                self._end(kernel, exit_report(kernel.folder, observation.exit))
+                self._exited(kernel, observation.exit)
             case KernelStatus.DEAD:
                 self._worker.spawn(self._end_leftovers(kernel))
             case KernelStatus.REBOOTED:
                 self._worker.spawn(self._end_rebooted(kernel, claimed=observation.claim is not None))
+
+    def _exited(self, kernel: KernelHandle, found: dict[str, Any]) -> None:
+        self._checkpoints.look(kernel, ended=found)
+        report = replace(_with_work(exit_report(kernel.folder, found), kernel), host_use=at_exit(kernel, found))
+        if kernel.is_shared:
+            self._end(kernel, report)
+        elif not kernel.ending:
+            kernel.ending = True
+            self._worker.spawn(self._end_shared(kernel, report))
 
     def _follow(self, kernel: KernelHandle, observation: KernelObservation) -> None:
         assert observation.claim is not None
@@ -194,6 +240,7 @@ class KernelWatch:
             # The shim is gone; a process that it forked holds the lock until it ends or executes a program.
             self._check_in(kernel, _RECHECK_S)
         elif observation.has_pid:
+            kernel.takes_limit = observation.takes_limit
             self._report(kernel, KernelPhase.STARTED)
         else:
             self.check_later(kernel)
@@ -237,6 +284,12 @@ class KernelWatch:
             kernel.ending = False
         self._check_in(kernel, _RETRY_S)
 
+    async def _end_shared(self, kernel: KernelHandle, report: KernelReport) -> None:
+        """Report the end after the last checkpoint was copied: the next attempt may run on another agent."""
+        await self._worker.run(self._checkpoints.share, kernel)
+        kernel.ending = False
+        self._end(kernel, report)
+
     async def _end_rebooted(self, kernel: KernelHandle, *, claimed: bool) -> None:
         text = "the host was rebooted"
         if not claimed:
@@ -262,7 +315,8 @@ class KernelWatch:
         self, kernel: KernelHandle, phase: KernelPhase, *, code: str | None = None, message: str | None = None
     ) -> None:
         at_us = self._now_us()
-        kernel.report = KernelReport(kernel_id=kernel.kernel_id, phase=phase, at_us=at_us, code=code, message=message)
+        report = KernelReport(kernel_id=kernel.kernel_id, phase=phase, at_us=at_us, code=code, message=message)
+        kernel.report = _with_work(report, kernel)
         self.report(kernel.report)
 
     def _check_in(self, kernel: KernelHandle, delay_s: float) -> None:
@@ -274,3 +328,13 @@ class KernelWatch:
         if kernel.timer is not None:
             kernel.timer.cancel()
             kernel.timer = None
+
+
+def _with_work(report: KernelReport, kernel: KernelHandle) -> KernelReport:
+    return replace(
+        report,
+        saved_ms=kernel.saved_ms,
+        resumed_ms=kernel.resumed_ms,
+        resume_note=kernel.resume_note,
+        takes_limit=kernel.takes_limit and report.phase is KernelPhase.STARTED,
+    )

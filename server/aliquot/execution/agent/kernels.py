@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
-from aliquot.execution.agent.agent_folder import AgentFolder
-from aliquot.execution.agent.kernel_folder import KernelFolder
+from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
+from aliquot.execution.agent.json_files import read_file
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.ids import DeviceId, KernelId, SessionId, kernel_parts
 from aliquot_schema.resources.devices import ResourceSpec
+from aliquot_schema.resources.leases import HostUse
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +34,24 @@ class KernelHandle:
     seen_at: float = 0.0
     """Start of the watch, seconds of the monotonic clock."""
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+    resumed_ms: int | None = None
+    """As of `KernelReport`; likewise the next two."""
+    resume_note: str | None = None
+    saved_ms: int | None = None
+    told_ms: int | None = None
+    """The `saved_ms` last reported; `told_at` is when, seconds of the monotonic clock."""
+    told_at: float = -inf
+    is_shared: bool = True
+    """Whether the checkpoint of `saved_ms` needs no copy any more."""
+    is_copied: bool = False
+    """Whether it is being copied now."""
+    checkpoint_mark: tuple[int, int] | None = None
+    """See `checkpoints.Mark`."""
+    host_use: HostUse | None = None
+    """The last measurement, taken at `measured_at`, in seconds of the monotonic clock."""
+    measured_at: float = -inf
+    takes_limit: bool = False
+    """As of `KernelReport`."""
     ending: bool = False
     """Whether leftovers of its killed shim are being killed now."""
 
@@ -115,4 +135,12 @@ def _read_kernel(kernel: KernelHandle) -> KernelHandle:
         return kernel
     if found is not None:
         kernel.order, kernel.ordered_boot_id, kernel.group = found
+        kernel.resumed_ms = 0
+    try:
+        resumed = read_file(kernel.folder.resumed)
+    except (OSError, ValueError) as error:
+        _log.warning("kernel %s: %s cannot be read: %s", kernel.kernel_id, kernel.folder.resumed, error)
+        return kernel
+    if resumed is not None:
+        kernel.resumed_ms, kernel.resume_note = int(resumed["kept_ms"]), resumed["note"]
     return kernel

@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from aliquot.execution.agent.admission import Refusal, refuse_stale, refuse_unknown
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.json_files import flush_folder
 from aliquot.execution.agent.kernel_watch import KernelWatch
 from aliquot.execution.agent.kernels import KernelHandle, KernelTable
-from aliquot.execution.agent.preparation import Preparation
+from aliquot.execution.agent.preparation import Preparation, Refusal, refuse_stale, refuse_unknown
 from aliquot.execution.agent.spawner_process import SpawnerProcess
-from aliquot.execution.agent.worker_threads import Worker
 from aliquot.execution.devices.device_set import DeviceSet
-from aliquot_schema.cluster.launching import NO_ACCOUNT, KernelPhase, KernelReport, LaunchOrder
-from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, StateConflict, Unavailable
+from aliquot_schema.async_tasks import Worker
+from aliquot_schema.cluster.launching import NO_ACCOUNT, NO_WORKSPACE, KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.resources.leases import EndEvidence
 
 
@@ -137,6 +136,9 @@ class Launching:
             self._preparation.user_for(order.user)
         except (InvalidRequest, Forbidden) as error:
             return Refusal(code=NO_ACCOUNT, message=f"{error.message}, where agent {self._config.id} runs")
+        if order.workspace is not None and not self._preparation.workspaces.has(order.workspace.id):
+            text = f"workspace {order.workspace.id} has expired on the server; submit it again with --sync"
+            return Refusal(code=NO_WORKSPACE, message=text)
         try:
             self._preparation.check(kernel, order)
         except AliquotError as error:
@@ -180,7 +182,7 @@ class Launching:
         except OSError as error:
             await self._refuse_all(kernels, f"agent {self._config.id} cannot write to its disk: {error}")
             return
-        except Unavailable as error:
+        except (Unavailable, NotFound) as error:
             await self._refuse_all(kernels, error.message)
             return
         for kernel in kernels:

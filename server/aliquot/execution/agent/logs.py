@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
-from aliquot.execution.agent.job_user import open_job_file
-from aliquot.execution.agent.kernel_folder import WORK
+from aliquot.execution.agent.job_user import WORK, open_job_file
 from aliquot_schema.cluster.launching import OUTPUT_END, LogChunk
 from aliquot_schema.errors import InvalidRequest
 

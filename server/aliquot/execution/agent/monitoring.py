@@ -1,13 +1,10 @@
-"""Monitoring: periodic device readings, GPU memory checks, output limits, and detection of device changes."""
+"""Monitoring: periodic readings of devices and kernels, GPU memory checks, output limits, device changes."""
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
 
-from aliquot.execution.agent.cgroups import cpu_s as group_cpu_s
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.gpu_memory import (
     MemoryPolicy,
@@ -17,24 +14,17 @@ from aliquot.execution.agent.gpu_memory import (
     memory_uses,
     with_jobs_marked,
 )
+from aliquot.execution.agent.host_use import measure
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.logs import OutputLimit
-from aliquot.execution.agent.spawner.descendants import tree_cpu_ticks
-from aliquot.execution.agent.worker_threads import Worker
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.plugin import DeviceUse
+from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.launching import AgentMessage, DevicesChanged, Inventory, ReadingsTaken
-from aliquot_schema.ids import DeviceId, SlotName
+from aliquot_schema.ids import DeviceId, KernelId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
+from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.resources.slots import MILLI, is_accelerator
-
-_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
-
-
-def kernel_cpu_s(*, group: str | None, shim_pid: int) -> float:
-    """CPU time of a kernel's processes, seconds; without a cgroup only of living and reaped processes."""
-    grouped = None if group is None else group_cpu_s(group)
-    return tree_cpu_ticks(shim_pid) / _TICKS_PER_S if grouped is None else grouped
 
 
 def device_uses(
@@ -73,12 +63,14 @@ class Monitor:
         now_us: Callable[[], int],
         send: Callable[[AgentMessage], None],
         on_verdict: Callable[[MemoryVerdict], Awaitable[None]],
+        on_measured: Callable[[Sequence[KernelHandle]], Awaitable[None]],
         limit: OutputLimit,
     ) -> None:
         """
         Args:
             held: the devices held by kernels.
             on_verdict: called for kernels that start or stop exceeding their share of GPU memory.
+            on_measured: called for the running kernels, after each measurement.
             limit: applied to the outputs of running kernels.
         """
         self._config = config
@@ -92,6 +84,7 @@ class Monitor:
         self._on_verdict = on_verdict
         self._memory = MemoryWatch()
         self._limit = limit
+        self._on_measured = on_measured
 
     async def run(self) -> None:
         """Measure until cancelled. Errors are logged; the next interval tries again."""
@@ -107,13 +100,20 @@ class Monitor:
                 _log.exception("agent %s could not measure its devices", self._config.id)
 
     async def measure(self) -> None:
-        """Read every device once, report the readings, and compare kernels' GPU memory with their shares."""
+        """Read every device and kernel once, report the readings, and compare kernels' GPU memory with their shares."""
         kernels = [kernel for kernel in self._running() if kernel.shim_pid is not None]
-        readings, uses = await self._worker.run(self._read, kernels)
+        readings, uses, host_uses = await self._worker.run(self._read, kernels)
         shortage = await self._worker.run(self._check_disk, kernels)
         self._send(
-            ReadingsTaken(agent_id=self._config.id, at_us=self._now_us(), readings=readings, disk_shortage=shortage)
+            ReadingsTaken(
+                agent_id=self._config.id,
+                at_us=self._now_us(),
+                readings=readings,
+                disk_shortage=shortage,
+                host_uses=host_uses,
+            )
         )
+        await self._on_measured(kernels)
         self._memory.forget({kernel.kernel_id for kernel in kernels})
         for verdict in self._memory.judge(uses):
             await self._on_verdict(verdict)
@@ -135,14 +135,17 @@ class Monitor:
             self._limit.apply(kernel.folder.output)
         return self._config.disk.shortage(self._config.folder)
 
-    def _read(self, kernels: Sequence[KernelHandle]) -> tuple[tuple[DeviceReading, ...], tuple[MemoryUse, ...]]:
+    def _read(
+        self, kernels: Sequence[KernelHandle]
+    ) -> tuple[tuple[DeviceReading, ...], tuple[MemoryUse, ...], Mapping[KernelId, HostUse]]:
         known = self._devices.known()
         now = time.monotonic()
+        host_uses = measure(kernels, now=now)
         uses: list[DeviceUse] = []
         for kernel in kernels:
-            assert kernel.shim_pid is not None
-            cpu_s = kernel_cpu_s(group=kernel.group, shim_pid=kernel.shim_pid)
+            cpu_s = host_uses[kernel.kernel_id].cpu_ms / 1000
             uses += device_uses(kernel.spec, devices=known, cpu_s=cpu_s, alive_s=now - kernel.seen_at)
         readings = with_jobs_marked(self._devices.readings(uses), kernels)
         watched = self._config.memory_policy is not MemoryPolicy.OFF
-        return readings, memory_uses(kernels, readings, devices=known) if watched else ()
+        over = memory_uses(kernels, readings, devices=known) if watched else ()
+        return readings, over, host_uses

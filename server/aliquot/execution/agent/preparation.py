@@ -1,4 +1,5 @@
-"""Preparation: turns a launch order into a kernel folder, a job environment and a spawner request. Blocks on disk I/O.
+"""Preparation: checks a launch order, and turns it into a kernel folder, a job environment and a spawner request.
+Blocks on disk I/O. A refusal is final for the attempt.
 
 A job's environment is built here from scratch; nothing of the server's or agent's environment is inherited.
 """
@@ -7,26 +8,31 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aliquot.execution.agent.agent_folder import AgentFolder
+from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.cgroups import Groups, find_groups
+from aliquot.execution.agent.checkpoints import Checkpoints
 from aliquot.execution.agent.config import AgentConfig, own_address
-from aliquot.execution.agent.isolation.isolation import AgentConfinement
+from aliquot.execution.agent.isolation.containers import ENVIRONMENT, own_environment
+from aliquot.execution.agent.isolation.isolation import VARIABLE as SECRETS_DIR
+from aliquot.execution.agent.isolation.isolation import AgentConfinement, secret_environment, secret_files
 from aliquot.execution.agent.isolation.limits import Limits
-from aliquot.execution.agent.isolation.secrets import VARIABLE as SECRETS_DIR
-from aliquot.execution.agent.isolation.secrets import secret_environment, secret_files
 from aliquot.execution.agent.job_user import JobUser, resolve_user
-from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.spawner.device_gate import close_devices
+from aliquot.execution.agent.workspaces.activation import activated, variables
+from aliquot.execution.agent.workspaces.cache import WorkspaceCache
+from aliquot.execution.agent.workspaces.unpacking import unpack
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.cluster.agents import Capabilities
-from aliquot_schema.cluster.launching import LaunchOrder
-from aliquot_schema.errors import AliquotError
-from aliquot_schema.ids import AgentId, KernelId, kernel_parts
-from aliquot_schema.resources.devices import DeviceAccess, ResourceSpec
+from aliquot_schema.cluster.launching import CheckpointOrder, LaunchOrder
+from aliquot_schema.cluster.workspaces import Workspace
+from aliquot_schema.errors import AliquotError, InvalidRequest, UnsupportedResource
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, kernel_parts
+from aliquot_schema.resources.devices import Device, DeviceAccess, DeviceHealth, ResourceSpec
 from aliquot_schema.resources.slots import format_amount
 
 
@@ -42,6 +48,7 @@ def start_request(
     gates: Sequence[DeviceGate],
     sandbox: tuple[str, Sequence[str]] | None,
     secrets: Path,
+    container: tuple[Sequence[str], bytes] | None,
     pause_at: str | None,
 ) -> dict[str, object]:
     """The spawner request; its keys are the attributes of `spawner.order.Order`. Strings for the system become bytes.
@@ -49,26 +56,43 @@ def start_request(
     Args:
         sandbox: the sandbox program and its arguments.
         secrets: the folder for secret files.
+        container: the command line that runs the order in its image, and its file of variables.
     """
+    argv, files = activated(order, work=folder.work.absolute()), secret_files(order, secrets)
+    if container is not None:
+        argv, variables_file = tuple(container[0]), (ENVIRONMENT, container[1])
+        files = (str(secrets), [*([] if files is None else files[1]), variables_file])
+        environment = own_environment(user) | {MARK: order.kernel_id}
     return {
         "kernel_id": str(order.kernel_id),
         "folder": str(folder.path.absolute()),
         "boot_id": boot_id,
-        "argv": [os.fsencode(word) for word in order.argv],
+        "argv": [os.fsencode(word) for word in argv],
         "environment": {os.fsencode(name): os.fsencode(text) for name, text in environment.items()},
-        "working_directory": os.fsencode(order.working_directory or folder.work.absolute()),
+        "working_directory": os.fsencode(_start_of(order, folder)),
+        "is_container": container is not None,
         "user": (user.uid, user.gid, list(user.groups)) if user.switches else None,
         "limits": limits.of_process(order),
         "group": group,
         "gates": [(gate.major, gate.first, gate.last, list(gate.allowed)) for gate in gates],
         "limit_groups": limits.of_tree(order),
         "sandbox": None if sandbox is None else (os.fsencode(sandbox[0]), _ended(sandbox[1])),
-        "secret_files": secret_files(order, secrets),
+        "secret_files": files,
         "time_limit_ms": order.time_limit_ms,
         "grace_ms": order.grace_ms,
         "not_after_us": order.not_after_us,
+        "checkpoint": _asked_to_save(order.checkpoint),
         "pause_at": pause_at,
     }
+
+
+def _start_of(order: LaunchOrder, folder: KernelFolder) -> str | Path:
+    """The working directory on the node; that of a container is an argument of its command line."""
+    return folder.work.absolute() if order.image is not None else order.working_directory or folder.work.absolute()
+
+
+def _asked_to_save(order: CheckpointOrder) -> tuple[int, int | None, int] | None:
+    return None if order.signal is None else (order.signal, order.every_ms, order.before_limit_ms)
 
 
 def _ended(arguments: Sequence[str]) -> bytes:
@@ -79,8 +103,9 @@ MARK: Final = "ALIQUOT_ATTEMPT"
 """Environment variable with the kernel id; identifies a kernel's processes if their shim was killed."""
 
 _OWN: Final = "ALIQUOT_"
-_PASSED: Final = frozenset({"ALIQUOT_ARRAY_ID", "ALIQUOT_ARRAY_INDEX"})
-"""Variables with our prefix that the order may set."""
+_PASSED: Final = frozenset({"ALIQUOT_ARRAY_ID", "ALIQUOT_ARRAY_INDEX", "ALIQUOT_NODES"})
+_APPS: Final = "ALIQUOT_APP_"
+"""Variables with our prefix that the order may set, and the beginning of others: ports and the token of apps."""
 _RESERVED: Final = frozenset({"CUDA_VISIBLE_DEVICES", "CHECKPOINT_DIR", "RESULT_DIR"})
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -130,11 +155,13 @@ def job_environment(
     }
     if any(grant.use.as_file is not None for grant in order.secrets):
         ours[SECRETS_DIR] = str(secrets)
-    return login | asked | secret_environment(order) | dict(devices) | ours
+    own = login | asked
+    return own | variables(order, own, work=work) | secret_environment(order) | dict(devices) | ours
 
 
 def _is_reserved(name: str) -> bool:
-    return (name.startswith(_OWN) and name not in _PASSED) or name in _RESERVED
+    is_passed = name in _PASSED or name.startswith(_APPS)
+    return (name.startswith(_OWN) and not is_passed) or name in _RESERVED
 
 
 def _totals(order: LaunchOrder) -> dict[str, str]:
@@ -176,6 +203,8 @@ class Preparation:
         self._device_environment = device_environment
         self._device_gates = device_gates
         self._can_gate = False
+        self.workspaces = WorkspaceCache(folder.path / "workspaces")
+        self.checkpoints = Checkpoints(config.id, folder=folder, shared=config.disk.checkpoint_folder)
         self.confinement = AgentConfinement(
             config.confinement, folder=config.folder, limit_memory=config.limit_memory, gates=device_gates
         )
@@ -234,21 +263,28 @@ class Preparation:
 
     def write(self, kernel: KernelHandle) -> bool:
         """Write a new kernel's folder durably except its entry in the parent folder; False if it exists already."""
-        assert kernel.order is not None
+        order = kernel.order
+        assert order is not None
+        user, workspace = self.user_for(order.user), self._workspace(order)
         return kernel.folder.create(
-            kernel.order,
+            order,
             agent_id=self._config.id,
             boot_id=self._config.node.boot_id,
             group=kernel.group,
-            user=self.user_for(kernel.order.user),
+            user=user,
             drafts=self._folder.drafts,
+            fill=None if workspace is None else lambda work: unpack(workspace, work, cache=self.workspaces, user=user),
         )
+
+    def _workspace(self, order: LaunchOrder) -> Workspace | None:
+        return None if order.workspace is None else self.workspaces.read(order.workspace.id)
 
     def request(self, kernel: KernelHandle, *, pause_at: str | None) -> dict[str, object]:
         """The spawner request of a kernel whose folder exists."""
         order = kernel.order
         assert order is not None
         user = self.user_for(order.user)
+        self.checkpoints.resume(kernel, user=user)
         session: Path = self._folder.session(kernel.session_id, user=user)
         environment = job_environment(
             order,
@@ -273,8 +309,93 @@ class Preparation:
                 order, user=user, kernel=kernel.folder, session=session, environment=environment
             ),
             secrets=self.confinement.secrets.of(kernel.folder.path),
+            container=self.confinement.container(
+                order,
+                argv=activated(order, work=kernel.folder.work.absolute()),
+                user=user,
+                kernel=kernel.folder,
+                session=session,
+                environment=environment,
+            ),
             pause_at=pause_at,
         )
 
     def _gates(self, spec: ResourceSpec) -> Sequence[DeviceGate]:
         return self._device_gates(spec) if self._can_gate else ()
+
+
+_CLOSED: Final = frozenset({DeviceHealth.GONE, DeviceHealth.LEAVING})
+"""Devices in these states accept no new kernels."""
+
+STALE_EPOCH = "stale_epoch"
+STALE_ATTEMPT = "stale_attempt"
+TOO_LATE = "too_late"
+REBOOTED = "rebooted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why an order is refused."""
+
+    code: str
+    """Code of an `AliquotError`, or a constant of this module."""
+    message: str
+
+
+def refuse_stale(
+    order: LaunchOrder, *, attempt: int, epoch_seen: int, attempt_seen: int, now_us: int
+) -> Refusal | None:
+    """Refuse an order of an older leader or attempt, or one that arrives too late; None if it is fresh."""
+    if order.epoch < epoch_seen:
+        return Refusal(code=STALE_EPOCH, message=f"epoch {order.epoch} is over: {epoch_seen} was seen")
+    if attempt < attempt_seen:
+        return Refusal(code=STALE_ATTEMPT, message=f"attempt {attempt} is over: {attempt_seen} was seen")
+    if order.not_after_us is not None and now_us > order.not_after_us:
+        return Refusal(code=TOO_LATE, message="the order arrived after its expiry time")
+    return None
+
+
+def refuse_unknown(
+    order: LaunchOrder, *, agent_id: AgentId, devices: Mapping[DeviceId, Device], slots: frozenset[SlotName]
+) -> Refusal | None:
+    """Refuse slots and devices that this agent does not have, and invalid commands or environments."""
+    try:
+        _check_text(order)
+        for slot, amounts in order.spec.items():
+            _check_slot(slot, amounts, agent_id=agent_id, devices=devices, slots=slots)
+    except AliquotError as error:
+        return Refusal(code=error.code, message=error.message)
+    return None
+
+
+def _check_slot(
+    slot: SlotName,
+    amounts: Mapping[DeviceId, int],
+    *,
+    agent_id: AgentId,
+    devices: Mapping[DeviceId, Device],
+    slots: frozenset[SlotName],
+) -> None:
+    wanted = {id: amount for id, amount in amounts.items() if amount != 0}
+    if wanted and slot not in slots:
+        requested = str(sum(wanted.values()))
+        raise UnsupportedResource(f"agent {agent_id} has no slot {slot}", slot=slot, requested=requested)
+    for id, amount in wanted.items():
+        device = devices.get(id)
+        if device is None or device.health in _CLOSED or device.capacity(slot) < amount:
+            text = f"agent {agent_id} has no device {id} with {amount} of {slot}"
+            raise UnsupportedResource(text, slot=slot, requested=str(amount))
+
+
+def _check_text(order: LaunchOrder) -> None:
+    texts = [*order.argv, *order.environment, *order.environment.values(), order.working_directory or ""]
+    if not order.argv or not order.argv[0]:
+        raise InvalidRequest("the command is empty", field="command")
+    if any("\0" in text for text in texts):
+        raise InvalidRequest("the command, environment or working directory contains a zero byte", field="command")
+    if any("=" in name or not name for name in order.environment):
+        raise InvalidRequest("the name of an environment variable is empty or contains '='", field="environment")
+    try:
+        "".join(texts).encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidRequest("the command or the environment is not valid UTF-8", field="command") from None

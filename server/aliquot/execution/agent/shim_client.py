@@ -8,11 +8,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.json_files import FORMAT, replace_file
-from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.kernel_state import KernelObservation, KernelStatus, observe
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.spawner.descendants import start_time
+from aliquot_schema.errors import Unavailable
 
 FORWARD_FROM = 33
 """Same value as in `spawner.shim`: signal 33 + n is forwarded to the job as n."""
@@ -47,6 +48,12 @@ def ask_to_stop(folder: KernelFolder, claim: dict[str, Any], *, grace_ms: int) -
 def ask_to_forward(claim: dict[str, Any], *, number: int) -> bool:
     """Send a signal (1..31) to the job's main process; False if the shim is gone."""
     return _send(claim, FORWARD_FROM + number)
+
+
+def ask_to_limit(folder: KernelFolder, claim: dict[str, Any], *, time_limit_ms: int) -> bool:
+    """Write a time limit, in milliseconds since the start, and wake the shim; False if it is gone."""
+    replace_file(folder.limit, {"format": FORMAT, "time_limit_ms": time_limit_ms})
+    return _send(claim, signal.SIGUSR2)
 
 
 def _send(claim: dict[str, Any], number: int) -> bool:
@@ -94,6 +101,21 @@ def forward(kernel: KernelHandle, *, boot_id: str, number: int) -> bool:
     if observation.status is not KernelStatus.ALIVE or observation.claim is None or not observation.has_pid:
         return False
     return ask_to_forward(observation.claim, number=number)
+
+
+def set_limit(kernel: KernelHandle, *, boot_id: str, time_limit_ms: int, agent_id: str) -> bool:
+    """Change the time limit of a kernel; False if it is not running, or its shim cannot change it.
+
+    Raises:
+        Unavailable: the disk cannot be written.
+    """
+    observation = _observe(kernel, boot_id)
+    if observation.status is not KernelStatus.ALIVE or observation.claim is None or not observation.takes_limit:
+        return False
+    try:
+        return ask_to_limit(kernel.folder, observation.claim, time_limit_ms=time_limit_ms)
+    except OSError as error:
+        raise Unavailable(f"agent {agent_id} cannot write to its disk: {error}") from error
 
 
 def _observe(kernel: KernelHandle, boot_id: str) -> KernelObservation:

@@ -1,9 +1,11 @@
 """Device set: all device plugins of one agent combined into one, limited to the agent's part of the node."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from aliquot.core.allocation.node_partition import Selection
 from aliquot.execution.devices.plugin import (
@@ -20,6 +22,49 @@ from aliquot.execution.devices.plugin import (
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec, reading_fault
 from aliquot_schema.resources.slots import SlotType
+
+T = TypeVar("T")
+DRIVER_S: Final = 5.0
+"""Seconds without an answer after which a driver is taken to hang."""
+
+
+class DriverHangs(Exception):
+    """A driver does not answer; the message says since when."""
+
+
+class DriverCalls:
+    """Calls of one driver, each in a thread of its own with a deadline. While one of them hangs, others fail
+    immediately: a hanging call cannot be ended, so it must keep no other thread of the agent."""
+
+    def __init__(self, *, timeout_s: float = DRIVER_S) -> None:
+        self._timeout_s = timeout_s
+        self._hanging: threading.Thread | None = None
+
+    def run(self, call: Callable[[], T]) -> T:
+        """The result of a call.
+
+        Raises:
+            DriverHangs: it has not returned in time, or an earlier one has not returned yet.
+        """
+        if self._hanging is not None and self._hanging.is_alive():
+            raise DriverHangs("the driver hangs: an earlier call has not returned")
+        done: list[T] = []
+        failed: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                done.append(call())
+            except BaseException as error:  # raised again below
+                failed.append(error)
+
+        thread = self._hanging = threading.Thread(target=work, daemon=True, name="driver-call")
+        thread.start()
+        thread.join(self._timeout_s)
+        if thread.is_alive():
+            raise DriverHangs(f"the driver hangs: it has not answered for {self._timeout_s:g} s")
+        if failed:
+            raise failed[0]
+        return done[0]
 
 
 class DevicePartition(Protocol):
@@ -69,11 +114,18 @@ class DeviceSet:
 
     kind = "set"
 
-    def __init__(self, plugins: Sequence[DevicePlugin], *, part: DevicePartition = _EVERYTHING) -> None:
+    def __init__(
+        self,
+        plugins: Sequence[DevicePlugin],
+        *,
+        part: DevicePartition = _EVERYTHING,
+        driver_timeout_s: float = DRIVER_S,
+    ) -> None:
         """Combine plugins of different kinds.
 
         Args:
             part: selects the agent's devices; the others are discovered but never reported.
+            driver_timeout_s: a driver that takes longer to answer counts as failed.
         Raises:
             DeviceFileError: two plugins have the same kind.
         """
@@ -86,6 +138,11 @@ class DeviceSet:
         self._failures: dict[str, str] = {}
         self._omitted: dict[str, str | None] = {}
         """Plugin kind -> why its last reading was omitted, or None."""
+        self._calls = {
+            plugin.kind: DriverCalls(timeout_s=driver_timeout_s)
+            for plugin in self._plugins
+            if isinstance(plugin, DriverPlugin)
+        }
         for plugin in self._plugins:
             if plugin.kind in self._known:
                 raise DeviceFileError(f"two device plugins of one agent have the kind {plugin.kind!r}")
@@ -95,6 +152,11 @@ class DeviceSet:
     def failures(self) -> Mapping[str, str]:
         """Plugin kind -> error message of its last call; only plugins that failed."""
         return self._failures
+
+    @property
+    def has_driver(self) -> bool:
+        """Whether a driver answered the last `discover`."""
+        return any(isinstance(plugin, DriverPlugin) and plugin.has_driver for plugin in self._plugins)
 
     def recall(self, devices: Iterable[Device]) -> None:
         """Set the devices of the agent's previous run; `discover` reports those that are still held."""
@@ -143,7 +205,11 @@ class DeviceSet:
         for plugin in self._plugins:
             own = [use for use in uses if use.device_id in self._known[plugin.kind]]
             try:
-                measured = [reading for reading in plugin.readings(own) if reading.device_id in known]
+                measured = [
+                    reading
+                    for reading in self._call(plugin, partial(plugin.readings, own))
+                    if reading.device_id in known
+                ]
                 faults = {reading.device_id: reading_fault(reading) for reading in measured}
                 readings.extend(reading for reading in measured if faults[reading.device_id] is None)
                 self._record_omission(plugin.kind, next(filter(None, faults.values()), None))
@@ -180,7 +246,7 @@ class DeviceSet:
     def _discovered(self, plugin: DevicePlugin) -> dict[DeviceId, Device]:
         known = self._known[plugin.kind]
         try:
-            found = {device.id: device for device in plugin.discover()}
+            found = {device.id: device for device in self._call(plugin, plugin.discover)}
         except Exception as error:
             if isinstance(error, DeviceFileError) and plugin.kind not in self._answered:
                 raise
@@ -190,6 +256,10 @@ class DeviceSet:
         self._failures.pop(plugin.kind, None)
         lost = {id: replace(device, health=DeviceHealth.GONE) for id, device in known.items() if id not in found}
         return found | lost
+
+    def _call(self, plugin: DevicePlugin, call: Callable[[], T]) -> T:
+        """Call a plugin; one with a driver has a deadline."""
+        return self._calls[plugin.kind].run(call) if plugin.kind in self._calls else call()
 
     def _missing(
         self, own: Sequence[Device], *, held: Collection[DeviceId], found: Collection[DeviceId]

@@ -4,7 +4,8 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
+from zlib import crc32
 
 from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
@@ -130,18 +131,58 @@ FULL_C: Final = 80.0
 FULL_W: Final = 700.0
 
 
+WORKING_CPU: Final = 0.001
+"""Synthetic readings: a holder that used less than this part of a core since its start is idle."""
+LEVEL_PCT: Final = (60.0, 97.0)
+"""Lowest and highest utilization of a holder that works, within its share."""
+WAVES_S: Final = (1_900.0, 37.0)
+"""Periods of the two waves that the utilization is the sum of, 4 to 1."""
+MEMORY_FIRST: Final = 0.3
+MEMORY_STEP: Final = 0.12
+MEMORY_STEPS: Final = 6
+MEMORY_STEP_S: Final = 420.0
+"""A holder fills `MEMORY_FIRST` of its share's memory and some steps, one more after each period; then it begins anew.
+"""
+
+
+def synthetic_phase(device_id: DeviceId) -> float:
+    """Where the waves of a device begin, 0 to 1."""
+    return crc32(device_id.encode()) % 64 / 64
+
+
+def synthetic_pct(alive_s: Any, *, phase: float) -> Any:
+    """Synthetic utilization of a holder that works, within the bounds of `LEVEL_PCT`.
+
+    Args:
+        alive_s: seconds since its start, a number or an array of them.
+        phase: where its waves begin, 0 to 1.
+    """
+    low, high = LEVEL_PCT
+    slow, quick = (abs(2 * ((phase + alive_s / period_s) % 1) - 1) for period_s in WAVES_S)
+    return low + (high - low) * (0.8 * slow + 0.2 * quick)
+
+
+def synthetic_memory(alive_s: Any, *, phase: float) -> Any:
+    """Part of its share's memory that a holder that works has filled; arguments as of `synthetic_pct`."""
+    return MEMORY_FIRST + MEMORY_STEP * ((phase * MEMORY_STEPS // 1 + alive_s // MEMORY_STEP_S) % MEMORY_STEPS)
+
+
 class MockPlugin:
     """The devices of one description: an object, a table, or read from `{"file": PATH}`."""
 
-    def __init__(self, config: MockDescription | Mapping[str, object]) -> None:
+    def __init__(self, config: MockDescription | Mapping[str, object], *, is_synthetic: bool = False) -> None:
         """Read the description once; later changes of the file have no effect.
 
+        Args:
+            is_synthetic: whether readings show training, not the holders' CPU use: each holder that uses the CPU at all
+                is shown at 60 to 97 % of its share with memory in steps, and one that does not as idle.
         Raises:
             DeviceFileError: the file or the table is invalid.
         """
         self._description = _description(config)
         self.kind = self._description.slot_name
         self._devices = _devices(self._description)
+        self._reading = _synthetic_reading if is_synthetic else _reading
 
     @property
     def formats(self) -> Mapping[str, SlotFormat]:
@@ -168,7 +209,8 @@ class MockPlugin:
 
     def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
         """Simulated readings, a function of `uses` only; without processes, because the devices are not real."""
-        return tuple(_reading(device, [use for use in uses if use.device_id == device.id]) for device in self._devices)
+        by_device = ((device, [use for use in uses if use.device_id == device.id]) for device in self._devices)
+        return tuple(self._reading(device, held) for device, held in by_device)
 
     def environment(self, spec: ResourceSpec) -> Mapping[str, str]:
         """The same environment variables as for real devices of this family."""
@@ -228,12 +270,30 @@ def _device(entry: MockDevice, *, kind: str, index: int, slice_number: int | Non
 def _reading(device: Device, uses: Sequence[DeviceUse]) -> DeviceReading:
     """Utilisation: each holder's share x CPU time / run time. Memory: 10 to 90 % of the share, growing with it."""
     load = sum(use.share_milli * min(1.0, use.cpu_s / use.alive_s) for use in uses if use.alive_s > 0)
-    busy = min(1.0, load / device.budget)
     filled = sum(use.share_milli * (0.1 + 0.8 * use.cpu_s / (use.cpu_s + 1)) for use in uses)
+    return _read(device, busy=load / device.budget, filled=filled / device.budget)
+
+
+def _synthetic_reading(device: Device, uses: Sequence[DeviceUse]) -> DeviceReading:
+    load = filled = 0.0
+    for use in uses:
+        part = use.share_milli / MILLI
+        if use.cpu_s < WORKING_CPU * use.alive_s or not use.cpu_s:
+            filled += part * MEMORY_FIRST
+        else:
+            phase = synthetic_phase(device.id)
+            load += part * synthetic_pct(use.alive_s, phase=phase) / 100
+            filled += part * synthetic_memory(use.alive_s, phase=phase)
+    return _read(device, busy=load, filled=filled)
+
+
+def _read(device: Device, *, busy: float, filled: float) -> DeviceReading:
+    """A reading of a device of which parts are busy and filled, each 0 to 1 and more."""
+    busy = min(1.0, busy)
     return DeviceReading(
         device_id=device.id,
         utilization_pct=round(100 * busy, 1),
-        memory_used_bytes=int(min(1.0, filled / device.budget) * device.memory_bytes),
+        memory_used_bytes=int(min(1.0, filled) * device.memory_bytes),
         temperature_c=round(IDLE_C + (FULL_C - IDLE_C) * busy, 1),
         power_w=round(IDLE_W + (FULL_W - IDLE_W) * busy, 1),
         processes=(),

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
 
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.host import HostPlugin
@@ -163,6 +166,17 @@ def _described(paths: Sequence[Path], host: Mapping[str, object] | None) -> Sequ
     return (*(MockPlugin({"file": path}) for path in paths), HostPlugin(host))
 
 
+class DemoSettings(BaseSettings):
+    """Settings of the demo cluster, a part of `aliquot.settings.Settings`."""
+
+    demo: bool = Field(False, description="Run the demo cluster even where there are real GPUs.")
+    demo_live: Literal["no", "auto", "yes"] = Field(
+        "no",
+        description="Whether the demo cluster is alive: invented users, a week of history and a synthetic load, in the "
+        "folder demo of the data folder. auto: on a machine without GPUs where no cluster has been started yet.",
+    )
+
+
 DEMO_MODEL: Final = "NVIDIA H100 80GB HBM3"
 DEMO_MEMORY: Final = 81_559 * 1024**2
 """Bytes as a real H100 reports: 79.6 GiB, more than 80 * 10**9."""
@@ -190,9 +204,16 @@ def demo_cluster(*, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "51
     return tuple(source.whole() for source in demo_sources(nodes=nodes, gpus=gpus, cpu=cpu, mem=mem))
 
 
-def demo_sources(*, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "512g") -> tuple[NodeSource, ...]:
-    """The nodes of the demo cluster; see `demo_cluster`."""
-    return tuple(_node(number, gpus=gpus, cpu=cpu, mem=mem) for number in range(1, nodes + 1))
+def demo_sources(
+    *, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "512g", is_synthetic: bool = False
+) -> tuple[NodeSource, ...]:
+    """The nodes of the demo cluster; see `demo_cluster`.
+
+    Args:
+        is_synthetic: see `MockPlugin`.
+    """
+    make = partial(_node, gpus=gpus, cpu=cpu, mem=mem, is_synthetic=is_synthetic)
+    return tuple(make(number) for number in range(1, nodes + 1))
 
 
 def demo_description(number: int, *, gpus: int) -> MockDescription:
@@ -213,18 +234,18 @@ def demo_description(number: int, *, gpus: int) -> MockDescription:
     return MockDescription(slot_name="cuda", device_plugin_name="CUDADevice", devices=devices, formats=_FORMATS)
 
 
-def _node(number: int, *, gpus: int, cpu: int, mem: str) -> NodeSource:
+def _node(number: int, *, gpus: int, cpu: int, mem: str, is_synthetic: bool) -> NodeSource:
     name = f"demo-{number}"
     return NodeSource(
         agent_id=AgentId(name),
         node=replace(node_identity(), node_id=NodeId(name), hostname=name),
-        plugins=partial(_plugins, number, gpus=gpus, cpu=cpu, mem=mem),
+        plugins=partial(_plugins, number, gpus=gpus, cpu=cpu, mem=mem, is_synthetic=is_synthetic),
     )
 
 
-def _plugins(number: int, *, gpus: int, cpu: int, mem: str) -> tuple[DevicePlugin, ...]:
+def _plugins(number: int, *, gpus: int, cpu: int, mem: str, is_synthetic: bool) -> tuple[DevicePlugin, ...]:
     host = HostPlugin({"cpu": cpu, "mem": mem, "numa-nodes": 2})
-    return MockPlugin(demo_description(number, gpus=gpus)), host
+    return MockPlugin(demo_description(number, gpus=gpus), is_synthetic=is_synthetic), host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

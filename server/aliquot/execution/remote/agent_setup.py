@@ -17,7 +17,7 @@ from aliquot.execution.devices.node import NodeDevices, NodeSource, demo_sources
 from aliquot.execution.devices.partitioning import Division, part_of
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot.execution.remote.agent_keys import check_agent_id
-from aliquot.execution.settings import DiskRules
+from aliquot.execution.settings import DiskRules, HealthRules, NoticeRules
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId
 
@@ -42,6 +42,8 @@ class AgentOptions:
     gate_devices: bool = True
     disk: DiskRules = field(default_factory=DiskRules)
     confinement: ConfinementRules = field(default_factory=ConfinementRules)
+    health: HealthRules = field(default_factory=HealthRules)
+    notices: NoticeRules = field(default_factory=NoticeRules)
     division: Division = field(default_factory=Division)
     """Division of the node among agents; this agent is one of them."""
 
@@ -105,6 +107,8 @@ def agent_core(options: AgentOptions, *, now_us: Callable[[], int]) -> AgentCore
         readings_interval_s=options.readings_interval_s,
         gate_devices=options.gate_devices,
         disk=options.disk,
+        health=options.health,
+        notices=options.notices,
         confinement=replace(options.confinement, hidden=(options.data_folder.absolute(), *options.confinement.hidden)),
     )
     return AgentCore(config, devices=node.devices, now_us=now_us)

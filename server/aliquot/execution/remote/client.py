@@ -90,6 +90,8 @@ class AgentSender:
             instance=uuid.uuid4().hex,
             software_version=core.config.software_version,
             protocols=PROTOCOLS,
+            has_streams=True,
+            has_limits=True,
         )
         self._outbox = Outbox()
 

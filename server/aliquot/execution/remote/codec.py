@@ -19,8 +19,9 @@ MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Enough for the orders and reports of several hundred thousand kernels."""
 HELLO_BYTES_MAX: Final = 64 * 1024
 """Of the first message of an agent."""
-INVENTORY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Until the inventory of an agent is known: about 100,000 kernels that ended while no server heard of them."""
+INVENTORY_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Until the inventory of an agent is known. It has the agent's devices and the kernels that run or whose end no server
+has acknowledged, so at most as many as ran at one time: 8 MiB are enough for 8,192 devices and 10,000 kernels."""
 ERROR_CHARS_MAX: Final = 300
 
 _LAST: Final = b"\0"

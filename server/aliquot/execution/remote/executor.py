@@ -1,4 +1,5 @@
-"""Remote executor: the port `Executor` over agents that connect to the server, with detection of silent agents."""
+"""Remote executor: the port `Executor` over agents that connect to the server, with detection of silent agents; and the
+gateway that refuses agents while another server leads."""
 
 import asyncio
 import logging
@@ -18,7 +19,9 @@ from aliquot.execution.remote.codec import (
     Wire,
 )
 from aliquot.execution.remote.link import AgentLink, Timing, farewell, silent_for_s
+from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.agent_protocol import (
+    NOT_LEADER,
     PROTOCOLS,
     DevicesTold,
     Forget,
@@ -49,6 +52,7 @@ from aliquot_schema.cluster.launching import (
     LogChunk,
     ReadingsTaken,
 )
+from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
@@ -227,6 +231,10 @@ class RemoteExecutor:
         """See `AgentCore.send_signal`."""
         await self._link(agent_id).ask(SendSignal(request=0, kernel_id=kernel_id, epoch=epoch, signal=signal))
 
+    async def set_limit(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        """See `AgentCore.set_limit`; an agent of an earlier version is not available."""
+        await self._link(agent_id).set_limit(kernel_id, epoch=epoch, time_limit_ms=time_limit_ms)
+
     async def inventory(self, agent_id: AgentId) -> Inventory:
         """See `AgentCore.inventory`."""
         answer = await self._link(agent_id).ask(TellInventory(request=0))
@@ -234,9 +242,17 @@ class RemoteExecutor:
             raise Unavailable(f"agent {agent_id} answered without an inventory")
         return answer.inventory
 
+    async def has_account(self, agent_id: AgentId, account: str) -> bool | None:
+        """See `AgentCore.has_account`; None for an older agent."""
+        return (await self._link(agent_id).ask(TellInventory(request=0, account=account))).account_exists
+
     async def forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         """See `AgentCore.forget`."""
         await self._link(agent_id).notify(Forget(kernel_ids=tuple(kernel_ids)))
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> ByteStream:
+        """See `AgentCore.open_stream`."""
+        return await self._link(agent_id).open_stream(kernel_id, target)
 
     async def follow_log(
         self, agent_id: AgentId, kernel_id: KernelId, *, offset: int
@@ -338,6 +354,7 @@ class RemoteExecutor:
                     at_us=report.at_us,
                     readings=report.readings,
                     disk_shortage=report.disk_shortage,
+                    host_uses=report.host_uses,
                 )
             case KernelTold():
                 message = KernelChanged(agent_id=agent_id, report=report.report)
@@ -393,3 +410,33 @@ class RemoteExecutor:
 
 def _is_same(one: Hello, other: Hello) -> bool:
     return (one.boot_id, one.instance) == (other.boot_id, other.instance)
+
+
+class RemoteGateway:
+    """Accepts agents while this server leads."""
+
+    def __init__(
+        self, keys: AgentKeys, *, executor: Callable[[], RemoteExecutor | None], leader: Callable[[], str | None]
+    ) -> None:
+        """
+        Args:
+            executor: returns that of the present term; None while this server does not lead.
+            leader: returns the address of the leading server; None = unknown.
+        """
+        self._keys = keys
+        self._leader = leader
+        self._executor = executor
+
+    def refusal(self, agent_id: str, key: str) -> str | None:
+        """Why this key is refused for this agent; None = it is valid."""
+        return key_refusal(self._keys, agent_id=agent_id, key=key)
+
+    async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
+        """Serve one connection until its end; refuse it if another server leads."""
+        executor = self._executor()
+        if executor is not None:
+            await executor.meet(wire, agent_id=agent_id, key=key)
+            return
+        leader = self._leader() or ""
+        message = f"{leader} is leading; connect there" if leader else "no server is leading yet; try again"
+        await farewell(Channel(wire), Refusal(code=NOT_LEADER, message=message, leader=leader))

@@ -6,12 +6,13 @@ Followed outputs are flow-controlled: the agent sends only as many bytes as it w
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from aliquot.execution.remote.codec import MESSAGE_BYTES_MAX, Channel, ChannelClosed, ProtocolError, from_failure
+from aliquot.execution.remote.flow_control import FlowStream
 from aliquot_schema.cluster.agent_protocol import (
     LOG_WINDOW_BYTES,
     NOT_LEADER,
@@ -19,6 +20,7 @@ from aliquot_schema.cluster.agent_protocol import (
     Acknowledged,
     Answer,
     Beat,
+    CloseStream,
     DevicesTold,
     EndLog,
     FollowLog,
@@ -31,15 +33,21 @@ from aliquot_schema.cluster.agent_protocol import (
     LogPiece,
     Message,
     MoreLog,
+    OpenStream,
     ReadingsTold,
     Refusal,
     Report,
     SendSignal,
+    SetLimit,
     Stop,
+    StreamCredit,
+    StreamData,
+    StreamMessage,
     TellInventory,
     message_fault,
 )
 from aliquot_schema.cluster.launching import Inventory, LogChunk
+from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
@@ -95,7 +103,7 @@ class Timing:
     greet_s: float = 10.0
     """Time limit for the hello of a new connection."""
     answer_s: float = 30.0
-    """Time limit for an answer; then the connection is closed."""
+    """Time limit for an answer; then the connection is closed, unless results were asked for."""
 
     @property
     def suspect_s(self) -> float:
@@ -116,7 +124,7 @@ BROKEN: Final = 4500
 FAREWELL_S_MAX: Final = 1.0
 ID_CHARS_SHOWN: Final = 80
 
-Request = Launch | Stop | SendSignal | TellInventory
+Request = Launch | Stop | SendSignal | SetLimit | TellInventory | OpenStream
 
 
 class LinkEnded(Exception):
@@ -155,6 +163,7 @@ class AgentLink:
         self._requests = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._streams: dict[int, LogStream] = {}
+        self._flows: dict[int, FlowStream] = {}
         self._reported = 0
         self._acknowledged = 0
         self._changed = asyncio.Event()
@@ -199,13 +208,13 @@ class AgentLink:
         await self._close_with_reason(done)
 
     async def ask(self, message: Request) -> Answer:
-        """Send a request with a new number and wait for its answer.
+        """Send a request, with a new number if it has none, and wait for its answer.
 
         Raises:
             Unavailable: no answer arrived; whether the request was executed is unknown.
             AliquotError: the agent refused the request.
         """
-        numbered = replace(message, request=next(self._requests))
+        numbered = message if message.request else replace(message, request=next(self._requests))
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answers[numbered.request] = future
         try:
@@ -213,14 +222,48 @@ class AgentLink:
                 await self._send(numbered)
                 answer = await future
         except TimeoutError:
-            # Whether the request was executed shows when the agent connects again.
-            self.end(code="silent", message=f"a request was not answered within {self._timing.answer_s:g} s")
+            # A listing or metrics may take long; they change nothing. Whether any other request was executed shows when
+            # the agent connects again.
+            if not isinstance(message, OpenStream) or message.target.files is None:
+                self.end(code="silent", message=f"a request was not answered within {self._timing.answer_s:g} s")
             raise Unavailable(f"agent {self.agent_id} did not answer within {self._timing.answer_s:g} s") from None
         finally:
             self._answers.pop(numbered.request, None)
         if answer.failure is not None:
             raise from_failure(answer.failure)
         return answer
+
+    async def set_limit(self, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
+        """Change the time limit of a kernel.
+
+        Raises:
+            Unavailable: the agent is of an earlier version, or no answer arrived.
+            AliquotError: see `AgentCore.set_limit`.
+        """
+        if not self.hello.has_limits:
+            version = self.hello.software_version
+            raise Unavailable(f"agent {self.agent_id} ({version}) cannot change a time limit; upgrade it")
+        await self.ask(SetLimit(request=0, kernel_id=kernel_id, epoch=epoch, time_limit_ms=time_limit_ms))
+
+    async def open_stream(self, kernel_id: KernelId, target: StreamTarget) -> FlowStream:
+        """Open a stream to a kernel.
+
+        Raises:
+            Unavailable: the agent is of an earlier version, or no answer arrived.
+            AliquotError: see `AgentCore.open_stream`.
+        """
+        if not self.hello.has_streams:
+            raise Unavailable(f"agent {self.agent_id} ({self.hello.software_version}) has no terminals; upgrade it")
+        request = next(self._requests)
+        stream = self._flows[request] = _LinkStream(request, send=self._send, forget=self._flows.pop)
+        try:
+            await self.ask(OpenStream(request=request, kernel_id=kernel_id, target=target))
+        except BaseException:
+            self._flows.pop(request, None)
+            if not self.is_over:
+                self._send_soon(CloseStream(request=request))
+            raise
+        return stream
 
     async def notify(self, message: Forget) -> None:
         """Send a message that has no answer.
@@ -281,6 +324,9 @@ class AgentLink:
             case LogPiece(request=request, chunk=chunk):
                 if request in self._streams:
                     self._streams[request].put(chunk)
+            case StreamData() | StreamCredit() | CloseStream():
+                if message.request in self._flows:
+                    self._flows[message.request].receive(message)
             case GoodBye():
                 self.has_left = True
             case Beat():
@@ -349,9 +395,32 @@ class AgentLink:
                 future.exception()  # mark as retrieved: the caller may have been cancelled
         for stream in self._streams.values():
             stream.fail(self._gone())
+        for flow in self._flows.values():
+            flow.fail(self._gone())
 
     def _gone(self) -> Unavailable:
         return Unavailable(f"the connection to agent {self.agent_id} was lost")
+
+
+class _LinkStream(FlowStream):
+    """A stream that the link forgets when it is closed."""
+
+    def __init__(
+        self,
+        request: int,
+        *,
+        send: Callable[[StreamMessage], Awaitable[None]],
+        forget: Callable[[int, None], object],
+    ) -> None:
+        super().__init__(request, send=send)
+        self._number = request
+        self._forget = forget
+
+    async def close(self) -> None:
+        """Close both directions."""
+        self._forget(self._number, None)
+        with suppress(Unavailable):
+            await super().close()
 
 
 async def farewell(channel: Channel, refusal: Refusal) -> None:

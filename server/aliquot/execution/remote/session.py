@@ -12,12 +12,14 @@ from typing import Final
 
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.remote.codec import Channel, ProtocolError, to_failure
+from aliquot.execution.remote.flow_control import FlowStream, joined
 from aliquot_schema.cluster.agent_protocol import (
     NOT_LEADER,
     WINDOW,
     Acknowledged,
     Answer,
     Beat,
+    CloseStream,
     DevicesTold,
     EndLog,
     Failure,
@@ -29,11 +31,16 @@ from aliquot_schema.cluster.agent_protocol import (
     LogPiece,
     Message,
     MoreLog,
+    OpenStream,
     ReadingsTold,
     Refusal,
     Report,
     SendSignal,
+    SetLimit,
     Stop,
+    StreamCredit,
+    StreamData,
+    StreamMessage,
     TellInventory,
 )
 from aliquot_schema.cluster.launching import (
@@ -45,6 +52,7 @@ from aliquot_schema.cluster.launching import (
     KernelReport,
     ReadingsTaken,
 )
+from aliquot_schema.cluster.streams import STREAMS_MAX
 from aliquot_schema.errors import AliquotError, Unavailable
 
 WAITING_MAX: Final = 50_000
@@ -120,6 +128,7 @@ class Outbox:
                 at_us=readings.at_us,
                 readings=readings.readings,
                 disk_shortage=readings.disk_shortage,
+                host_uses=readings.host_uses,
             )
         return None
 
@@ -156,6 +165,44 @@ class _Follower:
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class _Streams:
+    """The streams that the server opened on one connection."""
+
+    def __init__(self, core: AgentCore, channel: Channel, tasks: asyncio.TaskGroup) -> None:
+        self._core = core
+        self._channel = channel
+        self._tasks = tasks
+        self._open: dict[int, tuple[FlowStream, asyncio.Task[None]]] = {}
+
+    def start(self, request: OpenStream) -> None:
+        """Open a stream and carry it until either side closes it."""
+        stream = FlowStream(request.request, send=self._channel.send)
+        self._open[request.request] = stream, self._tasks.create_task(self._carry(request, stream))
+
+    def receive(self, message: StreamMessage) -> None:
+        """Handle a message of the server; those of closed streams are ignored."""
+        known = self._open.get(message.request)
+        if known is None:
+            return
+        if isinstance(message, CloseStream):
+            known[1].cancel()
+        else:
+            known[0].receive(message)
+
+    async def _carry(self, request: OpenStream, stream: FlowStream) -> None:
+        try:
+            if len(self._open) > STREAMS_MAX:
+                raise Unavailable(f"{STREAMS_MAX} streams of this agent are open already; try again later")
+            socket = await self._core.open_stream(request.kernel_id, request.target)
+            await self._channel.send(Answer(request=request.request))
+            # In a task of its own, see `AgentSender.serve`.
+            await asyncio.create_task(joined(stream, socket))
+        except Exception as error:
+            await self._channel.send(Answer(request=request.request, failure=_failure(error)))
+        finally:
+            self._open.pop(request.request, None)
+
+
 class AgentSession:
     """Serves one connection from the welcome to its end. Requests of the server run concurrently."""
 
@@ -166,6 +213,7 @@ class AgentSession:
         self._beat_s = beat_s
         self._followers: dict[int, _Follower] = {}
         self._tasks: asyncio.TaskGroup
+        self._streams: _Streams
 
     async def run(self) -> None:
         """Serve the connection until it ends.
@@ -174,6 +222,7 @@ class AgentSession:
             ExceptionGroup: of Refused, ServerSilent, ChannelClosed, ProtocolError, OutboxFull.
         """
         async with asyncio.TaskGroup() as self._tasks:
+            self._streams = _Streams(self._core, self._channel, self._tasks)
             self._tasks.create_task(self._read())
             self._tasks.create_task(self._beat())
             self._tasks.create_task(self._check_silence())
@@ -186,7 +235,7 @@ class AgentSession:
 
     def _handle(self, message: Message) -> None:
         match message:
-            case Launch() | Stop() | SendSignal() | TellInventory():
+            case Launch() | Stop() | SendSignal() | SetLimit() | TellInventory():
                 self._tasks.create_task(self._respond(message))
             case Forget(kernel_ids=kernel_ids):
                 self._tasks.create_task(self._core.forget(kernel_ids))
@@ -194,6 +243,10 @@ class AgentSession:
                 self._follow(message)
             case MoreLog() | EndLog():
                 self._update_follower(message)
+            case OpenStream():
+                self._streams.start(message)
+            case StreamData() | StreamCredit() | CloseStream():
+                self._streams.receive(message)
             case Acknowledged(number=number):
                 self._outbox.acknowledge(number)
             case Beat():
@@ -203,15 +256,18 @@ class AgentSession:
             case _:
                 raise ProtocolError(f"a server must not send {type(message).__name__} here")
 
-    async def _respond(self, request: Launch | Stop | SendSignal | TellInventory) -> None:
-        failure, inventory = None, None
+    async def _respond(self, request: Launch | Stop | SendSignal | SetLimit | TellInventory) -> None:
+        failure, inventory, exists = None, None, None
         try:
             inventory = await self._execute(request)
+            if isinstance(request, TellInventory) and request.account:
+                exists = await self._core.has_account(request.account)
         except Exception as error:
             failure = _failure(error)
-        await self._channel.send(Answer(request=request.request, failure=failure, inventory=inventory))
+        answer = Answer(request=request.request, failure=failure, inventory=inventory, account_exists=exists)
+        await self._channel.send(answer)
 
-    async def _execute(self, request: Launch | Stop | SendSignal | TellInventory) -> Inventory | None:
+    async def _execute(self, request: Launch | Stop | SendSignal | SetLimit | TellInventory) -> Inventory | None:
         match request:
             case Launch(orders=orders):
                 await self._core.launch(orders)
@@ -219,6 +275,8 @@ class AgentSession:
                 await self._core.stop(kernel_id, epoch=epoch, grace_ms=grace_ms)
             case SendSignal(kernel_id=kernel_id, epoch=epoch, signal=signal):
                 await self._core.send_signal(kernel_id, epoch=epoch, signal=signal)
+            case SetLimit(kernel_id=kernel_id, epoch=epoch, time_limit_ms=time_limit_ms):
+                await self._core.set_limit(kernel_id, epoch=epoch, time_limit_ms=time_limit_ms)
             case TellInventory():
                 return await self._core.inventory()
         return None

@@ -3,25 +3,35 @@
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
+from urllib.parse import urlencode
 
-from aliquot.core.validation.fields import label, milliseconds
-from aliquot.service.access import check_role
+from aliquot.core.validation.fields import count, label, milliseconds
+from aliquot.service.access import AccountSearch, JobAccounts, Trust, check_role
+from aliquot.service.accounts.key_budgets import GPU_HOUR, open_use
 from aliquot.service.accounts.secrets import Secrets
-from aliquot.service.accounts.trust import JobAccounts, Trust
 from aliquot.service.accounts.users import NAME_SHOWN_MAX, Users, key_view
 from aliquot.service.ports import Clock, Ids
-from aliquot.service.state.identities import digest_of, new_secret, shown
+from aliquot.service.state.identities import digest_of, is_secret, new_secret, shown
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict
-from aliquot_schema.identity.accounts import KEY_PREFIX, SIGN_IN_PREFIX, ApiKey, KeyScope, Role, User
+from aliquot_schema.identity.accounts import FEED_PREFIX, KEY_PREFIX, SIGN_IN_PREFIX, ApiKey, KeyScope, Role, User
 from aliquot_schema.identity.secrets import SecretChanged, SecretDeleted, SecretView
 from aliquot_schema.ids import KeyId, RequestId, UserId
 from aliquot_schema.requests import Caller
-from aliquot_schema.views.accounts import ApiKeyCreated, ApiKeyRevoked, ApiKeyView, MeView, NewApiKey
+from aliquot_schema.views.accounts import (
+    ApiKeyCreated,
+    ApiKeyRevoked,
+    ApiKeyView,
+    CalendarFeedView,
+    MeView,
+    NewApiKey,
+)
 
 EXPIRES_S_MAX: Final = 10 * 365 * 86_400
+GPU_HOURS_MAX: Final = 1e6
+SESSIONS_MAX: Final = 10_000_000
 
 
 class Accounts(Users):
@@ -37,9 +47,12 @@ class Accounts(Users):
         vault: Secrets,
         trust: Trust = Trust.ALONE,
         job_accounts: JobAccounts | None = None,
+        search: AccountSearch = lambda _: None,
         secret: Callable[[], str] = new_secret,
     ) -> None:
-        super().__init__(state=state, journal=journal, clock=clock, trust=trust, job_accounts=job_accounts)
+        super().__init__(
+            state=state, journal=journal, clock=clock, trust=trust, job_accounts=job_accounts, search=search
+        )
         self._vault = vault
         self._ids = ids
         self._new_secret = secret
@@ -76,10 +89,10 @@ class Accounts(Users):
         if caller.role < Role.ADMIN and user not in (None, caller.user):
             raise Forbidden("only admins may list the keys of other users")
         wanted = user if caller.role >= Role.ADMIN else caller.user
-        people, now_us = self._state.people, self._clock.now_us()
+        people = self._state.people
         mine = (key for key in people.keys if wanted in (None, people.keys[key].user))
-        found = sorted(key for key in mine if not key.startswith(SIGN_IN_PREFIX))
-        return tuple(key_view(people.keys[key], people, now_us=now_us) for key in found)
+        found = sorted(key for key in mine if not key.startswith((SIGN_IN_PREFIX, FEED_PREFIX)))
+        return tuple(self._key_view(people.keys[key]) for key in found)
 
     async def create_api_key(self, caller: Caller, asked: NewApiKey) -> ApiKeyCreated:
         """Create a key for a user. Its secret is returned once, and is not stored.
@@ -105,6 +118,9 @@ class Accounts(Users):
             digest=digest_of(secret),
             created_us=now_us,
             expires_us=None if lifetime_ms is None else now_us + 1000 * lifetime_ms,
+            gpu_use_max=_gpu_use(asked.gpu_hours_max),
+            sessions_max=_sessions(asked.sessions_max),
+            dry_run_first=asked.dry_run_first or None,
         )
 
         def change(draft: UnitOfWork) -> ApiKey:
@@ -134,8 +150,43 @@ class Accounts(Users):
                 return key
             return draft.put(replace(key, revoked_us=self._clock.now_us()), "revoked")
 
-        revoked = await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        revoked = await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
         return ApiKeyRevoked(api_key=self._key_view(revoked), revision=self._state.revision)
+
+    async def renew_calendar_feed(self, caller: Caller) -> CalendarFeedView:
+        """A new secret address of the caller's calendar feed; the one before stops working.
+
+        Raises:
+            Forbidden: the caller's key is for reading alone or expires; the address of a feed does not expire.
+            Unavailable: the store cannot be written now.
+        """
+        key = None if caller.key_id is None else self._state.people.keys.get(caller.key_id)
+        if key is not None and (key.scope is KeyScope.READ or key.expires_us is not None):
+            raise Forbidden(
+                "a key that only reads, or that expires, cannot make a calendar address, which does not expire; "
+                "use a key of a wider scope without an expiry, or the dashboard's sign-in"
+            )
+        secret, now_us = self._new_secret(), self._clock.now_us()
+        feed = ApiKey(
+            id=KeyId(f"{FEED_PREFIX}{caller.user}"),
+            user=caller.user,
+            name="calendar feed",
+            scope=KeyScope.READ,
+            digest=digest_of(secret),
+            created_us=now_us,
+        )
+        await self._journal.transact(
+            lambda draft: draft.put(feed, "feed_renewed"), actor=caller.actor, request_id=RequestId(caller.request_id)
+        )
+        mine = f"/calendar.ics?{urlencode({'user': caller.user, 'secret': secret})}"
+        return CalendarFeedView(mine=mine, all=f"{mine}&all=1")
+
+    def opens_feed(self, user: str, secret: str) -> bool:
+        """Whether this is the secret of a user's calendar feed, and the user is not disabled."""
+        key = self._state.people.keys.get(KeyId(f"{FEED_PREFIX}{user}"))
+        if key is None or key.revoked_us is not None or self._state.people.is_disabled(UserId(user)):
+            return False
+        return is_secret(secret, digest=key.digest)
 
     async def end_sign_in(self, caller: Caller) -> None:
         """End the browser sign-in of the caller on all servers, for good; its open WebSockets are closed. Idempotent.
@@ -161,10 +212,12 @@ class Accounts(Users):
                 )
                 draft.put(ended, "revoked")
 
-        await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
 
     def _key_view(self, key: ApiKey) -> ApiKeyView:
-        return key_view(key, self._state.people, now_us=self._clock.now_us())
+        now_us = self._clock.now_us()
+        held = open_use(self._state, key.id, now_us=now_us) if key.has_budget else 0
+        return key_view(key, self._state.people, now_us=now_us, open_use=held)
 
 
 def _check_owner(user: User | None, name: str) -> None:
@@ -173,3 +226,15 @@ def _check_owner(user: User | None, name: str) -> None:
         raise NotFound(f"there is no user {short_name}; create the user first", kind="user", id=short_name)
     if user.disabled:
         raise StateConflict(f"user {user.id} is disabled", id=user.id, state="disabled")
+
+
+def _gpu_use(hours: float | None) -> int | None:
+    if hours is None:
+        return None
+    if not 0 < hours <= GPU_HOURS_MAX:
+        raise InvalidRequest(f"gpu_hours_max: give more than 0, at most {GPU_HOURS_MAX:g}", field="gpu_hours_max")
+    return round(hours * GPU_HOUR)
+
+
+def _sessions(number: int | None) -> int | None:
+    return None if number is None else count(number, field="sessions_max", least=1, most=SESSIONS_MAX)

@@ -62,7 +62,7 @@ class Federation:
             Unauthenticated: access denied; the message says why.
             Unavailable: the store cannot be written now.
         """
-        known = self._people.known_as(identity.subject)
+        known = self._people.by_subject(identity.subject)
         if identity.role is None:
             await self._refuse(known, identity)
         if known is not None and (known.disabled or _updated(known, identity) == known):
@@ -87,7 +87,7 @@ class Federation:
             raise Unauthenticated(f"{identity.name[:80]} cannot sign in: {error.message}") from None
 
     def _draft_user(self, draft: UnitOfWork, identity: Identity) -> UserId:
-        known, now_us = self._people.known_as(identity.subject), self._clock.now_us()
+        known, now_us = self._people.by_subject(identity.subject), self._clock.now_us()
         if known is None:
             known = self._named(draft, user_name(identity.name), identity, now_us=now_us)
         updated = _updated(known, identity)
@@ -115,7 +115,7 @@ class Federation:
         similar = next((other for other in (*self._people.users, self._owner) if other.lower() == name.lower()), None)
         if similar is not None:
             raise Unauthenticated(
-                f"the names {similar} (an existing user) and {name} differ only in case; if you are another person, "
+                f"the name {name} differs only in case from the existing user {similar}; if you are another person, "
                 f"ask an admin to create the user {name}"
             )
         if not self._is_open:

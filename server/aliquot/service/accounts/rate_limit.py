@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from aliquot.service.accounts.trust import Trust, check_may_run
+from aliquot.service.access import Trust, check_may_run
 from aliquot.service.state.identities import Identities
 from aliquot_schema.errors import RateLimited
 from aliquot_schema.identity.accounts import Role

@@ -191,7 +191,7 @@ class Secrets:
             draft.put(SecretNames(id=owner, set_us=after), what)
 
         request_id = None if by is None else RequestId(by.request_id)
-        await self._journal.transact(change, actor=ACTOR if by is None else by.user, request_id=request_id)
+        await self._journal.transact(change, actor=ACTOR if by is None else by.actor, request_id=request_id)
 
     async def _value(self, owner: UserId, name: str) -> tuple[str | None, str | None]:
         """(value, why it is missing): one undecryptable secret must not affect the others."""

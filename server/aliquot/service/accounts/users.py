@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from aliquot.core.validation.fields import check_limit
-from aliquot.service.access import check_role
-from aliquot.service.accounts.trust import NOBODY, JobAccounts, Trust, check_may_join
+from aliquot.service.access import FALLBACK_ACCOUNT, AccountSearch, JobAccounts, Trust, check_may_join, check_role
+from aliquot.service.accounts.key_budgets import GPU_HOUR
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.ports import Clock
 from aliquot.service.state.identities import Identities, holds
 from aliquot.service.state.journal import Journal
+from aliquot.service.state.projects import create_again
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment, moment_or_none
@@ -79,8 +80,12 @@ def user_view(user: User) -> UserView:
     )
 
 
-def key_view(key: ApiKey, people: Identities, *, now_us: int) -> ApiKeyView:
-    """The view of an API key, without secret and digest."""
+def key_view(key: ApiKey, people: Identities, *, now_us: int, open_use: int = 0) -> ApiKeyView:
+    """The view of an API key, without secret and digest.
+
+    Args:
+        open_use: what its running sessions have held so far, in milli of a device x milliseconds.
+    """
     user = people.users.get(key.user)
     return ApiKeyView(
         id=key.id,
@@ -92,6 +97,11 @@ def key_view(key: ApiKey, people: Identities, *, now_us: int) -> ApiKeyView:
         expires_at=moment_or_none(key.expires_us),
         revoked_at=moment_or_none(key.revoked_us),
         is_valid=holds(key, now_us=now_us) and user is not None and not user.disabled,
+        gpu_hours_max=None if key.gpu_use_max is None else key.gpu_use_max / GPU_HOUR,
+        sessions_max=key.sessions_max,
+        gpu_hours=(key.gpu_use + open_use) / GPU_HOUR,
+        submitted=key.submitted,
+        dry_run_first=bool(key.dry_run_first),
     )
 
 
@@ -112,15 +122,18 @@ class Users(OperatorCommands):
         clock: Clock,
         trust: Trust = Trust.ALONE,
         job_accounts: JobAccounts | None = None,
+        search: AccountSearch = lambda _: None,
     ) -> None:
         """
         Args:
             trust: how far the users trust each other.
             job_accounts: the Unix accounts of this host; None = they are not checked.
+            search: looks for an account on the hosts of agents.
         """
         super().__init__(state=state, journal=journal, clock=clock)
         self._trust = trust
         self._job_accounts = job_accounts
+        self._search = search
 
     def users(self, caller: Caller) -> tuple[UserView, ...]:
         """All users, disabled ones included.
@@ -155,9 +168,10 @@ class Users(OperatorCommands):
             if known is not None:
                 state = "disabled" if known.disabled else "enabled"
                 raise StateConflict(f"user {user.id} already exists and is {state}", id=user.id, state=state)
+            create_again(draft, user.projects)
             return draft.put(self.checked(user), "created")
 
-        return self._user_changed(await self._act(caller, change))
+        return await self._user_changed(await self._act(caller, change))
 
     async def update_user(
         self, caller: Caller, name: str, changes: UserChanges, expected_version: int | None
@@ -177,10 +191,11 @@ class Users(OperatorCommands):
             if wanted == known:
                 return known
             wanted = self.checked(wanted)
+            create_again(draft, wanted.projects)
             what = "changed" if wanted.disabled is known.disabled else "disabled" if wanted.disabled else "enabled"
             return draft.put(replace(wanted, changed_us=self._clock.now_us()), what)
 
-        return self._user_changed(await self._act(caller, change))
+        return await self._user_changed(await self._act(caller, change))
 
     async def disable_user(self, caller: Caller, name: str, expected_version: int | None) -> UserChanged:
         """Disable a user, with all keys. Idempotent.
@@ -201,9 +216,9 @@ class Users(OperatorCommands):
         check_may_join(self._trust, user)
         if user.unix_name is None or self._trust is Trust.SHARED:
             return replace(user, account=None)
-        if user.unix_name == NOBODY:
+        if user.unix_name == FALLBACK_ACCOUNT:
             raise InvalidRequest(
-                f"unix_name: jobs without an account of their own run as {NOBODY}; name another account",
+                f"unix_name: jobs without an account of their own run as {FALLBACK_ACCOUNT}; name another account",
                 field="unix_name",
             )
         for other in self._state.people.users.values():
@@ -214,16 +229,22 @@ class Users(OperatorCommands):
                 )
         return replace(user, account=user.unix_name)
 
-    def _user_changed(self, user: User) -> UserChanged:
+    async def _user_changed(self, user: User) -> UserChanged:
         accounts = self._job_accounts
         if accounts is None:
             return UserChanged(user=user_view(user), revision=self._state.revision)
-        hostnames = (agent.hostname for agent in self._state.agents.values() if agent.state is AgentState.ALIVE)
+        asking = self._search(user.unix_name) if user.unix_name and self._trust is not Trust.SHARED else None
+        found = {} if asking is None else await asking
+        agents = [
+            (agent.hostname, found.get(agent.id))
+            for agent in self._state.agents.values()
+            if agent.state is AgentState.ALIVE
+        ]
         return UserChanged(
             user=user_view(user),
             revision=self._state.revision,
             jobs_run_as=accounts.words(user, trust=self._trust),
-            warning=accounts.warning(user, trust=self._trust, hostnames=hostnames),
+            warning=accounts.warning(user, trust=self._trust, agents=agents),
         )
 
 

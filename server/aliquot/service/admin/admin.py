@@ -11,14 +11,17 @@ from aliquot.service.alerts.api import AlertCommands
 from aliquot.service.alerts.context import NoticeRecords
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.audit.audit import Auditing, AuditStore
+from aliquot.service.backtests.jobs import Backtests
+from aliquot.service.backtests.ports import BacktestRunner
+from aliquot.service.billing.statements import Billing
 from aliquot.service.operators import OperatorCommands
-from aliquot.service.ports import Clock
+from aliquot.service.ports import Clock, Ids
 from aliquot.service.quotas import Quotas
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import Forbidden, InvalidRequest
-from aliquot_schema.orchestration import Action
+from aliquot_schema.orchestration import Action, OperatingMode
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.views.server import DatabaseCopy
 
@@ -77,6 +80,9 @@ class OperatorSources:
     alerts: AlertPlan | None = None
     notices: NoticeRecords | None = None
     """Alerts and deliveries."""
+    backtests: BacktestRunner | None = None
+    ids: Ids | None = None
+    """For backtests."""
     inspector: Callable[[], Inspector | None] = lambda: None
     """Returns the inspector of agents of the present term; None while this server does not lead."""
 
@@ -88,11 +94,16 @@ class Administration:
         self, *, state: State, journal: Journal, clock: Clock, sources: OperatorSources = OperatorSources()
     ) -> None:
         self.policy: Final = Policies(state=state, journal=journal, clock=clock)
-        self.pause: Final = SchedulingPause(state=state, journal=journal, clock=clock)
+        mode = OperatingMode.ENFORCE if sources.alerts is None else sources.alerts.mode
+        self.pause: Final = SchedulingPause(state=state, journal=journal, clock=clock, mode=mode)
         self.quotas: Final = Quotas(state=state, journal=journal, clock=clock)
+        self.billing: Final = Billing(state=state, journal=journal, clock=clock)
         self.agents: Final = AgentAdministration(state=state, journal=journal, clock=clock)
         self.doctor: Final = Examination(state=state, journal=journal, clock=clock, inspector=sources.inspector)
         self.backups: Final = Backups(state=state, journal=journal, clock=clock, file=sources.file)
+        self.backtests: Final = Backtests(
+            state=state, journal=journal, clock=clock, ids=sources.ids, runner=sources.backtests
+        )
         self.audit: Final = Auditing(state=state, journal=journal, clock=clock, store=sources.audit)
         self.alerts: Final = AlertCommands(
             state=state, journal=journal, clock=clock, plan=sources.alerts, records=sources.notices

@@ -12,35 +12,55 @@ from aliquot.core.validation.fields import label
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.ports import Clock
 from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
-from aliquot_schema.errors import StateConflict
+from aliquot_schema.billing import MICROS, Prices
+from aliquot_schema.errors import InvalidRequest, StateConflict
 from aliquot_schema.ids import PoolId, UserId, natural_key
-from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import AGE_UNIT_DEPRECATION, VICTIMS, Charges, PolicyDocument, Pool, Weights
+from aliquot_schema.orchestration import OperatingMode, OrchestratorState
+from aliquot_schema.policies import (
+    AGE_UNIT_DEPRECATION,
+    FIXED_AGE_WEIGHTS,
+    VICTIMS,
+    Charges,
+    IdleRules,
+    PolicyDocument,
+    Pool,
+    Weights,
+)
 from aliquot_schema.requests import Caller
 from aliquot_schema.resources.units import format_size
 from aliquot_schema.states import AgentState
 from aliquot_schema.views.admin import (
     ChargesView,
+    IdleRulesView,
     ModelChargeView,
     PolicyChanged,
     PolicyChanges,
     PolicyView,
     PoolView,
     PreemptionView,
+    ProjectIdleView,
     RetriesView,
     WeightsView,
 )
+from aliquot_schema.views.billing import PricesView, PriceView
 
 log: Final = logging.getLogger("aliquot.policy")
 
 BY_SETTING: Final = UserId("system:settings")
 """Actor of changes that come from the initial settings."""
+BY_UPGRADE: Final = UserId("system:upgrade")
+"""Actor of changes to records of earlier releases."""
 
 
 class SchedulingPause(OperatorCommands):
     """While stopped, nothing is placed or preempted; running sessions, the reaper and submissions continue."""
+
+    def __init__(self, *, state: State, journal: Journal, clock: Clock, mode: OperatingMode) -> None:
+        super().__init__(state=state, journal=journal, clock=clock)
+        self._mode = mode
 
     async def stop_orchestrator(self, caller: Caller, note: str | None) -> int:
         """Stop scheduling; returns the revision. When it is stopped already, the first actor and time stay, and
@@ -53,7 +73,14 @@ class SchedulingPause(OperatorCommands):
         return await self._set_state(caller, OrchestratorState.STOPPED, note)
 
     async def start_orchestrator(self, caller: Caller, note: str | None) -> int:
-        """Start scheduling; returns the revision. As `stop_orchestrator`."""
+        """Start scheduling; returns the revision. As `stop_orchestrator`.
+
+        Raises:
+            InvalidRequest: the server is in a mode that starts nothing.
+        """
+        if self._mode is not OperatingMode.ENFORCE:
+            what = f"this server runs in the mode {self._mode}, which starts nothing"
+            raise InvalidRequest(f"{what}; start it without --{self._mode} first")
         return await self._set_state(caller, OrchestratorState.RUNNING, note)
 
     async def _set_state(self, caller: Caller, to: OrchestratorState, note: str | None) -> int:
@@ -93,6 +120,36 @@ async def begin_stopped(journal: Journal, clock: Clock) -> bool:
     return await journal.transact(change, actor=BY_SETTING)
 
 
+async def stop_to_observe(journal: Journal, clock: Clock, mode: OperatingMode) -> None:
+    """Stop scheduling, whatever was decided before: the server is in a mode that starts nothing."""
+    note = f"this server runs in the mode {mode}"
+
+    def change(draft: UnitOfWork) -> None:
+        move(draft, OrchestratorState.STOPPED, by=BY_SETTING, now_us=clock.now_us(), note=note)
+
+    await journal.transact(change, actor=BY_SETTING)
+
+
+async def renew_weights(journal: Journal, clock: Clock) -> bool:
+    """Replace the default weights of earlier releases in the stored policy by today's; weights that differ stay.
+
+    Those weights were made for a unit of age of seven days. Under the present unit they give fair share four times the
+    weight of the default.
+
+    Returns:
+        Whether they were replaced; the audit shows the change under `system:upgrade`.
+    """
+
+    def change(draft: UnitOfWork) -> bool:
+        known = draft.policy()
+        if known.weights != FIXED_AGE_WEIGHTS:
+            return False
+        draft.put(replace(known, weights=Weights(), changed_us=clock.now_us()), "changed")
+        return True
+
+    return await journal.transact(change, actor=BY_UPGRADE)
+
+
 _WORDS: Final = {OrchestratorState.STOPPED: "stopped", OrchestratorState.RUNNING: "started"}
 
 
@@ -103,6 +160,22 @@ def _pool(name: PoolId, pool: Pool) -> PoolView:
         default_limit=_seconds(pool.default_limit_ms),
         cpu_per_gpu=pool.cpu_per_gpu,
         mem_per_gpu=None if memory is None else format_size(memory),
+        idle=pool.idle,
+    )
+
+
+def _idle(rules: IdleRules) -> IdleRulesView:
+    projects = tuple(
+        ProjectIdleView(project=name, action=action)
+        for name, action in sorted(rules.projects.items(), key=lambda item: natural_key(item[0]))
+    )
+    return IdleRulesView(
+        action=rules.action,
+        tell=rules.tell_ms / 1000,
+        again=rules.again_ms / 1000,
+        act=rules.act_ms / 1000,
+        keep=rules.keep_ms / 1000,
+        projects=projects,
     )
 
 
@@ -128,6 +201,8 @@ def policy_view(policy: PolicyDocument) -> PolicyView:
             run_min=preemption.run_ms_min / 1000,
             preemptions_max=preemption.preemptions_max,
             grace=preemption.grace_ms / 1000,
+            restart=preemption.restart_ms / 1000,
+            idle=_idle(preemption.idle),
         ),
         retries=RetriesView(
             tries_min=retries.tries_min,
@@ -135,8 +210,29 @@ def policy_view(policy: PolicyDocument) -> PolicyView:
             wait_max=retries.wait_ms_max / 1000,
             jitter_pct=retries.jitter_pct,
         ),
+        prices=prices_view(policy.prices),
         user_priority_max=policy.user_priority_max,
         changed_at=moment(policy.changed_us) if policy.changed_us else None,
+    )
+
+
+def prices_view(prices: Prices) -> PricesView:
+    """View of prices, in units of the currency."""
+    rates = (
+        PriceView(
+            price=rate.micros / MICROS,
+            model=rate.model or None,
+            pool=rate.pool or None,
+            from_hour=rate.from_hour,
+            until_hour=rate.until_hour,
+        )
+        for rate in prices.rates
+    )
+    return PricesView(
+        rates=tuple(rates),
+        currency=prices.currency,
+        utc_offset_minutes=prices.utc_offset_minutes,
+        at_budget=prices.at_budget,
     )
 
 
@@ -150,6 +246,7 @@ def _weights(weights: Weights) -> WeightsView:
         priority=weights.priority,
         level=weights.level_ms / 1000,
         sjf_age_pct=weights.sjf_age_pct,
+        wait_bound=weights.wait_bound_ms / 1000,
     )
 
 

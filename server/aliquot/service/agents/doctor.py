@@ -1,7 +1,7 @@
 """Inspection of agents for operators: reports differences now and repairs nothing."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -54,6 +54,9 @@ class Inspector(Protocol):
 
     async def inspect(self, agent_id: AgentId) -> Findings | None:
         """Inspect one agent; None when it does not answer."""
+
+    async def accounts(self, account: str) -> Mapping[AgentId, bool | None]:
+        """Whether the hosts of reachable agents have a Unix account; None = the agent did not say."""
 
 
 class Examination(OperatorCommands):

@@ -98,7 +98,8 @@ class AgentMessages:
             now_us = self._clock.now_us()
             stops: list[Kernel] = []
             for message in reports:
-                stops += apply_report(draft, message.report, agent_id=message.agent_id, now_us=now_us)
+                report = self._state.host_uses.completed(message.report)
+                stops += apply_report(draft, report, agent_id=message.agent_id, now_us=now_us)
             return stops
 
         if reports:
@@ -113,14 +114,15 @@ class AgentMessages:
                 await self._journal.persist(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
             case AgentSilent():
                 await self._silence(message)
-            case ReadingsTaken(agent_id=agent_id, readings=readings):
+            case ReadingsTaken(agent_id=agent_id, readings=readings, host_uses=host_uses):
                 known = self._state.layouts[agent_id].devices if agent_id in self._state.layouts else {}
                 readings = tuple(reading for reading in readings if reading.device_id in known)
                 self._state.readings.take(agent_id, readings)
+                self._state.host_uses.take(agent_id, host_uses)
                 self._note_use(agent_id, readings)
                 self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
                 self._on_readings(message)
-                if self._state.space.note(agent_id, message.disk_shortage):
+                if self._state.disk_space.note(agent_id, message.disk_shortage):
                     self._on_reachable()
 
     def _note_use(self, agent_id: AgentId, readings: tuple[DeviceReading, ...]) -> None:
@@ -130,6 +132,7 @@ class AgentMessages:
             self._state.readings.idle_devices.take(agent, readings, self._state.leases_on(agent.node_id), now_us=now_us)
 
     async def _join(self, inventory: Inventory) -> None:
+        inventory = replace(inventory, kernels=tuple(map(self._state.host_uses.completed, inventory.kernels)))
         repairs = await self._journal.persist(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)
         agent_id = inventory.agent.id
         self._state.reachable.add(agent_id)
@@ -137,6 +140,7 @@ class AgentMessages:
         self._dispatch.launch(repairs.launch)
         self._dispatch.stop(repairs.stop)
         self._signal_again(agent_id)
+        self._limit_again(agent_id)
         for kernel_id in repairs.orphans:
             log.warning("agent %s runs %s, which has no lease; it is stopped", agent_id, kernel_id)
         self._dispatch.stop_orphans(agent_id, repairs.orphans)
@@ -152,6 +156,16 @@ class AgentMessages:
             signal = session.spec.checkpoint_signal
             if signal is not None and not is_overdue(session, now_us=self._clock.now_us()):
                 self._dispatch.send_signal([kernel], signal)
+
+    def _limit_again(self, agent_id: AgentId) -> None:
+        """Send granted extensions of running sessions again: the agent may have missed the first message."""
+        for kernel in unstopped(of_agent(self._state.kernels.values(), agent_id)):
+            session = self._state.sessions.get(kernel.session_id)
+            if session is None or session.extension is None or session.attempt != kernel.attempt:
+                continue
+            limit_ms = session.spec.time_limit_ms
+            if session.extension.is_granted(kernel.attempt) and limit_ms is not None:
+                self._dispatch.set_limit([kernel], time_limit_ms=limit_ms)
 
     def _forget(self, reports: list[KernelChanged]) -> None:
         """Agents may drop reports of ended kernels once they are durable here, or were never known here."""
@@ -203,7 +217,7 @@ class AgentMessages:
             leave(draft, agent_id, to=to, now_us=self._clock.now_us())
 
         self._state.reachable.discard(agent_id)
-        self._state.space.agents.pop(agent_id, None)
+        self._state.disk_space.agents.pop(agent_id, None)
         await self._journal.persist(change, actor=ACTOR)
 
 

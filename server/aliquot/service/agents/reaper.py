@@ -119,6 +119,19 @@ class Reaper:
         """Inspect one agent without any repair; None: no answer."""
         return await self._inspect(agent_id, known_kernels(self._state).get(agent_id, {}))
 
+    async def accounts(self, account: str) -> Mapping[AgentId, bool | None]:
+        """See `Inspector.accounts`."""
+        asked = sorted(self._state.reachable)
+        return dict(zip(asked, await asyncio.gather(*(self._has(id, account) for id in asked)), strict=True))
+
+    async def _has(self, agent_id: AgentId, account: str) -> bool | None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._executor.has_account(agent_id, account)
+        except (AliquotError, TimeoutError) as error:
+            log.info("agent %s cannot be asked for the account %s: %s", agent_id, account, error)
+            return None
+
     async def _inspect_and_act(self) -> int:
         inspections = await self._inspect_reachable()
         foreign = list(foreign_uses(self._state))

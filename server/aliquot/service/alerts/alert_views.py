@@ -20,6 +20,8 @@ UNITS: Final = {
     AlertRule.FAILURE_RATE: "percent",
     AlertRule.IDLE_BEHIND_QUOTAS: "GPUs",
     AlertRule.GPU_IDLE: "seconds",
+    AlertRule.BUDGET_SPENT: "percent",
+    AlertRule.SESSION_OVERLONG: "percent",
     AlertRule.LEADER_CHANGED: "seconds",
     AlertRule.CLOCK_CORRECTED: "seconds",
 }

@@ -66,7 +66,7 @@ class RuleChanges(OperatorCommands):
             rules: the rules of this server's settings.
         """
         super().__init__(state=state, journal=journal, clock=clock)
-        self._rules = Rules(state.noticed, rules)
+        self._rules = Rules(state.alert_index, rules)
 
     def notice_rules(self, caller: Caller) -> tuple[NoticeRuleView, ...]:
         """All rules, in the order of `AlertRule`.
@@ -222,7 +222,7 @@ class AlertCommands(RuleChanges):
 
     def notice_preferences(self, caller: Caller) -> NoticePreferencesView:
         """The caller's own preferences."""
-        return preferences_view(self._state.noticed.subscribers.get(caller.user))
+        return preferences_view(self._state.alert_index.subscribers.get(caller.user))
 
     async def set_notice_preferences(
         self, caller: Caller, changes: NoticePreferencesChanges
@@ -242,7 +242,7 @@ class AlertCommands(RuleChanges):
             return draft.put(replace(wanted, changed_us=self._clock.now_us()), "changed")
 
         request_id = RequestId(caller.request_id)
-        changed = await self._journal.transact(change, actor=caller.user, request_id=request_id)
+        changed = await self._journal.transact(change, actor=caller.actor, request_id=request_id)
         return NoticePreferencesChanged(preferences=preferences_view(changed), revision=self._state.revision)
 
     def _records(self) -> NoticeRecords:

@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from aliquot.core.billing.budgets import Budgets
+from aliquot.core.fairshare import month_of
 from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
 from aliquot.service.state.idle_devices import HeldDevice
+from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot_schema.alerts import AlertRule, NoticeRule
 from aliquot_schema.cluster.findings import Discrepancy
-from aliquot_schema.ids import AgentId, DeviceId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, KeyId, SessionId, UserId
+from aliquot_schema.quotas import Quota, QuotaScope, quota_holder
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, AgentState, KernelState, SessionState
@@ -146,9 +150,9 @@ def high_failure_rate(state: State, rule: NoticeRule, now_us: int) -> Iterator[A
 
 def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
     """Nearly full disks of the server and of agents."""
-    if state.space.server is not None:
-        yield AlertCondition(subject="server", words=f"the server's disk: {state.space.server}")
-    for agent_id, shortage in sorted(state.space.agents.items()):
+    if state.disk_space.server is not None:
+        yield AlertCondition(subject="server", words=f"the server's disk: {state.disk_space.server}")
+    for agent_id, shortage in sorted(state.disk_space.agents.items()):
         yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
 
 
@@ -186,6 +190,49 @@ def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCond
         )
 
 
+def budget_spent(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+    """Budgets of the month that are spent beyond the threshold in percent, each with those it concerns."""
+    limited = [quota for quota in state.quotas.values() if quota.budget]
+    if not limited or not state.policy.prices.rates:
+        return
+    prices = state.policy.prices
+    budgets, month = Budgets(take(state), prices=prices, now_us=now_us), month_of(now_us)
+    for quota in sorted(limited, key=lambda one: one.id):
+        spent, budget = budgets.spent(quota.id), quota.budget or 0
+        if spent * 100 >= rule.threshold * budget:
+            words = (
+                f"{quota_holder(quota.id)} has spent {prices.text(spent)} of a budget of {prices.text(budget)} "
+                f"({spent * 100 // budget} %) this month"
+            )
+            holders = tuple(sorted(_holders(state, quota)))
+            yield AlertCondition(subject=f"{quota.id} {month // 100}-{month % 100:02}", words=words, owners=holders)
+
+
+def _holders(state: State, quota: Quota) -> set[UserId]:
+    """Users whom a budget concerns: the user, the owner of the key, or those who used the project and its members."""
+    if quota.scope is QuotaScope.USER:
+        return {UserId(quota.name)}
+    if quota.scope is QuotaScope.KEY:
+        key = state.people.keys.get(KeyId(quota.name))
+        return set() if key is None else {key.user}
+    if quota.scope is QuotaScope.CLUSTER:
+        return set()
+    members = {user.id for user in state.people.users.values() if quota.name in user.projects}
+    return members | {account.user for account in state.accounts.values() if account.project == quota.name}
+
+
+def session_overlong(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
+    """Sessions that run far longer than similar ones did, each with its owner and both times."""
+    for row in state.running_rows.rows():
+        session, known = state.sessions.get(row.session_id), state.forecasts.of(row.session_id)
+        if session is None or known is None or session.started_us is None or session.is_external_allocation:
+            continue
+        ran_ms = (now_us - session.started_us) // 1000
+        if not row.is_leaving and known.is_exceeded(ran_ms, pct=rule.threshold, runs_min=rule.floor):
+            words = f"{session_label(session)} of {session.owner} has run for {duration(ran_ms // 1000)}; "
+            yield AlertCondition(subject=session.id, words=words + known.sentence(), owners=(session.owner,))
+
+
 CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.QUEUE_BACKLOG: queue_backlog,
     AlertRule.LONG_WAIT: long_wait,
@@ -197,6 +244,8 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.CLOCK_CORRECTED: clock_corrected,
     AlertRule.IDLE_BEHIND_QUOTAS: gpus_idle_behind_quotas,
     AlertRule.GPU_IDLE: gpu_idle,
+    AlertRule.BUDGET_SPENT: budget_spent,
+    AlertRule.SESSION_OVERLONG: session_overlong,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
 

@@ -92,7 +92,7 @@ class AlertEvaluator:
         """Evaluate once; returns how many alerts were opened and closed."""
         now_us = self._clock.now_us()
         holding = self._holding(now_us)
-        open_ = {(AlertRule(alert.rule), alert.subject): alert for alert in self._state.noticed.alerts.values()}
+        open_ = {(AlertRule(alert.rule), alert.subject): alert for alert in self._state.alert_index.alerts.values()}
         opened = [key for key in holding if key not in open_ and self._has_held(key, now_us)]
         closed = [alert for key, alert in open_.items() if self._is_over(key, alert, holding, now_us)]
         reminded = [alert for alert in open_.values() if alert not in closed and self._needs_reminder(alert, now_us)]

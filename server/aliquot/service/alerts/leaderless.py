@@ -128,7 +128,7 @@ class LeaderlessAlerts:
                 made_us=now_us,
                 next_us=now_us,
             )
-            for receiver in receivers_of(fact, receivers, self._state.noticed)
+            for receiver in receivers_of(fact, receivers, self._state.alert_index)
         ]
 
     async def _send_due(self) -> None:

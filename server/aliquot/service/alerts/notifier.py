@@ -10,9 +10,12 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from aliquot.service.alerts.context import AlertContext
+from aliquot.service.alerts.idle_process import idle_fact
 from aliquot.service.alerts.message_texts import SECOND_US, duration, printable, session_label
+from aliquot.service.alerts.observation import REPORTED, report_fact
 from aliquot.service.alerts.routing import Fact, Receiver, due_us, receivers_of
 from aliquot.service.alerts.rules import Rules
+from aliquot.service.alerts.weekly_advice import ADVISED, advice_fact
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.journal import Feed
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -29,6 +32,7 @@ from aliquot_schema.alerts import (
 )
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
+from aliquot_schema.orchestration import Action
 from aliquot_schema.sessions import PreemptionCause, Session
 
 SEARCH_EVENTS_MAX: Final = 10_000
@@ -38,9 +42,14 @@ _WITHOUT_END: Final = frozenset({AlertRule.LEADER_CHANGED, AlertRule.CLOCK_CORRE
 """Rules whose end is not reported."""
 _CAUSES: Final = {
     PreemptionCause.PRIORITY: "for a session of a higher priority",
+    PreemptionCause.ORDER: "for a session that comes before it",
     PreemptionCause.QUOTA: "for the owner of the quota that it ran on",
     PreemptionCause.DRAIN: "because its agent is drained",
-    PreemptionCause.DEVICE: "because one of its devices is gone",
+    PreemptionCause.EVICTION: "because its node is about to be taken away",
+    PreemptionCause.DEVICE: "because one of its devices is gone or has a hardware fault",
+    PreemptionCause.BOOKING: "because its devices are booked",
+    PreemptionCause.IDLE: "because it did not use its GPUs",
+    PreemptionCause.GROW: "to start again with more kernels",
 }
 log: Final = logging.getLogger("aliquot.notices")
 ACTOR: Final = "system:notices"
@@ -91,6 +100,14 @@ def facts_of(event: Event, rules: Rules) -> Iterator[Fact]:
         case (("session.failed" | "session.completed" | "session.preempting"), Session() as session):
             if session.array_id is None and not session.is_external_allocation:
                 yield _session_fact(session, notice_id=f"event:{event.number}")
+        case (kind, Action() as action) if kind == f"action.{ADVISED}":
+            yield advice_fact(action, notice_id=f"event:{event.number}")
+        case (kind, Action() as action) if kind == f"action.{REPORTED}":
+            yield report_fact(action, notice_id=f"event:{event.number}")
+        case (kind, Action() as action) if kind.startswith("action.idle_"):
+            fact = idle_fact(action, notice_id=f"event:{event.number}")
+            if fact is not None:
+                yield fact
 
 
 def _alert_facts(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -> Iterator[Fact]:
@@ -156,11 +173,15 @@ def _ran(session: Session) -> str:
 class Notifier:
     """Runs on the leader. The next leader continues at the stored cursor."""
 
-    def __init__(self, context: AlertContext, *, feed: Feed, rules: Rules, receivers: Sequence[Receiver]) -> None:
+    def __init__(
+        self, context: AlertContext, *, feed: Feed, rules: Rules, receivers: Sequence[Receiver], address: str = ""
+    ) -> None:
+        """`address` of the dashboard, for links."""
         self._state, self._journal, self._clock, self._ids = context.state, context.journal, context.clock, context.ids
         self._feed = feed
         self._rules = rules
         self._receivers = receivers
+        self._address = address
         self._seen = 0
         """The last processed event."""
 
@@ -185,7 +206,7 @@ class Notifier:
         Raises:
             StoreUnavailable: the log cannot be read; the cursor did not move.
         """
-        if self._state.noticed.mark is None:
+        if self._state.alert_index.mark is None:
             await self._write((), number=self._feed.revision)
         if not self._seen:
             self._seen = await first_recent(self._feed, after=self._mark, since_us=self._clock.now_us() - OLD_US)
@@ -210,7 +231,7 @@ class Notifier:
 
     @property
     def _mark(self) -> int:
-        mark = self._state.noticed.mark
+        mark = self._state.alert_index.mark
         return 0 if mark is None else mark.number
 
     def _shielded_deliveries(self, event: Event) -> list[Delivery]:
@@ -228,8 +249,8 @@ class Notifier:
         return [
             self._delivery(fact, receiver, now_us=now_us, at_us=event.at_us)
             for fact in facts_of(event, self._rules)
-            if fact.user is None or not self._state.people.is_shut_out(fact.user)
-            for receiver in receivers_of(fact, self._receivers, self._state.noticed)
+            if fact.user is None or not self._state.people.is_disabled(fact.user)
+            for receiver in receivers_of(fact, self._receivers, self._state.alert_index)
         ]
 
     def _delivery(self, fact: Fact, receiver: Receiver, *, now_us: int, at_us: int) -> Delivery:
@@ -241,13 +262,22 @@ class Notifier:
             severity=fact.severity,
             is_over=fact.is_over,
             subject=fact.subject,
-            words=printable(fact.words),
+            words=printable(fact.words + self._link(fact)),
             user=fact.user,
             notice_id=fact.notice_id,
             is_gathered=is_gathered,
             made_us=now_us,
             next_us=next_us,
         )
+
+    def _link(self, fact: Fact) -> str:
+        """Where the owner of an idle session answers. The page asks; following the link changes nothing."""
+        if fact.kind is not NoticeKind.GPU_IDLE or fact.user is None or fact.is_over:
+            return ""
+        name = fact.subject
+        commands = f"`aliquot session keep {name}` or `aliquot session give-back {name}`"
+        page = f"{self._address}/sessions/{name}, or " if self._address else ""
+        return f". Still needed, or give back: {page}{commands}"
 
     async def _write(self, deliveries: Sequence[Delivery], *, number: int) -> None:
         def change(draft: UnitOfWork) -> None:

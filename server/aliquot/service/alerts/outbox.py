@@ -163,7 +163,7 @@ class Outbox:
 
     async def give_up_unknown(self) -> None:
         """Give up deliveries to receivers that the settings no longer name."""
-        lost = [one for one in self._state.noticed.deliveries.values() if one.receiver not in self._addresses]
+        lost = [one for one in self._state.alert_index.deliveries.values() if one.receiver not in self._addresses]
         await self._give_up(lost, "the settings name no such receiver")
 
     async def _serve(self, name: str) -> None:
@@ -183,12 +183,12 @@ class Outbox:
             await self._clock.sleep(INTERVAL_S)
 
     def _of(self, name: str) -> list[Delivery]:
-        return [one for one in self._state.noticed.deliveries.values() if one.receiver == name]
+        return [one for one in self._state.alert_index.deliveries.values() if one.receiver == name]
 
     async def _give_up_expired(self, name: str) -> None:
         """Give up deliveries that have expired, tried or not, and those to users who were disabled meanwhile."""
         now_us, people = self._clock.now_us(), self._state.people
-        gone = [one for one in self._of(name) if one.user is not None and people.is_shut_out(one.user)]
+        gone = [one for one in self._of(name) if one.user is not None and people.is_disabled(one.user)]
         await self._give_up(gone, "the user is disabled")
         old = [one for one in self._of(name) if has_expired(one, now_us=now_us)]
         await self._give_up(old, "not delivered within a day")
@@ -209,7 +209,7 @@ class Outbox:
 
     async def _message(self, receiver: Receiver, notices: tuple[Delivery, ...]) -> Message:
         user = notices[0].user
-        known = None if user is None else self._state.noticed.subscribers.get(user)
+        known = None if user is None else self._state.alert_index.subscribers.get(user)
         email = None if known is None else known.email
         details = await output_ends(self._state, self._outputs, notices, lines_max=receiver.output_lines)
         return Message(key=key_of(notices), user=user, email=email, notices=notices, details=details)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from aliquot.service.alerts.conditions import leader_checks
@@ -10,13 +10,16 @@ from aliquot.service.alerts.context import AlertContext
 from aliquot.service.alerts.evaluator import AlertEvaluator
 from aliquot.service.alerts.leaderless import LeaderlessAlerts
 from aliquot.service.alerts.notifier import Notifier
+from aliquot.service.alerts.observation import Observation
 from aliquot.service.alerts.outbox import Address, Outbox
 from aliquot.service.alerts.rules import DEFAULTS, Rules
+from aliquot.service.alerts.weekly_advice import Advisor, WeeklyAdvice
 from aliquot.service.ports import Clock, Ids
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot_schema.alerts import AlertRule, NoticeRule
+from aliquot_schema.orchestration import OperatingMode
 from aliquot_schema.views.server import RayView
 
 
@@ -38,6 +41,9 @@ class AlertUseCases(Protocol):
     clock: Clock
     feed: Feed
 
+    @property
+    def advisor(self) -> Advisor: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertPlan:
@@ -49,13 +55,14 @@ class AlertPlan:
     reminder_s: int | None = None
     address: str = ""
     """Address of this server."""
+    mode: OperatingMode = OperatingMode.ENFORCE
     is_shared: bool = False
     """Whether several servers share the database, so that another one may have led before."""
 
     def lookout(self, cases: AlertUseCases, *, why: Callable[[], str | None]) -> LeaderlessAlerts:
         """The check that a follower runs; see `LeaderlessAlerts`."""
         context = AlertContext(state=cases.state, journal=cases.journal, clock=cases.clock, ids=self.ids)
-        rules = Rules(context.state.noticed, self.rules)
+        rules = Rules(context.state.alert_index, self.rules)
         return LeaderlessAlerts(context, rules=rules, addresses=self.addresses, address=self.address, why=why)
 
     def begin(
@@ -68,16 +75,26 @@ class AlertPlan:
     ) -> "Alerting":
         """The loops of one leader term."""
         context = AlertContext(state=cases.state, journal=cases.journal, clock=cases.clock, ids=self.ids)
-        rules = Rules(context.state.noticed, self.rules)
+        rules = Rules(context.state.alert_index, self.rules)
         checks = leader_checks(
             beginning.epoch, began_us=beginning.began_us, address=self.address, is_shared=self.is_shared, ray=ray
         )
         receivers = [address.receiver for address in self.addresses.values()]
+        if self.mode is OperatingMode.OBSERVE:
+            receivers = [replace(receiver, tells_owners=False) for receiver in receivers]
         return Alerting(
             evaluator=AlertEvaluator(context, rules=rules, more=checks, reminder_s=self.reminder_s),
-            notifier=Notifier(context, feed=cases.feed, rules=rules, receivers=receivers) if receivers else None,
+            notifier=Notifier(context, feed=cases.feed, rules=rules, receivers=receivers, address=self.address)
+            if receivers
+            else None,
             outbox=Outbox(context, outputs=outputs, addresses=self.addresses),
+            observation=None if self.mode is OperatingMode.ENFORCE else _observation(context),
+            advice=WeeklyAdvice(context, advisor=cases.advisor, receivers=receivers) if receivers else None,
         )
+
+
+def _observation(context: AlertContext) -> Observation:
+    return Observation(state=context.state, journal=context.journal, clock=context.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +106,10 @@ class Alerting:
     """None: there are no receivers."""
     outbox: Outbox
     """Runs without receivers too, to give up deliveries to earlier ones."""
+    advice: WeeklyAdvice | None = None
+    """None: there are no receivers."""
+    observation: Observation | None = None
+    """None: the server enforces, and does not record who uses GPUs."""
 
     async def run(self) -> None:
         """Evaluate, queue and deliver until canceled."""
@@ -97,3 +118,7 @@ class Alerting:
             if self.notifier is not None:
                 loops.create_task(self.notifier.run(), name="notices")
             loops.create_task(self.outbox.run(), name="outbox")
+            if self.observation is not None:
+                loops.create_task(self.observation.run(), name="observation")
+            if self.advice is not None:
+                loops.create_task(self.advice.run(), name="weekly advice")

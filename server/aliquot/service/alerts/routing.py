@@ -79,6 +79,8 @@ class Fact:
     user: UserId | None = None
     """The addressed owner; None = the cluster's operators."""
     is_over: bool = False
+    is_owed: bool = False
+    """Whether the owner is told whatever kinds they chose: it comes before an effect on their session."""
 
 
 def receivers_of(fact: Fact, receivers: Iterable[Receiver], noticed: AlertIndex) -> Iterator[Receiver]:
@@ -89,7 +91,7 @@ def receivers_of(fact: Fact, receivers: Iterable[Receiver], noticed: AlertIndex)
         if fact.user is None:
             if receiver.tells_alerts:
                 yield receiver
-        elif receiver.tells_owners and _wants(fact.user, fact.kind, receiver, noticed):
+        elif receiver.tells_owners and _wants(fact, fact.user, receiver, noticed):
             yield receiver
 
 
@@ -110,11 +112,11 @@ def due_us(fact: Fact, receiver: Receiver, *, now_us: int, at_us: int) -> tuple[
     return now_us, False
 
 
-def _wants(user: UserId, kind: NoticeKind, receiver: Receiver, noticed: AlertIndex) -> bool:
+def _wants(fact: Fact, user: UserId, receiver: Receiver, noticed: AlertIndex) -> bool:
     known = noticed.subscribers.get(user)
     if receiver.needs_address and (known is None or known.email is None):
         return False
-    return kind in (OWNERS_HEAR_UNASKED if known is None else known.notify)
+    return fact.is_owed or fact.kind in (OWNERS_HEAR_UNASKED if known is None else known.notify)
 
 
 def checked_address(text: str) -> str:

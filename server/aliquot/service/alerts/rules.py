@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from aliquot.core.prediction import OVERLONG_PCT, OVERLONG_RUNS
 from aliquot.service.state.alerts import AlertIndex
 from aliquot_schema.alerts import AlertRule, NoticeRule, Severity
+from aliquot_schema.billing import WARNED_PCT
 
 FLOOR: Final = 20
 HOUR_S: Final = 3600
@@ -22,6 +24,8 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
         (AlertRule.DISK_LOW, 0, 0, 30, Severity.CRITICAL),
         (AlertRule.IDLE_BEHIND_QUOTAS, 0, 0, 900, Severity.WARNING),
         (AlertRule.GPU_IDLE, HOUR_S // 2, 0, 0, Severity.WARNING),
+        (AlertRule.BUDGET_SPENT, WARNED_PCT, 0, 0, Severity.WARNING),
+        (AlertRule.SESSION_OVERLONG, OVERLONG_PCT, OVERLONG_RUNS, 0, Severity.INFO),
         (AlertRule.LEADER_CHANGED, 600, 0, 0, Severity.INFO),
         (AlertRule.NO_LEADER, 0, 0, 60, Severity.CRITICAL),
         (AlertRule.CLOCK_CORRECTED, HOUR_S, 0, 0, Severity.WARNING),

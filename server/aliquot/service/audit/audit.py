@@ -1,9 +1,10 @@
 """Audit queries for operators: changes, holdings of devices, and scheduling passes. Times are microseconds UTC."""
 
+import asyncio
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Protocol
@@ -12,13 +13,14 @@ from aliquot.service.access import check_role
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.operators import OperatorCommands
 from aliquot.service.ports import Clock
+from aliquot.service.state.identities import Identities
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
-from aliquot.service.views.pagination import number_before, reel_of
+from aliquot.service.views.pagination import cursor_page_of, number_before
 from aliquot.service.views.terms import microseconds, microseconds_or_none, moment, moment_or_none
-from aliquot_schema.errors import Unavailable
+from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.identity.accounts import Role
-from aliquot_schema.ids import SlotName
+from aliquot_schema.ids import KeyId, SlotName
 from aliquot_schema.requests import Caller, PageRequest
 from aliquot_schema.resources.slots import format_amount
 from aliquot_schema.views.audit import (
@@ -28,9 +30,13 @@ from aliquot_schema.views.audit import (
     CursorPage,
     HoldingView,
     LedgerPassView,
+    RecordCheckView,
 )
 
 HIDDEN: Final = "***"
+DEVICES_MAX: Final = 1000
+HOLDINGS_MAX: Final = 5000
+PERIOD_MAX: Final = timedelta(days=31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,9 @@ class Change:
     kind: str
     entity_id: str
     actor: str
+    """A user, or a part of the server as `system:<part>`."""
+    key_id: KeyId | None = None
+    """The API key that the user's request came with."""
     request_id: str | None
     pass_number: int | None
     before: Mapping[str, Any] | None
@@ -98,6 +107,20 @@ class Holding:
     preempted_pass: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCounts:
+    """Result of a verification of the record; see `RecordCheckView`."""
+
+    faults: tuple[str, ...] = ()
+    events: int = 0
+    passes: int = 0
+    unwritten: int = 0
+    holdings: int = 0
+    archives: int = 0
+    archived_rows: int = 0
+    removed_rows: int = 0
+
+
 class AuditStore(Protocol):
     """Audit record in the database. Every method may raise `StoreUnavailable`."""
 
@@ -113,12 +136,36 @@ class AuditStore(Protocol):
                 is needed.
         """
 
+    async def held_between(
+        self, device_id: str, *, first_us: int, last_us: int, before: int | None, limit: int
+    ) -> tuple[Holding, ...]:
+        """The newest holdings of a device between two moments, both included, in the order of the grants.
+
+        Args:
+            before: only holdings granted by events with lower numbers.
+        Raises:
+            StoreUnavailable: as `held_at`.
+        """
+
+    async def verified(self) -> RecordCounts:
+        """Verify the hash chains, the archives and the table of holdings, beside other reads and writes."""
+
+    async def held_over(
+        self, device_ids: Sequence[str], *, first_us: int, last_us: int | None, limit: int
+    ) -> tuple[Holding, ...]:
+        """The newest holdings of devices in a period, in the order of the grants; without archives.
+
+        Args:
+            last_us: the end of the period, included; None = until now.
+        """
+
     async def passes(self, *, before: int | None, limit: int) -> tuple[PassEntry, ...]:
         """The newest passes in the ledger below a number, oldest first, without their checkpoints."""
 
 
-def change_view(change: Change, *, shows_commands: bool) -> ChangeView:
+def change_view(change: Change, *, people: Identities, shows_commands: bool) -> ChangeView:
     """One change. Without `shows_commands` command lines and e-mail addresses are hidden."""
+    key = None if change.key_id is None else people.keys.get(change.key_id)
     before = None if change.before is None else _redacted(change.before, shows_commands=shows_commands)
     after = _redacted(change.after, shows_commands=shows_commands)
     fields = [
@@ -131,6 +178,7 @@ def change_view(change: Change, *, shows_commands: bool) -> ChangeView:
         kind=change.kind,
         entity_id=change.entity_id,
         actor=change.actor,
+        api_key=change.key_id if key is None else key.name,
         request_id=change.request_id,
         pass_number=change.pass_number,
         fields=tuple(fields),
@@ -186,6 +234,46 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+CHECK_WAIT_S: Final = 20.0
+"""Longest wait of a request for the end of a verification."""
+
+
+class RecordChecks:
+    """Verifications of the record, one at a time: it may read for minutes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._started_us = 0
+        self._ended_us: int | None = None
+        self._task: asyncio.Task[RecordCounts] | None = None
+
+    async def result(self, store: AuditStore, *, since_us: int | None) -> RecordCheckView:
+        """The verification that runs, or the last one if it started at `since_us` or later; else starts one.
+
+        Waits `CHECK_WAIT_S` for its end.
+
+        Raises:
+            StoreUnavailable: the database or an archive cannot be read.
+        """
+        is_old = since_us is None or self._started_us < since_us
+        if self._task is None or (self._task.done() and is_old):
+            self._started_us, self._ended_us = self._clock.now_us(), None
+            self._task = asyncio.create_task(self._run(store), name="verification of the record")
+        await asyncio.wait({self._task}, timeout=CHECK_WAIT_S)
+        if not self._task.done():
+            return RecordCheckView(started_at=moment(self._started_us), ended_at=None)
+        counts = self._task.result()
+        return RecordCheckView(
+            started_at=moment(self._started_us), ended_at=moment_or_none(self._ended_us), **asdict(counts)
+        )
+
+    async def _run(self, store: AuditStore) -> RecordCounts:
+        try:
+            return await store.verified()
+        finally:
+            self._ended_us = self._clock.now_us()
+
+
 class Auditing(OperatorCommands):
     """Audit queries. Every server answers them."""
 
@@ -196,6 +284,7 @@ class Auditing(OperatorCommands):
         """
         super().__init__(state=state, journal=journal, clock=clock)
         self._store = store
+        self._checks = RecordChecks(clock)
 
     async def audit(self, caller: Caller, where: AuditFilter, page: PageRequest) -> CursorPage[ChangeView]:
         """Changes, newest first. Only admins see command lines; environment values are never shown.
@@ -216,8 +305,8 @@ class Auditing(OperatorCommands):
             limit=page.first + 1,
         )
         found = await self._record().changes(query)
-        view = partial(change_view, shows_commands=caller.role >= Role.ADMIN)
-        return reel_of(found, page, number=attrgetter("number"), show=view)
+        view = partial(change_view, people=self._state.people, shows_commands=caller.role >= Role.ADMIN)
+        return cursor_page_of(found, page, number=attrgetter("number"), show=view)
 
     async def held_by(self, caller: Caller, device_id: str, at: datetime) -> tuple[HoldingView, ...]:
         """Holdings of a device at a moment.
@@ -229,6 +318,54 @@ class Auditing(OperatorCommands):
         found = await self._record().held_at(device_id, microseconds(at))
         return tuple(map(holding_view, found))
 
+    async def device_holdings(
+        self, caller: Caller, device_id: str, *, since: datetime | None, until: datetime | None, page: PageRequest
+    ) -> CursorPage[HoldingView]:
+        """Holdings of a device in a period, newest grants first. Without `since` from the first one, without `until`
+        to the present.
+
+        Raises:
+            Forbidden: the caller is not an operator.
+            InvalidRequest: the cursor is not valid.
+        """
+        check_role(caller, Role.OPERATOR)
+        found = await self._record().held_between(
+            device_id,
+            first_us=0 if since is None else microseconds(since),
+            last_us=self._clock.now_us() if until is None else microseconds(until),
+            before=number_before(page),
+            limit=page.first + 1,
+        )
+        return cursor_page_of(found, page, number=attrgetter("granted_event"), show=holding_view)
+
+    async def record_check(self, caller: Caller, *, since: datetime | None) -> RecordCheckView:
+        """See `RecordChecks.result`.
+
+        Raises:
+            Forbidden: the caller is not an operator.
+        """
+        check_role(caller, Role.OPERATOR)
+        return await self._checks.result(self._record(), since_us=microseconds_or_none(since))
+
+    async def device_timeline(
+        self, caller: Caller, device_ids: tuple[str, ...], *, since: datetime, until: datetime | None
+    ) -> tuple[HoldingView, ...]:
+        """Holdings of devices in a period, the newest `HOLDINGS_MAX`. Visible to all users, like today's holders.
+
+        Raises:
+            InvalidRequest: more than `DEVICES_MAX` devices; the period ends before it begins or exceeds `PERIOD_MAX`.
+        """
+        if len(device_ids) > DEVICES_MAX:
+            raise InvalidRequest(f"device_ids: at most {DEVICES_MAX} devices", field="device_ids")
+        if until is not None and not since <= until <= since + PERIOD_MAX:
+            message = f"until: the period must be positive and at most {PERIOD_MAX.days} days"
+            raise InvalidRequest(message, field="until")
+        last_us = None if until is None else microseconds(until)
+        found = await self._record().held_over(
+            device_ids, first_us=microseconds(since), last_us=last_us, limit=HOLDINGS_MAX
+        )
+        return tuple(map(holding_view, found))
+
     async def ledger_passes(self, caller: Caller, page: PageRequest) -> CursorPage[LedgerPassView]:
         """Passes with new decisions, newest first.
 
@@ -238,7 +375,7 @@ class Auditing(OperatorCommands):
         """
         check_role(caller, Role.OPERATOR)
         found = await self._record().passes(before=number_before(page), limit=page.first + 1)
-        return reel_of(found, page, number=attrgetter("number"), show=pass_view)
+        return cursor_page_of(found, page, number=attrgetter("number"), show=pass_view)
 
     def _record(self) -> AuditStore:
         if self._store is None:

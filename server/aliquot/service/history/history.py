@@ -7,34 +7,51 @@ and a bounded number wait.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import numpy as np
 
 from aliquot.core.allocation.occupancy import budget_cost
-from aliquot.service.access import sight_of
+from aliquot.core.billing.tariffs import PricedDevice
+from aliquot.service.access import visibility_of
+from aliquot.service.billing.estimates import actual
 from aliquot.service.history.grids import SECOND_US, Curves, Grid, covering, fitting
 from aliquot.service.history.measures import QUEUE_EVERY_S, WHOLE, MeasureKind, Sample
 from aliquot.service.history.ports import Held, HeldBook, HistoryStore, HistoryUnavailable, Tended
+from aliquot.service.history.right_size import RightSizing
 from aliquot.service.history.series_views import device_series, history_view, queue_series, usage_view
+from aliquot.service.history.session_stats import HeldPart, gpu_stats, stats_view
 from aliquot.service.history.usage import UsageSums, add_utilization, overlap
-from aliquot.service.ports import Clock
+from aliquot.service.ports import Clock, Store
 from aliquot.service.queries.queries import Queries
 from aliquot.service.state.state import State
 from aliquot.service.views.terms import microseconds, moment
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound
 from aliquot_schema.identity.access import Visibility
-from aliquot_schema.ids import AgentId, SessionId
-from aliquot_schema.requests import Caller
+from aliquot_schema.ids import AgentId, DeviceId, SessionId
+from aliquot_schema.requests import Caller, Role
 from aliquot_schema.resources.slots import MILLI
-from aliquot_schema.views.statistics import POINTS_MAX, HistorySeriesView, HistoryView, UsageBy, UsageHistoryView
+from aliquot_schema.sessions import DEFAULT_POOL
+from aliquot_schema.views.right_size import RightSizeView
+from aliquot_schema.views.sessions import SessionView
+from aliquot_schema.views.statistics import (
+    POINTS_MAX,
+    GpuStatsView,
+    HistorySeriesView,
+    HistoryView,
+    SessionStatsView,
+    UsageBy,
+    UsageHistoryView,
+)
 
 SPAN_US: Final = 3600 * SECOND_US
 """Default time range."""
 USAGE_SPAN_US: Final = 30 * 86_400 * SECOND_US
 SPAN_US_MAX: Final = 20 * 365 * 86_400 * SECOND_US
 MINUTE_S: Final = 60
+STATS_POINTS: Final = 300
 
 UNWRITTEN_S_MAX: Final = 320
 """Age up to which measurements may be only in the memory of the leader: a window of five minutes, and the time to
@@ -155,11 +172,13 @@ class History:
         leads: Callable[[], bool] = lambda: True,
         store: HistoryStore | None = None,
         book: HeldBook | None = None,
+        sessions: Store | None = None,
     ) -> None:
         """
         Args:
             store: of the measurements; None = they are not kept.
             book: the record of holdings; None = there is none.
+            sessions: of ended sessions; None = no right-size advice.
         """
         self._leads = leads
         self._state = state
@@ -167,6 +186,7 @@ class History:
         self._clock = clock
         self._store = store
         self._book = book
+        self.sizing: Final = None if sessions is None else RightSizing(store=sessions, clock=clock, gpus=self.gpus_of)
         self._usage_limiter = QueryLimiter(present_max=USAGE_QUERIES_MAX)
 
     @property
@@ -217,24 +237,58 @@ class History:
 
     async def session_history(self, caller: Caller, session_id: str, *, points: int) -> HistoryView:
         """See `Historian`."""
-        session = await self._queries.session(caller, session_id)
-        if session is None:
-            raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
-        if sight_of(caller, owner=session.owner, project=session.project) < Visibility.MEMBER:
-            raise Forbidden(
-                f"{session_id} belongs to {session.owner}; only members of its project may read its history"
-            )
+        await self._session_seen(caller, session_id)
         now_us = self._clock.now_us()
         held = await self._record().of_session(SessionId(session_id), now_us)
-        since_us, until_us = held_span(held, now_us=now_us)
-        grid = self._grid_of((since_us, until_us), points=points)
+        grid = self._grid_of(held_span(held, now_us=now_us), points=points)
         series: list[HistorySeriesView] = []
-        for agent_id in dict.fromkeys(one.agent_id for one in held):
-            own = [one for one in held if one.agent_id == agent_id]
-            wanted = frozenset(one.device_id for one in own)
-            found = await self._stored().gathered(MeasureKind.DEVICES, agent_id, grid, devices=wanted)
-            series += await asyncio.to_thread(_series_list, agent_id, while_held(found, own, grid=grid))
+        for agent_id, curves in (await self._measured(held, grid)).items():
+            series += await asyncio.to_thread(_series_list, agent_id, curves)
         return history_view(grid, series, warning=self._missing(grid))
+
+    async def session_stats(self, caller: Caller, session_id: str) -> SessionStatsView:
+        """See `Historian`."""
+        session = await self._session_seen(caller, session_id)
+        now_us = self._clock.now_us()
+        held = await self._record().of_session(SessionId(session_id), now_us)
+        parts = [self._part(one) for one in held]
+        measured: dict[tuple[AgentId, DeviceId], Curves] = {}
+        try:
+            grid, measured = await self._measured_parts(held, now_us=now_us)
+            warning = self._missing(grid)
+        except HistoryUnavailable as error:
+            warning = error.message
+        gpus = gpu_stats(parts, measured)
+        stats = stats_view(session, parts, gpus, now_s=now_us / SECOND_US, warning=warning)
+        credited = min(stats.credited_gpu_hours / stats.gpu_hours, 1.0) if stats.gpu_hours else 0.0
+        cost = actual(map(self._priced, held), prices=self._state.policy.prices, credited_part=credited)
+        return replace(stats, right_size=await self._right_size(caller, session), cost=cost)
+
+    async def _right_size(self, caller: Caller, session: SessionView) -> RightSizeView | None:
+        """Advice from all runs of the owner, which only the owner and operators may see."""
+        if self.sizing is None or (caller.user != session.owner and caller.role < Role.OPERATOR):
+            return None
+        return await self.sizing.advice_of(SessionId(session.id))
+
+    async def gpus_of(self, session_id: SessionId) -> tuple[GpuStatsView, ...]:
+        """What a session used of its GPUs.
+
+        Raises:
+            HistoryUnavailable: measurements cannot be read.
+        """
+        now_us = self._clock.now_us()
+        held = await self._record().of_session(session_id, now_us)
+        _, measured = await self._measured_parts(held, now_us=now_us)
+        return gpu_stats([self._part(one) for one in held], measured)
+
+    async def _measured_parts(
+        self, held: Sequence[Held], *, now_us: int
+    ) -> tuple[Grid, dict[tuple[AgentId, DeviceId], Curves]]:
+        grid = self._grid_of(held_span(held, now_us=now_us), points=STATS_POINTS)
+        found: dict[tuple[AgentId, DeviceId], Curves] = {}
+        for agent_id, curves in (await self._measured(held, grid)).items():
+            found |= {(agent_id, DeviceId(device_id)): curve for device_id, curve in curves.items()}
+        return grid, found
 
     async def usage_history(
         self, caller: Caller, *, by: UsageBy, since: datetime | None, until: datetime | None, step: float | None
@@ -244,6 +298,45 @@ class History:
         grid = usage_grid_of(span_of(since, until, now_us=now_us, usual_us=USAGE_SPAN_US), step=step)
         async with self._usage_limiter.slot():
             return await self._usage(grid, by, until_us=min(grid.end_us, now_us))
+
+    async def _session_seen(self, caller: Caller, session_id: str) -> SessionView:
+        """A session whose measurements the caller may see."""
+        session = await self._queries.session(caller, session_id)
+        if session is None:
+            raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
+        if visibility_of(caller, owner=session.owner, project=session.project) < Visibility.MEMBER:
+            raise Forbidden(
+                f"{session_id} belongs to {session.owner}; only members of its project may read its history"
+            )
+        return session
+
+    async def _measured(self, held: Sequence[Held], grid: Grid) -> dict[AgentId, dict[str, Curves]]:
+        """Measurements of devices while they were held, by agent and device."""
+        found: dict[AgentId, dict[str, Curves]] = {}
+        for agent_id in dict.fromkeys(one.agent_id for one in held):
+            own = [one for one in held if one.agent_id == agent_id]
+            wanted = frozenset(one.device_id for one in own)
+            curves = await self._stored().gathered(MeasureKind.DEVICES, agent_id, grid, devices=wanted)
+            found[agent_id] = while_held(curves, own, grid=grid)
+        return found
+
+    def _part(self, held: Held) -> HeldPart:
+        layout = self._state.layouts.get(held.agent_id)
+        device = None if layout is None else layout.devices.get(held.device_id)
+        return HeldPart(
+            agent_id=held.agent_id,
+            device_id=held.device_id,
+            share=self._share(held),
+            memory_bytes=0 if device is None else device.memory_bytes,
+            held_s=(held.ended_us - held.from_us) / SECOND_US,
+        )
+
+    def _priced(self, held: Held) -> tuple[PricedDevice, int, int]:
+        """A held part of a device as it is priced, with the time since when and until when."""
+        layout, agent = self._state.layouts.get(held.agent_id), self._state.agents.get(held.agent_id)
+        device = None if layout is None else layout.devices.get(held.device_id)
+        pool, model = DEFAULT_POOL if agent is None else agent.pool, "" if device is None else device.model
+        return PricedDevice(round(self._share(held) * MILLI), model, pool), held.from_us, held.ended_us
 
     def _missing(self, grid: Grid) -> str | None:
         """Why measurements may be missing; None = they are complete."""

@@ -18,7 +18,7 @@ from aliquot.service.state.state import State
 from aliquot.service.views.agents import HOST_SLOTS
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.launching import ReadingsTaken
-from aliquot_schema.events import Event
+from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import AgentId, DeviceId, SessionId
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading
 from aliquot_schema.resources.slots import MILLI
@@ -153,7 +153,7 @@ class HistoryRecording:
         self._leaps = leaps
         self._devices = DeviceSampler(state)
         self._queue = QueueSampling(state, take=history.take)
-        journal.listeners.append(self._queue.on_event)
+        journal.subscribe(self._queue.on_event, to=(Entity.SESSION,))
 
     def note(self, message: ReadingsTaken) -> None:
         """Record the readings of an agent."""

@@ -123,8 +123,8 @@ def _open_records(state: State) -> Iterator[Session | Kernel | Lease | Alert | D
     yield from (kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED)
     for leases in state.open_leases.values():
         yield from leases.values()
-    yield from state.noticed.alerts.values()
-    yield from state.noticed.deliveries.values()
+    yield from state.alert_index.alerts.values()
+    yield from state.alert_index.deliveries.values()
 
 
 def _closed_records(state: State, correction: ClockCorrection) -> Iterator[tuple[Session | ApiKey, ClockCorrection]]:

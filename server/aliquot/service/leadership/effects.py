@@ -27,10 +27,11 @@ class EventEffects:
         self._dispatch = dispatch
         self._stopping: dict[KernelId, None] = {}
         self._signalled: dict[SessionId, None] = {}
+        self._extended: dict[SessionId, None] = {}
 
     def begin(self) -> None:
         """Subscribe to the journal."""
-        kinds = ("kernel.stopping", "session.canceled", "session.preempting")
+        kinds = ("kernel.stopping", "session.canceled", "session.preempting", "session.extended")
         self._journal.subscribe(self._collect, to=kinds, settled=self._send)
 
     def _collect(self, event: Event) -> None:
@@ -43,20 +44,30 @@ class EventEffects:
                 self._stopping.update((kernel.id, None) for kernel in kernels if kernel.state is KernelState.STOPPING)
             case "session.preempting", Session(id=session_id):
                 self._signalled[session_id] = None
+            case "session.extended", Session(id=session_id):
+                self._extended[session_id] = None
 
     def _send(self) -> None:
         for session_id in self._signalled:
             self._send_signal(self._state.sessions.get(session_id))
+        for session_id in self._extended:
+            self._send_limit(self._state.sessions.get(session_id))
         for kernel_id in self._stopping:
             kernel = self._state.kernels.get(kernel_id)
             if kernel is not None and kernel.state is KernelState.STOPPING:
                 self._dispatch.stop([kernel], grace_ms=self._grace_ms(kernel))
         self._signalled.clear()
+        self._extended.clear()
         self._stopping.clear()
 
     def _send_signal(self, session: Session | None) -> None:
         if session is not None and session.spec.checkpoint_signal is not None:
             self._dispatch.send_signal(unstopped(self._state.kernels_in(session)), session.spec.checkpoint_signal)
+
+    def _send_limit(self, session: Session | None) -> None:
+        if session is not None and session.spec.time_limit_ms is not None:
+            limit_ms = session.spec.time_limit_ms
+            self._dispatch.set_limit(unstopped(self._state.kernels_in(session)), time_limit_ms=limit_ms)
 
     def _grace_ms(self, kernel: Kernel) -> int | None:
         """Milliseconds of the preemption receipt, if there is no checkpoint signal; None = the configured grace."""

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
+from aliquot.service.foresight.ports import BoardRelay
+from aliquot.service.foresight.relay import EVERY_S as RECEIVE_S
+from aliquot.service.foresight.relay import BoardReceiver
 from aliquot.service.leadership.follower_verdicts import FollowerVerdicts
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import (
@@ -118,6 +121,7 @@ class LeaderElection:
         address: str,
         must_lead: bool = False,
         relay: ReadingsRelay | None = None,
+        boards: BoardRelay | None = None,
     ) -> None:
         """
         Args:
@@ -127,6 +131,7 @@ class LeaderElection:
             news: None = no other server writes the database; the log is not followed, and a term that ends with an
                 error ends the server.
             relay: None = only the leader knows device readings.
+            boards: None = only the leader knows forecasts.
         """
         self._cases = cases
         self._store = store
@@ -138,6 +143,7 @@ class LeaderElection:
         self._verdicts = FollowerVerdicts(cases)
         self._follower = None if news is None else Follower(journal=cases.journal, news=news)
         self._exchange = None if relay is None else ReadingsExchange(cases, relay)
+        self._board = None if boards is None else BoardReceiver(cases.state.board, relay=boards, clock=cases.clock)
         self._moved = asyncio.Event()
         self._is_led = False
         self.standing = LeadershipStatus(
@@ -165,6 +171,8 @@ class LeaderElection:
                     loops.create_task(self._verdicts.run(), name="judging")
                 if self._exchange is not None:
                     loops.create_task(self._exchange.run(), name="readings")
+                if self._board is not None:
+                    loops.create_task(self._receive_forecasts(self._board), name="forecasts of the leader")
                 loops.create_task(self._campaign(), name="leading")
         finally:
             self._verdicts.close()
@@ -176,6 +184,13 @@ class LeaderElection:
         """Wait until a leader is known."""
         while self.standing.role is not ServerRole.LEADER and not self._is_led:
             await self._moved.wait()
+
+    async def _receive_forecasts(self, board: BoardReceiver) -> None:
+        while True:
+            if not self._cases.journal.leads:
+                await board.run_once()
+            raise_if_canceled()
+            await self._cases.clock.sleep(RECEIVE_S)
 
     async def _campaign(self) -> None:
         while True:

@@ -34,11 +34,11 @@ class FollowerVerdicts:
 
     async def run(self) -> None:
         """Run a pass after each event that may change verdicts, while this server does not lead, until cancelled."""
-        self._cases.journal.listeners.append(self._wake_on)
+        subscription = self._cases.journal.subscribe(self._wake_on, to=(*WAKING, Entity.AGENT))
         try:
             await self._run()
         finally:
-            self._cases.journal.listeners.remove(self._wake_on)
+            self._cases.journal.unsubscribe(subscription)
 
     async def _run(self) -> None:
         while True:
@@ -72,6 +72,5 @@ class FollowerVerdicts:
         """Stop the worker thread."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
-    def _wake_on(self, event: Event) -> None:
-        if event.kind in WAKING or event.entity is Entity.AGENT:
-            self._woken.set()
+    def _wake_on(self, _event: Event) -> None:
+        self._woken.set()

@@ -7,7 +7,10 @@ from typing import Final
 from aliquot.service.accounts.secrets import SecretCleanup
 from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.agents.reaper import Reaper
+from aliquot.service.alerts.idle_process import IdleProcess
 from aliquot.service.alerts.plan import AlertPlan
+from aliquot.service.backtests.policy_trial import PolicyTrial
+from aliquot.service.foresight.forecasting import Forecasting, ForecastPlan
 from aliquot.service.history.sampling import HistoryRecording
 from aliquot.service.leadership.clock_keeper import ClockKeeper
 from aliquot.service.leadership.effects import EventEffects, SessionNews
@@ -21,9 +24,11 @@ from aliquot.service.retention import ClockJumps, RetentionPlan
 from aliquot.service.scheduling.allocator import Allocator
 from aliquot.service.scheduling.dispatch import Dispatch
 from aliquot.service.state.agents import watch
+from aliquot.service.state.forecast_board import SWITCHED_OFF
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.use_cases import UseCases
+from aliquot_schema.events import Entity
 from aliquot_schema.ids import AgentId
 from aliquot_schema.states import AgentState
 from aliquot_schema.views.server import RayView
@@ -45,30 +50,30 @@ class LeaderTerm:
         respect_foreign_usage: bool = True,
         retention: RetentionPlan | None = None,
         notices: AlertPlan | None = None,
+        forecasts: ForecastPlan | None = None,
         ray: Callable[[], RayView] | None = None,
         check_disk: Callable[[], str | None] = lambda: None,
     ) -> None:
         """
         Args:
             executor: made for this term, and used only in its epoch.
-            ledger, retention, notices: None = decisions are not recorded; all records are kept; no alerts are sent.
+            ledger, retention, notices, forecasts: None = not recorded; nothing is removed; none are sent; none made.
             grace_ms: milliseconds between SIGTERM and SIGKILL.
             respect_foreign_usage: whether devices used by foreign processes are withheld from sessions.
             check_disk: checks the disks of this server: returns a message when space is short. May block.
         """
         state, journal, clock, epoch = cases.state, cases.journal, cases.clock, beginning.epoch
-        self._state, self._journal, self._clock = state, journal, clock
-        self._reached = asyncio.Event()
-        listening, waiting = len(journal.listeners), len(journal.settled)
+        self._state, self._journal, self._clock, self._workspaces = state, journal, clock, cases.workspaces
+        subscribed = len(journal.subscriptions)
         _clear_readings(state)
-        self._dispatch = Dispatch(executor, epoch=epoch, grace_ms=grace_ms, filled=cases.vault.filled)
+        self._dispatch = _dispatch(cases, executor, epoch=epoch, grace_ms=grace_ms)
         self.recording = None if ledger is None else recording_of(state, epoch, ledger, clock)
         self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
         _subscribe(cases, self.recording, self._dispatch)
         self.keeper = ClockKeeper(state=state, journal=journal, clock=clock)
-        leaps = ClockJumps(clock, known_us=beginning.last_at_us)
+        leaps = ClockJumps(clock, known_us=beginning.last_at_us, correction=state.clock_correction)
         self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, leaps=leaps)
-        self._clearing = SecretCleanup(cases.vault, state=state, clock=clock, leaps=leaps)
+        self._clearing = SecretCleanup(cases.secrets, state=state, clock=clock, leaps=leaps)
         self._messages = AgentMessages(
             state=state,
             journal=journal,
@@ -88,11 +93,12 @@ class LeaderTerm:
             on_moved=self.allocator.wake,
         )
         self.retaining = None if retention is None else retention.begin(epoch, memory=state, clock=clock, leaps=leaps)
-        self._measures, self._check_disk = cases.measures, check_disk
-        self.noticing = (
+        self.forecasting = _forecasting(cases, forecasts, epoch=epoch, leaps=leaps)
+        self._measures, self._check_disk, self._reached = cases.measures, check_disk, asyncio.Event()
+        self.alerting = (
             None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning, ray=ray)
         )
-        self._listeners, self._settled = journal.listeners[listening:], journal.settled[waiting:]
+        self._subscriptions = journal.subscriptions[subscribed:]
 
     async def run(self, *, awaited: frozenset[AgentId] = frozenset()) -> None:
         """Run all loops; the failure of one ends the others.
@@ -108,9 +114,11 @@ class LeaderTerm:
                 loops.create_task(self.recording.run(), name="ledger")
             if self.retaining is not None:
                 loops.create_task(self.retaining.run(), name="retention")
-            if self.noticing is not None:
-                loops.create_task(self.noticing.run(), name="notices")
-            space, wake = self._state.space, self.allocator.wake
+            if self.alerting is not None:
+                loops.create_task(self.alerting.run(), name="notices")
+            if self.forecasting is not None:
+                loops.create_task(self.forecasting.run(), name="forecasts")
+            space, wake = self._state.disk_space, self.allocator.wake
             disk = watch(space, check=self._check_disk, clock=self._clock, on_moved=wake)
             loops.create_task(disk, name="disk space")
             loops.create_task(self._messages.listen(), name="agent messages in")
@@ -118,6 +126,12 @@ class LeaderTerm:
             loops.create_task(self.reaper.run(), name="reaper")
             loops.create_task(self._history.run(), name="history")
             loops.create_task(self._clearing.run(), name="secrets")
+            idle = IdleProcess(state=self._state, journal=self._journal, clock=self._clock, wake=wake)
+            loops.create_task(idle.run(), name="idle sessions")
+            if self._workspaces is not None:
+                loops.create_task(self._workspaces.run(), name="workspaces")
+            trial = PolicyTrial(state=self._state, journal=self._journal, clock=self._clock)
+            loops.create_task(trial.run(), name="policy trial")
 
     async def until_reachable(self, agents: frozenset[AgentId]) -> None:
         """Wait until all of these agents have joined."""
@@ -137,14 +151,13 @@ class LeaderTerm:
 
     async def close(self) -> None:
         """Unsubscribe from the journal, and wait for orders and records under way."""
-        for listener in self._listeners:
-            self._journal.listeners.remove(listener)
-        for call in self._settled:
-            self._journal.settled.remove(call)
+        self._journal.unsubscribe(*self._subscriptions)
         _clear_readings(self._state)
         self._measures.end_term()
         await self._dispatch.close()
         self.allocator.close()
+        if self.forecasting is not None:
+            await self.forecasting.close()
         if self.recording is not None:
             await self.recording.close()
 
@@ -167,7 +180,18 @@ def _clear_readings(state: State) -> None:
     state.reachable.clear()
     state.readings.drop()
     state.foreign_usage.set({})
-    state.space.agents.clear()
+    state.disk_space.agents.clear()
+
+
+def _dispatch(cases: UseCases, executor: Executor, *, epoch: int, grace_ms: int) -> Dispatch:
+    return Dispatch(
+        executor,
+        epoch=epoch,
+        grace_ms=grace_ms,
+        app_tokens=cases.app_tokens,
+        filled=cases.secrets.filled,
+        bring=None if cases.workspaces is None else cases.workspaces.bring,
+    )
 
 
 def _allocator(
@@ -189,10 +213,25 @@ def _allocator(
     )
 
 
+def _forecasting(cases: UseCases, plan: ForecastPlan | None, *, epoch: int, leaps: ClockJumps) -> Forecasting | None:
+    if plan is None:
+        cases.state.board.lack(SWITCHED_OFF)
+        return None
+    return plan.begin(
+        state=cases.state,
+        journal=cases.journal,
+        clock=cases.clock,
+        epoch=epoch,
+        leaps=leaps,
+        measures=cases.measures.forecasts,
+        desk=cases.desk,
+    )
+
+
 def _subscribe(cases: UseCases, recording: PassRecorder | None, dispatch: Dispatch) -> None:
     """Subscribe the recorder, the effects on agents and the metrics to the journal."""
     if recording is not None:
-        cases.journal.listeners.append(recording.watch.hear)
+        cases.journal.subscribe(recording.watch.hear, to=(Entity.SESSION,))
     EventEffects(state=cases.state, journal=cases.journal, dispatch=dispatch).begin()
     SessionNews(cases.state).begin(cases.journal)
-    cases.journal.listeners.append(cases.measures.take)
+    cases.journal.subscribe(cases.measures.take, to=(Entity.SESSION, Entity.ACTION))

@@ -17,8 +17,9 @@ from aliquot.service.state.state import State
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.async_tasks import raise_if_canceled
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId
 from aliquot_schema.resources.devices import DeviceReading
+from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.states import AgentState
 
 Column = tuple[float | None, ...]
@@ -50,6 +51,8 @@ class ReadingsSnapshot:
     """Devices in use by foreign processes."""
     foreign_users: Mapping[NodeId, ForeignUsers] = field(default_factory=dict)
     """Unix accounts of these processes."""
+    host_uses: Mapping[KernelId, HostUse] = field(default_factory=dict)
+    """CPU time and host memory of running kernels."""
 
 
 def sheet_of(
@@ -58,10 +61,14 @@ def sheet_of(
     *,
     blocked: Blocked,
     foreign_users: Mapping[NodeId, ForeignUsers] | None = None,
+    host_uses: Mapping[KernelId, HostUse] | None = None,
 ) -> ReadingsSnapshot:
     """Snapshot of the agents that have not left."""
     return ReadingsSnapshot(
-        lines=tuple(_lines(agents, readings)), blocked=blocked, foreign_users=dict(foreign_users or {})
+        lines=tuple(_lines(agents, readings)),
+        blocked=blocked,
+        foreign_users=dict(foreign_users or {}),
+        host_uses=dict(host_uses or {}),
     )
 
 
@@ -180,6 +187,7 @@ class ReadingsReceiver:
             self._known = newest.epoch, newest.number
             self._lines = {line.agent_id: line for line in newest.sheet.lines}
             self._state.foreign_usage.set(newest.sheet.blocked, users=newest.sheet.foreign_users)
+            self._state.host_uses.replace(newest.sheet.host_uses)
 
     async def _apply(self) -> None:
         """Apply changed lines. One for another version of its agent is applied once both versions agree."""
@@ -232,7 +240,12 @@ class ReadingsPublisher:
         # In a thread: thousands of devices would block the event loop.
         foreign = self._state.foreign_usage
         sheet = await asyncio.to_thread(
-            sheet_of, agents, readings, blocked=foreign.blocked, foreign_users=foreign.users
+            sheet_of,
+            agents,
+            readings,
+            blocked=foreign.blocked,
+            foreign_users=foreign.users,
+            host_uses=self._state.host_uses.running(),
         )
         now_s = self._clock.monotonic()
         if (epoch, sheet) != (self._epoch, self._published):

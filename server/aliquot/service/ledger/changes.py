@@ -15,9 +15,11 @@ from aliquot.core.prediction import RunTimes, Workload
 from aliquot.service.ledger.entries import Checkpoint, Inputs, PassEntry, VerdictChange
 from aliquot.service.state.agents import Blocked
 from aliquot.service.state.state import State
+from aliquot_schema.billing import Statement
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, SessionId
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.orchestration import Action
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.resources.leases import Kernel, Lease
@@ -36,6 +38,8 @@ class CheckpointRecords:
     kernels: tuple[Kernel, ...]
     leases: tuple[Lease, ...]
     rates: Mapping[LeaseId, int]
+    idle: tuple[Action, ...]
+    statements: tuple[Statement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +71,15 @@ def checkpoint_records(state: State) -> CheckpointRecords:
         kernels=tuple(kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED),
         leases=tuple(lease for on_node in state.open_leases.values() for lease in on_node.values()),
         rates=state.books.rates(),
+        idle=state.idle_cases.records(),
+        statements=tuple(state.statements.values()),
     )
 
 
 def estimates_of(state: State) -> dict[SessionId, RunTimes]:
     """Predictions of all sessions that hold devices."""
     started = [name for name, session in state.sessions.items() if not (session.is_ended or session.is_pending)]
-    found = {name: state.forecast_of(name) for name in started}
+    found = {name: state.forecasts.of(name) for name in started}
     return {name: forecast.run_times for name, forecast in found.items() if forecast is not None}
 
 
@@ -207,7 +213,9 @@ class EntryBuilder:
 
 def decides(plan: Plan) -> bool:
     """Whether a plan has any effect."""
-    return bool(plan.placements or plan.failures or plan.fallbacks or plan.evictions)
+    return bool(
+        plan.placements or plan.failures or plan.fallbacks or plan.evictions or plan.bookings or plan.extensions
+    )
 
 
 def changes(now: Mapping[K, V], *, before: Mapping[K, V]) -> dict[K, V | None]:
@@ -253,6 +261,9 @@ def checkpoint_of(records: CheckpointRecords, snapshot: Snapshot) -> Checkpoint:
         balances=tuple((project, user, balance) for (project, user), balance in snapshot.usage.balances.items()),
         half_life_ms=snapshot.usage.half_life_ms,
         rates=records.rates,
+        bookings=snapshot.bookings,
+        idle=records.idle,
+        statements=records.statements,
     )
 
 

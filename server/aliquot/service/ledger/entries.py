@@ -19,10 +19,13 @@ from aliquot.core.model.plan import BacklogPeak, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Request, Snapshot
 from aliquot.core.prediction import RunTimes
+from aliquot_schema.billing import Statement
+from aliquot_schema.bookings import Booking
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.orchestration import Action
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Quota
 from aliquot_schema.reasons import Verdict
@@ -89,6 +92,12 @@ class Checkpoint:
     half_life_ms: int
     rates: Mapping[LeaseId, int]
     """Rates of the open leases at their grants, in thousandths of a device."""
+    bookings: tuple[Booking, ...] = ()
+    """Open bookings."""
+    statements: tuple[Statement, ...] = ()
+    """Statements of accounts."""
+    idle: tuple[Action, ...] = ()
+    """Records of sessions that do not use their GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

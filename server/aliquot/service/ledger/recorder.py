@@ -143,7 +143,7 @@ class PassObserver:
         estimates: dict[SessionId, RunTimes] = {}
         workloads: dict[SessionId, Workload] = {}
         for session_id in self._touched:
-            row, forecast = self._state.pending.get(session_id), self._state.forecast_of(session_id)
+            row, forecast = self._state.pending.get(session_id), self._state.forecasts.of(session_id)
             if row is not None:
                 if row.workload is not None and self._recorded.get(session_id) != row.workload:
                     self._recorded[session_id] = workloads[session_id] = row.workload

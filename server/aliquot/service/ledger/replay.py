@@ -37,7 +37,7 @@ class ReplayDifference:
 
     pass_number: int
     what: str
-    """`placements`, `verdicts`, `reservation`, ..."""
+    """`placements`, `verdicts`, `reservation`, `bookings`, ..."""
     of: str
     """The session concerned; empty = none in particular."""
     was: Any
@@ -57,7 +57,7 @@ def differences(
     ]
     pairs += [
         (what, "", getattr(was, what), getattr(now, what))
-        for what in ("reservation", "wake_at_us")
+        for what in ("reservation", "wake_at_us", "bookings", "extensions")
         if getattr(was, what) != getattr(now, what)
     ]
     return tuple(
@@ -96,8 +96,8 @@ class PublishedForecasts(Forecasts):
 
     def publish(self, inputs: Inputs) -> None:
         """Take the predictions of an entry."""
-        medians = dict(inputs.medians)
-        self._recorded.update((name, RunTimes(mean_ms, medians[name])) for name, mean_ms in inputs.estimates)
+        medians = dict(inputs.medians)  # 0.1.0 recorded none
+        self._recorded.update((name, RunTimes(mean, medians.get(name, mean))) for name, mean in inputs.estimates)
         self._numbers.update(inputs.workloads)
         _merge(self._known, {_numbered(number): found for number, found in inputs.run_times})
 
@@ -132,14 +132,19 @@ def _numbered(number: int) -> Workload:
 class SnapshotFold:
     """Rebuilds the snapshot of each entry, beginning with one that has a checkpoint."""
 
-    def __init__(self, entry: PassEntry) -> None:
+    def __init__(self, entry: PassEntry, *, forecasts: Forecasts | None = None) -> None:
+        """
+        Args:
+            forecasts: they learn from the sessions that end; None = the recorded predictions, with workloads that only
+                have numbers.
+        """
         assert entry.checkpoint is not None, f"pass {entry.number} has no checkpoint"
-        self._forecasts = PublishedForecasts()
-        self._state = State(forecasts=self._forecasts)
+        self._published = PublishedForecasts() if forecasts is None else None
+        self._state = State(forecasts=forecasts or self._published)
         self._asked: dict[Request, int] = {}
         self._dependencies: dict[SessionId, SessionState] = {}
         self._verdicts: dict[SessionId, Verdict] = {}
-        self._forecasts.publish(entry.inputs)
+        self._publish(entry)
         _load(self._state, entry.checkpoint, revision=entry.revision)
         self._apply_inputs(entry.inputs)
 
@@ -148,12 +153,20 @@ class SnapshotFold:
         """The number of the last event applied."""
         return self._state.revision
 
+    @property
+    def state(self) -> State:
+        """The state; events that belong to no entry may be applied to it."""
+        return self._state
+
     def follow(self, entry: PassEntry, events: Iterable[Event]) -> None:
         """Advance to the next entry; `events` are all events since the previous one, up to the entry's revision."""
-        self._forecasts.publish(entry.inputs)
+        self._publish(entry)
         for event in events:
             self._state.apply(event)
         assert self._state.revision == entry.revision, f"pass {entry.number}: events are missing"
+        if entry.checkpoint is not None:
+            self._asked.clear()
+            self._dependencies.clear()
         self._apply_inputs(entry.inputs)
 
     def snapshot(self) -> Snapshot:
@@ -177,6 +190,10 @@ class SnapshotFold:
                     known[queue[position].session_id] = change.verdict
         self._verdicts = known
         return known
+
+    def _publish(self, entry: PassEntry) -> None:
+        if self._published is not None:
+            self._published.publish(entry.inputs)
 
     def _apply_inputs(self, inputs: Inputs) -> None:
         if inputs.open_agents is not None:
@@ -205,6 +222,9 @@ def _load(state: State, checkpoint: Checkpoint, *, revision: int) -> None:
         *checkpoint.sessions,
         *checkpoint.kernels,
         *checkpoint.leases,
+        *checkpoint.bookings,
+        *checkpoint.statements,
+        *checkpoint.idle,
     )
     state.load(records, revision=revision, ended_complete=False)
     balances = {(project, user): balance for project, user, balance in checkpoint.balances}
@@ -245,12 +265,12 @@ async def replay(
     fold: SnapshotFold | None = None
     cache = PassCache()
     found = False
-    async for entry in _entries(ledger, first=start.number, last=last):
+    async for entry in entries_of(ledger, first=start.number, last=last):
         if entry.checkpoint is not None:
             fold, cache = SnapshotFold(entry), PassCache()
         else:
             assert fold is not None, "the first entry has a checkpoint"
-            fold.follow(entry, await _events(ledger, after=fold.revision, until=entry.revision))
+            fold.follow(entry, await events_between(ledger, after=fold.revision, until=entry.revision))
         snapshot = fold.snapshot()
         verdicts = fold.verdicts(entry, snapshot)
         if entry.number < first:
@@ -271,14 +291,20 @@ async def replay(
         )
 
 
-async def _entries(ledger: LedgerReader, *, first: int, last: int) -> AsyncIterator[PassEntry]:
+async def entries_of(ledger: LedgerReader, *, first: int, last: int) -> AsyncIterator[PassEntry]:
+    """Entries from `first` to `last`, read page by page."""
     while page := await ledger.entries(first=first, last=last, limit=PAGE):
         for entry in page:
             yield entry
         first = page[-1].number + 1
 
 
-async def _events(ledger: LedgerReader, *, after: int, until: int) -> list[Event]:
+async def events_between(ledger: LedgerReader, *, after: int, until: int) -> list[Event]:
+    """Events after one number, up to another.
+
+    Raises:
+        NotFound: some were archived.
+    """
     found: list[Event] = []
     while after < until:
         page = await ledger.events_after(after, limit=min(EVENTS_PAGE, until - after))

@@ -40,11 +40,19 @@ def cancel_waiting(draft: UnitOfWork, array: Session, index: int, *, now_us: int
     return draft.put(changed, str(changed.state) if changed.is_ended else "task_canceled")
 
 
-def run_again(draft: UnitOfWork, session: Session, *, looked_up: Container[SessionId], now_us: int) -> Session:
+def run_again(
+    draft: UnitOfWork,
+    session: Session,
+    *,
+    looked_up: Container[SessionId],
+    now_us: int,
+    from_checkpoint: bool = False,
+) -> Session:
     """Retry a session that has ended; of an array, its failed and canceled tasks, or all when there are none.
 
     Args:
         looked_up: tasks already read from the store; those with a session of their own are in memory.
+        from_checkpoint: see `transitions.run_again`; not for arrays.
     Raises:
         StateConflict: it has not ended, its processes have not exited, or it changed while its tasks were read.
     """
@@ -53,8 +61,9 @@ def run_again(draft: UnitOfWork, session: Session, *, looked_up: Container[Sessi
         return _run_tasks_again(draft, session, _to_retry(session.tasks), looked_up, now_us=now_us)
     array = None if session.array_id is None else draft.session(session.array_id)
     if array is None or session.array_index is None:
-        return draft.put(transitions.run_again(session, now_us=now_us), "retried")
-    again = _run_task_again(draft, session, array, now_us=now_us)
+        again = transitions.run_again(session, now_us=now_us, from_checkpoint=from_checkpoint)
+        return draft.put(again, "retried")
+    again = _run_task_again(draft, session, array, now_us=now_us, from_checkpoint=from_checkpoint)
     own = Intervals.of([session.array_index])
     _requeue_tasks(draft, array, own, own=own, now_us=now_us)
     return again
@@ -111,9 +120,11 @@ def _run_tasks_again(
     return _requeue_tasks(draft, array, indices, own=Intervals.of(sessions), now_us=now_us)
 
 
-def _run_task_again(draft: UnitOfWork, task: Session, array: Session, *, now_us: int) -> Session:
+def _run_task_again(
+    draft: UnitOfWork, task: Session, array: Session, *, now_us: int, from_checkpoint: bool = False
+) -> Session:
     """Retry a task's session; with a parallelism limit it is held until the array releases it."""
-    again = transitions.run_again(task, now_us=now_us)
+    again = transitions.run_again(task, now_us=now_us, from_checkpoint=from_checkpoint)
     return draft.put(transitions.hold(again, HELD_BY_ARRAY) if _is_limited(array) else again, "retried")
 
 

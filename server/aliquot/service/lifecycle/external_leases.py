@@ -10,14 +10,6 @@ from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.sessions import Failure, Session
 from aliquot_schema.states import SessionState
 
-WAITED_US_MAX: Final = 30_000_000
-"""A caller waits a few seconds for an external allocation; a request older than this is abandoned."""
-
-
-def is_left(session: Session, *, now_us: int) -> bool:
-    """Whether the session is an abandoned request, which would hold devices without a user."""
-    return session.is_external_allocation and now_us - session.queued_us > WAITED_US_MAX
-
 
 def end(draft: UnitOfWork, session: Session, evidence: EndEvidence, *, now_us: int) -> Session:
     """Release all leases of an external allocation and end its session; returns it."""

@@ -4,6 +4,7 @@
 `allocating` and returns their orders, so that a grant and its launch are one transaction.
 """
 
+import hmac
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +13,19 @@ from zlib import crc32
 
 from aliquot.core import transitions
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.cluster.launching import CheckpointOrder, LaunchOrder
+from aliquot_schema.cluster.workspaces import WorkspaceUse
 from aliquot_schema.identity.secrets import SecretGrant
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, NodeId, SessionId
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.leases import Kernel
-from aliquot_schema.sessions import Session
+from aliquot_schema.sessions import Session, app_port
 from aliquot_schema.states import KernelState, SessionState
 
 LOOPBACK = "127.0.0.1"
+APP_PREFIX = "ALIQUOT_APP_"
+APP_TOKEN = f"{APP_PREFIX}TOKEN"
+"""Variable with the token of a kernel's apps. No app has this name, see `AppTokens.with_tokens`."""
 
 Orders = Mapping[AgentId, Sequence[LaunchOrder]]
 
@@ -37,6 +42,8 @@ class LaunchAttempt:
     """Address of rank 0's node for other nodes."""
     user: str | None
     """The Unix account of the owner; None = the agent's job user."""
+    grace_ms: int
+    """The policy's grace, for sessions without their own."""
 
     def order(self, kernel: Kernel, *, epoch: int) -> LaunchOrder:
         """The order for one rank; `Dispatch` adds the configured grace.
@@ -49,14 +56,19 @@ class LaunchAttempt:
             kernel_id=kernel.id,
             epoch=epoch,
             argv=spec.argv,
-            environment={**spec.environment, **self._gang_environment(kernel), **self._rendezvous, **self._array},
+            environment={**spec.environment, **self._gang_environment(kernel), **self._rendezvous, **self._array}
+            | self._apps(kernel),
             working_directory=spec.working_directory,
             spec=self.specs[kernel.id],
             user=self.user,
             time_limit_ms=spec.time_limit_ms,
             limits=spec.limits,
             sandbox=spec.sandbox,
+            checkpoint=self._checkpoint,
             secrets=tuple(SecretGrant(owner=self.session.owner, use=use) for use in spec.secrets),
+            workspace=None if spec.workspace is None else WorkspaceUse(owner=self.session.owner, id=spec.workspace),
+            activates=spec.activates,
+            image=spec.image,
         )
 
     def _gang_environment(self, kernel: Kernel) -> dict[str, str]:
@@ -72,6 +84,11 @@ class LaunchAttempt:
             "ALIQUOT_NODES": str(len(agents)),
         }
 
+    def _apps(self, kernel: Kernel) -> dict[str, str]:
+        """The ports of its apps; empty for other ranks than 0."""
+        apps = self.session.spec.apps if kernel.rank == 0 else {}
+        return {f"{APP_PREFIX}{name.upper()}": str(app_port(kernel.id, name, port)) for name, port in apps.items()}
+
     @cached_property
     def _rendezvous(self) -> dict[str, str]:
         """MASTER_ADDR and MASTER_PORT; empty when rank 0 has no port."""
@@ -82,11 +99,49 @@ class LaunchAttempt:
         return {"MASTER_ADDR": LOOPBACK if together else self.address, "MASTER_PORT": str(leader.rendezvous_port)}
 
     @cached_property
+    def _checkpoint(self) -> CheckpointOrder:
+        spec, work = self.session.spec, self.session.work
+        grace_ms = self.grace_ms if spec.grace_ms is None else spec.grace_ms
+        before_ms = 0 if spec.time_limit_ms is None else min(grace_ms, spec.time_limit_ms // 2)
+        return CheckpointOrder(
+            signal=spec.checkpoint_signal,
+            every_ms=spec.checkpoint_every_ms,
+            before_limit_ms=before_ms,
+            kept_ms=0 if work is None else work.kept_ms,
+            agent_id=None if work is None else work.agent_id,
+        )
+
+    @cached_property
     def _array(self) -> dict[str, str]:
         """The task's place in its job array; empty for other sessions."""
         if self.session.array_id is None or self.session.array_index is None:
             return {}
         return {"ALIQUOT_ARRAY_ID": self.session.array_id, "ALIQUOT_ARRAY_INDEX": str(self.session.array_index)}
+
+
+class AppTokens:
+    """Tokens by which the server shows an app that a request comes from it: every process of a node can reach the ports
+    of all its sessions. A token is derived from the key, and stored nowhere.
+
+    Args:
+        key: the secret that all servers share.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def of(self, kernel: KernelId) -> str:
+        """The token of a kernel's apps: 64 hexadecimal digits."""
+        return hmac.digest(self._key, f"aliquot app {kernel}".encode(), "sha256").hex()
+
+    def with_tokens(self, orders: Iterable[LaunchOrder]) -> list[LaunchOrder]:
+        """The orders, with the variable of the token for kernels with apps."""
+        return [
+            replace(order, environment={**order.environment, APP_TOKEN: self.of(order.kernel_id)})
+            if any(name.startswith(APP_PREFIX) for name in order.environment)
+            else order
+            for order in orders
+        ]
 
 
 class RendezvousPorts:
@@ -120,7 +175,7 @@ class RendezvousPorts:
 
     def _taken_on(self, node_id: NodeId) -> set[int]:
         if node_id not in self._taken:
-            self._taken[node_id] = self._draft.meeting_ports_on(node_id)
+            self._taken[node_id] = self._draft.rendezvous_ports_on(node_id)
         return self._taken[node_id]
 
 
@@ -135,6 +190,7 @@ def attempt_of(draft: UnitOfWork, session: Session) -> LaunchAttempt:
         specs={kernel.id: _spec_of(draft, kernel) for kernel in kernels},
         address=leader.capabilities.address or leader.hostname,
         user=draft.unix_name(session.owner),
+        grace_ms=draft.policy().preemption.grace_ms,
     )
 
 

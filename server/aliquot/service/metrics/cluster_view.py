@@ -4,8 +4,9 @@ Shallow copies suffice: records are frozen, and a node's mappings are replaced, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from aliquot.core.foresight.scoring import AccuracyReport
 from aliquot.service.state.state import State
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId
@@ -28,6 +29,9 @@ class ClusterView:
     verdicts: Mapping[SessionId, Verdict]
     users_holding: int
     now_us: int
+    forecasts: AccuracyReport = field(default_factory=AccuracyReport)
+    forecasts_us: int | None = None
+    """When the forecasts of the whole queue were made last."""
 
 
 def cluster_view(state: State, *, now_us: int) -> ClusterView:
@@ -43,4 +47,6 @@ def cluster_view(state: State, *, now_us: int) -> ClusterView:
         verdicts=state.verdicts,
         users_holding=len(owners),
         now_us=now_us,
+        forecasts=state.board.accuracy,
+        forecasts_us=state.board.made_us,
     )

@@ -1,4 +1,4 @@
-"""Counters and histograms, and the measures of passes, reservations and the database.
+"""Counters and histograms, and the measures of passes, reservations, forecasts and the database.
 
 Label values must come from a closed set, or from the cluster's devices: values that users choose would grow without
 bound. Names are `aliquot_`, then the quantity in base units (seconds, bytes, ratio); counters end in `_total`. Source:
@@ -12,12 +12,15 @@ from typing import Final, Literal, Protocol
 
 from prometheus_client import Counter, Histogram, disable_created_metrics
 
+from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
 
 SHORT_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper edges for the server's own work."""
+BACKGROUND_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper edges for work in the background."""
 LONG_S: Final = (1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0, 259_200.0, 604_800.0)
 """Upper edges for wait and run times of sessions: a second to a week."""
 
@@ -54,7 +57,7 @@ class PassOutcome(Protocol):
         """Sessions and tasks placed."""
 
     @property
-    def overtaken(self) -> int:
+    def outdated(self) -> int:
         """Placements rejected by the re-check against the newest state."""
 
 
@@ -67,12 +70,13 @@ class PassMeasures:
         text = "Placements of plans: applied, or rejected by the check against the newest state."
         self.items = counter("placements", text, "outcome")
         export_zeros(self.items, ("carried_out", "refused"))
+        self._carried_out, self._refused = self.items.labels("carried_out"), self.items.labels("refused")
 
     def ends(self, outcome: PassOutcome, *, took_s: float) -> None:
         """Count a finished pass."""
         self.seconds.observe(took_s)
-        self.items.labels("carried_out").inc(outcome.placed)
-        self.items.labels("refused").inc(outcome.overtaken)
+        self._carried_out.inc(outcome.placed)
+        self._refused.inc(outcome.outdated)
 
 
 SLACK_US: Final = 5_000_000
@@ -116,6 +120,35 @@ class Promises:
         self._open.clear()
 
 
+class ForecastMeasures:
+    """Measures of the forecasts that this server has made, recorded and judged."""
+
+    def __init__(self) -> None:
+        text = "Processor time of the forecast process per request of the leader."
+        self.seconds = histogram("forecast_seconds", text, BACKGROUND_S)
+        self.restarts = counter("forecast_process_restarts", "Times that the forecast process ended.")
+        self.answers = counter("forecasts_told", "Sessions that were told a first forecast, by what it says.", "answer")
+        text = "First forecasts that said to wait, by where the start was: in the band, before or after it, or nowhere."
+        self.outcomes = counter("forecasts_judged", text, "outcome")
+        export_zeros(self.answers, ("now", "wait", "unknown"))
+        export_zeros(self.outcomes, ("inside", "early", "late", "canceled"))
+
+    def told(self, told: Told) -> None:
+        """Count a first forecast."""
+        self.answers.labels("now" if told.forecast.starts_now else "wait" if told.says_wait else "unknown").inc()
+
+    def judge(self, record: ForecastRecord) -> None:
+        """Count the outcome of a first forecast, when its session has started or left."""
+        start_us, settled_us = record.told.forecast.start_us, record.settled_us
+        if not record.told.says_wait or start_us is None or settled_us is None or record.ended_us is not None:
+            return
+        if record.outcome is ForecastOutcome.CANCELED and settled_us <= start_us.p90:
+            self.outcomes.labels("canceled").inc()
+        else:
+            is_inside = start_us.contains(settled_us)
+            self.outcomes.labels("inside" if is_inside else "early" if settled_us < start_us.p50 else "late").inc()
+
+
 Work = Literal["commit", "write", "read"]
 WORK: Final[tuple[Work, ...]] = ("commit", "write", "read")
 
@@ -134,6 +167,7 @@ class StoreMeasures:
         self._not_written_at: float | None = None
         export_zeros(self.seconds, WORK)
         export_zeros(self.faults, WORK)
+        self._seconds = {work: self.seconds.labels(work) for work in WORK}
 
     @contextmanager
     def timed(self, work: Work) -> Iterator[None]:
@@ -148,7 +182,7 @@ class StoreMeasures:
                 self._not_written_at = time.monotonic()
             raise
         finally:
-            self.seconds.labels(work).observe(time.perf_counter() - began)
+            self._seconds[work].observe(time.perf_counter() - began)
         self._answered(work)
 
     def note_silence(self) -> None:

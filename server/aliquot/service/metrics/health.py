@@ -4,12 +4,11 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from aliquot.service.metrics.counters import SHORT_S, StoreMeasures, histogram
+from aliquot.service.metrics.counters import SHORT_S, StoreMeasures, counter, export_zeros, histogram
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
@@ -27,7 +26,16 @@ class HealthCondition:
     """Whether a load balancer should send requests to another server."""
 
 
+class Sleep(Protocol):
+    """See `aliquot.service.ports.Clock.sleep`."""
+
+    async def __call__(self, seconds: float) -> None:
+        """Sleep without blocking the event loop."""
+
+
 log: Final = logging.getLogger("aliquot.queue")
+
+BACKLOG_S: Final = 1.0
 
 
 class Backlog:
@@ -41,19 +49,12 @@ class Backlog:
         self._waiting_max = waiting_max
         self.is_over = False
 
-    @contextmanager
-    def watching(self, state: State, journal: Journal) -> Iterator[None]:
-        """Check the queue after each commit while the context is open and this server leads."""
-
-        def check() -> None:
+    async def run(self, state: State, journal: Journal, *, sleep: Sleep) -> None:
+        """Check the queue every `BACKLOG_S` without end, while this server leads."""
+        while True:
             if journal.leads:
                 self.look(state.tasks_pending)
-
-        journal.settled.append(check)
-        try:
-            yield
-        finally:
-            journal.settled.remove(check)
+            await sleep(BACKLOG_S)
 
     def look(self, waiting: int) -> None:
         """Check the current number of waiting tasks."""
@@ -71,13 +72,6 @@ BEAT_S: Final = 0.5
 RECENT_S: Final = 30.0
 STALL_S: Final = 5.0
 """Lag from which the event loop counts as stalled."""
-
-
-class Sleep(Protocol):
-    """See `aliquot.service.ports.Clock.sleep`."""
-
-    async def __call__(self, seconds: float) -> None:
-        """Sleep without blocking the event loop."""
 
 
 class LoopLag:
@@ -104,6 +98,38 @@ class LoopLag:
         """The longest lag of the last `RECENT_S`."""
         since = time.monotonic() - RECENT_S
         return max((lag_s for at, lag_s in self._recent if at >= since), default=0.0)
+
+
+LOOK_S: Final = 1.0
+
+
+class Availability:
+    """The share of time in which `/readyz` was 200, since this process started."""
+
+    def __init__(self) -> None:
+        text = "Seconds since the start of this server, by what /readyz answered: ready is yes or no."
+        self.seconds = counter("served_seconds", text, "ready")
+        export_zeros(self.seconds, ("yes", "no"))
+        self._ready_s = self._total_s = 0.0
+
+    async def run(self, conditions: Callable[[], tuple[HealthCondition, ...]], *, sleep: Sleep) -> None:
+        """Look at the conditions every `LOOK_S` without end."""
+        before = time.monotonic()
+        while True:
+            await sleep(LOOK_S)
+            now = time.monotonic()
+            self.note(now - before, is_ready=not any(condition.is_fatal for condition in conditions()))
+            before = now
+
+    def note(self, seconds: float, *, is_ready: bool) -> None:
+        """Add the time since the last look; what held at its end counts for all of it."""
+        self.seconds.labels("yes" if is_ready else "no").inc(seconds)
+        self._total_s += seconds
+        self._ready_s += seconds * is_ready
+
+    def ratio(self) -> float:
+        """Ready time by all time; 1 before the first look."""
+        return self._ready_s / self._total_s if self._total_s else 1.0
 
 
 store_log: Final = logging.getLogger("aliquot.store")

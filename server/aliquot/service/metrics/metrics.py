@@ -8,10 +8,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from aliquot.service.metrics.counters import LONG_S, PassMeasures, Promises, counter, export_zeros, histogram
+from aliquot.service.metrics.counters import (
+    LONG_S,
+    ForecastMeasures,
+    PassMeasures,
+    Promises,
+    counter,
+    export_zeros,
+    histogram,
+)
+from aliquot.service.state.idle_cases import case_of
 from aliquot.service.state.state import State
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId
+from aliquot_schema.orchestration import Action
+from aliquot_schema.policies import IdleAction, IdleStep
 from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.sessions import PreemptionCause, Session
 
@@ -21,6 +32,7 @@ FAILURES: Final = frozenset(
         "dependency",
         "exec_failed",
         "exit_code",
+        "idle",
         "kernel_lost",
         "launch_refused",
         "lease_expired",
@@ -43,6 +55,12 @@ class SessionCounts:
         self.failures = counter("session_failures", "Sessions that failed, by reason.", "reason")
         self.requeues = counter("session_requeues", "Attempts after which the session was queued again.")
         self.preemptions = counter("preemptions", "Preempted sessions, by cause.", "cause")
+        self.idle_steps = counter(
+            "idle_steps", "Steps for sessions that do not use their GPUs, by the policy's action.", "action", "step"
+        )
+        for action in (IdleAction.OBSERVE, IdleAction.TELL, IdleAction.PREEMPT, IdleAction.END):
+            for step in IdleStep:
+                self.idle_steps.labels(action, step)
         # External allocations are left out, as they never wait.
         self.waits = histogram("session_wait_seconds", "From submission to the first grant of devices.", LONG_S)
         text = "From the start of the last attempt to the end, by outcome."
@@ -55,6 +73,9 @@ class SessionCounts:
     def take(self, event: Event) -> None:
         """Count an event."""
         session = event.record
+        if isinstance(session, Action) and event.kind.startswith("action.idle_"):
+            case = case_of(session)
+            self.idle_steps.labels(case.action, case.step).inc()
         if isinstance(session, Session) and session.tasks is None and (count := _COUNTED.get(event.kind)):
             count(self, session)
 
@@ -169,6 +190,7 @@ class Measures:
         self.sessions = SessionCounts()
         self.passes = PassMeasures()
         self.promises = Promises()
+        self.forecasts = ForecastMeasures()
         self.devices = DeviceTime()
 
     def take(self, event: Event) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.scheduler.backlog import unit_ms
+from aliquot.core.scheduler.wait_bounds import order_bound_text
 from aliquot.service.quotas import is_void, quota_view, usage_views
 from aliquot.service.state.indexes import NO_SESSIONS, Counted
 from aliquot.service.state.projects import known_projects
@@ -24,25 +26,26 @@ from aliquot_schema.sessions import DEFAULT_PROJECT
 from aliquot_schema.views.admin import ClusterPoolView, PoolGpusView, ProjectView, QuotaView, UsageView
 
 
-def pool_views(state: State, *, name: str | None = None) -> tuple[ClusterPoolView, ...]:
+def pool_views(state: State, *, name: str | None = None, now_us: int) -> tuple[ClusterPoolView, ...]:
     """All pools of the policy in natural order, or the pool `name`."""
     agents: dict[PoolId, list[Agent]] = {pool: [] for pool in state.policy.pools if name in (None, pool)}
     for agent in state.agents.values():
         if agent.pool in agents and is_present(agent):
             agents[agent.pool].append(agent)
-    population = state.population.of_pools()
+    population = state.pending_counts.of_pools()
     return tuple(
         _view(
             state,
             pool,
             sorted(agents[pool], key=lambda agent: natural_key(agent.id)),
             population.get(pool, NO_SESSIONS),
+            now_us=now_us,
         )
         for pool in sorted(agents, key=natural_key)
     )
 
 
-def _view(state: State, pool: PoolId, agents: Sequence[Agent], counts: Counted) -> ClusterPoolView:
+def _view(state: State, pool: PoolId, agents: Sequence[Agent], counts: Counted, *, now_us: int) -> ClusterPoolView:
     return ClusterPoolView(
         name=pool,
         agents=tuple(agent.id for agent in agents),
@@ -50,6 +53,7 @@ def _view(state: State, pool: PoolId, agents: Sequence[Agent], counts: Counted) 
         schedulable=any(is_open(state, agent) for agent in agents),
         total_queued=counts.waiting,
         running=counts.running,
+        order_bound=order_bound_text(state.rules, unit_ms=unit_ms(state.backlogs.peaks.get(pool), now_us)),
         look=cache(lambda: _gpus(state, agents)),
         weigh=cache(lambda: capacity_of(state, agents)),
     )
@@ -95,10 +99,10 @@ def project_views(state: State, *, name: str | None = None, now_us: int) -> tupl
     for used in usage_views(state.usage, project=name, now_us=now_us):
         usage[used.project].append(used)
         users[used.project].add(used.user)
-    for project, owner in state.population.owners():
+    for project, owner in state.pending_counts.owners():
         users[project].add(owner)
-    quotas, held, counts = _quotas(state), gpus_by_project(state), state.population.of_projects()
-    known = sorted(users.keys() | quotas.keys() | known_projects(state), key=natural_key)
+    quotas, held, counts = _quotas(state), gpus_by_project(state), state.pending_counts.of_projects()
+    known = sorted(known_projects(state), key=natural_key)
     return tuple(
         ProjectView(
             name=project,

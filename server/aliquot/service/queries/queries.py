@@ -1,8 +1,10 @@
 """Queries: answered from the in-memory state, and from the store for sessions that were evicted from it."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from typing import Final
 
 from aliquot.core.scheduler.cache import PassCache
@@ -11,13 +13,16 @@ from aliquot.service.access import agent_seen, members_only, session_seen
 from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.queries.pools_and_projects import pool_views, project_views
 from aliquot.service.queries.statistics import queue_statistics
+from aliquot.service.sessions.explanations import Explanations
 from aliquot.service.sessions.preview import Previews
+from aliquot.service.sessions.what_if import WhatIfs
 from aliquot.service.state.journal import Feed
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.agents import agent_view
 from aliquot.service.views.gpus import capacity_of, gpus_view
 from aliquot.service.views.idle_gpus import idle_behind_quotas
+from aliquot.service.views.observed_gpus import WEEK, observed_gpus, observed_week, week_of
 from aliquot.service.views.pagination import cut
 from aliquot.service.views.session_list import (
     ORDERS,
@@ -29,9 +34,12 @@ from aliquot.service.views.session_list import (
     sorted_page,
 )
 from aliquot.service.views.sessions import session_view, steps_of
+from aliquot.service.views.start_forecasts import accuracy_view
+from aliquot.service.views.terms import moment
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.errors import Unavailable
+from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
 from aliquot_schema.ids import AgentId, SessionId, natural_key
+from aliquot_schema.reasons import OUT_OF_LINE
 from aliquot_schema.requests import (
     AgentFilter,
     AgentOrder,
@@ -40,15 +48,20 @@ from aliquot_schema.requests import (
     PageRequest,
     SessionFilter,
     SessionOrder,
+    WhatIf,
 )
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ENDED, AgentState
 from aliquot_schema.views.admin import ClusterPoolView, ProjectView
+from aliquot_schema.views.agents import AgentView
 from aliquot_schema.views.audit import CursorPage, SessionStepView
+from aliquot_schema.views.explanations import ExplanationView, WhatIfView
+from aliquot_schema.views.forecasts import ForecastAccuracyView, ForecastView
+from aliquot_schema.views.observation import ObservedGpuView, ObservedWeekView
 from aliquot_schema.views.preview import SessionPreview
 from aliquot_schema.views.server import RayView
-from aliquot_schema.views.sessions import AgentView, Page, QueueEntryView, SessionView
+from aliquot_schema.views.sessions import Page, QueueEntryView, SessionView
 from aliquot_schema.views.statistics import ClusterView, IdleBehindQuotasView, QueueStatisticsView
 
 REVISION_WAIT_S: Final = 5.0
@@ -57,8 +70,20 @@ REVISION_WAIT_S: Final = 5.0
 class Queries:
     """The read side of the API."""
 
-    def __init__(self, *, state: State, store: Store, feed: Feed, previews: Previews, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        state: State,
+        store: Store,
+        feed: Feed,
+        previews: Previews,
+        explanations: Explanations,
+        what_ifs: WhatIfs,
+        clock: Clock,
+    ) -> None:
         self._clock = clock
+        self._explanations = explanations
+        self._what_ifs = what_ifs
         self._previews = previews
         self._state = state
         self._store = store
@@ -111,7 +136,7 @@ class Queries:
 
     def pools(self, caller: Caller, *, name: str | None) -> tuple[ClusterPoolView, ...]:
         """All pools, or the pool `name`. Visible to all users."""
-        return pool_views(self._state, name=name)
+        return pool_views(self._state, name=name, now_us=self._clock.now_us())
 
     def projects(self, caller: Caller, *, name: str | None) -> tuple[ProjectView, ...]:
         """All projects, or the project `name`. Usage and quotas are visible to all users."""
@@ -120,6 +145,24 @@ class Queries:
     def queue_statistics(self, caller: Caller) -> QueueStatisticsView:
         """The queue now, and statistics of the last hour."""
         return queue_statistics(self._state, now_us=self._clock.now_us())
+
+    def forecast_accuracy(self, caller: Caller) -> ForecastAccuracyView:
+        """How accurate forecasts were. Visible to all users."""
+        return accuracy_view(self._state.board)
+
+    def observed_gpus(self, caller: Caller) -> tuple[ObservedGpuView, ...]:
+        """Who uses which GPU now. Visible to all users, like the sessions on GPUs."""
+        return observed_gpus(self._state)
+
+    def observed_week(self, caller: Caller, week: str | None) -> ObservedWeekView | None:
+        """GPU-hours by person in a week; None = nothing was recorded.
+
+        Raises:
+            InvalidRequest: the week has another form.
+        """
+        if week is not None and WEEK.fullmatch(week) is None:
+            raise InvalidRequest(f"week: {week[:20]!r} is no week; write it like 2026-W48", field="week")
+        return observed_week(self._state, week or week_of(moment(self._clock.now_us())))
 
     def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
         """GPUs that are idle while quotas hold waiting sessions back. Visible to all users, like quotas."""
@@ -156,22 +199,43 @@ class Queries:
         """See `Previews.preview`."""
         return await self._previews.preview(caller, request)
 
+    async def preview_forecasts(
+        self, caller: Caller, requests: Sequence[NewSession]
+    ) -> tuple[ForecastView | AliquotError, ...]:
+        """See `Previews.forecasts`."""
+        return await self._previews.forecasts(caller, requests)
+
+    async def session_why(self, caller: Caller, session_id: str) -> ExplanationView | None:
+        """See `Explanations.explain`."""
+        return await self._explanations.explain(caller, session_id)
+
+    async def what_if(self, caller: Caller, asked: WhatIf) -> WhatIfView:
+        """See `WhatIfs.what_if`."""
+        return await self._what_ifs.what_if(caller, asked)
+
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         """Pending sessions in queue order."""
         line = list(enumerate(self._state.queue(), start=1))
+        turns = count(1)
+        verdicts = self._state.verdicts
+        turn_of = {
+            session_id: next(turns)
+            for _, session_id in line
+            if (verdict := verdicts.get(session_id)) is None or verdict.reason not in OUT_OF_LINE
+        }
         return cut(
             line,
             page,
             key=lambda item: item[1],
-            show=lambda item: self._entry(caller, position=item[0], session_id=item[1]),
+            show=lambda item: self._entry(caller, position=item[0], session_id=item[1], turn=turn_of.get(item[1])),
             revision=self._state.revision,
         )
 
     def _agent_seen(self, caller: Caller, agent: Agent) -> AgentView:
         return agent_seen(caller, agent_view(self._state, agent), self._state.sessions)
 
-    def _entry(self, caller: Caller, *, position: int, session_id: SessionId) -> QueueEntryView:
-        view = session_view(self._state, self._state.sessions[session_id], position=position)
+    def _entry(self, caller: Caller, *, position: int, session_id: SessionId, turn: int | None) -> QueueEntryView:
+        view = replace(session_view(self._state, self._state.sessions[session_id]), queue_position=turn)
         return QueueEntryView(position=position, session=session_seen(caller, view))
 
     def _query(self, caller: Caller, where: SessionFilter, order: SessionOrder, page: PageRequest) -> SessionQuery:

@@ -20,6 +20,8 @@ from aliquot.service.ledger.entries import PassWatcher
 from aliquot.service.lifecycle.external_leases import end_overdue
 from aliquot.service.lifecycle.launch_orders import Orders
 from aliquot.service.lifecycle.preemption import stop_overdue
+from aliquot.service.lifecycle.withdrawal import ACTOR as WITHDRAWAL
+from aliquot.service.lifecycle.withdrawal import withdraw, withdrawals
 from aliquot.service.metrics.log_context import logging_with
 from aliquot.service.metrics.metrics import Measures
 from aliquot.service.ports import Clock
@@ -42,6 +44,7 @@ SHORT_S: Final = 0.002
 IDLE_FACTOR: Final = 4
 """Back-off after a pass that placed nothing, as a multiple of its duration."""
 IDLE_S_MAX: Final = 0.2
+BUSY_S_MAX: Final = 2.0
 SUBMITTED: Final = "session.queued"
 WAKING: Final = frozenset(
     {
@@ -51,7 +54,11 @@ WAKING: Final = frozenset(
         "session.released",
         "session.fell_back",
         "session.priority_changed",
+        "session.request_changed",
         "session.preempting",
+        "session.extension_requested",
+        "session.extension_refused",
+        "session.extended",
         "session.canceled",
         "session.completed",
         "session.failed",
@@ -65,6 +72,11 @@ WAKING: Final = frozenset(
         "quota.set",
         "quota.changed",
         "quota.removed",
+        "booking.requested",
+        "booking.extension_requested",
+        "booking.canceled",
+        "booking.given_back",
+        "booking.shortened",
     }
 )
 """Kinds of events that trigger a pass; so does any event of an agent."""
@@ -76,7 +88,7 @@ class PassCounts:
 
     number: int
     placed: int
-    overtaken: int
+    outdated: int
     """Placements that were no longer valid in the newest state."""
     failed: int
     waiting: int
@@ -84,16 +96,20 @@ class PassCounts:
     @property
     def is_idle(self) -> bool:
         """Whether sessions wait and none was placed, failed or outdated."""
-        return self.waiting > 0 and not (self.placed or self.overtaken or self.failed)
+        return self.waiting > 0 and not (self.placed or self.outdated or self.failed)
 
 
 def backoff_s(took_s: float, *, is_idle: bool, is_woken: bool) -> tuple[float, float]:
     """Back-off after a pass, in seconds: a fixed part, then a part that any event but a submission ends early.
 
     After a pass that placed nothing: 4 times its duration, at most 200 ms, and its duration in any case, which is the
-    fixed part. After another pass: its duration, if the next pass is due already.
+    fixed part. After another pass: its duration, if the next pass is due already and this one was not short.
+
+    A duration counts as at most 2 s: a pass that waited for the database through an outage, or on a machine that was
+    suspended, says nothing about the load.
     """
-    if took_s <= SHORT_S or not (is_idle or is_woken):
+    took_s = min(took_s, BUSY_S_MAX)
+    if not is_idle and (took_s <= SHORT_S or not is_woken):
         return 0.0, 0.0
     early_s = min((IDLE_FACTOR - 1) * took_s, IDLE_S_MAX - took_s) if is_idle else 0.0
     return took_s, max(0.0, early_s)
@@ -119,6 +135,7 @@ class Allocator:
         self._clock = clock
         self._memo = PassCache()
         self._pass_number = last_pass
+        self._checked = state.rules, _usable(state.rules)
         self._now_us = last_at_us
         self._corrections = _corrections(state)
         self._launch = launch
@@ -128,8 +145,8 @@ class Allocator:
         self._changed = asyncio.Event()
         """Set by each event that triggers a pass, other than a submission."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="decide")
-        journal.listeners.append(self._wake_on)
-        journal.settled.append(state.running_rows.settle)
+        journal.subscribe(self._wake_on, to=(*WAKING, Entity.AGENT))
+        journal.subscribe(settled=state.running_rows.settle)
 
     def wake(self) -> None:
         """Request a pass; requests before its start are merged."""
@@ -158,6 +175,7 @@ class Allocator:
         self._advance_clock()
         await self._stop_overdue()
         await self._end_overdue()
+        await self._withdraw()
         self._advance_clock()  # the commits may have waited for the store, and sessions may have arrived meanwhile
         if self._state.orchestration.is_stopped:
             return self._no_pass(), self._wake_at_us(Plan())
@@ -172,18 +190,18 @@ class Allocator:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
         self._state.backlogs.update(plan.backlogs)
         if self._corrections == _corrections(self._state):
-            placed, overtaken = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
+            placed, outdated = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
         else:
-            placed, overtaken = (), max(1, len(plan.placements))  # its times are from before a correction of the clock
+            placed, outdated = (), max(1, len(plan.placements))  # its times are from before a correction of the clock
         promised_us = plan.promised_us()
         self._state.judge(plan.verdicts, promised_us=promised_us)
         self._measures.promises.note(promised_us)
-        if overtaken:
+        if outdated:
             self.wake()
         counts = PassCounts(
             number=self._pass_number,
             placed=len(placed),
-            overtaken=overtaken,
+            outdated=outdated,
             failed=len(plan.failures),
             waiting=len(plan.verdicts),
         )
@@ -244,8 +262,21 @@ class Allocator:
         if overdue:
             await self._journal.persist(change, actor=ACTOR)
 
+    async def _withdraw(self) -> None:
+        """Preempt sessions whose node is about to be taken away, or one of whose devices has a hardware fault."""
+        if not self._state.registry.withdrawn:
+            return
+        due = [one for one in withdrawals(self._state, now_us=self._now_us) if one.due_us <= self._now_us]
+
+        def change(draft: UnitOfWork) -> None:
+            for one in due:
+                withdraw(draft, one, now_us=self._now_us)
+
+        if due:
+            await self._journal.persist(change, actor=WITHDRAWAL)
+
     def _no_pass(self) -> PassCounts:
-        return PassCounts(number=self._pass_number, placed=0, overtaken=0, failed=0, waiting=len(self._state.pending))
+        return PassCounts(number=self._pass_number, placed=0, outdated=0, failed=0, waiting=len(self._state.pending))
 
     def _graces(self) -> list[tuple[SessionId, int]]:
         """Preempted sessions with kernels still to be stopped, and the end of their grace (microseconds UTC)."""
@@ -258,24 +289,16 @@ class Allocator:
 
     def _wake_at_us(self, plan: Plan) -> int | None:
         times = [until_us for _, until_us in self._graces()] + list(self._state.external_allocations.ends().values())
+        if self._state.registry.withdrawn:
+            times += [one.due_us for one in withdrawals(self._state, now_us=self._now_us)]
         return min(times if plan.wake_at_us is None else [*times, plan.wake_at_us], default=None)
 
     def _rules(self) -> Policy:
-        """The policy of this pass. Unknown names in it are replaced by defaults, so that scheduling continues."""
+        """The policy of this pass; checked when it has changed."""
         rules = self._state.rules
-        try:
-            order_named(rules.order)
-            making(rules.placement)
-        except InvalidRequest as error:
-            usual = PolicyDocument()
-            log.error(
-                "the policy cannot be applied; using order %s and placement %s instead: %s",
-                usual.order,
-                usual.placement,
-                error,
-            )
-            return replace(rules, order=usual.order, placement=usual.placement)
-        return rules
+        if rules is not self._checked[0]:
+            self._checked = rules, _usable(rules)
+        return self._checked[1]
 
     async def _until_woken(self, wake_at_us: int | None) -> None:
         if wake_at_us is None:
@@ -298,10 +321,26 @@ class Allocator:
                     await self._changed.wait()
 
     def _wake_on(self, event: Event) -> None:
-        if event.kind in WAKING or event.entity is Entity.AGENT:
-            self.wake()
-            if event.kind != SUBMITTED:
-                self._changed.set()
+        self.wake()
+        if event.kind != SUBMITTED:
+            self._changed.set()
+
+
+def _usable(rules: Policy) -> Policy:
+    """The policy with defaults in place of unknown names, so that scheduling continues."""
+    try:
+        order_named(rules.order)
+        making(rules.placement)
+    except InvalidRequest as error:
+        usual = PolicyDocument()
+        log.error(
+            "the policy cannot be applied; using order %s and placement %s instead: %s",
+            usual.order,
+            usual.placement,
+            error,
+        )
+        return replace(rules, order=usual.order, placement=usual.placement)
+    return rules
 
 
 def _arrays(plan: Plan, queue: Iterable[PendingRow]) -> Mapping[SessionId, PendingRow]:

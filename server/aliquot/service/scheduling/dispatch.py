@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from aliquot.service.accounts.workspaces import split
+from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot.service.metrics.log_context import logging_with
 from aliquot.service.ports import Executor
 from aliquot_schema.cluster.launching import LaunchOrder
@@ -26,24 +28,34 @@ class Dispatch:
         *,
         epoch: int,
         grace_ms: int,
+        app_tokens: AppTokens | None = None,
         filled: Callable[[Sequence[LaunchOrder]], Awaitable[Sequence[LaunchOrder]]] | None = None,
+        bring: Callable[[Executor, AgentId, LaunchOrder], Awaitable[None]] | None = None,
     ) -> None:
         """
         Args:
             grace_ms: milliseconds between SIGTERM and SIGKILL, for stops and for limits that the agent enforces.
+            app_tokens: adds the tokens of apps to orders; None = they get none.
             filled: adds the values of secrets to orders just before sending, so that they do not stay in memory.
+            bring: brings an order's workspace to its agent before the order is sent; None = there are no workspaces.
         """
         self._executor = executor
         self._epoch = epoch
         self._grace_ms = grace_ms
         self._filled = filled
+        self._bring = bring
+        self._app_tokens = app_tokens
         self._tasks: set[asyncio.Task[None]] = set()
 
     def launch(self, orders: Mapping[AgentId, Sequence[LaunchOrder]]) -> None:
         """Send orders with the configured grace, to all agents concurrently."""
         for agent_id, batch in orders.items():
             graced = [replace(order, grace_ms=self._grace_ms) for order in batch]
-            self._spawn(agent_id, self._launch(agent_id, graced))
+            at_once, later = split(graced)
+            if at_once:
+                self._spawn(agent_id, self._launch(agent_id, at_once))
+            for order in later:
+                self._spawn(agent_id, self._launch(agent_id, [order]))
 
     def stop(self, kernels: Iterable[Kernel], *, grace_ms: int | None = None) -> None:
         """Stop kernels.
@@ -70,13 +82,25 @@ class Dispatch:
         for kernel in kernels:
             self._spawn(kernel.agent_id, self._send_signal(kernel, signal))
 
+    def set_limit(self, kernels: Iterable[Kernel], *, time_limit_ms: int) -> None:
+        """Change the time limit of running kernels."""
+        for kernel in kernels:
+            self._spawn(kernel.agent_id, self._set_limit(kernel, time_limit_ms))
+
     async def close(self) -> None:
         """Wait for messages under way."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
         try:
-            await self._executor.launch(agent_id, orders if self._filled is None else await self._filled(orders))
+            for order in orders:
+                if order.workspace is not None and self._bring is not None:
+                    await self._bring(self._executor, agent_id, order)
+            if self._filled is not None and any(order.secrets for order in orders):
+                orders = await self._filled(orders)
+            if self._app_tokens is not None:
+                orders = self._app_tokens.with_tokens(orders)
+            await self._executor.launch(agent_id, orders)
         except Unavailable as error:
             log.warning("agent %s did not receive %d orders: %s", agent_id, len(orders), error.message)
 
@@ -93,6 +117,13 @@ class Dispatch:
             log.warning(
                 "%s on agent %s did not receive signal %d: %s", kernel.id, kernel.agent_id, signal, error.message
             )
+
+    async def _set_limit(self, kernel: Kernel, time_limit_ms: int) -> None:
+        agent_id, epoch = kernel.agent_id, self._epoch
+        try:
+            await self._executor.set_limit(agent_id, kernel.id, epoch=epoch, time_limit_ms=time_limit_ms)
+        except AliquotError as error:
+            log.warning("agent %s did not receive the time limit of %s: %s", agent_id, kernel.id, error.message)
 
     async def _forget(self, agent_id: AgentId, kernel_ids: Sequence[KernelId]) -> None:
         with suppress(AliquotError):  # repeated when the agent reports them after it rejoins

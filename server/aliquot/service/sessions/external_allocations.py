@@ -12,8 +12,7 @@ from typing import Final
 
 from aliquot.core.transitions import cancel
 from aliquot.core.validation.fields import check_limit, label, milliseconds
-from aliquot.core.validation.gpu_requests import accelerator_kinds, with_full_names
-from aliquot.core.validation.session import gb_of, slots_of
+from aliquot.core.validation.session import accelerator_kinds, gb_of, slots_of, with_full_names
 from aliquot.service.access import check_may_change, check_may_submit
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.lifecycle.external_leases import end
@@ -51,7 +50,7 @@ JOB_ID_CHARS_MAX: Final = 128
 COMMAND: Final = "gpu-allocate"
 PASS_WAIT_S: Final = 10.0
 """Wait for the scheduling pass. While a server leads, passes are more frequent than this; a request that was not
-withdrawn in time is rejected by its age, see `external_leases.is_left`."""
+withdrawn in time is rejected by its age, see `plan_applier.WAITED_US_MAX`."""
 STEPS_MAX: Final = 100
 """Ended sessions of one `job_id` that are read to find the newest."""
 ACTOR: Final = "system:external-allocations"
@@ -221,7 +220,7 @@ class ExternalAllocations:
                 check_may_change(caller, session)
                 end(draft, session, EndEvidence.GIVEN_BACK, now_us=self._clock.now_us())
 
-        await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
         return replace(before, expires_at=None, revision=self._state.revision)
 
     def gpu_slots(self, count: str) -> tuple[tuple[str, str], ...]:
@@ -278,7 +277,7 @@ class ExternalAllocations:
                     draft.put(replace(lease, until_us=until_us), "renewed")
             return bool(leases)
 
-        return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        return await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
 
     async def _create(self, caller: Caller, request: NewSession) -> SessionId:
         """A new session for the job. Concurrent calls choose the same idempotency key, and so create only one.

@@ -1,42 +1,65 @@
-"""Previews: what a scheduling pass would do now with a session that is not submitted yet."""
+"""Previews: what a scheduling pass would do now with a session that is not submitted yet, and when it would start."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
+from aliquot.core.foresight.forecast import Supposed
 from aliquot.core.model.plan import KernelPlacement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
+from aliquot.service.access import check_may_submit
+from aliquot.service.billing.estimates import estimate
 from aliquot.service.ports import Clock
 from aliquot.service.sessions.submission import Submission
+from aliquot.service.state.forecast_board import ForecastDesk
 from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.sessions import grants, verdict_view
-from aliquot.service.views.terms import estimate_view, moment_or_none
+from aliquot.service.views.start_forecasts import STOPPED, supposed_view
+from aliquot.service.views.terms import estimate_view, microseconds_or_none, moment_or_none
+from aliquot_schema.errors import AliquotError, LimitExceeded, Unavailable
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Backfill
-from aliquot_schema.reasons import Reason, Verdict
+from aliquot_schema.reasons import OUT_OF_LINE, Reason, Verdict
 from aliquot_schema.requests import Caller, NewSession
 from aliquot_schema.resources.slots import ResourceSlot
+from aliquot_schema.sessions import Session
+from aliquot_schema.views.forecasts import ForecastView
 from aliquot_schema.views.preview import DisplacedView, PlannedKernelView, SessionPreview
-from aliquot_schema.views.sessions import FailureView, slot_amounts
+from aliquot_schema.views.right_size import RightSizeView
+from aliquot_schema.views.session_parts import FailureView
+from aliquot_schema.views.sessions import slot_amounts
 
 SEED: Final = 0
 AHEAD_MAX: Final = 200
 """Sessions ahead in the queue, at most, for which a start is estimated."""
 
+FORECASTS_MAX: Final = 8
+"""Sessions that are forecast at once."""
+Sizing = Callable[[Session], Awaitable[RightSizeView | None]]
+TOO_MANY_AHEAD: Final = "too many sessions are ahead of it to tell"
+
 
 class Previews:
     """Runs `decide` on the current state with one more pending row, in a worker thread; commits nothing."""
 
-    def __init__(self, *, state: State, creation: Submission, clock: Clock) -> None:
+    def __init__(
+        self, *, state: State, creation: Submission, clock: Clock, desk: ForecastDesk, sizing: Sizing | None = None
+    ) -> None:
+        """
+        Args:
+            sizing: right-size advice for a session that is not submitted; None = there is none.
+        """
+        self._desk = desk
+        self._sizing = sizing
         self._state = state
         self._creation = creation
         self._clock = clock
@@ -53,8 +76,8 @@ class Previews:
             for a submission.
         """
         session = await self._creation.dry_run(caller, request, with_vetting=with_vetting)
-        forecast = self._state.forecast_like(session)
         workload = workload_of(session)
+        forecast = self._state.forecasts.like(workload)
         row = pending_row(session, workload=workload)
         snapshot, rules, now_us = take(self._state), self._state.rules, self._clock.now_us()
 
@@ -74,11 +97,66 @@ class Previews:
             preview = replace(
                 preview, starts_now=False, tasks_starting=0, waits=waits, expected_start=None, estimated_start=None
             )
-        return replace(preview, order_estimate=estimate_view(session.spec, forecast))
+        if rules.prices.rates:
+            expected = session.spec.estimated_duration_ms or (None if forecast is None else forecast.run_times.mean_ms)
+            starts = _starts_us(preview, now_us=now_us)
+            kernels = next((one.kernels for one in decided.placements if one.session_id == row.session_id), ())
+            cost = estimate(row, kernels, snapshot, prices=rules.prices, expected_ms=expected, from_us=starts)
+            preview = replace(preview, cost=cost)
+        sized = None if self._sizing is None else await self._sizing(session)
+        return replace(preview, order_estimate=estimate_view(session.spec, forecast), right_size=sized)
+
+    async def forecasts(
+        self, caller: Caller, requests: Sequence[NewSession]
+    ) -> tuple[ForecastView | AliquotError, ...]:
+        """When each of these sessions would start if it were submitted alone; for a request that would be refused, the
+        error.
+
+        Raises:
+            LimitExceeded: more than `FORECASTS_MAX` requests.
+            Forbidden: the caller may not submit sessions.
+        """
+        check_may_submit(caller)
+        if len(requests) > FORECASTS_MAX:
+            raise LimitExceeded(
+                f"{len(requests)} sessions were given; at most {FORECASTS_MAX} are forecast at once",
+                field="inputs",
+                limit=FORECASTS_MAX,
+                actual=len(requests),
+            )
+        found: list[Supposed | AliquotError] = []
+        for request in requests:
+            try:
+                found.append(self._supposed(await self._creation.dry_run(caller, request)))
+            except AliquotError as error:
+                found.append(error)
+        told = iter(await self._told([one for one in found if isinstance(one, Supposed)]))
+        return tuple(one if isinstance(one, AliquotError) else next(told) for one in found)
+
+    def _supposed(self, session: Session) -> Supposed:
+        workload = workload_of(session)
+        forecast = self._state.forecasts.like(workload)
+        run_times = None if forecast is None else forecast.run_times
+        return Supposed(row=pending_row(session, workload=workload), run_times=run_times)
+
+    async def _told(self, supposed: Sequence[Supposed]) -> list[ForecastView]:
+        if not supposed or self._state.orchestration.is_stopped:
+            return [supposed_view(self._state, None, missing=STOPPED)] * len(supposed)
+        try:
+            told = await self._desk.ask(supposed)
+        except Unavailable as error:
+            missing = self._state.board.missing or error.message
+            return [supposed_view(self._state, None, missing=missing)] * len(supposed)
+        return [supposed_view(self._state, one, missing=None if one else TOO_MANY_AHEAD) for one in told]
 
     def close(self) -> None:
         """Stop the worker thread."""
         self._worker.shutdown(wait=False, cancel_futures=True)
+
+
+def _starts_us(preview: SessionPreview, *, now_us: int) -> int:
+    """When it would start, as far as that is known; else now."""
+    return microseconds_or_none(preview.expected_start or preview.estimated_start) or now_us
 
 
 def _rendered(plan: Plan, row: PendingRow, snapshot: Snapshot, *, slots: ResourceSlot, now_us: int) -> SessionPreview:
@@ -97,7 +175,7 @@ def _rendered(plan: Plan, row: PendingRow, snapshot: Snapshot, *, slots: Resourc
         starts_now=bool(starting),
         kernels=_planned(kernels),
         tasks_starting=len(starting),
-        queue_position=None if verdict is None else _position(plan, name),
+        queue_position=_line_position(plan, name),
         waits=None if verdict is None else verdict_view(verdict),
         expected_start=moment_or_none(None if starting else expected_us),
         failure=None if failure is None else FailureView(code=failure.code, message=failure.message),
@@ -136,6 +214,12 @@ def _planned(kernels: Sequence[KernelPlacement]) -> tuple[PlannedKernelView, ...
 
 def _position(plan: Plan, name: SessionId) -> int:
     return next(place for place, other in enumerate(plan.verdicts, start=1) if other == name)
+
+
+def _line_position(plan: Plan, name: SessionId) -> int | None:
+    """Position among the sessions that wait for their turn; None when it does not."""
+    line = [other for other, verdict in plan.verdicts.items() if verdict.reason not in OUT_OF_LINE]
+    return line.index(name) + 1 if name in line else None
 
 
 def _displaced(plan: Plan, name: SessionId, snapshot: Snapshot, *, now_us: int) -> tuple[DisplacedView, ...]:

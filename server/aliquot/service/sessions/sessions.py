@@ -1,4 +1,4 @@
-"""Sessions: create, cancel, hold, release, retry, and change the priority."""
+"""Sessions: create, cancel, hold, release, retry, extend, and change the request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,17 +9,20 @@ from aliquot.core.validation.session import priority_of
 from aliquot.service.access import check_may_change, check_may_release, check_may_submit, check_priority, session_seen
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.lifecycle import arrays
+from aliquot.service.lifecycle.idle_sessions import keep
 from aliquot.service.ports import Clock, Store
+from aliquot.service.sessions.amendments import amended
 from aliquot.service.sessions.batches import check_batch
+from aliquot.service.sessions.extensions import decided, with_request
 from aliquot.service.sessions.recall import Recall
 from aliquot.service.sessions.submission import Submission
-from aliquot.service.state.journal import Journal
+from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.sessions import session_view
 from aliquot_schema.errors import AliquotError, NotFound, StateConflict, VersionConflict
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
-from aliquot_schema.requests import Caller, NewSession, SessionChanged, SessionsCreated
+from aliquot_schema.requests import Caller, NewSession, SessionAmendment, SessionChanged, SessionsCreated
 from aliquot_schema.sessions import HELD_BY_ARRAY, Session
 from aliquot_schema.states import SessionState
 
@@ -37,6 +40,7 @@ class Sessions:
         store: Store,
         creation: Submission,
         clock: Clock,
+        feed: Feed,
         rate_limit: SubmissionRateLimit | None = None,
     ) -> None:
         """
@@ -48,6 +52,7 @@ class Sessions:
         self._store = store
         self._creation = creation
         self._clock = clock
+        self._feed = feed
         self._rate_limit = rate_limit
 
     async def create_session(self, caller: Caller, request: NewSession) -> SessionChanged:
@@ -127,27 +132,36 @@ class Sessions:
             if session.state is not SessionState.HELD:
                 raise _conflict(session, "only a held session can be released")
             check_may_release(caller, session)
-            return draft.put(transitions.let_go(session), "released")
+            return draft.put(transitions.release_hold(session), "released")
 
         return await self._change(caller, session_id, expected_version, change)
 
-    async def retry_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+    async def retry_session(
+        self, caller: Caller, session_id: str, expected_version: int | None, *, from_checkpoint: bool = False
+    ) -> SessionChanged:
         """Run an ended session again, as a new attempt at the end of the queue.
 
         Retrying a job array runs its failed and canceled tasks again, or all tasks if none failed or was canceled.
 
+        Args:
+            from_checkpoint: start from its last acknowledged checkpoint.
         Raises:
             NotFound, Forbidden, VersionConflict.
-            StateConflict: the session has not ended, or some of its processes have not exited.
+            StateConflict: the session has not ended, some of its processes have not exited, or it has no acknowledged
+                checkpoint to start from.
         """
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
+            self._creation.budgets.check(draft, caller, now_us=now_us)
             if session.is_external_allocation:
                 raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
+            if from_checkpoint:
+                _check_checkpoint(session, index)
             if index is not None:
                 return arrays.run_index_again(draft, session, index, now_us=now_us)
-            return arrays.run_again(draft, session, looked_up=recall.looked_up, now_us=now_us)
+            looked_up = recall.looked_up
+            return arrays.run_again(draft, session, looked_up=looked_up, now_us=now_us, from_checkpoint=from_checkpoint)
 
         async with Recall(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(session_id))
@@ -179,6 +193,66 @@ class Sessions:
 
         return await self._change(caller, session_id, expected_version, change)
 
+    async def update_session(
+        self, caller: Caller, session_id: str, amendment: SessionAmendment, expected_version: int | None
+    ) -> SessionChanged:
+        """Change the request of a waiting session; it keeps its place in the queue. Of a job array, that of the tasks
+        that have not started.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict: the last also if it changes while the new request is checked.
+            StateConflict: it does not wait.
+            InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, Unavailable: as for a submission.
+        """
+        known = self._state.sessions.get(SessionId(session_id))
+        asked = known
+        if known is not None:
+            check_may_change(caller, known)
+            asked = amended(self._state, known, amendment, caller)
+            await self._creation.check(asked)
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            if asked is None or known is None or session != known:
+                raise _conflict_of_versions(session, expected=session.version if known is None else known.version)
+            self._creation.budgets.check_change(draft, caller, now_us=self._clock.now_us())
+            return session if asked == session else draft.put(asked, "request_changed")
+
+        return await self._change(caller, session_id, expected_version, change)
+
+    async def extend_session(
+        self, caller: Caller, session_id: str, seconds: float, expected_version: int | None
+    ) -> SessionChanged:
+        """Move the time limit of a running session; granted if and only if no session and no booking starts later.
+
+        Raises NotFound, Forbidden, VersionConflict, QuotaExceeded, and the errors of `with_request` and `decided`.
+        """
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            self._creation.budgets.check(draft, caller, now_us=self._clock.now_us())
+            return draft.put(with_request(draft, session, seconds=seconds), "extension_requested")
+
+        asked = await self._change(caller, session_id, expected_version, change)
+        session = await decided(SessionId(asked.session.id), state=self._state, journal=self._journal, feed=self._feed)
+        return self._changed(caller, session)
+
+    async def keep_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
+        """State that a session is still needed although it does not use its GPUs; see `core.idle_process`.
+
+        Raises:
+            NotFound, Forbidden, VersionConflict.
+            StateConflict: no step was taken against it.
+        """
+
+        def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
+            _check_whole(session, index)
+            if not keep(draft, session, now_us=self._clock.now_us()):
+                raise _conflict(session, "it is not reported for unused GPUs, so there is nothing to keep")
+            return session
+
+        return await self._change(caller, session_id, expected_version, change)
+
     def _check_rate(self, caller: Caller, *, sessions: int) -> None:
         check_may_submit(caller)
         if self._rate_limit is not None:
@@ -197,17 +271,14 @@ class Sessions:
             session, index = self._found(draft, session_id)
             check_may_change(caller, session)
             if expected_version is not None and expected_version != session.version:
-                raise VersionConflict(
-                    f"{session.id} has version {session.version}, not {expected_version}; read it again",
-                    id=session.id,
-                    expected=expected_version,
-                    actual=session.version,
-                )
+                raise _conflict_of_versions(session, expected=expected_version)
             return change(draft, session, index)
 
         async with Recall(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(session_id))
-            session = await self._journal.transact(on_draft, actor=caller.user, request_id=RequestId(caller.request_id))
+            session = await self._journal.transact(
+                on_draft, actor=caller.actor, request_id=RequestId(caller.request_id)
+            )
             return self._changed(caller, session)
 
     def _found(self, draft: UnitOfWork, session_id: str) -> tuple[Session, int | None]:
@@ -237,11 +308,29 @@ def _check_whole(session: Session, index: int | None) -> None:
         )
 
 
+def _check_checkpoint(session: Session, index: int | None) -> None:
+    """Refuse to start from a checkpoint that does not exist."""
+    _check_whole(session, index)
+    if session.tasks is not None:
+        raise _conflict(session, "an array has no checkpoint of its own; retry its tasks one by one")
+    if session.work is None or not session.work.kept_ms:
+        raise _conflict(session, "it has acknowledged no checkpoint; retry it without --from-checkpoint")
+
+
 def _check_own_hold(session: Session) -> None:
     if session.held_by == HELD_BY_ARRAY:
         raise _conflict(
             session, f"its array {session.array_id} releases it within max_parallel; hold or release the array"
         )
+
+
+def _conflict_of_versions(session: Session, *, expected: int) -> VersionConflict:
+    return VersionConflict(
+        f"{session.id} has version {session.version}, not {expected}; read it again",
+        id=session.id,
+        expected=expected,
+        actual=session.version,
+    )
 
 
 def _conflict(session: Session, what: str) -> StateConflict:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from aliquot.core.validation.fields import label
+from aliquot.core.validation.fields import label, tasks_of
 from aliquot.core.validation.session import priority_of, spec_of, tags_of
-from aliquot.core.validation.session_options import tasks_of
 from aliquot.service.access import check_may_submit, check_priority, check_project
+from aliquot.service.accounts.key_budgets import KeyBudgets, key_of
 from aliquot.service.ports import Clock, DuplicateKey, Ids, Store
 from aliquot.service.sessions.batches import (
     ErrorWrapper,
@@ -32,8 +32,9 @@ from aliquot.service.sessions.submission_checks import (
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.errors import AliquotError, IdempotencyMismatch, InvalidRequest, UnknownDependency
-from aliquot_schema.ids import SESSION_PREFIX, PoolId, ProjectId, RequestId, SessionId, task_parts
+from aliquot_schema.bookings import BookingKind
+from aliquot_schema.errors import AliquotError, Forbidden, IdempotencyMismatch, InvalidRequest, UnknownDependency
+from aliquot_schema.ids import SESSION_PREFIX, BookingId, PoolId, ProjectId, RequestId, SessionId, task_parts
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT, Session
 from aliquot_schema.states import SessionState
@@ -58,6 +59,7 @@ class Submission:
         ids: Ids,
         vetting: SubmissionPolicyCheck | None = None,
         queue_limit: QueueLimit = DEFAULT_QUEUE_LIMIT,
+        budgets: KeyBudgets | None = None,
     ) -> None:
         """
         Args:
@@ -71,6 +73,7 @@ class Submission:
         self._ids = ids
         self._vetting = vetting
         self._queue_limit = queue_limit
+        self.budgets: Final = budgets or KeyBudgets(state, monotonic=clock.monotonic)
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
         """Commit a session; returns it and whether it is new.
@@ -82,6 +85,7 @@ class Submission:
         if request.local_name is not None:
             raise InvalidRequest("local_name: it may only be set in create_sessions", field="local_name")
         check_may_submit(caller)
+        self._check_preview(caller, request)
         [(session, is_new)] = await self._commit(caller, [self._session(caller, request)])
         return session, is_new
 
@@ -95,12 +99,19 @@ class Submission:
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
         await self._check([session], unchanged, vetting=self._vetting if with_vetting else None)
         self._check_queue(caller, [session])
+        self.budgets.note_preview(caller, lambda: hash_of(replace(request, local_name=None)))
         return session
+
+    async def check(self, session: Session) -> None:
+        """Check a waiting session with another request as if it were submitted now; raises the errors of `create`."""
+        await self._check([session], unchanged, vetting=self._vetting)
 
     async def create_all(self, caller: Caller, requests: Sequence[NewSession]) -> list[tuple[Session, bool]]:
         """Commit a batch, all of it or nothing, and return its sessions in the order given; see `create`."""
         check_may_submit(caller)
         check_batch(requests)
+        for request in requests:
+            self._check_preview(caller, request)
         known = [self._by_key(caller, request) for request in requests]
         ids = [session.id if session is not None else self._fresh_id() for session in known]
         named = {request.local_name: ids[position] for position, request in enumerate(requests) if request.local_name}
@@ -137,9 +148,16 @@ class Submission:
     async def _insert(self, caller: Caller, sessions: Sequence[Session]) -> list[Session]:
         def change(draft: UnitOfWork) -> list[Session]:
             self._check_queue(caller, sessions)
+            if caller.key_id is not None:
+                self.budgets.count(draft, caller, sessions, now_us=self._clock.now_us())
             return [draft.put(session, str(session.state)) for session in sessions]
 
-        return await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        return await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
+
+    def _check_preview(self, caller: Caller, request: NewSession) -> None:
+        """A repeated call returns the first session, so it needs no preview."""
+        if caller.key_id is not None and self._by_key(caller, request) is None:
+            self.budgets.check_preview(caller, lambda: hash_of(replace(request, local_name=None)))
 
     def _check_queue(self, caller: Caller, sessions: Sequence[Session]) -> None:
         is_operator = caller.role >= Role.OPERATOR
@@ -164,16 +182,17 @@ class Submission:
             check_project_exists(self._state, project)
         pool = PoolId(label(request.pool, field="pool") or DEFAULT_POOL)
         request = complete(self._state, with_ids(request, named) if named else request, pool=pool)
+        spec, booking = spec_of(request), self._booking(caller, request)
         return Session(
             id=session_id or self._fresh_id(),
-            version=0,
+            version=1,
             owner=caller.user,
             project=project,
             pool=pool,
             name=label(request.name, field="name"),
             run_id=label(request.run_id, field="run_id"),
             tags=tags_of(request.tags),
-            spec=spec_of(request),
+            spec=spec if booking is None else replace(spec, booking=booking),
             priority=priority,
             state=SessionState.HELD if request.held else SessionState.QUEUED,
             held_by=caller.user if request.held else None,
@@ -181,7 +200,25 @@ class Submission:
             idempotency_key=label(key, field="idempotency_key"),
             request_hash=None if key is None else hash_of(asked),
             tasks=tasks_of(request),
+            key_id=None if caller.key_id is None else key_of(caller),
         )
+
+    def _booking(self, caller: Caller, request: NewSession) -> BookingId | None:
+        """The booking that a request names; operators may name any by its id."""
+        if request.booking is None:
+            return None
+        found = self._state.bookings.named(request.booking, caller=caller)
+        if found is None:
+            name = request.booking[:80]
+            raise InvalidRequest(
+                f"booking: there is no open booking {name} of yours or of your projects", field="booking"
+            )
+        if found.kind is BookingKind.MAINTENANCE:
+            raise InvalidRequest(f"booking: {found.name} is for maintenance, so nothing runs in it", field="booking")
+        is_own = caller.user == found.owner or found.project in caller.projects
+        if not is_own and caller.role < Role.OPERATOR:
+            raise Forbidden(f"booking: {found.name} belongs to {found.owner}, and you are not in its project")
+        return found.id
 
     def _fresh_id(self) -> SessionId:
         return SessionId(self._ids.new(SESSION_PREFIX))
@@ -249,6 +286,14 @@ async def _yield_turn(position: int) -> None:
 def hash_of(request: NewSession) -> str:
     """Hash of a request, to tell a retry from another request with the same idempotency key."""
     parts = {name: getattr(request, name) for name in NewSession.__dataclass_fields__ if name != "idempotency_key"}
+    # Fields that were not part of the hash in earlier versions.
+    if request.booking is None:
+        del parts["booking"]
+    if not request.apps:
+        del parts["apps"]
+    for name in ("workspace", "activates", "image", "shares_access"):
+        if not parts[name]:
+            del parts[name]
     parts["fallbacks"] = [asdict(fallback) for fallback in request.fallbacks]
     text = json.dumps(parts, sort_keys=True, default=dict)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

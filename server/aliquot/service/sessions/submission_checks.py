@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from aliquot.core.quota import impossible_under, too_many_queued
-from aliquot.core.validation.gpu_requests import (
+from aliquot.core.validation.session import (
     PerGpu,
     accelerator_kinds,
     is_short,
@@ -16,10 +16,11 @@ from aliquot.core.validation.gpu_requests import (
     with_host_amounts,
 )
 from aliquot.service.accounts.secrets import Secrets
+from aliquot.service.accounts.workspaces import Workspaces
 from aliquot.service.sessions.batches import ErrorWrapper, wrapping_errors
 from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.state.indexes import tasks_waiting
-from aliquot.service.state.projects import known_projects
+from aliquot.service.state.projects import is_deleted, known_projects
 from aliquot.service.state.state import State
 from aliquot_schema.errors import AliquotError, InvalidAmount, InvalidRequest, QueueFull
 from aliquot_schema.identity.secrets import SecretUse
@@ -31,14 +32,14 @@ from aliquot_schema.resources.slots import SLOT_NAME, parse_amount
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session, SessionSpec
 from aliquot_schema.states import AgentState
 
-OTHER_FIELDS: Final = ("labels:", "cluster_size:", "gpu_memory_gb:")
+OTHER_FIELDS: Final = ("labels:", "cluster_size:", "gpu_memory_gb:", "topology:", "preemptible:")
 PENDING_MAX: Final = 100_000
 """Default limit of waiting tasks, over all users."""
 RETRY_AFTER_S: Final = 60.0
 USER_SHARE_PCT: Final = 50
 """Default share of the limit that one user may fill while others have sessions waiting."""
 OPERATOR_SHARE: Final = 10
-"""One part in so many of the limit is room for each operator on top of it, while others fill the queue."""
+"""A tenth of the limit is room for each operator on top of it, while others fill the queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ class QueueLimit:
         Raises:
             QueueFull: the user's share or the whole queue is full.
         """
-        waiting = state.population.waiting_by_owner()
+        waiting = state.pending_counts.waiting_by_owner()
         own = waiting.pop(user, 0)
         others = sum(min(tasks, self.per_user) for tasks in waiting.values())
         if others and is_operator and own + new_tasks <= max(1, self.tasks_max // OPERATOR_SHARE):
@@ -93,7 +94,7 @@ def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
     A fallback gets only those of them that the request itself was given. An external allocation gets neither.
 
     Raises:
-        UnknownSlot, InvalidAmount, NotMultipleOfQuantum: see `core.validation.gpu_requests`.
+        UnknownSlot, InvalidAmount, NotMultipleOfQuantum: see `core.validation.session`.
     """
     slots = full_names(state, request.slots, pool=pool, field="slots")
     fallbacks = [
@@ -102,17 +103,19 @@ def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
     ]
     if request.external_lease is not None:
         return replace(request, slots=slots, fallbacks=fallbacks)
-    if state.possible.has_agents:
+    if state.feasible_requests.has_agents:
         for slot, text in slots:
             _check_amount(state, slot, text)
-    per_gpu = _per_gpu(state, pool)
-    completed = with_host_amounts(slots, per_gpu)
+    gives = per_gpu(state, pool)
+    completed = with_host_amounts(slots, gives)
+    if completed == request.slots and not fallbacks:
+        return request
     added = {slot for slot, _ in completed[len(slots) :]}
     return replace(
         request,
         slots=completed,
         fallbacks=[
-            replace(fallback, slots=with_host_amounts(fallback.slots, per_gpu, only=added)) for fallback in fallbacks
+            replace(fallback, slots=with_host_amounts(fallback.slots, gives, only=added)) for fallback in fallbacks
         ],
     )
 
@@ -138,8 +141,8 @@ def full_names(
     return with_full_names(pairs, known=in_pool if accelerator_kinds(in_pool) else known, field=field)
 
 
-def _per_gpu(state: State, pool: PoolId) -> PerGpu:
-    """The pool's settings; what is not set is nothing."""
+def per_gpu(state: State, pool: PoolId) -> PerGpu:
+    """CPUs and memory that a pool gives with each GPU; what is not set is nothing."""
     settings = state.policy.pools.get(pool, Pool())
     return PerGpu(cpus=settings.cpu_per_gpu or 0, mem_bytes=settings.mem_bytes_per_gpu or 0)
 
@@ -163,7 +166,8 @@ def check_project_exists(state: State, project: ProjectId) -> None:
     Raises:
         InvalidRequest: the message names a similar project, if there is one.
     """
-    if project == DEFAULT_PROJECT or quota_id(QuotaScope.PROJECT, project) in state.quotas:
+    is_created = quota_id(QuotaScope.PROJECT, project) in state.quotas and not is_deleted(state, project)
+    if project == DEFAULT_PROJECT or is_created:
         return
     known = known_projects(state)
     if project not in known:
@@ -199,6 +203,25 @@ def check_queue(state: State, sessions: Sequence[Session], *, limit: QueueLimit,
                 raise refusal
 
 
+def check_moved(state: State, session: Session) -> None:
+    """Reject a waiting session that came from another project, if too many tasks wait in this one.
+
+    Raises:
+        QuotaExceeded.
+    """
+    name = quota_id(QuotaScope.PROJECT, session.project)
+    quotas = {name: state.quotas[name]} if name in state.quotas else {}
+    refusal = too_many_queued(
+        tasks_waiting(session),
+        quotas,
+        queued=lambda quota: _queued(state, quota),
+        user=session.owner,
+        project=session.project,
+    )
+    if refusal is not None:
+        raise refusal
+
+
 def _queued(state: State, quota: Quota) -> int:
     found = 0
     for session_id in state.pending:
@@ -218,10 +241,10 @@ def _check_pool(state: State, pool: PoolId) -> None:
 
 def _check_feasible(state: State, session: Session) -> None:
     for field, spec in _requests(session.spec):
-        if state.possible.has_agents:
+        if state.feasible_requests.has_agents:
             for slot in spec.slots:
                 check_slot(state, slot, field=field)
-        refusal = state.possible.refusal(spec, pool=session.pool, options=state.rules.allocation)
+        refusal = state.feasible_requests.refusal(spec, pool=session.pool, options=state.rules.allocation)
         if refusal is not None:
             raise _with_field(refusal, field)
 
@@ -263,11 +286,15 @@ def check_slot(state: State, slot: str, *, field: str) -> None:
 class SubmissionPolicyCheck:
     """Checks outside the cluster state: the session's secrets must exist, and the command check must accept it."""
 
-    def __init__(self, vault: Secrets, commands: CommandChecks | None = None) -> None:
+    def __init__(
+        self, vault: Secrets, commands: CommandChecks | None = None, *, workspaces: Workspaces | None = None
+    ) -> None:
         """
         Args:
             commands: None = every command is accepted.
+            workspaces: None = sessions have none.
         """
+        self._workspaces = workspaces
         self._vault = vault
         self._commands = commands
 
@@ -284,5 +311,14 @@ class SubmissionPolicyCheck:
         for (owner, uses), session in asked.items():
             with wrapping_errors(wrap, session):
                 await self._vault.check(owner, uses)
+        uploads = {(one.owner, one.spec.workspace): one for one in sessions if one.spec.workspace is not None}
+        for (owner, id), session in uploads.items():
+            with wrapping_errors(wrap, session):
+                await self._check_workspace(owner, id)
         if self._commands is not None:
             await self._commands.check(*sessions, wrap=wrap)
+
+    async def _check_workspace(self, owner: UserId, id: str) -> None:
+        if self._workspaces is None:
+            raise InvalidRequest("workspace: this server stores no workspaces", field="workspace")
+        await self._workspaces.check(owner, id)

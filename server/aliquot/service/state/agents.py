@@ -23,7 +23,7 @@ from aliquot.service.state.idle_devices import IdleDevices
 from aliquot.service.state.rows import AgentRows
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, Capabilities, agent_fault
 from aliquot_schema.errors import AliquotError
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, natural_key
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.devices import Device, DeviceReading
 from aliquot_schema.sessions import SessionSpec
@@ -68,16 +68,53 @@ _CHECKED: Final = ("devices", "slot_types", "attributes", "capabilities", "scali
 """Fields validated by `agent_fault`; an agent is validated again only when one of these objects is replaced."""
 
 
+_LEFT_OUT: Final = ("devices", "slot_types", "attributes", "capabilities", "scaling_factor")
+"""Fields that an invalid record is used without."""
+
+
 class AgentFaults:
     """Agents with an invalid description, and the reasons as text. Not durable."""
 
     def __init__(self) -> None:
         self.unusable: dict[AgentId, str] = {}
         """Agents whose stored record is invalid; they have no devices until they register again."""
+        self._stored: dict[AgentId, Agent] = {}
+        """Their records as stored."""
         self.claims: dict[AgentId, tuple[str, ...]] = {}
         """Agents that report devices of another node's agent, with a message for each device."""
         self._refused: dict[AgentId, str] = {}
         """Agents whose registration was refused."""
+
+    def note_unusable(self, agent: Agent, words: str | None) -> None:
+        """Record why an agent's stored record is invalid; None = it is valid."""
+        if words is None:
+            self.unusable.pop(agent.id, None)
+            self._stored.pop(agent.id, None)
+            return
+        if self.unusable.get(agent.id) != words:
+            log.warning(
+                "agent %s is excluded from scheduling, because its stored record is invalid: %s; restart the agent",
+                agent.id,
+                words,
+            )
+        self.unusable[agent.id], self._stored[agent.id] = words, agent
+
+    def as_stored(self, agent: Agent, *, known: Agent | None) -> Agent:
+        """A new version of an agent, to be stored: one made from a record without its invalid fields gets them back.
+
+        Args:
+            known: the record in memory.
+        """
+        stored = self._stored.get(agent.id)
+        if (
+            stored is None
+            or known is None
+            or any(getattr(agent, name) is not getattr(known, name) for name in _LEFT_OUT)
+        ):
+            return agent
+        times = ("registered_us", "state_changed_us")
+        kept = [*_LEFT_OUT, *(name for name in times if getattr(agent, name) == getattr(known, name))]
+        return replace(agent, **{name: getattr(stored, name) for name in kept})
 
     def note_refused(self, agent_id: AgentId, words: str | None) -> None:
         """Record why an agent's registration was refused; None = it has registered."""
@@ -99,6 +136,12 @@ class AgentFaults:
         return self._refused.get(agent_id) or self.unusable.get(agent_id)
 
 
+_CAPACITY_REASONS: Final = frozenset(
+    {Reason.CLUSTER_UNAVAILABLE, Reason.NO_AGENT, Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE}
+)
+_AGENTS_NAMED: Final = 3
+
+
 class AgentRegistry:
     """All agents ever registered, including those that left."""
 
@@ -110,6 +153,8 @@ class AgentRegistry:
         self.readings = Readings()
         self.version = 0
         """Incremented by every change of an agent."""
+        self.withdrawn: dict[AgentId, None] = {}
+        """Agents whose node is about to be taken away or leaves at a known time, or that have a faulty device."""
         self._on: dict[NodeId, dict[AgentId, None]] = {}
         self._rows = AgentRows()
 
@@ -119,6 +164,9 @@ class AgentRegistry:
         known = self.agents.get(agent.id)
         agent = self._usable(agent, known)
         self.agents[agent.id] = agent
+        self.withdrawn.pop(agent.id, None)
+        if agent.eviction is not None or agent.until_us is not None or agent.faults:
+            self.withdrawn[agent.id] = None
         self._on.setdefault(agent.node_id, {})[agent.id] = None
         has_moved = known is None or known.node_id != agent.node_id
         if known is not None and has_moved:
@@ -133,16 +181,9 @@ class AgentRegistry:
         if known is not None and all(getattr(known, name) is getattr(agent, name) for name in _CHECKED):
             return agent
         words = agent_fault(agent)
+        self.faults.note_unusable(agent, words)
         if words is None:
-            self.faults.unusable.pop(agent.id, None)
             return agent
-        if self.faults.unusable.get(agent.id) != words:
-            log.warning(
-                "agent %s is excluded from scheduling, because its stored record is invalid: %s; restart the agent",
-                agent.id,
-                words,
-            )
-        self.faults.unusable[agent.id] = words
         return replace(
             agent,
             devices=(),
@@ -162,14 +203,21 @@ class AgentRegistry:
         """Devices of a node; one shared by several agents appears once."""
         return {device.id: device for agent in self.on(node_id) for device in agent.devices}
 
+    def explained(self, message: str, *, reason: Reason) -> str:
+        """The reason why a session waits, with the agents whose node is about to be taken away."""
+        if reason not in _CAPACITY_REASONS:
+            return message
+        agents = (self.agents[name] for name in sorted(self.withdrawn, key=natural_key))
+        leaving = [agent for agent in agents if agent.eviction and agent.state is AgentState.ALIVE]
+        named = ", ".join(f"{agent.id} ({agent.eviction})" for agent in leaving[:_AGENTS_NAMED])
+        more = f" and {len(leaving) - _AGENTS_NAMED} more" if len(leaving) > _AGENTS_NAMED else ""
+        return f"{message} About to be taken away: {named}{more}." if leaving else message
+
     def row(self, agent: Agent, *, is_open: bool) -> AgentRow:
         """The agent's row in a snapshot; the same object until the agent changes."""
         return self._rows.row(agent, layout=self.layouts[agent.id], is_open=is_open)
 
 
-_CAPACITY_REASONS: Final = frozenset(
-    {Reason.CLUSTER_UNAVAILABLE, Reason.NO_AGENT, Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE}
-)
 _USERS_NAMED: Final = 3
 """Unix accounts named in one message."""
 
@@ -330,9 +378,11 @@ class FeasibleRequests:
             pool,
             tuple(spec.slots.items()),
             spec.cluster_size,
+            spec.cluster_size_min,
             spec.gpu_memory_bytes,
             spec.models,
             tuple(sorted(spec.labels.items())),
+            spec.topology,
         )
         if agents is None or kind in self._kinds:
             return None

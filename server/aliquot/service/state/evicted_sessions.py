@@ -21,7 +21,7 @@ def dependencies_in(events: Iterable[Event]) -> frozenset[SessionId]:
     return frozenset(link.session_id for row in sessions if row.is_pending for link in row.spec.depends_on)
 
 
-def born_in(events: Iterable[Event]) -> frozenset[SessionId]:
+def created_in(events: Iterable[Event]) -> frozenset[SessionId]:
     """Sessions created by these events."""
     return frozenset(
         event.record.id for event in events if isinstance(event.record, Session) and event.record.version == 1

@@ -54,13 +54,13 @@ class Forecasts:
     def start(self, session: Session) -> None:
         """Fix the prediction of a session that holds devices; no effect when that was done before."""
         if session.id not in self._started:
-            found = self.like(session)
+            found = self.like(workload_of(session))
             if found is not None:
                 self._started[session.id] = found
 
-    def like(self, session: Session) -> Prediction | None:
-        """Prediction for a session like this one; None when too few similar ones have ended."""
-        return self._predictor.predict(workload_of(session))
+    def like(self, workload: Workload) -> Prediction | None:
+        """Prediction for a session like these; None when too few similar ones have ended."""
+        return self._predictor.predict(workload)
 
     def of(self, session_id: SessionId) -> Prediction | None:
         """The present prediction of a waiting session, or that of a running one at its start; None without one."""

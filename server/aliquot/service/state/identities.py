@@ -84,7 +84,7 @@ class Identities:
         if user.subject is not None:
             self.subjects[user.subject] = user.id
 
-    def known_as(self, subject: str) -> User | None:
+    def by_subject(self, subject: str) -> User | None:
         """The user with this subject at the identity provider."""
         name = self.subjects.get(subject)
         return None if name is None else self.users.get(name)
@@ -93,7 +93,7 @@ class Identities:
         """Users whose jobs run as this Unix account; without accounts of their own, users of the same name."""
         return sorted(user.id for user in self.users.values() if account == (user.unix_name or user.id))
 
-    def is_shut_out(self, name: UserId) -> bool:
+    def is_disabled(self, name: UserId) -> bool:
         """Whether the user exists and is disabled."""
         user = self.users.get(name)
         return user is not None and user.disabled

@@ -4,7 +4,7 @@ Kept in memory by the leader, from the first reading after a grant. A device wit
 to one of them: it is idle while none uses it, and its time starts anew when a holder comes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,13 @@ class HeldDevice:
     sessions: frozenset[SessionId]
     """Without external allocations."""
     use: IdleState
+    idle_us_before: int = 0
+    """Idle time in earlier spells that reached the limit of the rule."""
+
+    @property
+    def idle_us_total(self) -> int:
+        """Idle time since the grant, in spells that reached the limit of the rule."""
+        return self.idle_us_before + (self.use.idle_us if self.use.is_idle(RULE) else 0)
 
 
 class IdleDevices:
@@ -42,37 +49,52 @@ class IdleDevices:
             leases: the open leases of the agent's node.
             now_us: monotonic time, in microseconds.
         """
-        leases = tuple(leases)
+        holders: dict[DeviceId, list[Lease]] = {}
+        for lease in leases:
+            for device_id in {name for amounts in lease.spec.values() for name in amounts}:
+                holders.setdefault(device_id, []).append(lease)
         devices = {device.id: device for device in agent.devices if any(map(is_accelerator, device.costs))}
         own = self._held.setdefault(agent.node_id, {})
         for reading in readings:
             device = devices.get(reading.device_id)
             if device is None:
                 continue
-            held = _held(device, leases)
+            held = _held(device, holders.get(device.id, ()))
             before = own.pop(device.id, None)
             if held is not None:
                 is_same = before is not None and held.leases <= before.leases
-                use = before.use if before is not None and is_same else held.use
+                known = before if before is not None and is_same else held
+                use = known.use.after(_use_reading(device, reading, now_us), RULE)
+                ended_us = known.use.idle_us if use.idle_us < known.use.idle_us and known.use.is_idle(RULE) else 0
                 own[device.id] = HeldDevice(
                     device=device,
                     leases=held.leases,
                     sessions=held.sessions,
-                    use=use.after(_use_reading(device, reading, now_us), RULE),
+                    use=use,
+                    idle_us_before=known.idle_us_before + ended_us,
                 )
+
+    def total_us(self, node_id: NodeId, device_id: DeviceId, lease_id: LeaseId) -> int:
+        """Idle time of a device since a lease was granted, see `HeldDevice.idle_us_total`; 0 = none was measured."""
+        held = self._held.get(node_id, {}).get(device_id)
+        return 0 if held is None or lease_id not in held.leases else held.idle_us_total
 
     def idle(self, limit_us: int) -> Iterator[HeldDevice]:
         """Devices that were idle for at least this long at their last reading."""
         for own in self._held.values():
             yield from (held for held in own.values() if held.use.idle_us >= limit_us)
 
+    def of(self, session_id: SessionId) -> Iterator[HeldDevice]:
+        """The measured GPUs of a session."""
+        for own in self._held.values():
+            yield from (held for held in own.values() if session_id in held.sessions)
+
     def clear(self) -> None:
         """Forget everything: another server leads."""
         self._held.clear()
 
 
-def _held(device: Device, leases: tuple[Lease, ...]) -> HeldDevice | None:
-    own = [lease for lease in leases if any(device.id in amounts for amounts in lease.spec.values())]
+def _held(device: Device, own: Sequence[Lease]) -> HeldDevice | None:
     if not own:
         return None
     return HeldDevice(

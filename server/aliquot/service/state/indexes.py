@@ -14,7 +14,7 @@ from aliquot.service.state.agents import AgentRegistry
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.rows import running_row
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, PoolId, ProjectId, SessionId, UserId, kernel_id, natural_key
-from aliquot_schema.reasons import Verdict
+from aliquot_schema.reasons import OUT_OF_LINE, Verdict
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import HELD_BY_ARRAY, Session
 from aliquot_schema.states import ACTIVE, KernelState
@@ -223,6 +223,9 @@ def external_allocation_row(
         owner=session.owner,
         project=session.project,
         priority=session.priority,
+        limit_us=None if session.spec.time_limit_ms is None else ends_us,
+        granted_us=min(lease.granted_us for lease in leases),
+        key_id=session.key_id,
     )
 
 
@@ -271,16 +274,22 @@ class LastVerdicts:
         self.verdicts: Mapping[SessionId, Verdict] = {}
         """In queue order."""
         self.promised_us: Mapping[SessionId, int] = {}
-        self._positions: dict[SessionId, int] = {}
+        self._positions: dict[SessionId, int] | None = None
+        """Made when a position is asked for: a pass over a long queue does not wait for it."""
 
     def store(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
         """Store the results of a pass: verdicts in queue order, and start times promised by reservations."""
         self.verdicts = verdicts
         self.promised_us = promised_us
-        self._positions = dict(zip(verdicts, range(1, len(verdicts) + 1), strict=True))
+        self._positions = None
 
     def position(self, session_id: SessionId) -> int | None:
-        """Position in the queue, from 1; None when the pass did not see the session."""
+        """Position in the queue, from 1; None when the pass did not see the session, or it is out of line."""
+        if session_id not in self.verdicts:
+            return None
+        if self._positions is None:
+            line = (name for name, verdict in self.verdicts.items() if verdict.reason not in OUT_OF_LINE)
+            self._positions = {name: position for position, name in enumerate(line, start=1)}
         return self._positions.get(session_id)
 
 

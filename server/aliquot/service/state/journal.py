@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from aliquot.core.clock_correction import ClockCorrection
 from aliquot.service.ports import Batch, Clock, DuplicateKey, NotLeader, StaleVersion, Store, StoreUnavailable
-from aliquot.service.state.evicted_sessions import born_in, dependencies_in, in_memory, recalled
+from aliquot.service.state.evicted_sessions import created_in, dependencies_in, in_memory, recalled
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.async_tasks import run_shielded
@@ -137,6 +137,31 @@ class Origin:
     """Whether only a leader may commit it."""
 
 
+class Subscription:
+    """A listener of the journal, see `Journal.subscribe`."""
+
+    __slots__ = ("_to", "listener", "settled")
+
+    def __init__(
+        self,
+        listener: Callable[[Event], None] | None,
+        *,
+        to: frozenset[str] | None,
+        settled: Callable[[], None] | None,
+    ) -> None:
+        self.listener = listener
+        self.settled = settled
+        self._to = to
+
+    def is_to(self, kind: str, entity: str) -> bool:
+        """Whether it is called for such an event."""
+        return self._to is None or kind in self._to or entity in self._to
+
+
+class _OldState(StaleVersion):
+    """A change was tried on a state that lacked events of the log; the state has them now."""
+
+
 class Journal:
     """The only way to change durable state."""
 
@@ -164,31 +189,35 @@ class Journal:
         """All commits in progress."""
         self.epoch = epoch or 0
         self.leads = epoch is not None and not is_shared
-        self.listeners: list[Callable[[Event], None]] = []
-        """Called for every event once it is in the state."""
-        self.settled: list[Callable[[], None]] = []
-        """Called when all events of a commit, or of a page read from the log, are in the state."""
-        self._settling: dict[Callable[[], None], None] = {}
-        """Calls due when all events of the present commit are in the state; see `subscribe`."""
+        self.subscriptions: list[Subscription] = []
+        """In the order in which they are called."""
+        self._called: dict[tuple[str, str], tuple[Subscription, ...]] = {}
+        """The subscriptions to each kind and entity of event."""
 
     def subscribe(
-        self, listener: Callable[[Event], None], *, to: Iterable[str], settled: Callable[[], None] | None = None
-    ) -> None:
-        """Add a listener for some events only.
+        self,
+        listener: Callable[[Event], None] | None = None,
+        *,
+        to: Iterable[str] | None = None,
+        settled: Callable[[], None] | None = None,
+    ) -> Subscription:
+        """Call a listener for each event once it is in the state.
 
         Args:
-            to: kinds of events, such as `session.canceled`, or entities, such as `user`.
-            settled: called once after each commit with such an event, when all its events are in the state.
+            to: kinds of events, such as `session.canceled`, or entities, such as `user`; None = all events.
+            settled: called once after each commit with such an event, or page of such events read from the log, when
+                all its events are in the state.
         """
-        wanted = frozenset(to)
+        subscription = Subscription(listener, to=None if to is None else frozenset(to), settled=settled)
+        self.subscriptions.append(subscription)
+        self._called.clear()
+        return subscription
 
-        def hear(event: Event) -> None:
-            if event.kind in wanted or event.entity in wanted:
-                listener(event)
-                if settled is not None:
-                    self._settling[settled] = None
-
-        self.listeners.append(hear)
+    def unsubscribe(self, *subscriptions: Subscription) -> None:
+        """End subscriptions."""
+        for subscription in subscriptions:
+            self.subscriptions.remove(subscription)
+        self._called.clear()
 
     def lead(self, epoch: int) -> None:
         """Commit as the leader of this epoch; the store rejects commits once a later epoch has begun."""
@@ -254,22 +283,33 @@ class Journal:
                 f"this server is at event {seen}, and the events up to {events[0].number - 1} were removed as too old; "
                 "restart it"
             )
-        wanted, born = dependencies_in(events), born_in(events)
+        wanted, born = dependencies_in(events), created_in(events)
         old = await recalled(wanted - born, state=self._state, store=self._store)
         with in_memory(old, state=self._state, besides=wanted & born):
             self._absorb(events)
         return self._state.revision > seen
 
     async def _retried(self, change: Callable[[UnitOfWork], T], origin: Origin) -> T:
-        with suppress(StaleVersion):
-            return await self._attempt(change, origin)
+        is_current = False
+        try:
+            return await self._attempt(change, origin, is_current=is_current)
+        except StaleVersion as error:
+            is_current = isinstance(error, _OldState)
         async with self._retrying:
             for _ in range(TRIES_MAX):
-                with suppress(StaleVersion):
-                    return await self._attempt(change, origin)
+                try:
+                    return await self._attempt(change, origin, is_current=is_current)
+                except StaleVersion as error:
+                    is_current = is_current or isinstance(error, _OldState)
         raise Unavailable(f"a change by {origin.actor} conflicted with other changes {TRIES_MAX} times; try again")
 
-    async def _attempt(self, change: Callable[[UnitOfWork], T], origin: Origin) -> T:
+    async def _attempt(self, change: Callable[[UnitOfWork], T], origin: Origin, *, is_current: bool) -> T:
+        """
+        Args:
+            is_current: the state has everything that was committed before this change was requested. Otherwise, a
+                user's change that is refused, or changes nothing, is not answered before the log was read to its end:
+                another server may have committed what makes it possible, or necessary.
+        """
         if self._may_have_unconfirmed:
             await self.catch_up()
             self._may_have_unconfirmed = False
@@ -277,13 +317,25 @@ class Journal:
         try:
             result = change(draft)
         except AliquotError:
-            # A change refused on an old state may be possible on the current one.
-            if not self._is_shared or not await self.catch_up():
-                raise
-            raise StaleVersion("the log has grown since") from None
+            if not is_current and await self._was_old():
+                raise _OldState from None
+            raise
         if draft.writes:
             await self._commit(draft, origin)
+        elif not is_current and not origin.is_leader and await self._was_old():
+            raise _OldState
         return result
+
+    async def _was_old(self) -> bool:
+        """Read the log to its end; returns whether other servers had committed anything."""
+        if not self._is_shared:
+            return False
+        began = self._state.revision
+        while True:
+            seen = self._state.revision
+            await self.catch_up()
+            if self._state.revision - seen < PAGE:
+                return self._state.revision > began
 
     async def _commit(self, draft: UnitOfWork, origin: Origin) -> None:
         if origin.is_leader and not self.leads:
@@ -329,17 +381,27 @@ class Journal:
             await self._newer_than(self._feed.revision)
 
     def _absorb(self, events: tuple[Event, ...]) -> None:
+        due: dict[Subscription, Callable[[], None]] = {}
         self._early.update((event.number, event) for event in events if event.number > self._state.revision)
         while (event := self._early.pop(self._state.revision + 1, None)) is not None:
             if event.kind == CLOCK_CORRECTED:
                 self._clock.correct(event.at_us)
             self._state.apply(event)
             self._feed.publish(event)
-            for listener in self.listeners:
-                listener(event)
-        due, self._settling = self._settling, {}
-        for call in (*self.settled, *due):
+            for subscription in self._called_for(event):
+                if subscription.listener is not None:
+                    subscription.listener(event)
+                if subscription.settled is not None:
+                    due[subscription] = subscription.settled
+        for call in due.values():
             call()
+
+    def _called_for(self, event: Event) -> tuple[Subscription, ...]:
+        key = event.kind, event.entity
+        found = self._called.get(key)
+        if found is None:
+            found = self._called[key] = tuple(one for one in self.subscriptions if one.is_to(*key))
+        return found
 
     async def _newer_than(self, seen: int) -> None:
         """Wait until the state is newer than `seen`; reads the store when another server committed."""

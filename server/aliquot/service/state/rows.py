@@ -8,12 +8,13 @@ from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
-from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow
+from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, checkpoint_ms
 from aliquot.core.prediction import Prediction, Workload
+from aliquot.core.saved_work import acknowledges, saved_ms
 from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, SessionId
-from aliquot_schema.resources.confinement import SANDBOX_LABEL, SandboxProfile
+from aliquot_schema.resources.confinement import IMAGES_LABEL, SANDBOX_LABEL, SandboxProfile
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
@@ -113,15 +114,19 @@ class AgentRows:
             is_open=is_open,
             pool=agent.pool,
             labels=_labels(agent),
+            is_spot=agent.is_spot,
+            until_us=agent.until_us,
         )
         self._known[agent.id, is_open] = (agent, row)
         return row
 
 
 def _labels(agent: Agent) -> Mapping[str, str]:
-    """The operator's labels, and the agent's sandbox profile, which sessions may require."""
-    profile = agent.capabilities.sandbox
-    return {**agent.labels, SANDBOX_LABEL: profile} if profile in tuple(SandboxProfile) else agent.labels
+    """Its labels; its sandbox profile, and whether it runs containers, which sessions may require."""
+    profile, labels = agent.capabilities.sandbox, agent.all_labels
+    if agent.capabilities.containers != "none":
+        labels = {**labels, IMAGES_LABEL: "yes"}
+    return {**labels, SANDBOX_LABEL: profile} if profile in tuple(SandboxProfile) else labels
 
 
 def pending_row(session: Session, *, workload: Workload | None) -> PendingRow:
@@ -164,9 +169,18 @@ def running_row(
         estimate_ms=_expected_ms(session, predicted),
         is_preemptible=session.spec.preemptible,
         preemptions=session.preemptions,
+        kept_ms=session.kept_ms - saved_ms(session),
+        saved_ms=saved_ms(session) if acknowledges(session) else None,
+        checkpoint_ms=checkpoint_ms(session.spec),
         grace_ms=session.spec.grace_ms,
         is_leaving=is_leaving,
+        elastic=PendingRow.of(session) if session.kernels_min <= len(kernels) < session.request.cluster_size else None,
         array_id=session.array_id,
+        booking=session.spec.booking,
+        limit_us=None if session.spec.time_limit_ms is None else since_us + 1000 * session.spec.time_limit_ms,
+        asks_limit_us=_asked_limit_us(session, since_us=since_us),
+        granted_us=min(lease.granted_us for _, lease in held),
+        key_id=session.key_id,
     )
 
 
@@ -187,6 +201,14 @@ def _expected_ms(session: Session, predicted: Prediction | None) -> int | None:
     if spec.estimated_duration_ms is not None:
         return spec.estimated_duration_ms
     return spec.time_limit_ms if predicted is None else predicted.estimate_ms
+
+
+def _asked_limit_us(session: Session, *, since_us: int) -> int | None:
+    """The later end that its owner asks for, until a pass has decided about it."""
+    asked = session.extension
+    if asked is None or not asked.is_open or asked.attempt != session.attempt or session.started_us is None:
+        return None
+    return since_us + 1000 * asked.time_limit_ms
 
 
 def _leaves_us(session: Session, *, since_us: int) -> int:

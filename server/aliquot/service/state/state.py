@@ -8,12 +8,15 @@ from typing import Any, Final, TypeVar
 from aliquot.core.clock_correction import ClockCorrection
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, Request
-from aliquot.core.prediction import Prediction, RunTimes, Workload
+from aliquot.core.model.snapshot import HoldersOn, PendingRow, Request
 from aliquot.service.state.agents import AgentRegistry, DiskSpace, FeasibleRequests, ForeignUsage
 from aliquot.service.state.alerts import KINDS, AlertIndex, Notice
+from aliquot.service.state.booking_index import BookingIndex
+from aliquot.service.state.forecast_board import ForecastBoard
 from aliquot.service.state.forecasts import Forecasts
+from aliquot.service.state.host_uses import HostUses
 from aliquot.service.state.identities import Identities
+from aliquot.service.state.idle_cases import IdleCases
 from aliquot.service.state.indexes import (
     BacklogPeaks,
     ExternalAllocationIndex,
@@ -27,6 +30,8 @@ from aliquot.service.state.indexes import (
 )
 from aliquot.service.state.rows import QueueRows, RunningRows, pending_row
 from aliquot.service.state.usage_accounts import Charging, Holdings, UsageAccounts
+from aliquot_schema.billing import Statement
+from aliquot_schema.bookings import Booking
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.findings import Finding
 from aliquot_schema.events import RECORD_KINDS, Event, Record, for_every_kind
@@ -48,8 +53,7 @@ _ORDER: Final = {kind.record: index for index, kind in enumerate(RECORD_KINDS)}
 
 def load_order(record: Record) -> tuple[int, int, str]:
     """Sort key for loading: agents before their leases, ended sessions by end time."""
-    ended_us = record.ended_us if isinstance(record, Session) else None
-    return _ORDER[type(record)], 0 if ended_us is None else ended_us, record.id
+    return _ORDER[type(record)], (isinstance(record, Session) and record.ended_us) or 0, record.id
 
 
 ENDED_KEPT: Final = 10_000
@@ -68,13 +72,12 @@ class State:
         self.kernels: dict[KernelId, Kernel] = {}
         self.rendezvous_ports = RendezvousPortIndex()
         self.leases: dict[LeaseId, Lease] = {}
-        self._registry = AgentRegistry()
-        self.agents = self._registry.agents
-        self.layouts = self._registry.layouts
-        self.possible = FeasibleRequests(self._registry)
-        self.reachable = self._registry.reachable
-        self.faults = self._registry.faults
-        self.readings = self._registry.readings
+        self.registry = AgentRegistry()
+        self.agents, self.layouts = self.registry.agents, self.registry.layouts
+        self.feasible_requests = FeasibleRequests(self.registry)
+        self.reachable = self.registry.reachable
+        self.faults = self.registry.faults
+        self.readings = self.registry.readings
         self.slots: dict[SlotName, KnownSlot] = {}
         self.policy = PolicyDocument()
         """Version 0 until it is changed for the first time."""
@@ -83,40 +86,42 @@ class State:
         self.orchestration = Orchestration()
         self.quotas: dict[QuotaId, Quota] = {}
         self.accounts: dict[str, Account] = {}
+        self.statements: dict[str, Statement] = {}
         self.people = Identities()
         self.secret_names: dict[UserId, SecretNames] = {}
-        self.actions: dict[str, Action] = {}
-        self.noticed = AlertIndex()
+        self.actions, self.idle_cases = dict[str, Action](), IdleCases()
+        self.alert_index = AlertIndex()
         self.findings: dict[str, Finding] = {}  # open ones
+        self.bookings = BookingIndex()
         self.backlogs = BacklogPeaks()
         self.foreign_usage = ForeignUsage()
-        self.space = DiskSpace()
+        self.disk_space = DiskSpace()
+        self.host_uses = HostUses(self.kernels)
         self.external_allocations = ExternalAllocationIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
-        self.population = PendingCounts()
+        self.pending_counts = PendingCounts()
         self.ended_complete = True
-        self.leaving: dict[SessionId, None] = {}
-        """Sessions being preempted that still run."""
+        self.leaving: dict[SessionId, None] = {}  # being preempted, still running
         self.queue_rows = QueueRows(self.pending)
-        self._forecasts = forecasts or Forecasts()
+        self.forecasts = forecasts or Forecasts()
         self._holdings = Holdings()
-        self._charging = Charging(sessions=self.sessions, registry=self._registry, holdings=self._holdings)
+        self._charging = Charging(sessions=self.sessions, registry=self.registry, holdings=self._holdings)
         self._running = RunningSessions(
             sessions=self.sessions,
             kernels_of=self.kernels_of,
             leases=self.leases,
             external_allocations=self.external_allocations,
-            registry=self._registry,
-            forecasts=self._forecasts,
+            registry=self.registry,
+            forecasts=self.forecasts,
         )
         self.running_rows = RunningRows(lambda session_id: self._running.row(session_id, policy=self.rules))
         self._request_counts = RequestCounts()
         self._last_verdicts = LastVerdicts()
+        self.board = ForecastBoard()
         self._by_key: dict[tuple[UserId, str], SessionId] = {}
         self._retention = Retention(ended_kept)
-        self.kept = self._retention.kept
-        """Sessions pinned in memory by changes in progress, with the number of pins."""
+        self.kept = self._retention.kept  # pinned in memory by changes in progress, with the number of pins
 
     def load(self, records: Iterable[Record], *, revision: int, ended_complete: bool, newest_us: int = 0) -> None:
         """Load the records of the store, as of event number `revision`."""
@@ -124,7 +129,7 @@ class State:
         self._put_all(records)
         ended = [record for record in records if isinstance(record, Session) and record.is_ended]
         for session in sorted(ended, key=lambda one: (one.ended_us or 0, one.id)):
-            self._forecasts.learn(session)
+            self.forecasts.learn(session)
         for session in self.sessions.values():
             self._expect(session)
         self._charging.open(self.accounts.values(), policy=self.rules)
@@ -143,9 +148,12 @@ class State:
         record = event.record
         if isinstance(record, Session):
             self._learn(record)
+            self.books.usage = self.books.usage.credited(self.sessions.get(record.id), record)
         self._put(record)
         if isinstance(record, Session):
             self._expect(record)
+        if isinstance(record, Booking):
+            self._charging.charge_booking(record)
         if isinstance(record, Lease):
             self._charging.charge(record, policy=self.rules)
         self.newest_us = max(self.newest_us, event.at_us)
@@ -180,13 +188,14 @@ class State:
         return self._last_verdicts.promised_us
 
     def queue(self) -> list[SessionId]:
-        """Pending sessions in the order of the last pass; sessions submitted since come last."""
+        """Pending sessions in the order of the last pass, then those without a position, then those submitted since."""
         seen = [session_id for session_id in self.verdicts if session_id in self.pending]
+        seen.sort(key=lambda session_id: self.position(session_id) is None)
         fresh = [session_id for session_id in self.pending if session_id not in self.verdicts]
         return seen + fresh
 
     def position(self, session_id: SessionId) -> int | None:
-        """Position in the queue of the last pass, from 1; None when the session does not wait."""
+        """Position in the queue of the last pass, from 1; None when the session does not wait for its turn."""
         return self._last_verdicts.position(session_id) if session_id in self.pending else None
 
     def by_key(self, owner: UserId, key: str) -> Session | None:
@@ -218,30 +227,14 @@ class State:
         action = self.actions.get(CLOCK_ACTION)
         return None if action is None else ClockCorrection.of(action)
 
-    def forecast_of(self, session_id: SessionId) -> Prediction | None:
-        """Predicted run time of a session, as of its last prediction."""
-        return self._forecasts.of(session_id)
-
-    def forecast_like(self, session: Session) -> Prediction | None:
-        """Predicted run time of a session that is not in memory."""
-        return self._forecasts.like(session)
-
-    def run_times(self) -> Mapping[Workload, RunTimes]:
-        """Expected run times of waiting workloads; the same object until one of them changes."""
-        return self._forecasts.run_times()
-
     @property
     def tasks_pending(self) -> int:
         """Number of waiting tasks; a job array counts with its waiting tasks."""
-        return self.population.waiting
+        return self.pending_counts.waiting
 
     def waited_for(self) -> Iterable[SessionId]:
         """Sessions that waiting ones depend on."""
         return self._request_counts.waited_for()
-
-    def agent_row(self, agent: Agent, *, is_open: bool) -> AgentRow:
-        """The agent's row in a snapshot; the same object until the agent changes."""
-        return self._registry.row(agent, is_open=is_open)
 
     @property
     def asked(self) -> Counter[Request]:
@@ -286,7 +279,7 @@ class State:
 
     def agents_on(self, node_id: NodeId) -> list[Agent]:
         """All agents of a node."""
-        return self._registry.on(node_id)
+        return self.registry.on(node_id)
 
     def leases_on(self, node_id: NodeId) -> Iterable[Lease]:
         """Leases on a node that are not released."""
@@ -307,18 +300,18 @@ class State:
     def _put_session(self, session: Session) -> None:
         before = self.sessions.get(session.id)
         self._request_counts.count(session, before=before)
-        self.population.put(session, before=before)
+        self.pending_counts.put(session, before=before)
         self.sessions[session.id] = session
         if session.idempotency_key is not None:
             self._by_key[session.owner, session.idempotency_key] = session.id
         if session.is_pending:
             if session.id not in self.pending:
                 self._request_counts.add_dependencies(session)
-            self.pending[session.id] = pending_row(session, workload=self._forecasts.wait(session))
+            self.pending[session.id] = pending_row(session, workload=self.forecasts.wait(session))
             self.queue_rows.note(session.id)
         elif self.pending.pop(session.id, None) is not None:
             self._request_counts.remove_dependencies(session)
-            self._forecasts.leave(session)
+            self.forecasts.leave(session)
             self.queue_rows.note(session.id)
         if session.id in self.kernels_of:
             self.running_rows.note(session.id)
@@ -334,12 +327,12 @@ class State:
         """Learn from the end of a session, once."""
         known = self.sessions.get(session.id)
         if session.is_ended and (known is None or not known.is_ended):
-            self._forecasts.learn(session)
+            self.forecasts.learn(session)
 
     def _expect(self, session: Session) -> None:
         """Fix the prediction of a session that neither waits nor has ended."""
         if not session.is_pending and not session.is_ended:
-            self._forecasts.start(session)
+            self.forecasts.start(session)
 
     def _evict(self) -> None:
         for session_id in self._retention.surplus(self._is_needed):
@@ -375,16 +368,13 @@ class State:
 
     def _put_agent(self, agent: Agent) -> None:
         known = self.agents.get(agent.id)
-        if not self._registry.put(agent):
+        if not self.registry.put(agent):
             return
         if known is not None and known.node_id != agent.node_id:
-            self._holdings.set_devices(known.node_id, self._registry.devices_on(known.node_id))
+            self._holdings.set_devices(known.node_id, self.registry.devices_on(known.node_id))
             self._holdings.move(agent.id, of=known.node_id, to=agent.node_id)
-        self._holdings.set_devices(agent.node_id, self._registry.devices_on(agent.node_id))
+        self._holdings.set_devices(agent.node_id, self.registry.devices_on(agent.node_id))
         self.running_rows.note_all()
-
-    def _put_slot(self, slot: KnownSlot) -> None:
-        self.slots[slot.id] = slot
 
     def _put_policy(self, policy: PolicyDocument) -> None:
         self.policy = policy
@@ -395,11 +385,12 @@ class State:
     def _put_quota(self, quota: Quota) -> None:
         self.quotas = {**self.quotas, quota.id: quota}
 
-    def _put_account(self, account: Account) -> None:
-        self.accounts[account.id] = account
-
     def _put_orchestration(self, orchestration: Orchestration) -> None:
         self.orchestration = orchestration
+
+    def _put_action(self, action: Action) -> None:
+        self.actions[action.id] = action
+        self.idle_cases.put(action)
 
     def _put_finding(self, finding: Finding) -> None:
         self.findings.pop(finding.id, None)
@@ -415,8 +406,18 @@ class _InMemory:
     find: Callable[[State, Any], Record | None]
 
 
+def _by_id(name: str) -> _InMemory:
+    """In the mapping `name` of the state."""
+    return _InMemory(
+        lambda state, record: getattr(state, name).update({record.id: record}),
+        lambda state, id_: getattr(state, name).get(id_),
+    )
+
+
 def _notices(kind: type[Notice]) -> _InMemory:
-    return _InMemory(lambda state, record: state.noticed.put(record), lambda state, id_: state.noticed.find(kind, id_))
+    return _InMemory(
+        lambda state, record: state.alert_index.put(record), lambda state, id_: state.alert_index.find(kind, id_)
+    )
 
 
 _IN_MEMORY: Final = for_every_kind(
@@ -425,25 +426,24 @@ _IN_MEMORY: Final = for_every_kind(
         Kernel: _InMemory(State._put_kernel, lambda state, id_: state.kernels.get(id_)),
         Lease: _InMemory(State._put_lease, lambda state, id_: state.leases.get(id_)),
         Agent: _InMemory(State._put_agent, lambda state, id_: state.agents.get(id_)),
-        KnownSlot: _InMemory(State._put_slot, lambda state, id_: state.slots.get(id_)),
+        KnownSlot: _by_id("slots"),
         PolicyDocument: _InMemory(State._put_policy, lambda state, _: state.policy if state.policy.version else None),
         Orchestration: _InMemory(
             State._put_orchestration, lambda state, _: state.orchestration if state.orchestration.version else None
         ),
         Quota: _InMemory(State._put_quota, lambda state, id_: state.quotas.get(id_)),
-        Account: _InMemory(State._put_account, lambda state, id_: state.accounts.get(id_)),
+        Account: _by_id("accounts"),
+        Statement: _by_id("statements"),
+        Booking: _InMemory(
+            lambda state, booking: state.bookings.put(booking), lambda state, id_: state.bookings.find(id_)
+        ),
         Finding: _InMemory(State._put_finding, lambda state, id_: state.findings.get(id_)),
         User: _InMemory(
             lambda state, user: state.people.put_user(user), lambda state, id_: state.people.users.get(id_)
         ),
         ApiKey: _InMemory(lambda state, key: state.people.put_key(key), lambda state, id_: state.people.keys.get(id_)),
-        SecretNames: _InMemory(
-            lambda state, names: state.secret_names.update({names.id: names}),
-            lambda state, id_: state.secret_names.get(id_),
-        ),
-        Action: _InMemory(
-            lambda state, action: state.actions.update({action.id: action}), lambda state, id_: state.actions.get(id_)
-        ),
+        SecretNames: _by_id("secret_names"),
+        Action: _InMemory(State._put_action, lambda state, id_: state.actions.get(id_)),
         **{kind: _notices(kind) for kind in KINDS},
     },
     part="a place in memory, in _IN_MEMORY of aliquot.service.state.state",

@@ -1,13 +1,17 @@
 """Unit of work: changes drafted on the current state, and committed together or not at all."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 from aliquot.core import transitions
+from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.transitions import place_of, settled, with_task
 from aliquot.service.ports import Write
 from aliquot.service.state.alerts import Notice
+from aliquot.service.state.billing_entries import enter_change, enter_release, idle_time
 from aliquot.service.state.state import State
+from aliquot_schema.bookings import BookedDevice, Booking, BookingState
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.events import KIND_OF, Record
 from aliquot_schema.identity.accounts import ApiKey, User
@@ -28,6 +32,7 @@ from aliquot_schema.orchestration import ORCHESTRATION_ID, Action, Orchestration
 from aliquot_schema.policies import POLICY_ID, PolicyDocument
 from aliquot_schema.quotas import Account, Quota, account_id
 from aliquot_schema.resources.leases import EndEvidence, Kernel, Lease
+from aliquot_schema.resources.slots import MILLI
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
 
 R = TypeVar("R", bound=Record)
@@ -107,6 +112,11 @@ class UnitOfWork:
         """The last action of one kind in this draft."""
         return self.find(Action, id_)
 
+    def idle_action(self, session_id: SessionId) -> Action | None:
+        """The record of a session that does not use its GPUs."""
+        name = self._state.idle_cases.name_of(session_id)
+        return None if name is None else self.action(name)
+
     def notice(self, kind: type[N], id_: str) -> N | None:
         """A record of alerts in this draft; None when it is over."""
         return self.find(kind, id_)
@@ -126,7 +136,7 @@ class UnitOfWork:
                 known[record.id] = record
         return sorted(known.values(), key=lambda kernel: kernel.rank)
 
-    def meeting_ports_on(self, node_id: NodeId) -> set[int]:
+    def rendezvous_ports_on(self, node_id: NodeId) -> set[int]:
         """Rendezvous ports in use on a node; writes of this draft are not included."""
         agents = self._state.agents_on(node_id)
         return {port for agent in agents for port in self._state.rendezvous_ports.taken_on(agent.id)}
@@ -134,7 +144,10 @@ class UnitOfWork:
     def put(self, record: R, what: str) -> R:
         """Insert or replace a record; `what` is the event, in one word: `queued`, `granted`, ..."""
         current = self.find(type(record), record.id)
-        written = replace(record, version=1 if current is None else current.version + 1)
+        if isinstance(record, Session) and isinstance(current, Session):
+            enter_change(self, current, record)
+        version = 1 if current is None else current.version + 1
+        written = self._as_stored(record if record.version == version else replace(record, version=version))
         self._keep(written)
         self.writes.append(Write(record=written, kind=f"{KIND_OF[type(record)].entity}.{what}"))
         assert isinstance(written, type(record))
@@ -145,11 +158,84 @@ class UnitOfWork:
         """Release a lease, and charge its owner for the time since the grant."""
         session = None if lease.session_id is None else self.session(lease.session_id)
         project = DEFAULT_PROJECT if session is None else session.project
-        released = self.put(transitions.release(lease, evidence, now_us=now_us), "released")
+        released = self.put(self._billed(transitions.release(lease, evidence, now_us=now_us)), "released")
+        enter_release(self, released)
         rate = self._state.books.rate(lease.id)
         self._usage = self._usage.held(-rate, user=lease.owner, project=project, now_us=now_us)
         self.merge(self._usage.record(project, lease.owner), "charged")
+        self._count_covered(lease, session, now_us=now_us)
+        key = None if session is None or session.key_id is None else self.key(session.key_id)
+        if key is not None and key.has_budget:
+            use = rate * max(now_us // 1000 - lease.granted_us // 1000, 0)
+            self.merge(replace(key, gpu_use=key.gpu_use + use), "charged")
         return released
+
+    def _billed(self, lease: Lease) -> Lease:
+        """A released lease with what its bill needs; unchanged without prices."""
+        policy = self.policy()
+        if not policy.prices.rates:
+            return lease
+        idle = idle_time(lease, self._state)
+        return replace(lease, idle=idle, policy_version=policy.version)
+
+    def _count_covered(self, lease: Lease, session: Session | None, *, now_us: int) -> None:
+        """Note what a released lease held of its session's booking."""
+        name = None if session is None else session.spec.booking
+        booking = None if name is None else self.find(Booking, name)
+        if booking is None or not booking.is_open:
+            return
+        node_id = self._state.node_of(lease.agent_id)
+        devices = {BookedDevice(node_id, device) for given in lease.spec.values() for device in given}
+        covered = self._covered(booking, devices, since_us=lease.granted_us, until_us=now_us)
+        if covered:
+            self.merge(replace(booking, covered=booking.covered + covered), "covered")
+
+    def end_booking(self, booking: Booking, *, now_us: int) -> Booking:
+        """End a booking, in its final state already, and charge its owner for what it kept idle."""
+        known = self.find(Booking, booking.id)
+        was_booked = known is not None and known.state is BookingState.BOOKED
+        held_back = self._held_back(booking, now_us=now_us) if was_booked else 0
+        ended = self.put(replace(booking, held_back=held_back, ended_us=now_us), str(booking.state))
+        if held_back:
+            self._usage = self._usage.charged_once(held_back, user=ended.owner, project=ended.project, now_us=now_us)
+            self.merge(self._usage.record(ended.project, ended.owner), "charged")
+        return ended
+
+    def _held_back(self, booking: Booking, *, now_us: int) -> int:
+        """What a booking kept idle from its start until now, in milli of a device x milliseconds."""
+        until_us = min(now_us, booking.ends_us)
+        window_ms = max(until_us // 1000 - booking.starts_us // 1000, 0)
+        held = window_ms * sum(self._rate({device}) for device in booking.devices)
+        for row in self._state.running_rows.rows():
+            if row.booking == booking.id:
+                since_us = row.started_us or until_us
+                held -= self._covered(booking, _devices_of(row.kernels), since_us=since_us, until_us=until_us)
+        return max(held - booking.covered, 0)
+
+    def _covered(self, booking: Booking, devices: set[BookedDevice], *, since_us: int, until_us: int) -> int:
+        """What a session held of the devices of a booking within its window."""
+        from_us, to_us = max(since_us, booking.starts_us), min(until_us, booking.ends_us)
+        return max(to_us // 1000 - from_us // 1000, 0) * self._rate(devices & {*booking.devices})
+
+    def _rate(self, devices: set[BookedDevice]) -> int:
+        """Price of whole devices, in milli of a device."""
+        charges = self._state.policy.charges.accelerator_milli
+        models = {
+            BookedDevice(agent.node_id, device.id): device.model
+            for node_id in {device.node_id for device in devices}
+            for agent in self._state.agents_on(node_id)
+            for device in agent.devices
+        }
+        return sum(charges.get(models.get(device, ""), MILLI) for device in devices)
+
+    def put_work(self, session: Session, what: str) -> Session:
+        """As `put`, for a session that may have lost work: its owner is credited."""
+        credited = self._usage.credited(self.session(session.id), session)
+        written = self.put(session, what)
+        if credited is not self._usage:
+            self._usage = credited
+            self.merge(credited.record(session.project, session.owner), "credited")
+        return written
 
     def merge(self, record: R, what: str) -> R:
         """As `put`, but replaces this draft's earlier write to the same record, so that one event has all changes."""
@@ -161,6 +247,13 @@ class UnitOfWork:
         self.writes[place] = Write(record=merged, kind=f"{KIND_OF[type(record)].entity}.{what}")
         self._keep(merged)
         return merged
+
+    def _as_stored(self, record: R) -> R:
+        if not isinstance(record, Agent):
+            return record
+        stored = self._state.faults.as_stored(record, known=self._state.agents.get(record.id))
+        assert isinstance(stored, type(record))
+        return stored
 
     def _keep(self, record: Record) -> None:
         self._own[type(record), record.id] = record
@@ -177,3 +270,9 @@ class UnitOfWork:
         updated = settled(with_task(array, task.array_index, place=place_of(task)), now_us=task.ended_us)
         if updated != array:
             self.merge(updated, str(updated.state) if updated.is_ended else "task_ended")
+
+
+def _devices_of(kernels: Iterable[KernelPlacement]) -> set[BookedDevice]:
+    return {
+        BookedDevice(kernel.node_id, device) for kernel in kernels for given in kernel.spec.values() for device in given
+    }

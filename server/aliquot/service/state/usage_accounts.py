@@ -11,6 +11,7 @@ from aliquot.core.fairshare import Usage, rate_milli
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import HoldersOn
 from aliquot.service.state.agents import AgentRegistry
+from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, ProjectId, SessionId
 from aliquot_schema.quotas import Account
 from aliquot_schema.resources.devices import Device
@@ -155,6 +156,13 @@ class Charging:
             self.books.grant(self._charged(lease), policy=policy)
         else:
             self.books.release(self._charged(lease))
+
+    def charge_booking(self, booking: Booking) -> None:
+        """Charge what a booking kept idle, at its end."""
+        if booking.ended_us is not None and booking.held_back:
+            self.books.usage = self.books.usage.charged_once(
+                booking.held_back, user=booking.owner, project=booking.project, now_us=booking.ended_us
+            )
 
     def _held(self) -> Iterator[ChargedLease]:
         """All open leases."""

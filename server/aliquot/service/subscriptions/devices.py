@@ -17,8 +17,8 @@ from aliquot_schema.ids import AgentId, NodeId, natural_key
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import AgentState
+from aliquot_schema.views.agents import DeviceView
 from aliquot_schema.views.live import AgentDevicesView, DeviceUpdateView, StreamPosition
-from aliquot_schema.views.sessions import DeviceView
 
 
 def nodes_of(record: Record, state: State) -> Iterable[NodeId]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from aliquot.service.access import check_role
 from aliquot.service.audit.audit import AuditQuery, AuditStore, change_view
+from aliquot.service.state.identities import Identities
 from aliquot.service.state.journal import Feed
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.events import Event
@@ -20,10 +21,12 @@ class Record:
     """Subscriptions to committed events.
 
     Args:
+        people: names the keys that changes were made with.
         book: the audit store; None = this server keeps no audit log.
     """
 
-    def __init__(self, *, feed: Feed, book: AuditStore | None) -> None:
+    def __init__(self, *, people: Identities, feed: Feed, book: AuditStore | None) -> None:
+        self._people = people
         self._feed = feed
         self._book = book
 
@@ -51,7 +54,7 @@ class Record:
             first, last = numbers[0], numbers[-1]
             query = AuditQuery(after=first - 1, before=last + 1, kinds=wanted, limit=last - first + 1)
             for change in await book.changes(query):
-                yield change_view(change, shows_commands=caller.role >= Role.ADMIN)
+                yield change_view(change, people=self._people, shows_commands=caller.role >= Role.ADMIN)
 
 
 def _is_one_of(event: Event, kinds: Sequence[str]) -> bool:

@@ -15,8 +15,7 @@ from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId, SessionId, kernel_id
 from aliquot_schema.resources.leases import Kernel
 from aliquot_schema.sessions import Session
-from aliquot_schema.views.live import SessionLogView
-from aliquot_schema.views.sessions import LogChunkView
+from aliquot_schema.views.live import LogChunkView, SessionLogView
 
 UTF8_BYTES_MAX: Final = 4
 
@@ -72,7 +71,8 @@ WAIT_S: Final = 10.0
 
 
 async def piece_of(outputs: Outputs, kernel: Kernel, *, offset: int, bytes_max: int, is_over: bool) -> SessionLogView:
-    """Read a piece of a kernel's output, up to its current end.
+    """Read a piece of a kernel's output, up to its current end. A piece that is not counted from the end stops at a
+    hole, so that its reader knows where bytes are missing.
 
     Args:
         offset: of the first byte; negative counts from the end, rounded up to the start of a character.
@@ -88,7 +88,7 @@ async def piece_of(outputs: Outputs, kernel: Kernel, *, offset: int, bytes_max: 
             begin = offset if offset >= 0 else max(0, length + offset)
             strays = UTF8_BYTES_MAX - 1 if offset < 0 < begin else 0
             piece = _Piece(position=begin, end=length, budget_bytes=bytes_max, is_over=is_over, strays=strays)
-            return await _read(outputs, kernel, piece)
+            return await _read(outputs, kernel, piece, stops_at_hole=offset >= 0)
     except TimeoutError:
         raise Unavailable(
             f"agent {kernel.agent_id} did not return the output of {kernel.id} within {WAIT_S:g} s; try again later"
@@ -156,12 +156,17 @@ async def _length(outputs: Outputs, kernel: Kernel) -> int:
     )
 
 
-async def _read(outputs: Outputs, kernel: Kernel, piece: _Piece) -> SessionLogView:
+async def _read(outputs: Outputs, kernel: Kernel, piece: _Piece, *, stops_at_hole: bool) -> SessionLogView:
     begin = next_offset = piece.position
     texts: list[str] = []
+    left_out, is_cut = 0, False
     if not piece.is_read:
         async with _following(outputs, kernel, begin) as chunks:
             async for view in decoded(kernel, piece.of(chunks), offset=begin):
+                is_cut = stops_at_hole and any(texts) and piece.left_out > left_out
+                if is_cut:
+                    break
+                left_out = piece.left_out
                 begin, next_offset = (begin if any(texts) else view.offset), view.next_offset
                 texts.append(view.text)
     return SessionLogView(
@@ -172,10 +177,10 @@ async def _read(outputs: Outputs, kernel: Kernel, piece: _Piece) -> SessionLogVi
         offset=begin,
         next_offset=next_offset,
         length=piece.end,
-        left_out=piece.left_out,
-        has_more=piece.position < piece.end,
+        left_out=left_out,
+        has_more=is_cut or piece.position < piece.end,
         text="".join(texts),
-        at_end=piece.is_over and piece.position >= piece.end,
+        at_end=piece.is_over and piece.position >= piece.end and not is_cut,
     )
 
 

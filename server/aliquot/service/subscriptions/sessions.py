@@ -27,17 +27,17 @@ KEPT: Final = 128
 """Buffered events per session; followers that are further behind read the feed."""
 
 
-class Trails:
+class SessionEventBuffers:
     """Event buffers of the sessions that have followers."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._trails: dict[SessionId, _Trail] = {}
+        self.followed: dict[SessionId, _Trail] = {}
 
     def hear(self, event: Event) -> None:
         """Buffer an event, if its session has followers."""
         session_id = session_of(event)
-        trail = self._trails.get(session_id) if session_id is not None else None
+        trail = self.followed.get(session_id) if session_id is not None else None
         if trail is not None:
             trail.append(event)
 
@@ -81,14 +81,14 @@ class Trails:
 
     @contextmanager
     def _followed(self, session_id: SessionId) -> Iterator["_Trail"]:
-        trail = self._trails.setdefault(session_id, _Trail(self._feed.revision))
+        trail = self.followed.setdefault(session_id, _Trail(self._feed.revision))
         trail.followers += 1
         try:
             yield trail
         finally:
             trail.followers -= 1
             if not trail.followers:
-                del self._trails[session_id]
+                del self.followed[session_id]
 
 
 class _Trail:
@@ -131,7 +131,7 @@ Find = Callable[[Caller, str], Awaitable[SessionView | None]]
 ID_CHARS_MAX: Final = 80
 
 
-class SessionMoves:
+class SessionUpdates:
     """Subscriptions to sessions.
 
     Args:
@@ -139,7 +139,7 @@ class SessionMoves:
         now_us: time of updates without an event.
     """
 
-    def __init__(self, *, state: State, trails: Trails, find: Find, now_us: Callable[[], int]) -> None:
+    def __init__(self, *, state: State, trails: SessionEventBuffers, find: Find, now_us: Callable[[], int]) -> None:
         self._state = state
         self._trails = trails
         self._find = find

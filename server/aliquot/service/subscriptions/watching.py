@@ -15,7 +15,7 @@ from aliquot.service.subscriptions.devices import BEGUN_MAX, DeviceBoard, Device
 from aliquot.service.subscriptions.events import Record
 from aliquot.service.subscriptions.job_output import Outputs as Outputs
 from aliquot.service.subscriptions.job_output import decoded, empty_chunk, empty_piece, piece_of
-from aliquot.service.subscriptions.sessions import Find, SessionMoves, Trails
+from aliquot.service.subscriptions.sessions import Find, SessionEventBuffers, SessionUpdates
 from aliquot.service.views.sessions import session_view
 from aliquot.service.views.terms import moment
 from aliquot_schema.errors import InvalidRequest, NotFound
@@ -26,40 +26,45 @@ from aliquot_schema.resources.leases import EndEvidence, Kernel
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
 from aliquot_schema.views.audit import ChangeView
-from aliquot_schema.views.live import DeviceUpdateView, SessionLogView, SessionUpdateView, StreamPosition
-from aliquot_schema.views.sessions import LogChunkView, QueueUpdateView
+from aliquot_schema.views.live import DeviceUpdateView, LogChunkView, SessionLogView, SessionUpdateView, StreamPosition
+from aliquot_schema.views.sessions import QueueUpdateView
 
 SNAPSHOT_S: Final = 1.0
 """Interval of session snapshots: queue position and expected start change without an event."""
 
+WITHOUT_DEVICES: Final = frozenset({"session.queued", "session.held"})
+"""Kinds of events after which a session holds no devices; they are the most frequent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSources:
+class SubscriptionSources:
     """Data sources of subscriptions."""
 
     find: Find
-    """See `SessionMoves`."""
+    """See `SessionUpdates`."""
     book: AuditStore | None
     """See `Record`."""
     now_us: Callable[[], int]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-class LiveWatching:
+class NumberedSubscriptions:
     """Subscriptions with numbered updates: one session, all devices, the event log."""
 
-    def __init__(self, *, state: State, feed: Feed, sources: LiveSources) -> None:
+    def __init__(self, *, state: State, feed: Feed, sources: SubscriptionSources) -> None:
         self._log = feed
         self._board = DeviceBoard(state, begun=secrets.randbelow(BEGUN_MAX))
         self._devices = DeviceChanges(self._board, sleep=sources.sleep)
-        self._trails = Trails(feed)
-        self._moves = SessionMoves(state=state, trails=self._trails, find=sources.find, now_us=sources.now_us)
-        self._record = Record(feed=feed, book=sources.book)
+        self._trails = SessionEventBuffers(feed)
+        self._moves = SessionUpdates(state=state, trails=self._trails, find=sources.find, now_us=sources.now_us)
+        self._record = Record(people=state.people, feed=feed, book=sources.book)
 
     def hear(self, event: Event) -> None:
         """Handle an event that the state contains."""
-        self._trails.hear(event)
-        self._board.hear(event)
+        if self._trails.followed:
+            self._trails.hear(event)
+        if event.kind not in WITHOUT_DEVICES:
+            self._board.hear(event)
 
     def place(self, stream: str, after: int | None) -> StreamPosition:
         """Where a follower starts that already knows number `after` of a stream.
@@ -87,7 +92,7 @@ class LiveWatching:
         return start
 
     def session_updates(self, caller: Caller, session_id: str, after: int | None) -> AsyncIterator[SessionUpdateView]:
-        """See `SessionMoves.follow`. Raises InvalidRequest, NotFound."""
+        """See `SessionUpdates.follow`. Raises InvalidRequest, NotFound."""
         return self._moves.follow(caller, session_id, None if after is None else self.begun(after))
 
     def device_updates(self, caller: Caller, after: int | None) -> AsyncIterator[DeviceUpdateView]:
@@ -102,10 +107,10 @@ class LiveWatching:
 NEVER_STARTED: Final = frozenset({EndEvidence.NEVER_SENT, EndEvidence.TOMBSTONE, EndEvidence.REFUSED})
 
 
-class Watching(LiveWatching):
+class Subscriptions(NumberedSubscriptions):
     """All subscriptions; each follower keeps only its own position."""
 
-    def __init__(self, *, state: State, feed: Feed, outputs: Outputs, sources: LiveSources) -> None:
+    def __init__(self, *, state: State, feed: Feed, outputs: Outputs, sources: SubscriptionSources) -> None:
         super().__init__(state=state, feed=feed, sources=sources)
         self._state = state
         self._feed = feed

@@ -9,13 +9,19 @@ from aliquot.core.allocation.occupancy import budget_cost, gpu_alloc_json, gpu_a
 from aliquot.service.state.state import State
 from aliquot.service.views.sessions import kernel_view
 from aliquot.service.views.terms import moment, moment_or_none, pairs
-from aliquot_schema.cluster.agents import Agent
+from aliquot_schema.cluster.agents import Agent, is_label
 from aliquot_schema.ids import DeviceId, SessionId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import format_amount
 from aliquot_schema.states import KernelState
-from aliquot_schema.views.sessions import AgentView, CapabilitiesView, DeviceView, HolderView, slot_amounts
+from aliquot_schema.views.agents import (
+    AgentView,
+    CapabilitiesView,
+    DeviceView,
+    HolderView,
+)
+from aliquot_schema.views.sessions import slot_amounts
 
 HOST_SLOTS: Final = frozenset({"cpu", "mem"})
 SHARES: Final = ".shares"
@@ -44,13 +50,14 @@ def agent_view(state: State, agent: Agent) -> AgentView:
         gpu_alloc_map=alloc_map_text(state, agent),
         allocation_mode=agent.allocation_mode,
         scaling_factors=slot_amounts(sorted(agent.scaling_factor.items())),
-        attributes=pairs(agent.attributes),
+        attributes=pairs({name: text for name, text in agent.attributes.items() if not is_label(name)}),
         capabilities=_capabilities(agent),
         software_version=agent.software_version,
         registered_at=moment(agent.registered_us),
         state_changed_at=moment(agent.state_changed_us),
         pool=agent.pool,
-        labels=pairs(agent.labels),
+        labels=pairs(agent.all_labels),
+        eviction=agent.eviction,
         draining=agent.draining,
         drained=agent.draining and not own,
         note=agent.note,
@@ -156,6 +163,8 @@ def _capabilities(agent: Agent) -> CapabilitiesView:
         sandbox=capabilities.sandbox,
         sandbox_mode=capabilities.sandbox_mode,
         sandbox_note=capabilities.sandbox_note,
+        containers=capabilities.containers,
+        containers_note=capabilities.containers_note,
     )
 
 

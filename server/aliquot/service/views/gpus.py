@@ -18,8 +18,8 @@ from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.slots import MILLI, format_milli, is_accelerator, is_size
 from aliquot_schema.resources.units import format_size
 from aliquot_schema.states import AgentState
+from aliquot_schema.views.agents import DeviceView
 from aliquot_schema.views.server import SlotCapacityView
-from aliquot_schema.views.sessions import DeviceView
 from aliquot_schema.views.statistics import GpusView, GpuView, NodeView
 
 COUNTED = frozenset({AgentState.ALIVE, AgentState.SUSPECT})

@@ -86,7 +86,7 @@ def number_before(page: PageRequest) -> int | None:
     return int(key)
 
 
-def reel_of(
+def cursor_page_of(
     found: Sequence[T], page: PageRequest, *, number: Callable[[T], int], show: Callable[[T], V]
 ) -> CursorPage[V]:
     """Make a page of numbered records.

@@ -111,12 +111,14 @@ EQUAL: Final = ("run_id", "name", "array_id")
 WITHIN: Final[Mapping[str, str]] = {"queued_at": "queued_us", "started_at": "started_us", "ended_at": "ended_us"}
 FAILURES: Final = "failure"
 """Compared by the failure's code."""
+TAGS: Final = "tags"
+"""Compared by name, or by name and value."""
 SEARCH_CHARS_MAX: Final = 200
 VALUES_MAX: Final = 1000
 """Values in one list of a filter."""
 COMPARED_MAX: Final = 100
 """Values in a list that is compared value by value, `_COMPARED`."""
-_COMPARED: Final = frozenset({"failures", "devices"})
+_COMPARED: Final = frozenset({"failures", "devices", "tags"})
 
 
 def among(where: SessionFilter) -> dict[str, tuple[object, ...]]:
@@ -136,7 +138,7 @@ def within(where: SessionFilter) -> Iterator[tuple[str, int | None, int | None]]
 
 def filters_by_hidden_fields(where: SessionFilter) -> bool:
     """Whether the filter uses fields hidden from other users: filtering by them would allow guessing their values."""
-    asked = {*among(where), *((FAILURES,) if where.failures else ())}
+    asked = {*among(where), *((FAILURES,) if where.failures else ()), *((TAGS,) if where.tags else ())}
     return not asked.isdisjoint(HIDDEN[Visibility.EVERYBODY])
 
 
@@ -153,6 +155,12 @@ def check(where: SessionFilter) -> None:
         most = COMPARED_MAX if field.name in _COMPARED else VALUES_MAX
         if isinstance(value, tuple) and len(value) > most:
             raise InvalidRequest(f"{field.name}: at most {most} values", field=field.name)
+
+
+def tag_of(text: str) -> tuple[str, str | None]:
+    """The name of a tag filter, and its value if it has one: `name` or `name=value`."""
+    name, mark, value = text.partition("=")
+    return name, value if mark else None
 
 
 Test = Callable[[Session], bool]
@@ -205,6 +213,8 @@ def _tests(state: State, query: SessionQuery) -> Iterator[Test]:
         yield members.has
     if where.failures:
         yield lambda session: session.failure is not None and session.failure.code in where.failures
+    for name, value in map(tag_of, where.tags):
+        yield _has_tag(name, value)
     if where.search:
         text = where.search.translate(LOWER)
         yield lambda session: text in (session.name or "").translate(LOWER) or text in session.id
@@ -215,6 +225,10 @@ def _tests(state: State, query: SessionQuery) -> Iterator[Test]:
 def _is_among(name: str, values: frozenset[object]) -> Test:
     value = attrgetter(name)
     return lambda session: value(session) in values
+
+
+def _has_tag(name: str, value: str | None) -> Test:
+    return lambda session: name in session.tags and value in (None, session.tags[name])
 
 
 def _is_within(name: str, since_us: int | None, until_us: int | None) -> Test:

@@ -3,13 +3,15 @@
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final, TypedDict
 
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.ports import Store
 from aliquot.service.state.rows import planned_ms
 from aliquot.service.state.state import State
-from aliquot.service.views.pagination import number_before, reel_of
+from aliquot.service.views.idle_notices import idle_fields
+from aliquot.service.views.pagination import cursor_page_of, number_before
+from aliquot.service.views.start_forecasts import forecast_view
 from aliquot.service.views.terms import (
     allocated_gpus,
     estimate_view,
@@ -19,25 +21,27 @@ from aliquot.service.views.terms import (
     moment_or_none,
     pairs,
     preemption_view,
+    saved_work_view,
     seconds,
     signal_name,
     tasks_view,
 )
 from aliquot_schema.events import Event
-from aliquot_schema.ids import LeaseId, SessionId, natural_key
+from aliquot_schema.ids import LeaseId, SessionId, kernel_id, natural_key
 from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.requests import PageRequest
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.leases import Kernel
 from aliquot_schema.resources.slots import format_amount
-from aliquot_schema.sessions import Session
-from aliquot_schema.states import ACTIVE, KernelState, SessionState
+from aliquot_schema.sessions import Session, SessionSpec, Topology, app_port
+from aliquot_schema.states import ACTIVE, ENDED, KernelState, ServiceState, SessionState
 from aliquot_schema.views.audit import CursorPage, SessionStepView
+from aliquot_schema.views.session_parts import FailureView, SessionServiceView
 from aliquot_schema.views.sessions import (
     DependencyView,
     DeviceAmountView,
-    FailureView,
     KernelView,
+    NameValueView,
     SessionView,
     SlotGrantView,
     VerdictView,
@@ -78,6 +82,7 @@ def kernel_view(state: State, kernel: Kernel) -> KernelView:
         signal=kernel.signal,
         timed_out=kernel.timed_out,
         message=kernel.message,
+        host_use=state.host_uses.of(kernel),
     )
 
 
@@ -102,8 +107,62 @@ def verdict_view(verdict: Verdict) -> VerdictView:
     )
 
 
-def session_view(state: State, session: Session, *, position: int | None = None) -> SessionView:
-    """The current view of a session; `position` in the queue, from 1, is looked up when not given."""
+class _Constraints(TypedDict):
+    """Where a session may be placed."""
+
+    labels: tuple[NameValueView, ...]
+    preferred_labels: tuple[NameValueView, ...]
+    models: tuple[str, ...]
+    preferred_models: tuple[str, ...]
+    topology: Topology
+
+
+class _Saving(TypedDict):
+    """How a session saves its work."""
+
+    checkpoint_signal: str | None
+    checkpoint_every: float | None
+    grace: float | None
+
+
+def _saving(spec: SessionSpec) -> _Saving:
+    return {
+        "checkpoint_signal": None if spec.checkpoint_signal is None else signal_name(spec.checkpoint_signal),
+        "checkpoint_every": seconds(spec.checkpoint_every_ms),
+        "grace": seconds(spec.grace_ms),
+    }
+
+
+def _constraints(spec: SessionSpec) -> _Constraints:
+    return {
+        "labels": pairs(spec.labels),
+        "preferred_labels": pairs(spec.preferred_labels),
+        "models": spec.models,
+        "preferred_models": spec.preferred_models,
+        "topology": spec.topology,
+    }
+
+
+def _services(session: Session) -> tuple[SessionServiceView, ...]:
+    if not session.spec.apps:
+        return ()
+    ended, runs = session.state in ENDED, session.state is SessionState.RUNNING
+    state = ServiceState.ENDED if ended else ServiceState.RUNNING if runs else ServiceState.WAITING
+    kernel = kernel_id(session.id, attempt=session.attempt, rank=0)
+    return tuple(
+        SessionServiceView(
+            name=name,
+            port=(app_port(kernel, name, port) if session.attempt else port) or None,
+            asked_port=port,
+            url=f"/sessions/{session.id}/apps/{name}",
+            state=state,
+        )
+        for name, port in session.spec.apps.items()
+    )
+
+
+def session_view(state: State, session: Session) -> SessionView:
+    """The current view of a session."""
     spec = session.spec
     return SessionView(
         id=session.id,
@@ -117,9 +176,10 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         command=spec.argv,
         slots=slot_amounts([(slot, format_amount(slot, amount)) for slot, amount in spec.slots.items()]),
         cluster_size=spec.cluster_size,
+        cluster_size_min=spec.cluster_size_min,
         gpu_memory_gb=None if spec.gpu_memory_bytes is None else gb(spec.gpu_memory_bytes),
         environment=pairs(spec.environment),
-        working_directory=spec.working_directory,
+        **_surroundings(spec),
         estimated_duration=seconds(spec.estimated_duration_ms),
         time_limit=seconds(spec.time_limit_ms),
         max_retries=spec.max_retries,
@@ -129,7 +189,7 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         priority=session.priority,
         state=session.state,
         attempt=session.attempt,
-        queue_position=position or state.position(session.id),
+        queue_position=state.position(session.id),
         waits=_waits(state, session),
         kernels=tuple(kernel_view(state, kernel) for kernel in state.kernels_in(session)),
         holds_devices=state.holds_devices(session.id),
@@ -141,26 +201,37 @@ def session_view(state: State, session: Session, *, position: int | None = None)
         signal=session.signal,
         failure=None if session.failure is None else _failure(session),
         retries_own_failures=spec.retries_own_failures,
-        checkpoint_signal=None if spec.checkpoint_signal is None else signal_name(spec.checkpoint_signal),
-        grace=seconds(spec.grace_ms),
-        labels=pairs(spec.labels),
-        preferred_labels=pairs(spec.preferred_labels),
-        models=spec.models,
-        preferred_models=spec.preferred_models,
+        **_saving(spec),
+        **_constraints(spec),
         fallbacks=tuple(fallback_view(fallback) for fallback in spec.fallbacks),
         fallback_level=session.fallback_level,
         preemptions=session.preemptions,
         preemption=None if session.preemption is None else preemption_view(session.preemption),
+        **idle_fields(state, session),
+        work=saved_work_view(session.work),
         held_by=session.held_by,
         array_id=session.array_id,
         array_index=session.array_index,
         tasks=None if session.tasks is None else tasks_view(session.tasks),
-        order_estimate=estimate_view(spec, state.forecast_of(session.id)),
+        order_estimate=estimate_view(spec, state.forecasts.of(session.id)),
         reserve_until=reserve_until(state, session),
         expected_start=_expected_start(state, session),
+        forecast=forecast_view(state, session),
+        services=_services(session),
         scheduling_policy=state.policy.order,
         allocated_gpus=allocated_gpus(state, session),
     )
+
+
+def _surroundings(spec: SessionSpec) -> dict[str, Any]:
+    """Where its command runs, and who else may enter."""
+    return {
+        "working_directory": spec.working_directory,
+        "workspace": spec.workspace,
+        "activates": spec.activates,
+        "image": spec.image,
+        "shares_access": spec.shares_access,
+    }
 
 
 def reserve_until(state: State, session: Session) -> datetime | None:
@@ -173,7 +244,7 @@ def reserve_until(state: State, session: Session) -> datetime | None:
         return None
     if session.state is SessionState.PREEMPTING and session.preemption is not None:
         return moment(session.preemption.until_us)
-    held_ms = planned_ms(session, state.forecast_of(session.id), policy=state.rules)
+    held_ms = planned_ms(session, state.forecasts.of(session.id), policy=state.rules)
     return moment(began_us + held_ms * 1000)
 
 
@@ -185,7 +256,8 @@ def _waits(state: State, session: Session) -> VerdictView | None:
         return None
     view = verdict_view(verdict)
     message = state.foreign_usage.explained(view.message, reason=view.reason)
-    return replace(view, message=state.space.explained(message, reason=view.reason))
+    message = state.registry.explained(message, reason=view.reason)
+    return replace(view, message=state.disk_space.explained(message, reason=view.reason))
 
 
 def _expected_start(state: State, session: Session) -> datetime | None:
@@ -223,7 +295,7 @@ KINDS: Final = tuple(
 async def steps_of(store: Store, session_id: SessionId, page: PageRequest) -> CursorPage[SessionStepView]:
     """Steps of a session, newest first, as far back as the log is kept. They contain no hidden fields."""
     found = await store.session_steps(session_id, kinds=KINDS, before=number_before(page), limit=page.first + 1)
-    return reel_of(found, page, number=attrgetter("number"), show=_step_view)
+    return cursor_page_of(found, page, number=attrgetter("number"), show=_step_view)
 
 
 def _step_view(event: Event) -> SessionStepView:

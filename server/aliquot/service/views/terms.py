@@ -13,14 +13,14 @@ from aliquot_schema.ids import AgentId, DeviceId, LeaseId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator
-from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt, Session, SessionSpec
+from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt, SavedWork, Session, SessionSpec
+from aliquot_schema.views.session_parts import PreemptionView, SavedWorkView
 from aliquot_schema.views.sessions import (
     AllocatedGpuView,
     ArrayTasksView,
     FallbackView,
     NameValueView,
     OrderEstimateView,
-    PreemptionView,
     TaskSetView,
     slot_amounts,
 )
@@ -93,6 +93,21 @@ def preemption_view(receipt: PreemptionReceipt) -> PreemptionView:
     )
 
 
+def saved_work_view(work: SavedWork | None) -> SavedWorkView | None:
+    """What a session saved and lost."""
+    if work is None:
+        return None
+    return SavedWorkView(
+        kept=work.kept_ms / 1000,
+        saved_at=moment_or_none(work.saved_us),
+        agent_id=work.agent_id,
+        resumed_from=work.began_ms / 1000,
+        note=work.note,
+        lost_gpu_seconds=work.lost_ms / MILLI / 1000,
+        credited_gpu_seconds=work.credited_ms / MILLI / 1000,
+    )
+
+
 def estimate_view(spec: SessionSpec, forecast: Prediction | None) -> OrderEstimateView | None:
     """Expected run time of a session: the owner's estimate, else the forecast; None without either."""
     if spec.estimated_duration_ms is not None:
@@ -129,6 +144,7 @@ def allocated_gpus(state: State, session: Session) -> tuple[AllocatedGpuView, ..
 def of_leases(state: State, leases: Iterable[Lease]) -> tuple[AllocatedGpuView, ...]:
     """GPUs of leases, whichever slots were requested; devices that the agent no longer has are omitted."""
     used: Counter[tuple[AgentId, DeviceId]] = Counter()
+    held: set[tuple[AgentId, DeviceId]] = set()
     for lease in leases:
         layout = state.layouts.get(lease.agent_id)
         for slot, amounts in lease.spec.items():
@@ -136,17 +152,22 @@ def of_leases(state: State, leases: Iterable[Lease]) -> tuple[AllocatedGpuView, 
                 continue
             for device_id, amount in amounts.items():
                 used[lease.agent_id, device_id] += amount * budget_cost(slot, device=layout.devices.get(device_id))
-    return tuple(view for key, units in used.items() if (view := _view(state, key, units)) is not None)
+                if lease.released_us is None:
+                    held.add((lease.agent_id, device_id))
+    views = (_view(state, key, units, is_held=key in held) for key, units in used.items())
+    return tuple(view for view in views if view is not None)
 
 
-def _view(state: State, key: tuple[AgentId, DeviceId], units: int) -> AllocatedGpuView | None:
+def _view(state: State, key: tuple[AgentId, DeviceId], units: int, *, is_held: bool) -> AllocatedGpuView | None:
     agent_id, device_id = key
     device = state.layouts[agent_id].devices.get(device_id)
     if device is None:
         return None
+    reading = state.readings.get(key) if is_held else None
     return AllocatedGpuView(
         node_id=state.node_of(agent_id),
         gpu_id=device_id,
         share=units * MILLI // device.budget / MILLI,
         memory_gb=round(device.memory_bytes * units / device.budget / 1e9, 3),
+        utilization_pct=None if reading is None else reading.utilization_pct,
     )

@@ -112,9 +112,27 @@ def held_at(connection: Connection, *, device_id: str, at_us: int) -> tuple[Hold
     return _fetch(connection, HOLDINGS.c.device_id == device_id, *_within(at_us, at_us))
 
 
-def held_between(connection: Connection, *, device_id: str, first_us: int, last_us: int) -> tuple[Holding, ...]:
-    """Holdings of a device at any time between two moments, both included."""
-    return _fetch(connection, HOLDINGS.c.device_id == device_id, *_within(first_us, last_us))
+def held_over(
+    connection: Connection,
+    *,
+    device_ids: Sequence[str],
+    first_us: int,
+    last_us: int | None,
+    before: int | None = None,
+    limit: int | None = None,
+) -> tuple[Holding, ...]:
+    """The newest holdings of devices at any time between two moments, in the order of the grants.
+
+    Args:
+        last_us: the second moment; None = until now. Both are included.
+        before: only grants of events with lower numbers.
+        limit: grants, at most; a grant is one slot of a device.
+    """
+    wanted = [HOLDINGS.c.device_id.in_(device_ids), or_(HOLDINGS.c.ended_us.is_(None), HOLDINGS.c.ended_us > first_us)]
+    wanted += [] if last_us is None else [HOLDINGS.c.from_us <= last_us]
+    wanted += [] if before is None else [HOLDINGS.c.granted_event < before]
+    stmt = select(HOLDINGS).where(*wanted).order_by(HOLDINGS.c.granted_event.desc(), HOLDINGS.c.slot.desc())
+    return tuple(Holding(**row) for row in connection.execute(stmt.limit(limit)).mappings())[::-1]
 
 
 def _within(first_us: int, last_us: int) -> tuple[ColumnElement[bool], ...]:

@@ -18,6 +18,7 @@ from aliquot.service.ports import Batch, StaleVersion, Write
 from aliquot.store.commit import write_batches
 from aliquot.store.mapping import ACTION
 from aliquot.store.tables import COUNTER, EVENTS
+from aliquot_schema.identity.accounts import actor_parts
 from aliquot_schema.ids import RequestId
 from aliquot_schema.orchestration import Action
 
@@ -74,7 +75,8 @@ def conditions(query: AuditQuery, column: Callable[[str], Any]) -> list[Any]:
     number, at_us, actor = column("number"), column("at_us"), column("actor")
     found = [column("entity_id") == query.entity_id] if query.entity_id is not None else []
     if query.actor is not None:
-        found.append(actor == query.actor)
+        with_a_key = (actor > f"{query.actor}/") & (actor < f"{query.actor}0")  # `0` is the character after `/`
+        found.append((actor == query.actor) | with_a_key)
     if query.kind is not None:
         found.append(_is_of_kind(query.kind, column))
     if query.first_us is not None:
@@ -123,12 +125,14 @@ def _change(event: Mapping[str, Any], former: str | None) -> Change:
         differing = [name for name in after if before.get(name) != after[name] and name != "version"]
         before = {name: before.get(name) for name in differing}
         after = {name: after[name] for name in differing}
+    actor, key_id = actor_parts(event["actor"])
     return Change(
         number=event["number"],
         at_us=event["at_us"],
         kind=event["kind"],
         entity_id=event["entity_id"],
-        actor=event["actor"],
+        actor=actor,
+        key_id=key_id,
         request_id=event["request_id"],
         pass_number=event["pass_number"],
         before=before,
@@ -142,7 +146,7 @@ _TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hand:
+class AuditAuthor:
     """The account that runs a command, and the time."""
 
     actor: str
@@ -151,23 +155,23 @@ class Hand:
     at_us: int
 
 
-def note(connection: Connection, what: str, facts: Mapping[str, str], *, by: Hand) -> None:
+def note(connection: Connection, what: str, facts: Mapping[str, str], *, by: AuditAuthor) -> None:
     """Commit an event before an action. If the action then fails, the event remains in the log."""
 
     def write(connection: Connection) -> None:
         with connection.begin():
             note_within(connection, [action(connection, what, facts)], by=by)
 
-    patiently(write)(connection)
+    with_retries(write)(connection)
 
 
-def note_within(connection: Connection, writes: Sequence[Write], *, by: Hand) -> None:
+def note_within(connection: Connection, writes: Sequence[Write], *, by: AuditAuthor) -> None:
     """Write records and their events in the open transaction.
 
     A database without events is left unchanged, because an import needs an empty one.
 
     Raises:
-        StaleVersion, IntegrityError: another process wrote the same rows first; see `patiently`.
+        StaleVersion, IntegrityError: another process wrote the same rows first; see `with_retries`.
     """
     if connection.execute(select(COUNTER.c.number)).scalar_one():
         batch = Batch(writes=tuple(writes), at_us=by.at_us, actor=by.actor, request_id=by.request_id)
@@ -182,7 +186,7 @@ def action(connection: Connection, what: str, facts: Mapping[str, str]) -> Write
     return Write(record=replace(former, version=former.version + 1, facts=facts), kind=f"action.{what}")
 
 
-def patiently(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+def with_retries(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
     """Retry a transaction, up to 5 attempts, if a server or another command wrote the same rows."""
 
     def run(connection: Connection) -> T:

@@ -17,8 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.cluster_mark import MarkFile
 from aliquot.store.engines.database import unavailability
+from aliquot.store.mapping import CHANNEL, SERVER_SETTING
 from aliquot.store.migration import check_current, migrate
-from aliquot.store.statements import CHANNEL, SERVER_SETTING
 from aliquot_schema.async_tasks import run_shielded, wait_ended
 
 CONNECT_S_MAX: Final = 5.0
@@ -109,6 +109,9 @@ class PostgresDatabase:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await run_shielded(self._read(work), tasks=self._tasks)
+
+    async def read_apart(self, work: Callable[[Connection], T]) -> T:
+        return await self.read(work)
 
     async def close(self) -> None:
         while self._tasks:

@@ -128,6 +128,14 @@ class SqliteDatabase:
     async def read(self, work: Callable[[Connection], T]) -> T:
         return await self._reader.run(partial(_read, work=work))
 
+    async def read_apart(self, work: Callable[[Connection], T]) -> T:
+        apart = ConnectionThread("store-long-reader", connect=lambda: connect_reader(self._path))
+        await apart.open()
+        try:
+            return await apart.run(partial(_read, work=work))
+        finally:
+            await apart.close()
+
     async def close(self) -> None:
         await self._reader.close()
         await self._writer.close()

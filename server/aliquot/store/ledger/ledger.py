@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, insert, null, select, update
 
@@ -15,15 +15,16 @@ from aliquot.store.engines.database import Runner
 from aliquot.store.hash_chain import CHAIN_START
 from aliquot.store.ledger.encoding import LEDGER, Packed, entry_hash, pack, unpack
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
+from aliquot.store.mapping import SESSION, insert_rows
 from aliquot.store.queries.queries import events_after
-from aliquot.store.statements import insert_rows
-from aliquot.store.tables import COUNTER, EVENTS
+from aliquot.store.tables import COUNTER, EVENTS, SESSIONS
 from aliquot_schema.events import Event
-from aliquot_schema.ids import PoolId
+from aliquot_schema.ids import PoolId, SessionId
+from aliquot_schema.sessions import Session
 
 
 class DatabaseLedger:
-    """Implements `LedgerStore` and `LedgerReader`, which document the methods."""
+    """Implements `LedgerStore`, `LedgerReader` and `HistoryReader`, which document the methods."""
 
     def __init__(self, database: Runner) -> None:
         self._database = database
@@ -47,6 +48,18 @@ class DatabaseLedger:
     async def checkpoint_before(self, number: int) -> PassKey | None:
         return await self._database.read(partial(checkpoint_before, number=number))
 
+    async def first_at(self, at_us: int) -> PassKey | None:
+        return await self._database.read(partial(first_at, at_us=at_us))
+
+    async def checkpoint_after(self, number: int) -> PassKey | None:
+        return await self._database.read(partial(checkpoint_after, number=number))
+
+    async def ended_before(self, at_us: int, *, limit: int) -> tuple[Session, ...]:
+        return await self._database.read(partial(ended_before, at_us=at_us, limit=limit))
+
+    async def commands(self, names: Sequence[SessionId]) -> Mapping[SessionId, tuple[str, ...]]:
+        return await self._database.read(partial(commands, names=names))
+
     async def entries(self, *, first: int, last: int, limit: int) -> tuple[PassEntry, ...]:
         return await self._database.read(partial(entries, first=first, last=last, limit=limit))
 
@@ -54,6 +67,8 @@ class DatabaseLedger:
         return await self._database.read(partial(events_after, number=number, limit=limit))
 
 
+_NAMES_MAX: Final = 500
+"""Ids in one query."""
 _KEY = (PASSES.c.number, PASSES.c.revision, PASSES.c.checkpoint_hash.is_not(None).label("has_checkpoint"))
 
 
@@ -68,6 +83,36 @@ def checkpoint_before(connection: Connection, *, number: int) -> PassKey | None:
     stmt = select(*_KEY).where(PASSES.c.number <= number, PASSES.c.checkpoint_hash.is_not(None))
     row = connection.execute(stmt.order_by(PASSES.c.number.desc()).limit(1)).one_or_none()
     return None if row is None else _key(row)
+
+
+def checkpoint_after(connection: Connection, *, number: int) -> PassKey | None:
+    """Key of the oldest entry with a checkpoint after this pass."""
+    stmt = select(*_KEY).where(PASSES.c.number > number, PASSES.c.checkpoint_hash.is_not(None))
+    row = connection.execute(stmt.order_by(PASSES.c.number).limit(1)).one_or_none()
+    return None if row is None else _key(row)
+
+
+def first_at(connection: Connection, *, at_us: int) -> PassKey | None:
+    """Key of the first entry at or after a time."""
+    stmt = select(*_KEY).where(PASSES.c.now_us >= at_us).order_by(PASSES.c.number).limit(1)
+    row = connection.execute(stmt).one_or_none()
+    return None if row is None else _key(row)
+
+
+def ended_before(connection: Connection, *, at_us: int, limit: int) -> tuple[Session, ...]:
+    """The sessions that ended last before a time, by their end."""
+    stmt = select(SESSIONS).where(SESSIONS.c.ended_us < at_us).order_by(SESSIONS.c.ended_us.desc()).limit(limit)
+    return tuple(SESSION.from_row(row) for row in reversed(connection.execute(stmt).all()))
+
+
+def commands(connection: Connection, *, names: Sequence[SessionId]) -> dict[SessionId, tuple[str, ...]]:
+    """Commands of sessions."""
+    found: dict[SessionId, tuple[str, ...]] = {}
+    for first in range(0, len(names), _NAMES_MAX):
+        stmt = select(SESSIONS).where(SESSIONS.c.id.in_(names[first : first + _NAMES_MAX]))
+        sessions = [SESSION.from_row(row) for row in connection.execute(stmt)]
+        found.update((session.id, session.spec.argv) for session in sessions)
+    return found
 
 
 def entries(connection: Connection, *, first: int, last: int, limit: int) -> tuple[PassEntry, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, tuple_
 
 from aliquot.service.ports import SessionQuery, SortKey
-from aliquot.service.views.session_list import ORDERS, among, within
+from aliquot.service.views.session_list import ORDERS, among, tag_of, within
 from aliquot.store.mapping import ENCODER, SESSION
 from aliquot.store.tables import KERNELS, LEASES, SESSIONS
 from aliquot_schema.sessions import Session
@@ -66,6 +66,8 @@ def _conditions(query: SessionQuery) -> Iterator[Condition]:
         yield or_(SESSIONS.c.owner == members.owner, SESSIONS.c.project.in_(members.projects))
     if where.failures:
         yield or_(*(_has_prefix(SESSIONS.c.failure, f'{{"code":{_quoted(code)},') for code in where.failures))
+    for text in where.tags:
+        yield _has_tag(text)
     if where.search:
         yield or_(*(c.icontains(where.search, autoescape=True) for c in (SESSIONS.c.name, SESSIONS.c.id)))
     if query.agents is not None or where.devices:
@@ -95,6 +97,13 @@ def _has_device(device_id: str) -> Condition:
     key = f"{_quoted(device_id)}:"
     without_slot = func.replace(LEASES.c.spec, f"{key}{{", "")
     return func.replace(without_slot, key, "") != without_slot
+
+
+def _has_tag(text: str) -> Condition:
+    """Whether the JSON text of the tags has an entry. Quotes within names and values are escaped."""
+    name, value = tag_of(text)
+    entry = f"{_quoted(name)}:{'' if value is None else _quoted(value)}"
+    return or_(*(func.replace(SESSIONS.c.tags, start, "") != SESSIONS.c.tags for start in (f"{{{entry}", f",{entry}")))
 
 
 def _has_prefix(column: ColumnElement[Any], text: str) -> Condition:

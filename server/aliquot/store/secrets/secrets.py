@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, Table, and_, delete, insert, not_, selec
 
 from aliquot.service.accounts.secrets import StoredSecret
 from aliquot.service.ports import Write
-from aliquot.store.audit.log import Hand, action, note_within, patiently
+from aliquot.store.audit.log import AuditAuthor, action, note_within, with_retries
 from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, text_column, text_key
 from aliquot.store.engines.database import Runner
 from aliquot.store.mapping import SECRETS as NAMES
@@ -183,7 +183,7 @@ def key_ids(connection: Connection) -> tuple[str, ...]:
     return tuple(connection.execute(select(SECRETS.c.key_id).distinct().order_by(SECRETS.c.key_id)).scalars())
 
 
-def reencrypt(connection: Connection, *, keys: SecretKeys, by: Hand) -> int:
+def reencrypt(connection: Connection, *, keys: SecretKeys, by: AuditAuthor) -> int:
     """Encrypt all secrets with the newest key and record it, in one transaction; returns the number of secrets.
 
     Raises:
@@ -203,7 +203,7 @@ def reencrypt(connection: Connection, *, keys: SecretKeys, by: Hand) -> int:
     return len(rows)
 
 
-def delete_unreadable(connection: Connection, *, known: Collection[str], by: Hand) -> int:
+def delete_unreadable(connection: Connection, *, known: Collection[str], by: AuditAuthor) -> int:
     """Delete secrets encrypted with unknown keys, and record it; returns the number of deleted secrets.
 
     Raises:
@@ -229,7 +229,7 @@ def _is(owner: str, name: str) -> Any:
     return and_(SECRETS.c.owner == owner, SECRETS.c.name == name)
 
 
-async def rotate(database: Runner, *, keys: SecretKeys, by: Hand) -> int:
+async def rotate(database: Runner, *, keys: SecretKeys, by: AuditAuthor) -> int:
     """Rotate the keys; returns the number of secrets.
 
     The file holds the old keys until the end, so an interrupted rotation can be repeated.
@@ -238,15 +238,15 @@ async def rotate(database: Runner, *, keys: SecretKeys, by: Hand) -> int:
         Unavailable: a secret cannot be decrypted, or the file cannot be written; nothing is lost.
     """
     keys.begin_rotation()
-    count = await database.write(patiently(partial(reencrypt, keys=keys, by=by)))
+    count = await database.write(with_retries(partial(reencrypt, keys=keys, by=by)))
     keys.end_rotation(used=await database.read(key_ids))
     return count
 
 
-async def forget(database: Runner, *, keys: SecretKeys, by: Hand) -> int:
+async def forget(database: Runner, *, keys: SecretKeys, by: AuditAuthor) -> int:
     """Delete secrets that no key of the file decrypts; returns their number.
 
     Raises:
         Unavailable: the key file cannot be used.
     """
-    return await database.write(patiently(partial(delete_unreadable, known=keys.ids(), by=by)))
+    return await database.write(with_retries(partial(delete_unreadable, known=keys.ids(), by=by)))

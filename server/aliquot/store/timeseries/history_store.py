@@ -80,7 +80,7 @@ WAITING_MAX: Final = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPlan:
-    """Dependencies and settings of a `KeptHistory`."""
+    """Dependencies and settings of a `HistoryDatabase`."""
 
     make_database: Callable[[], Database]
     """Called in the thread, which also uses the database."""
@@ -94,7 +94,7 @@ class HistoryPlan:
     """Wall clock for retention, microseconds UTC."""
 
 
-class KeptHistory:
+class HistoryDatabase:
     """Implements `HistoryStore`, which documents the methods."""
 
     def __init__(self, plan: HistoryPlan) -> None:

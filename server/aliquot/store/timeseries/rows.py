@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from aliquot.service.history.measures import MeasureKind
 from aliquot.store.columns import INT, TEXT
-from aliquot.store.statements import insert_rows
+from aliquot.store.mapping import insert_rows
 from aliquot.store.timeseries.blocks import FORMAT
 from aliquot.store.timeseries.tiers import DAY_US, HOUR_US, Tier
 from aliquot.store.timeseries.windows import SeriesKey

@@ -1,5 +1,6 @@
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components";
 import { useSearchParams } from "wouter";
+import { BacktestTab } from "../backtest/BacktestTab";
 import { useIdentity } from "../identity/me";
 import { mayOperate, operatorsOnly } from "../identity/rights";
 import { AccessTab } from "./AccessTab";
@@ -29,6 +30,7 @@ export default function AdminPage() {
           <Tab id="policy">Policy</Tab>
           <Tab id="quotas">Quotas</Tab>
           <Tab id="alerts">Alerts</Tab>
+          {isOperator || tab === "backtest" ? <Tab id="backtest">Backtest</Tab> : null}
           {isOperator || tab === "doctor" ? <Tab id="doctor">Doctor</Tab> : null}
           {isOperator || tab === "audit" ? <Tab id="audit">Audit</Tab> : null}
           <Tab id="access">Access</Tab>
@@ -45,6 +47,7 @@ export default function AdminPage() {
         <TabPanel id="alerts">
           <AlertsTab />
         </TabPanel>
+        <TabPanel id="backtest">{isOperator ? <BacktestTab /> : <p>{operatorsOnly(me, "run backtests")}</p>}</TabPanel>
         <TabPanel id="doctor">{isOperator ? <DoctorTab /> : <p>{operatorsOnly(me, "run Doctor")}</p>}</TabPanel>
         <TabPanel id="audit">{isOperator ? <AuditTab /> : <p>{operatorsOnly(me, "read the audit log")}</p>}</TabPanel>
         <TabPanel id="access">

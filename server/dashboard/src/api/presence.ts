@@ -3,7 +3,25 @@ import { Observable } from "./observable";
 const PAGES_NEXT = new Set(["/graphiql"]);
 
 /** The signed-in user, as of the page's load; empty if not signed in. */
-export const user = new Observable(document.querySelector<HTMLMetaElement>('meta[name="aliquot-user"]')?.content ?? "");
+export const user = new Observable(metaOf("user"));
+
+/** The identity provider to sign in with; empty if there is none. */
+export const provider = metaOf("provider");
+
+/** Signs in at the identity provider; it leads back to the present page. */
+export function signInAtProvider(): void {
+  location.assign(`/login/provider?next=${encodeURIComponent(nextPage() || location.pathname + location.search)}`);
+}
+
+/** The page beside the dashboard that sent the browser here to sign in; empty if none did. */
+function nextPage(): string {
+  const next = new URLSearchParams(location.search).get("next") ?? "";
+  return PAGES_NEXT.has(next) ? next : "";
+}
+
+function metaOf(name: string): string {
+  return document.querySelector<HTMLMetaElement>(`meta[name="aliquot-${name}"]`)?.content ?? "";
+}
 
 /** The server no longer accepts the cookie. */
 export function signedOut(): void {
@@ -50,8 +68,7 @@ export async function signIn(token: string): Promise<string | null> {
     const meta = new DOMParser().parseFromString(page, "text/html").querySelector('meta[name="aliquot-user"]');
     const name = meta?.getAttribute("content");
     if (!name) return "The cookie was not accepted. Does this browser allow cookies?";
-    const next = new URLSearchParams(location.search).get("next") ?? "";
-    if (PAGES_NEXT.has(next)) location.assign(next);
+    if (nextPage()) location.assign(nextPage());
     user.set(name);
   } catch {
     return "The server cannot be reached.";

@@ -2,13 +2,22 @@ import { Link } from "wouter";
 import { useNow } from "../format/clock";
 import { amountOf, bytes, plain, quantity } from "../format/amounts";
 import { duration, moment } from "../format/times";
+import { useIdentity } from "../identity/me";
+import { mayOperate } from "../identity/rights";
 import { DeviceTrend } from "./DeviceTrend";
 import { classOf, titleOf, useNaming } from "./holders";
 import type { Device } from "./nodes";
 import { ShareBar } from "./ShareBar";
 
+interface Props {
+  readonly device: Device;
+  readonly agent: string | undefined;
+  readonly node: string | undefined;
+}
+
 /** All details of a device, for the hover card and the dialogue. */
-export function DeviceCard({ device, agent }: { readonly device: Device; readonly agent: string | undefined }) {
+export function DeviceCard({ device, agent, node }: Props) {
+  const me = useIdentity();
   const naming = useNaming();
   const now = useNow();
   return (
@@ -44,10 +53,18 @@ export function DeviceCard({ device, agent }: { readonly device: Device; readonl
           ))}
         </ul>
       ) : (
-        <p className="quiet">It is not held.</p>
+        <p className="quiet">No session holds it.</p>
       )}
       {agent ? <DeviceTrend device={device} agent={agent} /> : null}
       <code className="quiet">{device.id}</code>
+      {node ? (
+        <p className="row small">
+          <Link href={`/?view=history&node=${encodeURIComponent(node)}`}>Last 24 hours of its node</Link>
+          {mayOperate(me) ? (
+            <Link href={`/admin?tab=audit&device=${encodeURIComponent(device.id)}`}>Who held it before</Link>
+          ) : null}
+        </p>
+      ) : null}
     </div>
   );
 }

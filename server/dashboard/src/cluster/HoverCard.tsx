@@ -51,7 +51,7 @@ export function HoverCard({
       }}
     >
       <h3>{device.name}</h3>
-      <DeviceCard device={device} agent={agentOf(device.id)} />
+      <DeviceCard device={device} agent={agentOf(device.id)} node={undefined} />
     </div>
   );
 }

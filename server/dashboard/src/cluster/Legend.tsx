@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { Segments } from "../parts/Segments";
 import { plain } from "../format/amounts";
 import type { Grouping, Share } from "./holders";
@@ -8,10 +9,12 @@ interface Props {
   readonly shares: readonly Share[];
   readonly grouping: Grouping;
   readonly onGrouping: (grouping: Grouping) => void;
+  /** Controls beside the grouping. */
+  readonly children?: ReactNode;
 }
 
 /** The colours of holders, and the devices that each holds. */
-export function Legend({ shares, grouping, onGrouping }: Props) {
+export function Legend({ shares, grouping, onGrouping, children }: Props) {
   return (
     <div className="row legend">
       <Segments
@@ -23,6 +26,7 @@ export function Legend({ shares, grouping, onGrouping }: Props) {
           { id: "session", text: "By session" },
         ]}
       />
+      {children}
       <ul className="row" aria-label="Devices held">
         {shares.slice(0, SHOWN).map((share) => (
           <li key={share.key} className={share.colour}>

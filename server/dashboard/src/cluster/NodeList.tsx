@@ -4,15 +4,16 @@ import { NodePanel } from "./NodePanel";
 import type { Node } from "./nodes";
 
 const HEIGHT_GUESS = 190;
+const HEAT_HEIGHT_GUESS = 80;
 
 /** All nodes; only visible ones are rendered. */
-export function NodeList({ nodes }: { readonly nodes: readonly Node[] }) {
+export function NodeList({ nodes, isHeat }: { readonly nodes: readonly Node[]; readonly isHeat: boolean }) {
   const root = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
-  useLayoutEffect(() => setTop(root.current?.offsetTop ?? 0), [nodes.length]);
+  useLayoutEffect(() => setTop(root.current?.offsetTop ?? 0), [nodes.length, isHeat]);
   const rows = useWindowVirtualizer({
     count: nodes.length,
-    estimateSize: () => HEIGHT_GUESS,
+    estimateSize: () => (isHeat ? HEAT_HEIGHT_GUESS : HEIGHT_GUESS),
     overscan: 3,
     scrollMargin: top,
     getItemKey: (index) => nodes[index]?.id ?? index,
@@ -28,7 +29,7 @@ export function NodeList({ nodes }: { readonly nodes: readonly Node[] }) {
             data-index={row.index}
             style={{ transform: `translateY(${row.start - top}px)` }}
           >
-            <NodePanel node={node} />
+            <NodePanel node={node} isHeat={isHeat} />
           </div>
         ) : null;
       })}

@@ -1,12 +1,22 @@
 import { memo, type KeyboardEvent } from "react";
 import { bytes, plain } from "../format/amounts";
 import { AgentState } from "./AgentState";
+import { commonModel, shortModel } from "./choosing";
+import { DeviceCell } from "./DeviceCell";
 import { DeviceTile } from "./DeviceTile";
 import { amountsOf, linksOf, type Node } from "./nodes";
 
+interface Props {
+  readonly node: Node;
+  /** Whether devices are cells of a heat map. */
+  readonly isHeat: boolean;
+}
+
 /** A node with its agents and devices. */
-export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node }) {
+export const NodePanel = memo(function NodePanel({ node, isHeat }: Props) {
   const { used, capacity } = amountsOf(node.devices);
+  const model = commonModel(node.devices);
+  const Shown = isHeat ? DeviceCell : DeviceTile;
   const pools = [...new Set(node.agents.map((agent) => agent.pool))].join(", ");
   return (
     <section className="node" aria-label={`Node ${node.hostname}`}>
@@ -15,6 +25,7 @@ export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node
         {node.agents.map((agent) => (
           <AgentState key={agent.id} agent={agent} isNamed={agent.id !== node.hostname || node.agents.length > 1} />
         ))}
+        {model ? <span className="small">{shortModel(model)}</span> : null}
         <span className="quiet small">pool {pools}</span>
         {linksOf(node).map((names) => (
           <span key={names} className="quiet small">
@@ -28,11 +39,17 @@ export const NodePanel = memo(function NodePanel({ node }: { readonly node: Node
         </span>
       </header>
       {node.devices.length ? (
-        <div className="tiles" role="group" aria-label={`Devices of ${node.hostname}`} onKeyDown={walk}>
+        <div
+          className={isHeat ? "tiles heat" : "tiles"}
+          role="group"
+          aria-label={`Devices of ${node.hostname}`}
+          onKeyDown={walk}
+        >
           {node.devices.map((device, index) => (
-            <DeviceTile
+            <Shown
               key={device.id}
               device={device}
+              hasModel={model === ""}
               where={node.hostname}
               isIdle={node.idle.has(device.id)}
               isStop={index === 0}

@@ -1,27 +1,36 @@
 import { percent, plain } from "../format/amounts";
-import type { Totals } from "./nodes";
+import { useNow } from "../format/clock";
+import { clockTime } from "../format/times";
+import type { Freed, Totals } from "./nodes";
 import { Trend } from "./Trend";
 
 /** The cluster in five figures, and their trend. */
-export function Summary({ totals }: { readonly totals: Totals }) {
+export function Summary({ totals, freed }: { readonly totals: Totals; readonly freed: readonly Freed[] }) {
+  const now = useNow();
   const held = totals.capacity ? totals.held / totals.capacity : 0;
   return (
     <section className="figures-strip panel" aria-label="Summary">
       <dl>
-        <Figure name="held" value={`${plain(totals.held)} of ${plain(totals.capacity)}`} note={percent(held)} />
-        <Figure name="free" value={String(totals.wholeFree)} note="whole devices" />
-        <Figure name="in fragments" value={plain(totals.fragments)} note="free on shared devices" />
+        <Figure name="Held" value={`${plain(totals.held)} of ${plain(totals.capacity)}`} note={percent(held)} />
+        <Figure name="Free" value={String(totals.wholeFree)} note={soonText(freed, now) || "whole devices"} />
+        <Figure name="Fragmented" value={plain(totals.fragments)} note="free on shared devices" />
         <Figure
-          name="held, idle"
+          name="Idle"
           value={String(totals.idle)}
-          note="utilization < 5 %"
+          note="held, utilization < 5 %"
           tone={totals.idle ? "warn" : ""}
         />
-        <Figure name="unhealthy" value={String(totals.unwell)} note="devices" tone={totals.unwell ? "bad" : ""} />
+        <Figure name="Unhealthy" value={String(totals.unwell)} note="devices" tone={totals.unwell ? "bad" : ""} />
       </dl>
       <Trend />
     </section>
   );
+}
+
+/** `whole devices; 2 more by 15:03, 5 by 18:20`. */
+function soonText(freed: readonly Freed[], now: number): string {
+  const parts = freed.map(({ count, by }, place) => `${count}${place ? "" : " more"} by ${clockTime(by, now)}`);
+  return parts.length ? `whole devices; ${parts.join(", ")}` : "";
 }
 
 interface FigureProps {

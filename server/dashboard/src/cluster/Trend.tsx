@@ -12,7 +12,11 @@ const EVERY_MS = 10_000;
 
 /** Devices held, held but idle, and tasks waiting in the last hours. */
 export function Trend() {
-  const live = useLive(() => loadQueueHistory(ago(HOURS * 3_600_000), POINTS), "trend", { everyMs: EVERY_MS });
+  const live = useLive(
+    () => loadQueueHistory({ since: ago(HOURS * 3_600_000), until: null, points: POINTS }),
+    "trend",
+    { everyMs: EVERY_MS },
+  );
   if (!live.data) return null;
   const { held, idle, total, waiting, waitingMost } = trendOf(live.data);
   // No measurements yet: the server has just started.

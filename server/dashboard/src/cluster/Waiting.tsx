@@ -10,7 +10,7 @@ export function Waiting() {
   return (
     <section className="panel brief" aria-label="Waiting">
       <h2>
-        <Link href="/queue">Waiting</Link> <span className="quiet">{queue?.total ?? ""}</span>
+        <Link href="/sessions">Waiting</Link> <span className="quiet">{queue?.total ?? ""}</span>
       </h2>
       {queue?.idle ? (
         <p className="small" role="status">
@@ -21,7 +21,7 @@ export function Waiting() {
       <ol>
         {queue?.entries.map(({ position, session }) => (
           <li key={session.id}>
-            <span className="quiet">{position}</span>{" "}
+            <span className="quiet">{position ?? "–"}</span>{" "}
             <Link href={`/sessions/${session.id}`}>{session.name ?? `…${session.id.slice(-6)}`}</Link>{" "}
             <span className="quiet">
               {session.owner}, {session.waits ? words(session.waits.reason) : "not considered yet"}

@@ -50,6 +50,7 @@ export function linkGroups(devices: readonly Pick<Device, "name" | "link_group">
 /** A device is idle if it has been held for `IDLE_AFTER_MS` and its utilization is below this. */
 export const IDLE_PCT = 5;
 const IDLE_AFTER_MS = 60_000;
+const MINUTE_MS = 60_000;
 
 /** The agents grouped by node, in the order of the first agent of each node. */
 export function nodesOf(agents: readonly Agent[], now: number): Node[] {
@@ -100,6 +101,28 @@ export function amountsOf(devices: readonly Pick<Device, "used" | "capacity">[])
     }),
     { used: 0, capacity: 0 },
   );
+}
+
+/** A time by which held devices will be free, and how many of them together. */
+export interface Freed {
+  readonly count: number;
+  /** Milliseconds since the epoch. */
+  readonly by: number;
+}
+
+const FREED_SHOWN = 3;
+
+/** When held devices are free again at the latest, by minute: the first times at which all of their holders have ended. */
+export function freedOf(nodes: readonly Node[]): Freed[] {
+  const ends = nodes
+    .flatMap(({ devices }) => devices)
+    .filter(({ holders }) => holders.length > 0 && holders.every(({ until }) => until))
+    .map(({ holders }) => Math.max(...holders.map(({ until }) => Date.parse(until ?? ""))))
+    .map((end) => Math.ceil(end / MINUTE_MS) * MINUTE_MS);
+  return [...new Set(ends)]
+    .sort((one, other) => one - other)
+    .slice(0, FREED_SHOWN)
+    .map((by) => ({ by, count: ends.filter((end) => end <= by).length }));
 }
 
 /** Whether a device is held but nearly unused; false without a measurement. */

@@ -49,3 +49,16 @@ export function bytes(value: number): string {
 export function percent(part: number): string {
   return `${Math.round(part * 100)} %`;
 }
+
+/** A number of GPUs without its unit, for a column: 2, 0.25, and a dash for none. */
+export function gpus(value: number): string {
+  return value > 0 ? plain(value) : "—";
+}
+
+/** A part of an amount of bytes in the unit of the whole: 9.4/80 GiB. */
+export function ofBytes(part: number, whole: number): string {
+  const [size = "0", unit = "B"] = bytes(whole).split(" ");
+  const scale = 1024 ** ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].indexOf(unit);
+  const value = part / scale;
+  return `${value >= 100 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)}/${Math.round(Number(size))} ${unit}`;
+}

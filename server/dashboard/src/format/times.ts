@@ -22,6 +22,14 @@ export function moment(when: string | number, now: number = Date.now()): string 
   return `${date.toLocaleDateString([], { day: "2-digit", month: "short", year: "numeric" })} ${time}`;
 }
 
+/** A time in the viewer's zone to the minute: 15:40, with the day if it is another one. */
+export function clockTime(when: string | number, now: number): string {
+  const date = new Date(when);
+  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  if (date.toDateString() === new Date(now).toDateString()) return time;
+  return `${date.toLocaleDateString([], { day: "2-digit", month: "short" })} ${time}`;
+}
+
 /** The message about an invalid duration. */
 export const DURATION_FORM = "Enter a duration, like 90s, 15m, 2h30m or 1d12h.";
 

@@ -41,6 +41,9 @@ export function ExamplesPane() {
                 <button type="button" aria-pressed={example.title === chosen} onClick={() => void choose(example)}>
                   {example.title}
                 </button>
+                <a href={`/docs/${example.page}`}>
+                  Docs<span className="examples-of"> about {example.title}</span>
+                </a>
               </li>
             ))}
           </ul>

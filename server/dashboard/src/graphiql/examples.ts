@@ -1,5 +1,6 @@
 import type { Example, Group } from "./example";
 import { AGENTS } from "./examples/agents";
+import { BOOKINGS } from "./examples/bookings";
 import { CHANGES } from "./examples/changes";
 import { CLUSTER } from "./examples/cluster";
 import { HISTORY } from "./examples/history";
@@ -17,6 +18,7 @@ export const GROUPS: readonly Group[] = [
   SESSIONS,
   CHANGES,
   EXTERNAL_ALLOCATIONS,
+  BOOKINGS,
   LIVE,
   HISTORY,
   AGENTS,
@@ -26,5 +28,5 @@ export const GROUPS: readonly Group[] = [
   SERVER,
 ];
 
-/** The example of the first visit: the allocation of each GPU. */
-export const FIRST: Example | undefined = GROUPS[0]?.examples[0];
+/** The example of the first visit. */
+export const FIRST: Example | undefined = CLUSTER.examples.find(({ title }) => title === "who holds what");

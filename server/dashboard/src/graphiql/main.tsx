@@ -1,6 +1,8 @@
 import "graphiql/setup-workers/vite";
 import "graphiql/style.css";
+import "@graphiql/plugin-explorer/style.css";
 import "./graphiql.css";
+import { explorerPlugin } from "@graphiql/plugin-explorer";
 import { createGraphiQLFetcher } from "@graphiql/toolkit";
 import { GraphiQL, HISTORY_PLUGIN } from "graphiql";
 import { createClient } from "graphql-ws";
@@ -21,7 +23,8 @@ const isFirstVisit = localStorage.getItem("graphiql:tabState") === null;
 // A narrow menu leaves more room for documents. The width is stored when it is changed.
 if (isFirstVisit) localStorage.setItem("graphiql:docExplorerFlex", "0.22");
 const EXAMPLES_PLUGIN = { title: "Examples", icon: ExamplesIcon, content: ExamplesPane };
-const PLUGINS = [HISTORY_PLUGIN, EXAMPLES_PLUGIN];
+const PLUGINS = [HISTORY_PLUGIN, explorerPlugin({ showAttribution: false }), EXAMPLES_PLUGIN];
+const isNarrow = matchMedia("(width < 640px)").matches;
 
 const root = document.getElementById("root");
 if (!user.get()) {
@@ -42,7 +45,9 @@ async function show(page: Root) {
       defaultTabs={[{ query, variables }]}
       defaultQuery={query}
       defaultEditorToolsVisibility="variables"
-      {...(isFirstVisit ? { initialVariables: variables, visiblePlugin: EXAMPLES_PLUGIN } : {})}
+      {...(isFirstVisit
+        ? { initialVariables: variables, ...(isNarrow ? {} : { visiblePlugin: EXAMPLES_PLUGIN }) }
+        : {})}
     >
       <GraphiQL.Logo>
         <a className="home" href="/">

@@ -20,8 +20,20 @@ export async function loadDeviceHistory(agent: string, device: string, lastMs: n
 }
 
 /** The history of the queue and of the cluster's GPUs. */
-export async function loadQueueHistory(since: string, points: number): Promise<QueueHistory> {
-  return (await ask(QueueHistoryDocument, { since, points })).queue_history;
+export async function loadQueueHistory({ since, until, points }: Span): Promise<QueueHistory> {
+  return (await ask(QueueHistoryDocument, { since, until: beforeNow(until), points })).queue_history;
+}
+
+/** A period in ISO 8601, and the number of steps. `until` null = now. */
+export interface Span {
+  readonly since: string;
+  readonly until: string | null;
+  readonly points: number;
+}
+
+/** A time, or null if it is not over yet. */
+export function beforeNow(at: string | null): string | null {
+  return at !== null && Date.parse(at) < Date.now() ? at : null;
 }
 
 export function ago(ms: number): string {

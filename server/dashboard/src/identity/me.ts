@@ -6,6 +6,8 @@ import { MeDocument, type MeQuery } from "../generated/graphql";
 export type Me = MeQuery["me"] & {
   /** The highest priority that users may request; operators may request all. */
   readonly priority_max: MeQuery["policy"]["user_priority_max"];
+  /** Whether the server shows the living demo, whose users, history and load are invented. */
+  readonly is_demo: boolean;
 };
 
 /** The signed-in user on every page; null until the server has answered. */
@@ -21,6 +23,6 @@ export function useMe(): Live<Me> {
 }
 
 async function load(): Promise<Me> {
-  const { me, policy } = await ask(MeDocument, {});
-  return { ...me, priority_max: policy.user_priority_max };
+  const { me, policy, orchestrator } = await ask(MeDocument, {});
+  return { ...me, priority_max: policy.user_priority_max, is_demo: orchestrator.is_demo };
 }

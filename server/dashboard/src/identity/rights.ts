@@ -19,6 +19,16 @@ export function mayChange(me: Rights, session: { readonly owner: string; readonl
   return me !== null && maySubmit(me) && (session.owner === me.name || me.projects.includes(session.project));
 }
 
+/** Whether the user may open terminals and apps of a session: its owner, operators, and members that it is shared with. */
+export function mayOpen(
+  me: Rights,
+  session: { readonly owner: string; readonly project: string; readonly shares_access: boolean },
+): boolean {
+  if (me === null || !maySubmit(me)) return false;
+  const isMember = session.shares_access && me.projects.includes(session.project);
+  return session.owner === me.name || mayOperate(me) || isMember;
+}
+
 /** Whether the user may let a held session go: one that an operator holds, only an operator. */
 export function mayRelease(
   me: Rights,

@@ -5,6 +5,7 @@ import { Choice } from "../parts/Choice";
 import { bytes } from "../format/amounts";
 import { Download } from "./Download";
 import { LogFollower, type LogState, type Which } from "./following";
+import { LogsTogether } from "./LogsTogether";
 import { LogScroll } from "./LogScroll";
 import { linesOf, next, Search } from "./search";
 
@@ -17,6 +18,7 @@ interface Props {
 
 /** Characters searched before the page handles other events. */
 const SEARCH_CHARACTERS = 2_000_000;
+const ALL = "all";
 const WORDS: Record<LogState, string> = {
   opening: "waiting for output",
   following: "live",
@@ -28,6 +30,8 @@ const WORDS: Record<LogState, string> = {
 /** The output of one rank: followed live, searched and downloaded. */
 export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
   const [rank, setRank] = useState(0);
+  const [isTogether, setTogether] = useState(false);
+  const [isWrapped, setWrapped] = useState(false);
   const [tried, setTried] = useState(attempt);
   useEffect(() => setTried(attempt), [attempt]);
   const which = useMemo<Which>(() => ({ id: sessionId, rank, attempt: tried || null }), [sessionId, rank, tried]);
@@ -53,7 +57,18 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
     <section className="panel stack log" aria-label="Log">
       <div className="row">
         <h2>Log</h2>
-        {ranks > 1 ? <Numbered label="Rank" from={0} count={ranks} value={rank} onChange={setRank} /> : null}
+        {ranks > 1 ? (
+          <Choice
+            label="Rank"
+            isBare
+            value={isTogether ? ALL : String(rank)}
+            options={[{ id: ALL, text: "All ranks" }, ...numbered("Rank", 0, ranks)]}
+            onChange={(chosen) => {
+              setTogether(chosen === ALL);
+              if (chosen !== ALL) setRank(Number(chosen));
+            }}
+          />
+        ) : null}
         {attempt > 1 ? <Numbered label="Attempt" from={1} count={attempt} value={tried} onChange={setTried} /> : null}
         <SearchField
           className="field search"
@@ -80,6 +95,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
         ) : null}
         <span className="end row">
           <span className="quiet small">{follower ? `${WORDS[follower.state]} · ${bytes(follower.offset)}` : ""}</span>
+          <Check text="Wrap" isOn={isWrapped} onChange={setWrapped} />
           <Check text="Follow" isOn={isFollowing} onChange={setFollowing} />
           <Download which={which} end={follower?.offset ?? 0} name={name} />
         </span>
@@ -90,8 +106,14 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
           The first {follower.lines.forgotten} lines are no longer kept here; Download has them.
         </p>
       ) : null}
-      {follower ? (
+      {isTogether ? (
+        <LogsTogether
+          parts={Array.from({ length: ranks }, (_, at) => ({ id: sessionId, rank: at, label: String(at) }))}
+          isGrowing={follower?.state === "following"}
+        />
+      ) : follower ? (
         <LogScroll
+          isWrapped={isWrapped}
           lines={follower.lines}
           news={news}
           isFollowing={isFollowing}
@@ -129,11 +151,17 @@ interface NumberedProps {
 }
 
 function Numbered({ label, from, count, value, onChange }: NumberedProps) {
-  const options = Array.from({ length: count }, (_, step) => ({
-    id: String(from + step),
-    text: `${label} ${from + step}`,
-  }));
   return (
-    <Choice label={label} isBare value={String(value)} options={options} onChange={(next) => onChange(Number(next))} />
+    <Choice
+      label={label}
+      isBare
+      value={String(value)}
+      options={numbered(label, from, count)}
+      onChange={(next) => onChange(Number(next))}
+    />
   );
+}
+
+function numbered(label: string, from: number, count: number): { id: string; text: string }[] {
+  return Array.from({ length: count }, (_, step) => ({ id: String(from + step), text: `${label} ${from + step}` }));
 }

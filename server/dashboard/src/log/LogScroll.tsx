@@ -14,10 +14,12 @@ interface Props {
   /** The row to scroll to, counted from the log's beginning. */
   readonly at: number | null;
   readonly hits: readonly number[];
+  /** Whether long lines take several rows instead of a scroll bar. */
+  readonly isWrapped: boolean;
 }
 
 /** The visible lines; rendering takes the same time for a log of any length. */
-export function LogScroll({ lines, news, isFollowing, onLeave, at, hits }: Props) {
+export function LogScroll({ lines, news, isFollowing, onLeave, at, hits, isWrapped }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const marked = useMemo(() => new Set(hits), [hits]);
   const count = lines.count;
@@ -30,6 +32,7 @@ export function LogScroll({ lines, news, isFollowing, onLeave, at, hits }: Props
   useEffect(() => {
     if (isFollowing && count > 0) rows.scrollToIndex(count - 1, { align: "end" });
   }, [isFollowing, count, news, rows]);
+  useEffect(() => rows.measure(), [isWrapped, rows]);
   useEffect(() => {
     if (at !== null) rows.scrollToIndex(Math.max(0, at - lines.first), { align: "center" });
   }, [at, lines, rows]);
@@ -37,7 +40,7 @@ export function LogScroll({ lines, news, isFollowing, onLeave, at, hits }: Props
   return (
     <div
       ref={box}
-      className="log-lines"
+      className={isWrapped ? "log-lines wrapped" : "log-lines"}
       tabIndex={0}
       role="log"
       aria-live="off"
@@ -53,6 +56,8 @@ export function LogScroll({ lines, news, isFollowing, onLeave, at, hits }: Props
           return (
             <div
               key={number}
+              ref={isWrapped ? rows.measureElement : undefined}
+              data-index={row.index}
               className={`log-line ${marked.has(number) ? "hit" : ""} ${number === at ? "at" : ""}`}
               style={{ transform: `translateY(${row.start}px)` }}
             >

@@ -7,6 +7,8 @@ export interface Column {
   /** The name is only for screen readers, as for a column of buttons. */
   readonly isHidden?: boolean;
   readonly title?: string;
+  /** Shown instead of the name. */
+  readonly content?: ReactNode;
 }
 
 /** The last column of a table whose rows have actions. */
@@ -49,10 +51,10 @@ export function TablePanel({ label, ...table }: Props & { readonly label: string
   );
 }
 
-function Heading({ name, isFigure, isHidden, title }: Column) {
+function Heading({ name, isFigure, isHidden, title, content }: Column) {
   return (
     <th className={isFigure ? "figure" : undefined} title={title}>
-      {isHidden ? <span className="hidden">{name}</span> : name}
+      {content ?? (isHidden ? <span className="hidden">{name}</span> : name)}
     </th>
   );
 }

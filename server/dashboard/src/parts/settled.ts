@@ -2,12 +2,12 @@ import { useEffect, useState } from "react";
 
 const PAUSE_MS = 250;
 
-/** A debounced value: it follows once the value has not changed for `PAUSE_MS`. */
-export function useSettled<T>(value: T, first: T = value): T {
+/** A debounced value: it follows once the value has not changed for `pauseMs`. */
+export function useSettled<T>(value: T, first: T = value, pauseMs: number = PAUSE_MS): T {
   const [settled, settle] = useState(first);
   useEffect(() => {
-    const timer = setTimeout(() => settle(value), PAUSE_MS);
+    const timer = setTimeout(() => settle(value), pauseMs);
     return () => clearTimeout(timer);
-  }, [value]);
+  }, [value, pauseMs]);
   return settled;
 }

@@ -5,31 +5,43 @@ import { mayChange } from "../identity/rights";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { CancelButton } from "../session/CancelButton";
-import { asked } from "../session/standing";
+import { GpuCells, gpuColumns } from "./GpuCells";
 import type { Entry } from "./loading";
+import { SelectCell, useSelectColumn } from "./SelectCell";
+import type { Selection } from "./selection";
 import { SessionCell } from "./SessionCell";
 
 interface Props {
   readonly entries: readonly Entry[];
+  readonly selection: Selection;
   readonly refresh: () => void;
 }
 
 /** Sessions that run or are starting. */
-export function ActiveTable({ entries, refresh }: Props) {
+export function ActiveTable({ entries, selection, refresh }: Props) {
   const now = useNow();
   const me = useIdentity();
   return (
     <TablePanel
       label="Running sessions"
       className="queue"
-      columns={["Session", "Request", "State", figure("Running for"), figure("Ends by"), ACTIONS]}
+      columns={[
+        useSelectColumn(entries, selection),
+        "Session",
+        ...gpuColumns(),
+        "State",
+        figure("Running for"),
+        figure("Ends by"),
+        ACTIONS,
+      ]}
     >
       {entries.map(({ session }) => (
         <tr key={session.id}>
+          <SelectCell session={session} selection={selection} />
           <td>
             <SessionCell session={session} />
           </td>
-          <td className="asks">{asked(session)}</td>
+          <GpuCells session={session} />
           <td>
             <Status state={session.state} />
             {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}

@@ -16,7 +16,11 @@ export function Because({ session }: { readonly session: WaitsFragment }) {
   const others = verdict.blocked_by.filter((id) => !verdict.message.includes(id));
   return (
     <div className="because" key={verdict.reason}>
-      <span className="badge fill-warn">{words(verdict.reason)}</span> <WithLinks text={verdict.message} />
+      <span className="badge fill-warn">{words(verdict.reason)}</span>{" "}
+      <a className="help" href="/docs/reference/glossary.html#reasons" title="What the reasons mean">
+        ?<span className="hidden"> what the reasons mean</span>
+      </a>{" "}
+      <WithLinks text={verdict.message} />
       {evidence.length || others.length ? (
         <div className="quiet small">
           {evidence.join(" · ")}

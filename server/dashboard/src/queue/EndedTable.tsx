@@ -5,33 +5,51 @@ import { mayChange } from "../identity/rights";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { retry } from "../session/actions";
-import { asked, ending, nameOf } from "../session/standing";
+import { ending, nameOf } from "../session/standing";
+import { GpuCells, gpuColumns } from "./GpuCells";
 import type { Entry } from "./loading";
+import { SelectCell, useSelectColumn } from "./SelectCell";
+import type { Selection } from "./selection";
 import { SessionCell } from "./SessionCell";
 
 interface Props {
   readonly entries: readonly Entry[];
+  readonly selection: Selection;
   readonly refresh: () => void;
 }
 
 /** Ended sessions, newest first. */
-export function EndedTable({ entries, refresh }: Props) {
+export function EndedTable({ entries, selection, refresh }: Props) {
   const me = useIdentity();
   return (
     <TablePanel
       label="Ended sessions"
       className="queue"
-      columns={["Session", "Request", "State", figure("Waited"), figure("Ran"), figure("Ended"), ACTIONS]}
+      columns={[
+        useSelectColumn(entries, selection),
+        "Session",
+        ...gpuColumns(true),
+        "State",
+        figure("Exit code"),
+        figure("Waited"),
+        figure("Ran"),
+        figure("Ended"),
+        ACTIONS,
+      ]}
     >
       {entries.map(({ session }) => (
         <tr key={session.id}>
+          <SelectCell session={session} selection={selection} />
           <td>
             <SessionCell session={session} />
           </td>
-          <td className="asks">{asked(session)}</td>
+          <GpuCells session={session} isEnded />
           <td>
             <Status state={session.state} /> <span className="small">{ending(session)}</span>
             {session.holds_devices ? <div className="warn small">its devices are not free yet</div> : null}
+          </td>
+          <td className="figure" data-label="exit code">
+            {session.exit_code ?? "—"}
           </td>
           <td className="figure" data-label="waited">
             {between(session.queued_at, session.started_at)}

@@ -3,6 +3,11 @@ import { titleOf } from "../session/names";
 
 const ID = /(ses_[0-9a-f-]{36}(?:_\d+)?)/;
 
+/** The ids of sessions in a message of the server. */
+export function idsIn(text: string): string[] {
+  return text.split(ID).filter((part) => ID.test(part));
+}
+
 /** A message of the server, with ids of sessions as links. */
 export function WithLinks({ text }: { readonly text: string }) {
   return (

@@ -1,27 +1,37 @@
 import { ask } from "../api/client";
-import { FindSessionsDocument, type SessionFilter, type SessionState } from "../generated/graphql";
+import { FindSessionsDocument, type SessionOrder, type SessionState } from "../generated/graphql";
 import { learnNames } from "../session/names";
 import { isWaiting } from "../session/standing";
-import { ANY, type Wanted } from "./filters";
+import { filterOf, type Wanted } from "./filters";
 import type { Page } from "./loading";
 import { merged } from "./merging";
 
 /**
- * Searches all sessions in these states for the word: a part of the name or id, or the owner, project or pool. Waiting
- * sessions are in the order of the queue, others newest first.
+ * Searches all sessions in these states for the word: a part of the name or id, or the owner, project, pool or a tag.
+ *
+ * @param sort empty: waiting sessions in the order of the queue, others newest first.
  */
-export async function findSessions(states: readonly SessionState[], wanted: Wanted): Promise<Page> {
-  const { word, priority } = wanted;
-  const shared: SessionFilter = { states, priorities: priority === ANY ? null : [priority] };
+export async function findSessions(
+  states: readonly SessionState[],
+  wanted: Wanted,
+  sort: SessionOrder | "",
+): Promise<Page> {
+  const { word } = wanted;
+  const shared = filterOf(states, wanted);
   const answer = await ask(FindSessionsDocument, {
     named: { ...shared, search: word || null },
     owned: { ...shared, owners: [word] },
     charged: { ...shared, projects: [word] },
     pooled: { ...shared, pools: [word] },
+    tagged: { ...shared, tags: [...(shared.tags ?? []), word] },
     hasWord: word !== "",
-    order: states.some(isWaiting) ? "oldest" : "newest",
+    order: sort || (states.some(isWaiting) ? "oldest" : "newest"),
   });
-  const page = merged([answer.named, answer.owned, answer.charged, answer.pooled].filter((one) => one !== undefined));
+  const found = [answer.named, answer.owned, answer.charged, answer.pooled, answer.tagged];
+  const page = merged(
+    found.filter((one) => one !== undefined),
+    sort,
+  );
   await learnNames(page.entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
   return page;
 }

@@ -5,6 +5,7 @@ import {
   SessionsDocument,
   type QueueQuery,
   type RowFragment,
+  type SessionOrder,
   type SessionState,
 } from "../generated/graphql";
 
@@ -21,6 +22,8 @@ export interface Page {
   readonly isCut?: boolean;
   /** Free GPUs while quotas hold waiting sessions back, as a sentence; null = none. */
   readonly idle?: string | null;
+  /** Per pool with waiting sessions: how much later a session may come and still pass an earlier one. */
+  readonly bounds?: readonly { readonly pool: string; readonly text: string }[];
 }
 
 export const PAGE_ROWS = 100;
@@ -46,19 +49,20 @@ export async function loadQueue(rows: number): Promise<Page> {
   }
 }
 
-/** The newest sessions in one of these states. */
-export async function loadSessions(states: readonly SessionState[]): Promise<Page> {
-  const { sessions } = await ask(SessionsDocument, { filter: { states }, first: PAGE_ROWS, after: null });
+/** The first sessions in one of these states. */
+export async function loadSessions(states: readonly SessionState[], order: SessionOrder = "newest"): Promise<Page> {
+  const { sessions } = await ask(SessionsDocument, { filter: { states }, first: PAGE_ROWS, after: null, order });
   return {
     total: sessions.total_count,
     entries: sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })),
   };
 }
 
-function queuePage({ queue, idle_behind_quotas }: QueueQuery): Page {
+function queuePage({ queue, idle_behind_quotas, pools }: QueueQuery): Page {
   return {
     total: queue.total_count,
-    entries: queue.edges.map((edge) => edge.node),
+    entries: queue.edges.map(({ node: { session } }) => ({ position: session.queue_position, session })),
     idle: idle_behind_quotas?.message ?? null,
+    bounds: pools.filter((pool) => pool.total_queued > 0).map((pool) => ({ pool: pool.name, text: pool.order_bound })),
   };
 }

@@ -2,12 +2,22 @@ import { Button } from "react-aria-components";
 import { Link } from "wouter";
 import { useIdentity } from "../identity/me";
 import { mayChange, mayRelease, maySubmit, prioritiesOf } from "../identity/rights";
+import { useObservable } from "../api/observable";
+import { CopyButton } from "../parts/CopyButton";
+import { showNotice } from "../parts/notices";
 import { Pick } from "../parts/Pick";
+import { setWatched, settings } from "../shell/notifications";
 import { Status } from "../parts/Status";
-import { hold, release, retry, setPriority, type Priority } from "./actions";
+import { giveBack, hold, release, retry, setPriority, type Priority } from "./actions";
 import { CancelButton } from "./CancelButton";
 import type { Session } from "./loading";
-import { ending, isEnded, isWaiting, nameOf } from "./standing";
+import { MoreTime } from "./MoreTime";
+import { ending, isEnded, isInteractive, isWaiting, nameOf } from "./standing";
+import { formOf } from "../submit/again";
+import { CodeButtons } from "../submit/CodeDialogue";
+import { requestOf } from "../submit/form";
+
+const AS_FILE = ["file"] as const;
 
 interface Props {
   readonly session: Session;
@@ -19,6 +29,12 @@ export function Heading({ session, refresh }: Props) {
   const act = (deed: Promise<boolean>) => void deed.then(refresh);
   const me = useIdentity();
   const isMine = mayChange(me, session);
+  const isWatched = useObservable(settings).watched.includes(session.id);
+  const watch = async () => {
+    const fault = await setWatched(session.id, !isWatched);
+    const done = isWatched ? "No notification then." : "This browser tells you when it starts and ends.";
+    showNotice(fault === null ? { tone: "good", text: done } : { tone: "bad", text: fault });
+  };
   const waits = isWaiting(session.state);
   return (
     <header className="stack">
@@ -54,16 +70,36 @@ export function Heading({ session, refresh }: Props) {
               Run again
             </Button>
           ) : (
-            <CancelButton session={session} onDone={refresh} />
+            <>
+              {session.state === "running" && session.time_limit !== null && !session.tasks ? (
+                <MoreTime id={session.id} onDone={refresh} />
+              ) : null}
+              {session.holds_devices && isInteractive(session) ? (
+                <Button className="button danger" onPress={() => act(giveBack(session.id))}>
+                  Give back
+                </Button>
+              ) : (
+                <CancelButton session={session} onDone={refresh} />
+              )}
+            </>
           )}
           {maySubmit(me) ? (
             <Link className="button" href={`/submit?from=${session.id}`}>
               Submit again …
             </Link>
           ) : null}
+          {isMine ? <CodeButtons request={requestOf(formOf(session))} forms={AS_FILE} /> : null}
         </span>
       </div>
-      <code className="quiet">{session.id}</code>
+      <div className="row">
+        <code className="quiet">{session.id}</code>
+        <CopyButton text={session.id} what="The id" />
+        {isEnded(session.state) ? null : (
+          <Button className="button plain" onPress={() => void watch()}>
+            {isWatched ? "Do not notify me" : "Notify me"}
+          </Button>
+        )}
+      </div>
     </header>
   );
 }

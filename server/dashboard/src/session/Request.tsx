@@ -1,13 +1,19 @@
 import { Link } from "wouter";
+import { plain } from "../format/amounts";
+import { useNow } from "../format/clock";
 import { duration } from "../format/times";
 import { words } from "../format/words";
+import { CopyButton } from "../parts/CopyButton";
+import { gpuHours } from "../queue/holding";
 import type { Session } from "./loading";
 import { asked, tailOf } from "./standing";
 
 /** The request of a session. */
 export function Request({ session }: { readonly session: Session }) {
+  const hours = gpuHours(session, useNow());
   const facts: readonly (readonly [string, string | null])[] = [
     ["resources", asked(session)],
+    ["GPU-hours of the newest attempt", hours === null ? null : plain(hours)],
     ["memory per GPU", session.gpu_memory_gb ? `at least ${session.gpu_memory_gb} GB` : null],
     ["models", session.models.join(", ") || null],
     ["labels", pairs(session.labels)],
@@ -18,14 +24,29 @@ export function Request({ session }: { readonly session: Session }) {
     ["retries", session.max_retries ? `${session.retry_count} of ${session.max_retries} used` : null],
     ["preemptible", session.preemptible ? "yes" : null],
     ["run id", session.run_id],
-    ["tags", pairs(session.tags)],
+    ["tags", tagsOf(session.tags)],
     ["environment", pairs(session.environment)],
     ["working directory", session.working_directory],
+    ["uploaded files", session.workspace],
+    ["activated environment", session.activates],
+    ["image", session.image],
+    ["shared with the project", session.shares_access ? "yes" : null],
   ];
   return (
     <section className="panel stack" aria-label="Request">
-      <h2>Request</h2>
-      <pre className="command">{commandOf(session.command)}</pre>
+      <div className="row">
+        <h2>Request</h2>
+        <span className="end">
+          {session.command.length ? <CopyButton text={commandOf(session.command)} what="The command" /> : null}
+        </span>
+      </div>
+      {session.hidden.includes("command") ? (
+        <p className="note">Only {session.owner} and admins may see the command.</p>
+      ) : (
+        <pre className="command" tabIndex={0}>
+          {commandOf(session.command)}
+        </pre>
+      )}
       <dl className="facts">
         {facts.map(([name, value]) =>
           value ? (
@@ -75,6 +96,11 @@ export function commandOf(command: readonly string[]): string {
   const isShell = command.length === 3 && command[0] === "/bin/sh" && flag === 1;
   if (flag > 0 && script !== undefined && (isShell || script.startsWith("#!"))) return script;
   return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(" ");
+}
+
+/** Tags; one without a value is its name. */
+function tagsOf(list: readonly { readonly name: string; readonly value: string }[]): string | null {
+  return list.map(({ name, value }) => (value ? `${name}=${value}` : name)).join(", ") || null;
 }
 
 function pairs(list: readonly { readonly name: string; readonly value: string }[]): string | null {

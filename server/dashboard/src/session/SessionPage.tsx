@@ -1,22 +1,36 @@
+import { Link } from "wouter";
+import { useIdentity } from "../identity/me";
+import { mayOpen } from "../identity/rights";
 import { LogPanel } from "../log/LogPanel";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
-import { Because } from "../queue/Because";
 import { useDevices } from "./devices";
 import { Heading } from "./Heading";
+import { IdleNotice } from "./IdleNotice";
 import { Kernels } from "./Kernels";
+import { Metrics } from "./Metrics";
 import { Readings } from "./Readings";
 import { Receipts } from "./Receipts";
 import { Request } from "./Request";
+import { Results } from "./Results";
 import { isWaiting, nameOf } from "./standing";
+import { Services } from "./Services";
+import { Stats } from "./Stats";
 import { useSteps } from "./stepping";
+import { TaskLogs } from "./TaskLogs";
+import { TaskMetrics } from "./TaskMetrics";
 import { Tasks } from "./Tasks";
 import { Timeline } from "./Timeline";
+import { TerminalPanel } from "../terminal/TerminalPanel";
 import { useSession } from "./watching";
+import { Because } from "../queue/Because";
+import { When } from "./When";
+import { Why } from "./Why";
 
 /** One session, from its submission to its end. */
 export function SessionPage({ params }: { readonly params: { readonly id: string } }) {
   const live = useSession(params.id);
+  const me = useIdentity();
   const devices = useDevices(live.data?.session ?? null);
   const course = useSteps(params.id, live.data?.session);
   if (!live.data) return <Faults of={live} />;
@@ -24,7 +38,10 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
   if (!session) {
     return (
       <Empty title="Session not found">
-        <p>Ended sessions are deleted after a while, and you may not have access to others.</p>
+        <p>
+          Ended sessions are deleted after a while, and you may not have access to others.{" "}
+          <Link href="/sessions">Back to the sessions</Link>
+        </p>
       </Empty>
     );
   }
@@ -34,18 +51,23 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
     <div className="stack">
       <Faults of={live} />
       <Heading session={session} refresh={live.refresh} />
+      <IdleNotice session={session} refresh={live.refresh} />
       <Receipts session={session} course={course} />
-      {isWaiting(session.state) ? (
-        <section className="panel" aria-label="Reason for waiting">
-          <Because session={session} />
-        </section>
-      ) : null}
+      {isWaiting(session.state) ? <Why session={session} refresh={live.refresh} /> : null}
+      {isWaiting(session.state) ? <When session={session} /> : null}
       <div className="session-parts">
         <Timeline session={session} course={course} />
         <Request session={session} />
         <Kernels session={session} devices={devices.data ?? []} />
-        {session.tasks ? <Tasks session={session} /> : null}
+        {session.tasks ? <Tasks session={session} why={<Because session={session} />} /> : null}
       </div>
+      {session.attempt > 0 ? <Stats session={session} devices={devices.data ?? []} /> : null}
+      {session.tasks ? <TaskMetrics session={session} /> : null}
+      {session.tasks ? <TaskLogs session={session} /> : null}
+      <Services session={session} />
+      {session.state === "running" && mayOpen(me, session) ? (
+        <TerminalPanel key={session.attempt} sessionId={session.id} ranks={session.cluster_size} />
+      ) : null}
       {hasRun ? (
         <>
           <LogPanel
@@ -54,6 +76,8 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
             ranks={session.cluster_size}
             attempt={session.attempt}
           />
+          <Metrics session={session} />
+          <Results session={session} />
           <Readings session={session} devices={devices} />
         </>
       ) : null}

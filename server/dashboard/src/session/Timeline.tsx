@@ -1,5 +1,6 @@
 import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
+import { toldSentence } from "../queue/forecast";
 import { expectedStart } from "../queue/start";
 import { Attempts } from "./Attempts";
 import type { Session } from "./loading";
@@ -13,6 +14,7 @@ interface Props {
 /** The steps of a session, attempt by attempt, and its expected start and end. */
 export function Timeline({ session, course }: Props) {
   const now = useNow();
+  const told = toldSentence(session.forecast, now);
   return (
     <section className="panel stack" aria-label="Timeline">
       <h2>Timeline</h2>
@@ -25,6 +27,12 @@ export function Timeline({ session, course }: Props) {
             <dd>
               {moment(session.expected_start, now)} ({expectedStart(session, now)})
             </dd>
+          </div>
+        ) : null}
+        {told ? (
+          <div>
+            <dt>forecast at submission</dt>
+            <dd>starts {told}</dd>
           </div>
         ) : null}
         {session.reserve_until ? (

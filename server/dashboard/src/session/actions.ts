@@ -1,12 +1,17 @@
 import { change, Refusal } from "../api/client";
 import {
   CancelSessionDocument,
+  ExtendSessionDocument,
   HoldSessionDocument,
+  KeepSessionDocument,
   ReleaseSessionDocument,
   RetrySessionDocument,
   SetPriorityDocument,
+  UpdateSessionDocument,
 } from "../generated/graphql";
 import { showNotice } from "../parts/notices";
+import { nameOf, summary } from "./standing";
+import { inputOf, type Remedy } from "./remedies";
 
 type Outcome = { readonly __typename: string } | { readonly __typename: string; readonly message: string };
 
@@ -15,6 +20,18 @@ export type Priority = (typeof PRIORITIES)[number];
 
 export const cancel = (id: string) =>
   carryOut("Canceled.", async () => (await change(CancelSessionDocument, { id })).cancel_session);
+
+export const giveBack = (id: string) =>
+  carryOut("Given back.", async () => (await change(CancelSessionDocument, { id })).cancel_session);
+
+export const keep = (id: string) =>
+  carryOut("Noted that it is still needed.", async () => (await change(KeepSessionDocument, { id })).keep_session);
+
+export const extend = (id: string, seconds: number) =>
+  carryOut(
+    "Its time limit is later now.",
+    async () => (await change(ExtendSessionDocument, { id, seconds })).extend_session,
+  );
 
 export const hold = (id: string) =>
   carryOut("Held, until it is released.", async () => (await change(HoldSessionDocument, { id })).hold_session);
@@ -31,6 +48,16 @@ export const setPriority = (id: string, priority: Priority, version: number) =>
     async () => (await change(SetPriorityDocument, { id, priority, version })).update_session_priority,
   );
 
+/** Applies a remedy. True if it succeeded. */
+export function applyRemedy(id: string, remedy: Remedy): Promise<boolean> {
+  const input = inputOf(id, remedy);
+  if (!input) return release(id);
+  return carryOut(
+    `Changed: ${remedy.summary}.`,
+    async () => (await change(UpdateSessionDocument, { input })).update_session,
+  );
+}
+
 /** Runs an action and shows its outcome. True if it succeeded. */
 export async function carryOut(done: string, act: () => Promise<Outcome>): Promise<boolean> {
   try {
@@ -46,4 +73,49 @@ export async function carryOut(done: string, act: () => Promise<Outcome>): Promi
   }
   showNotice({ tone: "good", text: done });
   return true;
+}
+
+interface Target {
+  readonly id: string;
+  readonly name: string | null;
+  readonly version: number;
+}
+
+export const cancelAll = (targets: readonly Target[]) =>
+  carryOutAll("Canceled", targets, async ({ id }) => (await change(CancelSessionDocument, { id })).cancel_session);
+
+export const holdAll = (targets: readonly Target[]) =>
+  carryOutAll("Held", targets, async ({ id }) => (await change(HoldSessionDocument, { id })).hold_session);
+
+export const releaseAll = (targets: readonly Target[]) =>
+  carryOutAll("Released", targets, async ({ id }) => (await change(ReleaseSessionDocument, { id })).release_session);
+
+export const retryAll = (targets: readonly Target[]) =>
+  carryOutAll("Queued again", targets, async ({ id }) => (await change(RetrySessionDocument, { id })).retry_session);
+
+export const prioritise = (targets: readonly Target[], priority: Priority) =>
+  carryOutAll(
+    `Priority ${priority}`,
+    targets,
+    async ({ id, version }) => (await change(SetPriorityDocument, { id, priority, version })).update_session_priority,
+  );
+
+/** Runs an action on each target and shows one outcome for all. True if each succeeded. */
+async function carryOutAll(
+  done: string,
+  targets: readonly Target[],
+  act: (target: Target) => Promise<Outcome>,
+): Promise<boolean> {
+  const refused: string[] = [];
+  for (const target of targets) {
+    try {
+      const outcome = await act(target);
+      if ("message" in outcome) refused.push(`${nameOf(target)}: ${outcome.message}`);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      refused.push(`${nameOf(target)}: ${error.message}`);
+    }
+  }
+  showNotice({ tone: refused.length ? "bad" : "good", text: summary(done, targets.length, refused) });
+  return refused.length === 0;
 }

@@ -20,6 +20,11 @@ export function squaresOf(tasks: ArrayTasks, most: number = SQUARES_MAX): readon
   return found;
 }
 
+/** The state of one task; null if the array has no such task. */
+export function stateOf(tasks: ArrayTasks, index: number): TaskState | null {
+  return STATES.find((state) => numbersOf(tasks[state].indices, Infinity).includes(index)) ?? null;
+}
+
 /** The first numbers of a text like `0-3,7`. */
 export function numbersOf(text: string, most: number): readonly number[] {
   const found: number[] = [];

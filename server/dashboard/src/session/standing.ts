@@ -8,6 +8,10 @@ export const ENDED: readonly SessionState[] = ["completed", "failed", "canceled"
 export const isWaiting = (state: SessionState) => WAITING.includes(state);
 export const isEnded = (state: SessionState) => ENDED.includes(state);
 
+/** Whether it holds its devices for a terminal, as `aliquot shell` starts it. */
+export const isInteractive = (session: { readonly command: readonly string[] }) =>
+  session.command.some((word) => word.includes("$CHECKPOINT_DIR/.terminal"));
+
 /** The request of a session: `8 GPUs, 64 GiB`, or `2 × (8 GPUs, 64 GiB)` with several kernels. */
 export function asked(session: {
   readonly cluster_size: number;
@@ -19,6 +23,12 @@ export function asked(session: {
 
 export function nameOf(session: { readonly id: string; readonly name: string | null }): string {
   return session.name || tailOf(session.id);
+}
+
+/** The name of a session; of a task with its index, like `sweep_5`, which tells it from the others of its array. */
+export function taskNameOf(session: { readonly id: string; readonly name: string | null }): string {
+  const index = /_\d+$/.exec(session.id)?.[0] ?? "";
+  return session.name ? `${session.name}${index}` : tailOf(session.id);
 }
 
 /** The end of an id, as sessions of the same time share its beginning. */
@@ -36,4 +46,11 @@ export function ending(session: {
   if (session.failure) return session.failure.message;
   if (session.signal) return `signal ${session.signal}`;
   return session.exit_code ? `exit code ${session.exit_code}` : "";
+}
+
+/** What became of an action on several: `Held: 2 of 3. train: it runs already`. */
+export function summary(done: string, count: number, refused: readonly string[]): string {
+  if (refused.length === 0) return `${done}: ${count === 1 ? "1 session" : `${count} sessions`}.`;
+  const more = refused.length > 1 ? ` (and ${refused.length - 1} more)` : "";
+  return `${done}: ${count - refused.length} of ${count}. ${refused[0]}${more}`;
 }

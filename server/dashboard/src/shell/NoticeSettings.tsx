@@ -21,7 +21,7 @@ const KINDS: readonly { readonly id: NoticeKind; readonly text: string }[] = [
   { id: "long_wait", text: "waits long" },
   { id: "agent_lost", text: "loses its node" },
   { id: "session_failed", text: "fails" },
-  { id: "retries_spent", text: "fails and is not tried again" },
+  { id: "retries_spent", text: "fails and is not retried" },
   { id: "session_preempted", text: "is preempted" },
   { id: "session_completed", text: "completes" },
 ];
@@ -65,11 +65,16 @@ export default function NoticeSettings({ onClose }: { readonly onClose: () => vo
             onChange={(email) => setDraft({ ...shown, email })}
           />
           <fieldset className="stack tight">
-            <legend>Tell me when one of my sessions</legend>
+            <legend>Notify me when one of my sessions</legend>
             {KINDS.map(({ id, text }) => (
               <Check key={id} text={text} isOn={shown.notify.includes(id)} onChange={(isOn) => turn(shown, id, isOn)} />
             ))}
           </fieldset>
+          <Check
+            text="Once a week, tell me where my sessions need less than they request"
+            isOn={shown.notify.includes("right_size")}
+            onChange={(isOn) => turn(shown, "right_size", isOn)}
+          />
         </>
       ) : null}
     </Dialogue>

@@ -9,15 +9,22 @@ import { NoticeLine } from "../parts/NoticeLine";
 import { MeContext, useMe } from "../identity/me";
 import { maySubmit } from "../identity/rights";
 import { user } from "../api/presence";
+import { Notifier } from "./Notifier";
+import { Shortcuts } from "./Shortcuts";
 import { UserMenu } from "./UserMenu";
 
 const PAGES = [
   { path: "/", name: "Cluster" },
-  { path: "/queue", name: "Queue" },
+  { path: "/sessions", name: "Sessions" },
+  { path: "/calendar", name: "Calendar" },
   { path: "/submit", name: "Submit" },
+  { path: "/what-if", name: "What if" },
   { path: "/usage", name: "Usage" },
   { path: "/admin", name: "Admin" },
 ] as const;
+
+/** Pages of those who may submit. */
+const SUBMITTERS: ReadonlySet<string> = new Set(["/submit", "/what-if"]);
 
 /** The frame of every page: navigation, connection state and messages. */
 export function Shell({ children }: { readonly children: ReactNode }) {
@@ -27,7 +34,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const alerts = useOpenAlerts().data?.length ?? 0;
   const name = useObservable(user);
   const me = useMe().data;
-  const pages = PAGES.filter(({ path }) => path !== "/submit" || me === null || maySubmit(me));
+  const pages = PAGES.filter(({ path }) => !SUBMITTERS.has(path) || me === null || maySubmit(me));
   const first = useRef(location);
   useEffect(() => {
     // Makes screen readers announce the new page.
@@ -47,6 +54,14 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         <Link href="/" className="brand">
           <img src="/mark.svg" alt="" width="18" height="18" /> Aliquot
         </Link>
+        {me?.is_demo ? (
+          <span
+            className="demo"
+            title="The users, their week of history and the load are invented, and so is every reading."
+          >
+            Demo<span className="hidden">: users, history, load and readings are invented</span>
+          </span>
+        ) : null}
         <nav aria-label="Pages">
           {pages.map(({ path, name }) => (
             <Link key={path} href={path} aria-current={path === location ? "page" : undefined}>
@@ -57,10 +72,11 @@ export function Shell({ children }: { readonly children: ReactNode }) {
                   <span className="hidden"> open alerts</span>
                 </span>
               ) : null}
-              {path === "/queue" && waiting ? <span className="count">{waiting}</span> : null}
+              {path === "/sessions" && waiting ? <span className="count">{waiting}</span> : null}
             </Link>
           ))}
           <a href="/graphiql">GraphiQL</a>
+          <a href="/docs/">Docs</a>
         </nav>
         <ConnectionDot />
         <UserMenu name={name} />
@@ -70,6 +86,8 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         <Boundary place={location}>{children}</Boundary>
       </main>
       <NoticeLine />
+      <Shortcuts />
+      <Notifier />
     </MeContext>
   );
 }

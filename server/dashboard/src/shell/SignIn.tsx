@@ -1,8 +1,8 @@
 import { useState } from "react";
 import { Button, FieldError, Form, Input, Label, TextField } from "react-aria-components";
-import { signIn } from "../api/presence";
+import { provider, signIn, signInAtProvider } from "../api/presence";
 
-/** Signs in with a key, or with the server's token. */
+/** Signs in at the identity provider where there is one, with a key, or with the server's token. */
 export function SignIn() {
   const [token, setToken] = useState("");
   const [refusal, setRefusal] = useState<string | null>(null);
@@ -22,6 +22,14 @@ export function SignIn() {
         }}
       >
         <h1>Sign in to Aliquot</h1>
+        {provider ? (
+          <>
+            <Button className="button main" autoFocus onPress={signInAtProvider}>
+              Sign in with {provider}
+            </Button>
+            <p className="quiet">Or with a key:</p>
+          </>
+        ) : null}
         <p className="quiet">
           You get a key from an admin of the cluster. The server's own token is in the file <code>token</code> in its
           data folder; at start it prints an address that signs a browser in once.
@@ -36,13 +44,17 @@ export function SignIn() {
           }}
           isInvalid={refusal !== null}
           autoComplete="current-password"
-          autoFocus
+          autoFocus={!provider}
         >
           <Label>Key or token</Label>
           <Input />
           <FieldError className="wrong">{refusal}</FieldError>
         </TextField>
-        <Button className="button main" type="submit" isDisabled={token.trim() === "" || isBusy}>
+        <Button
+          className={provider ? "button" : "button main"}
+          type="submit"
+          isDisabled={token.trim() === "" || isBusy}
+        >
           Sign in
         </Button>
       </Form>

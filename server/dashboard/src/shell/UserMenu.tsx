@@ -4,8 +4,10 @@ import { Link } from "wouter";
 import { signOut } from "../api/presence";
 import { useObservable } from "../api/observable";
 import { useIdentity } from "../identity/me";
+import { Check } from "../parts/Check";
 import { showNotice } from "../parts/notices";
 import { Segments } from "../parts/Segments";
+import { setNotifying, settings } from "./notifications";
 import { setTheme, theme } from "./theme";
 
 const NoticeSettings = lazy(() => import("./NoticeSettings"));
@@ -20,6 +22,7 @@ const THEMES = [
 export function UserMenu({ name }: { readonly name: string }) {
   const me = useIdentity();
   const colours = useObservable(theme);
+  const { isOn: isNotifying } = useObservable(settings);
   const [isOpen, setOpen] = useState(false);
   const [isEditing, setEditing] = useState(false);
   const close = () => setOpen(false);
@@ -49,6 +52,11 @@ export function UserMenu({ name }: { readonly name: string }) {
               <dd>{meansOf(me?.key_id)}</dd>
             </dl>
             <Segments label="Theme" value={colours} options={THEMES} onChange={setTheme} />
+            <Check
+              text="Browser notifications of my sessions"
+              isOn={isNotifying}
+              onChange={(isOn) => void setNotifying(isOn).then(tellFault)}
+            />
             <Link href="/admin?tab=access" onClick={close}>
               Keys
             </Link>
@@ -74,6 +82,10 @@ export function UserMenu({ name }: { readonly name: string }) {
       ) : null}
     </>
   );
+}
+
+function tellFault(fault: string | null): void {
+  if (fault !== null) showNotice({ tone: "bad", text: fault });
 }
 
 function meansOf(key: string | null | undefined): string {

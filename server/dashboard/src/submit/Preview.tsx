@@ -8,6 +8,7 @@ import { WithLinks } from "../queue/WithLinks";
 import { tailOf } from "../session/standing";
 import { placesOf } from "./places";
 import type { Answer, Planned } from "./previewing";
+import { RightSize } from "./RightSize";
 
 interface Props {
   readonly answer: Answer;
@@ -38,6 +39,8 @@ export function Preview({ answer, agents }: Props) {
           Expected run time {duration(answer.order_estimate.seconds * 1000)}: {answer.order_estimate.explanation}.
         </p>
       ) : null}
+      {answer.cost ? <p className="quiet small">{answer.cost.text}</p> : null}
+      <RightSize of={answer.right_size} />
     </div>
   );
 }
@@ -49,7 +52,7 @@ function Wait({ answer, places }: { readonly answer: Planned; readonly places: r
       It would wait{answer.queue_position ? `, at position ${answer.queue_position}` : ""}
       {answer.waits ? (
         <>
-          : <WithLinks text={answer.waits.message} />
+          : <WithLinks text={answer.waits.message.replace(/\.$/, "")} />
         </>
       ) : null}
       .{" "}

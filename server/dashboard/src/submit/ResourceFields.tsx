@@ -1,38 +1,68 @@
+import { Button } from "react-aria-components";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
-import type { Form, Wrongs } from "./form";
+import { slotFor, type FieldsProps } from "./form";
 
-interface Props {
-  readonly form: Form;
-  readonly wrongs: Wrongs;
-  /** The accelerator slots of the cluster. */
-  readonly slots: readonly string[];
-  readonly change: (part: Partial<Form>) => void;
+interface Props extends FieldsProps {
+  /** The accelerator kinds of the cluster, like `cuda`. */
+  readonly kinds: readonly string[];
+  /** The accelerator models of the cluster. */
+  readonly models: readonly string[];
+  readonly pools: readonly string[];
 }
 
 const NONE = "none";
-const WORDS: Record<string, string> = { device: "whole devices", shares: "shares of devices" };
+const ANY = "any model";
+const DEFAULT = "default pool";
+const AMOUNTS = ["0.25", "0.5", "1", "2", "4", "8"] as const;
 
 /** The resources of each kernel, and the number of kernels. */
-export function ResourceFields({ form, wrongs, slots, change }: Props) {
-  const known = form.slot && !slots.includes(form.slot) ? [...slots, form.slot] : slots;
-  const options = [...known.map((id) => ({ id, text: wordsOf(id) })), { id: NONE, text: "no accelerator" }];
+export function ResourceFields({ form, wrongs, kinds, models, pools, change }: Props) {
+  const kind = form.slot.split(".")[0] ?? "";
+  const known = [...new Set([...kinds, kind].filter(Boolean))];
+  const unit = known.length > 1 && kind !== "cuda" ? `${kind} devices` : "GPUs";
   return (
-    <section className="panel stack" aria-label="Resources per kernel">
+    <section className="panel stack" aria-labelledby="group-resources">
+      <h2 id="group-resources">Resources</h2>
+      <div className="chips" role="group" aria-label={`Number of ${unit}`}>
+        {AMOUNTS.map((amount) => (
+          <Button
+            key={amount}
+            className="button chip"
+            aria-pressed={form.amount === amount && kind !== ""}
+            onPress={() => change({ amount, slot: slotFor(kind || known[0] || "cuda", amount) })}
+          >
+            {amount}
+          </Button>
+        ))}
+        <Button className="button chip" aria-pressed={kind === ""} onPress={() => change({ slot: "" })}>
+          no GPU
+        </Button>
+      </div>
       <div className="pair">
-        <Choice
-          label="Accelerator"
-          value={form.slot || NONE}
-          options={options}
-          onChange={(slot) => change({ slot: slot === NONE ? "" : slot })}
-        />
-        {form.slot ? (
+        {kind ? (
           <Text
-            label="Amount"
+            label="GPUs"
             value={form.amount}
             wrong={wrongs.amount}
-            hint={form.slot.endsWith(".shares") ? "1 is a whole device, 0.5 is half of one." : undefined}
-            onChange={(amount) => change({ amount })}
+            hint="Whole ones, or a part of one like 0.3."
+            onChange={(amount) => change({ amount, slot: slotFor(form.slot, amount) })}
+          />
+        ) : null}
+        {known.length > 1 ? (
+          <Choice
+            label="Kind of device"
+            value={kind || NONE}
+            options={[...known.map((id) => ({ id, text: id })), { id: NONE, text: "none" }]}
+            onChange={(next) => change({ slot: next === NONE ? "" : slotFor(next, form.amount) })}
+          />
+        ) : null}
+        {kind ? (
+          <Choice
+            label="GPU model"
+            value={form.models || ANY}
+            options={[...new Set([ANY, ...models, form.models].filter(Boolean))].map((id) => ({ id, text: id }))}
+            onChange={(model) => change({ models: model === ANY ? "" : model })}
           />
         ) : null}
       </div>
@@ -70,11 +100,12 @@ export function ResourceFields({ form, wrongs, slots, change }: Props) {
           onChange={(gpuMemory) => change({ gpuMemory })}
         />
       </div>
+      <Choice
+        label="Pool"
+        value={form.pool || DEFAULT}
+        options={[...new Set([DEFAULT, ...pools, form.pool].filter(Boolean))].map((id) => ({ id, text: id }))}
+        onChange={(pool) => change({ pool: pool === DEFAULT ? "" : pool })}
+      />
     </section>
   );
-}
-
-function wordsOf(slot: string): string {
-  const [kind, unit = ""] = slot.split(".");
-  return `${kind}, ${WORDS[unit] ?? unit}`;
 }

@@ -1,23 +1,27 @@
 import { useEffect, useState } from "react";
 import { Button, Form as AriaForm } from "react-aria-components";
 import { useLocation, useSearchParams } from "wouter";
-import { change as send, Refusal } from "../api/client";
+import { ask, change as send, Refusal } from "../api/client";
 import { useLive } from "../api/live";
 import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
-import { SubmitDocument } from "../generated/graphql";
+import { ProjectsDocument, SubmitDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
-import { maySubmit } from "../identity/rights";
+import { mayOperate, maySubmit } from "../identity/rights";
 import { Empty } from "../parts/Empty";
 import { loadSession } from "../session/loading";
 import { formOf, leftOutOf } from "./again";
-import { ConfinementFields } from "./ConfinementFields";
-import { EMPTY, requestOf, wrongsOf, type Field, type Form, type Wrongs } from "./form";
-import { MoreFields } from "./MoreFields";
+import { AdvancedFields } from "./AdvancedFields";
+import { CodeButtons } from "./CodeDialogue";
+import { EMPTY, requestOf, slotFor, wrongsOf, type Field, type Form, type Wrongs } from "./form";
 import { Preview } from "./Preview";
 import { usePreview } from "./previewing";
 import { ResourceFields } from "./ResourceFields";
-import { Text } from "../parts/Text";
+import { StartFrom } from "./StartFrom";
+import { Starts } from "./Starts";
+import { formIn } from "./templates";
+import { WhatFields } from "./WhatFields";
+import { WhenFields } from "./WhenFields";
 
 /** Fields of the form, by the server's names, where these differ. */
 const FIELDS: Readonly<Record<string, Field>> = {
@@ -27,8 +31,18 @@ const FIELDS: Readonly<Record<string, Field>> = {
   max_retries: "retries",
   cluster_size: "kernels",
   working_directory: "folder",
+  workspace: "workspace",
+  activates: "activates",
+  image: "image",
   slots: "amount",
   limits: "processes",
+  depends_on: "dependencies",
+  preferred_models: "preferredModels",
+  preferred_labels: "preferredLabels",
+  run_id: "runId",
+  max_parallel: "maxParallel",
+  checkpoint_signal: "checkpointSignal",
+  retries_own_failures: "retriesOwn",
 };
 
 const NO_AGENTS: readonly Agent[] = [];
@@ -57,6 +71,7 @@ function SubmitForm() {
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
   const [, go] = useLocation();
+  const projects = useProjects();
   const cluster = useLive(loadCluster, "cluster", { everyMs: 10_000, isShared: true });
   const agents = cluster.data ?? NO_AGENTS;
   const wrongs = wrongsOf(form);
@@ -88,28 +103,36 @@ function SubmitForm() {
         void submit();
       }}
     >
-      <h1>Submit a session</h1>
+      <div className="row">
+        <h1>Submit a session</h1>
+        <StartFrom form={form} setForm={setForm} copy={(id) => go(`/submit?from=${id}`)} />
+        <span className="end row">
+          <CodeButtons request={isWhole ? requestOf(form) : null} />
+        </span>
+      </div>
       {leftOut ? <p className="note">{againWords(leftOut)}</p> : null}
       <div className="submit-parts">
-        <section className="panel stack" aria-label="Job">
-          <Text
-            label="Command"
-            rows={7}
-            isRequired
-            value={form.command}
-            wrong={shown.command}
-            hint="Run by /bin/sh -c."
-            placeholder="python train.py --epochs 3"
-            onChange={(command) => change({ command })}
-          />
-          <Text label="Name" value={form.name} wrong={shown.name} onChange={(name) => change({ name })} />
-        </section>
+        <WhatFields form={form} wrongs={shown} projects={projects} change={change} />
+        <ResourceFields
+          form={form}
+          wrongs={shown}
+          kinds={kindsOf(agents)}
+          models={modelsOf(agents)}
+          pools={poolsOf(agents)}
+          change={change}
+        />
         <div className="stack">
-          <ResourceFields form={form} wrongs={shown} slots={slotsOf(agents)} change={change} />
-          <ConfinementFields form={form} wrongs={shown} change={change} />
+          <WhenFields form={form} wrongs={shown} change={change} />
+          <AdvancedFields form={form} wrongs={shown} change={change} />
         </div>
-        <MoreFields form={form} wrongs={shown} pools={poolsOf(agents)} change={change} />
       </div>
+      {isWhole && form.slot ? (
+        <Starts
+          request={requestOf(form)}
+          amount={form.amount}
+          onChoose={(amount) => change({ amount, slot: slotFor(form.slot, amount) })}
+        />
+      ) : null}
       <div className="submit-end panel row">
         <div role="status" className="submit-preview">
           {refusal ? <p className="note bad">{refusal.message}</p> : null}
@@ -134,7 +157,8 @@ function fieldOf(error: { readonly message: string; readonly field?: string | nu
 function useForm() {
   const [search] = useSearchParams();
   const from = search.get("from");
-  const [form, setForm] = useState<Form>(EMPTY);
+  const given = search.get("form");
+  const [form, setForm] = useState<Form>(() => formIn(given ?? "") ?? EMPTY);
   const [leftOut, setLeftOut] = useState<readonly string[] | null>(null);
   useEffect(() => {
     if (!from) return;
@@ -152,9 +176,8 @@ function useForm() {
 
 /** The API does not return secrets and limits of sessions, so it is unknown whether it had any. */
 function againWords(leftOut: readonly string[]): string {
-  const hidden = "Secrets and limits are not copied: enter them again if it had any.";
-  const known = leftOut.length ? ` Not copied: ${leftOut.join("; ")}.` : "";
-  return `Filled in from another session.${known} ${hidden}`;
+  const hidden = leftOut.length ? ` You may not see its ${leftOut.join(", ")}.` : "";
+  return `Filled in from another session.${hidden} Secrets and limits are not copied: enter them again if it had any.`;
 }
 
 async function asked(form: Form): Promise<{ id: string } | Objection> {
@@ -177,12 +200,22 @@ function shownWrongs(wrongs: Wrongs, touched: ReadonlySet<Field>, refusal: Objec
   return first && refusal ? { ...own, [FIELDS[first] ?? first]: refusal.message } : own;
 }
 
-function slotsOf(agents: readonly Agent[]): string[] {
+/** The kinds of accelerators. */
+function kindsOf(agents: readonly Agent[]): string[] {
   const kinds = new Set(agents.flatMap((agent) => agent.devices.map((device) => device.kind)));
-  const slots = [...kinds]
-    .filter((kind) => kind !== "cpu" && kind !== "mem")
-    .flatMap((kind) => [`${kind}.device`, `${kind}.shares`]);
-  return slots.length ? slots.sort() : ["cuda.device", "cuda.shares"];
+  const found = [...kinds].filter((kind) => kind !== "cpu" && kind !== "mem").sort();
+  return found.length ? found : ["cuda"];
+}
+
+function modelsOf(agents: readonly Agent[]): string[] {
+  return [...new Set(agents.flatMap((agent) => agent.devices.flatMap(({ model }) => model ?? [])))].sort();
+}
+
+/** The projects that the user may charge: their own, for operators all. */
+function useProjects(): readonly string[] {
+  const me = useIdentity();
+  const all = useLive(async () => (await ask(ProjectsDocument, {})).projects, "projects");
+  return mayOperate(me) ? (all.data?.map(({ name }) => name) ?? []) : (me?.projects ?? []);
 }
 
 function poolsOf(agents: readonly Agent[]): string[] {

@@ -1,19 +1,23 @@
 import type { Session } from "../session/loading";
+import { durationText } from "../format/times";
 import { commandOf } from "../session/Request";
 import { EMPTY, type Form } from "./form";
 
 /** The label of agents that sessions with a sandbox require. */
 const SANDBOX_LABEL = "aliquot.sandbox";
+/** The label of agents that can run containers. */
+const IMAGES_LABEL = "aliquot.images";
 
-/** A form with the request of a session, as far as it has fields; `leftOutOf` lists the rest. */
+/** A form with the request of a session. */
 export function formOf(session: Session): Form {
   const slots = new Map(session.slots.map(({ slot, amount }) => [slot, amount]));
-  const accelerator = acceleratorsOf(session)[0] ?? "";
+  const [accelerator = "", ...others] = acceleratorsOf(session);
   return {
     ...EMPTY,
     command: commandOf(session.command),
     slot: accelerator,
     amount: slots.get(accelerator) ?? "",
+    otherSlots: others.map((slot) => `${slot}=${slots.get(slot)}`).join("\n"),
     kernels: String(session.cluster_size),
     cpu: slots.get("cpu") ?? "",
     mem: slots.get("mem") ?? "",
@@ -23,37 +27,57 @@ export function formOf(session: Session): Form {
     estimate: seconds(session.estimated_duration),
     limit: seconds(session.time_limit),
     retries: String(session.max_retries),
+    retriesOwn: session.retries_own_failures,
     project: session.project,
     pool: session.pool,
     array: indicesOf(session),
-    environment: session.environment.map(({ name, value }) => `${name}=${value}`).join("\n"),
+    maxParallel: session.tasks?.max_parallel ? String(session.tasks.max_parallel) : "",
+    environment: pairs(session.environment),
     folder: session.working_directory ?? "",
+    workspace: session.workspace ?? "",
+    activates: session.activates ?? "",
+    image: session.image ?? "",
+    isShared: session.shares_access,
     isPreemptible: session.preemptible,
+    checkpointSignal: session.checkpoint_signal ?? "",
+    checkpointEvery: seconds(session.checkpoint_every),
+    kernelsMin: session.cluster_size_min === null ? "" : String(session.cluster_size_min),
+    topology: session.topology,
+    grace: seconds(session.grace),
     isSandboxed: session.labels.some(({ name }) => name === SANDBOX_LABEL),
+    tags: pairs(session.tags),
+    apps: session.services.map(({ name, asked_port }) => (asked_port ? `${name}=${asked_port}` : name)).join(" "),
+    models: session.models.join(", "),
+    preferredModels: session.preferred_models.join(", "),
+    labels: pairs(session.labels.filter(({ name }) => name !== SANDBOX_LABEL && name !== IMAGES_LABEL)),
+    preferredLabels: pairs(session.preferred_labels),
+    dependencies: session.depends_on.map(({ session_id, condition }) => `${session_id} ${condition}`).join("\n"),
+    runId: session.run_id ?? "",
+    fallbacks: session.fallbacks.map(({ slots, cluster_size, gpu_memory_gb, after }) => ({
+      slots,
+      cluster_size,
+      gpu_memory_gb,
+      after_s: after,
+    })),
   };
 }
 
-/** The parts of a session's request that the form has no fields for, as text. */
+/** The parts of a session's request that are not copied, as text: what the reader may not see. */
 export function leftOutOf(session: Session): string[] {
-  const labels = session.labels.filter(({ name }) => name !== SANDBOX_LABEL);
-  const parts: readonly (readonly [string, readonly string[]])[] = [
-    ["slots", acceleratorsOf(session).slice(1)],
-    ["models", session.models],
-    ["preferred models", session.preferred_models],
-    ["labels", labels.map(({ name, value }) => `${name}=${value}`)],
-    ["preferred labels", session.preferred_labels.map(({ name, value }) => `${name}=${value}`)],
-    ["tags", session.tags.map(({ name, value }) => `${name}=${value}`)],
-    ["run id", known(session.run_id)],
-    ["dependencies:", counted(session.depends_on)],
-    ["fallback requests:", counted(session.fallbacks)],
-    ["maximum parallel tasks:", known(session.tasks?.max_parallel)],
-    ["checkpoint signal", known(session.checkpoint_signal)],
-    ["grace period in seconds:", known(session.grace)],
-    ["fields hidden from you:", session.hidden],
-  ];
-  const named = parts.flatMap(([what, values]) => (values.length ? [`${what} ${values.join(", ")}`] : []));
-  return session.retries_own_failures ? [...named, "retries of its own failures"] : named;
+  return session.hidden.filter((name) => REQUEST_FIELDS.has(name)).map((name) => name.replaceAll("_", " "));
 }
+
+/** Fields of a request that may be hidden; the others that may be are results. */
+const REQUEST_FIELDS = new Set([
+  "command",
+  "environment",
+  "services",
+  "working_directory",
+  "workspace",
+  "activates",
+  "run_id",
+  "tags",
+]);
 
 function acceleratorsOf({ slots }: Session): string[] {
   return slots.map(({ slot }) => slot).filter((slot) => slot !== "cpu" && slot !== "mem");
@@ -69,14 +93,10 @@ function indicesOf({ tasks }: Session): string {
     .join(",");
 }
 
-function known(value: string | number | null | undefined): string[] {
-  return value === null || value === undefined ? [] : [String(value)];
-}
-
 function seconds(value: number | null): string {
-  return value === null ? "" : `${value}s`;
+  return value === null ? "" : durationText(value);
 }
 
-function counted(list: readonly unknown[]): string[] {
-  return list.length ? [String(list.length)] : [];
+function pairs(list: readonly { readonly name: string; readonly value: string }[]): string {
+  return list.map(({ name, value }) => `${name}=${value}`).join("\n");
 }

@@ -23,16 +23,56 @@ export interface Form {
   readonly array: string;
   readonly environment: string;
   readonly folder: string;
+  /** Id of an uploaded working directory, of a session that runs again. */
+  readonly workspace: string;
+  /** Environment that is activated before the command: uv, or a path. */
+  readonly activates: string;
+  readonly image: string;
+  /** Whether members of the project may open its terminals and web services. */
+  readonly isShared: boolean;
   readonly isPreemptible: boolean;
   readonly isHeld: boolean;
   readonly processes: string;
   readonly openFiles: string;
   readonly secrets: string;
   readonly isSandboxed: boolean;
+  /** NAME=VALUE on each line, as for labels. */
+  readonly tags: string;
+  /** NAME or NAME=PORT, separated by spaces. */
+  readonly apps: string;
+  /** Patterns, separated by commas. */
+  readonly models: string;
+  readonly preferredModels: string;
+  readonly labels: string;
+  readonly preferredLabels: string;
+  /** SLOT=AMOUNT on each line: what the other fields do not cover. */
+  readonly otherSlots: string;
+  /** A session on each line, with a condition: `ses_... after_any`. */
+  readonly dependencies: string;
+  readonly maxParallel: string;
+  readonly runId: string;
+  readonly retriesOwn: boolean;
+  readonly checkpointSignal: string;
+  readonly checkpointEvery: string;
+  /** The fewest kernels that an elastic gang starts with; empty = it is not elastic. */
+  readonly kernelsMin: string;
+  readonly topology: "prefer" | "require";
+  readonly grace: string;
+  /** Copied from another session; the form shows them, and can only drop them. */
+  readonly fallbacks: readonly Fallback[];
 }
+
+export type Fallback = NonNullable<CreateSessionInput["fallbacks"]>[number];
 
 export type Field = keyof Form;
 export type Wrongs = Partial<Record<Field, string>>;
+
+/** What a group of fields gets. */
+export interface FieldsProps {
+  readonly form: Form;
+  readonly wrongs: Wrongs;
+  readonly change: (part: Partial<Form>) => void;
+}
 
 export const EMPTY: Form = {
   command: "",
@@ -52,12 +92,33 @@ export const EMPTY: Form = {
   array: "",
   environment: "",
   folder: "",
+  workspace: "",
+  activates: "",
+  image: "",
+  isShared: false,
   isPreemptible: false,
   isHeld: false,
   processes: "",
   openFiles: "",
   secrets: "",
   isSandboxed: false,
+  tags: "",
+  apps: "",
+  models: "",
+  preferredModels: "",
+  labels: "",
+  preferredLabels: "",
+  otherSlots: "",
+  dependencies: "",
+  maxParallel: "",
+  runId: "",
+  retriesOwn: false,
+  checkpointSignal: "",
+  checkpointEvery: "",
+  kernelsMin: "",
+  topology: "prefer",
+  grace: "",
+  fallbacks: [],
 };
 
 const COMMAND_BYTES_MAX = 128 * 1024;
@@ -86,6 +147,20 @@ export function wrongsOf(form: Form): Wrongs {
     ["processes", form.processes ? wholeWrong(form.processes, PROCESSES_MIN) : undefined],
     ["openFiles", form.openFiles ? wholeWrong(form.openFiles, OPEN_FILES_MIN) : undefined],
     ["secrets", secretsWrong(form.secrets)],
+    ["tags", pairsWrong(form.tags)],
+    ["apps", appsWrong(form.apps)],
+    ["labels", pairsWrong(form.labels)],
+    ["preferredLabels", pairsWrong(form.preferredLabels)],
+    ["otherSlots", pairsWrong(form.otherSlots)],
+    ["dependencies", dependenciesWrong(form.dependencies)],
+    ["maxParallel", form.maxParallel ? wholeWrong(form.maxParallel, 1) : undefined],
+    ["checkpointEvery", timeWrong(form.checkpointEvery)],
+    ["kernelsMin", form.kernelsMin ? kernelsMinWrong(form) : undefined],
+    [
+      "topology",
+      form.kernelsMin && form.topology === "require" ? "A gang that must be on one switch starts whole." : undefined,
+    ],
+    ["grace", form.grace && !(secondsOf(form.grace) >= 0) ? DURATION_FORM : undefined],
   ];
   return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;
 }
@@ -96,6 +171,7 @@ export function requestOf(form: Form): CreateSessionInput {
     form.slot ? { slot: form.slot, amount: form.amount.trim() } : null,
     form.cpu ? { slot: "cpu", amount: form.cpu.trim() } : null,
     form.mem ? { slot: "mem", amount: form.mem.trim() } : null,
+    ...variablesOf(form.otherSlots).map(({ name, value }) => ({ slot: name, amount: value.trim() })),
   ].filter((slot) => slot !== null);
   return {
     command: { shell: form.command },
@@ -113,10 +189,30 @@ export function requestOf(form: Form): CreateSessionInput {
     ...(form.pool && { pool: form.pool }),
     ...(form.array && { array: form.array.trim() }),
     ...(form.folder && { working_directory: form.folder.trim() }),
+    ...(form.workspace && { workspace: form.workspace.trim() }),
+    ...(form.activates && { activates: form.activates.trim() }),
+    ...(form.image && { image: form.image.trim() }),
+    ...(form.isShared && { shares_access: true }),
     ...(form.isSandboxed && { sandbox: "standard" as const }),
     ...(form.secrets.trim() && { secrets: secretsOf(form.secrets) }),
     ...((form.processes || form.openFiles) && { limits: limitsOf(form) }),
     ...(form.environment.trim() && { environment: variablesOf(form.environment) }),
+    ...(form.tags.trim() && { tags: variablesOf(form.tags) }),
+    ...(form.apps.trim() && { apps: appsOf(form.apps) }),
+    ...(form.models.trim() && { models: wordsOf(form.models) }),
+    ...(form.preferredModels.trim() && { preferred_models: wordsOf(form.preferredModels) }),
+    ...(form.labels.trim() && { labels: variablesOf(form.labels) }),
+    ...(form.preferredLabels.trim() && { preferred_labels: variablesOf(form.preferredLabels) }),
+    ...(form.dependencies.trim() && { depends_on: dependenciesOf(form.dependencies) }),
+    ...(form.maxParallel && { max_parallel: Number(form.maxParallel) }),
+    ...(form.runId.trim() && { run_id: form.runId.trim() }),
+    ...(form.retriesOwn && { retries_own_failures: true }),
+    ...(form.checkpointSignal.trim() && { checkpoint_signal: form.checkpointSignal.trim() }),
+    ...(form.checkpointEvery && { checkpoint_every: secondsOf(form.checkpointEvery) }),
+    ...(form.kernelsMin && { cluster_size_min: Number(form.kernelsMin) }),
+    ...(form.topology === "require" && { topology: form.topology }),
+    ...(form.grace && { grace: secondsOf(form.grace) }),
+    ...(form.fallbacks.length && { fallbacks: form.fallbacks }),
   };
 }
 
@@ -127,11 +223,69 @@ function limitsOf({ processes, openFiles }: Form) {
   };
 }
 
+function appsOf(text: string): { name: string; port: number }[] {
+  return text
+    .trim()
+    .split(/\s+/)
+    .map((word) => {
+      const [name = "", port = "0"] = word.split("=");
+      return { name, port: Number(port) };
+    });
+}
+
+function appsWrong(text: string): string | undefined {
+  const bad = text.split(/\s+/).find((word) => word && !/^[a-z][a-z0-9]{0,11}(=\d{1,5})?$/.test(word));
+  return bad === undefined ? undefined : `Write NAME or NAME=PORT, like lab=8888; this is not: ${bad.slice(0, 40)}`;
+}
+
 export function variablesOf(text: string): { name: string; value: string }[] {
   return linesOf(text).map((line) => {
     const at = line.indexOf("=");
     return { name: line.slice(0, at).trim(), value: line.slice(at + 1) };
   });
+}
+
+type Dependency = NonNullable<CreateSessionInput["depends_on"]>[number];
+const CONDITIONS = ["after_ok", "after_any", "after_fail"] as const;
+
+function dependenciesOf(text: string): Dependency[] {
+  return linesOf(text).map((line) => {
+    const [session_id = "", condition] = line.trim().split(/\s+/);
+    return { session_id, condition: CONDITIONS.find((one) => one === condition) ?? "after_ok" };
+  });
+}
+
+function dependenciesWrong(text: string): string | undefined {
+  const bad = linesOf(text).find((line) => {
+    const [id = "", condition = "after_ok", ...rest] = line.trim().split(/\s+/);
+    return !/^ses_[0-9a-f-]+(_\d+)?$/.test(id) || !CONDITIONS.some((one) => one === condition) || rest.length > 0;
+  });
+  return bad === undefined
+    ? undefined
+    : `Write a session's id on each line, with after_any or after_fail if it may fail; this is not: ${bad.slice(0, 40)}`;
+}
+
+/** Text of patterns, separated by commas. */
+function wordsOf(text: string): string[] {
+  return text
+    .split(",")
+    .map((word) => word.trim())
+    .filter(Boolean);
+}
+
+function pairsWrong(text: string): string | undefined {
+  const bad = linesOf(text).find((line) => !/^\s*[^=\s][^=]*=/.test(line));
+  return bad === undefined ? undefined : `Write NAME=VALUE on each line; this is not: ${bad.trim().slice(0, 40)}`;
+}
+
+/**
+ * The slot for an amount that is typed: shares for a part of a device, else whole devices.
+ *
+ * @param slot the slot until now, which gives the kind of device; empty stays empty.
+ */
+export function slotFor(slot: string, amount: string): string {
+  const kind = slot.split(".")[0];
+  return kind ? `${kind}.${amount.includes(".") && !Number.isInteger(Number(amount)) ? "shares" : "device"}` : "";
 }
 
 function linesOf(text: string): string[] {
@@ -153,6 +307,12 @@ function amountWrong(slot: string, text: string): string | undefined {
 
 function wholeWrong(text: string, least: number): string | undefined {
   return /^\d+$/.test(text.trim()) && Number(text) >= least ? undefined : `Enter a whole number, ${least} or more.`;
+}
+
+function kernelsMinWrong({ kernels, kernelsMin }: Form): string | undefined {
+  const wrong = wholeWrong(kernelsMin, 1);
+  if (wrong || wholeWrong(kernels, 1)) return wrong;
+  return Number(kernelsMin) < Number(kernels) ? undefined : `Enter fewer than its ${kernels} kernels, or nothing.`;
 }
 
 function timeWrong(text: string): string | undefined {

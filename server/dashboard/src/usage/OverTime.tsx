@@ -1,5 +1,6 @@
 import { lazy, Suspense, useMemo } from "react";
 import { Button } from "react-aria-components";
+import { Link } from "wouter";
 import type { Live } from "../api/live";
 import { colourOf } from "../format/colours";
 import { timesOf } from "../history/course";
@@ -8,30 +9,31 @@ import { Faults } from "../parts/Faults";
 import { figure, Table } from "../parts/Table";
 import { saveCsv } from "./csv";
 import { csvOf, efficiencyOf, holdingsOf, OTHERS, stacked, sumOf, together, type UsageHistory } from "./holdings";
-import { RANGES, type Range } from "./ranges";
+import type { Period } from "./ranges";
 
 const Plot = lazy(() => import("../parts/Plot"));
 
 interface Props {
   readonly live: Live<UsageHistory>;
   readonly by: "user" | "project";
-  readonly range: Range;
+  readonly period: Period;
+  readonly onZoom: (from: number, to: number) => void;
 }
 
 /** GPU-hours held over time, by user or project, and their utilization. */
-export function OverTime({ live, by, range }: Props) {
+export function OverTime({ live, by, period, onZoom }: Props) {
   const history = live.data;
   const drawn = useMemo(() => (history ? drawnOf(history) : null), [history]);
   return (
     <section className="panel stack" aria-label="Over time">
       <div className="row">
-        <h2>GPU-hours per {RANGES[range].each}</h2>
+        <h2>GPU-hours per {period.each}</h2>
         <span className="quiet small">devices held; shares count in part</span>
         <Button
           className="button end"
           isDisabled={!drawn?.holdings.length}
           aria-label="CSV of GPU-hours over time"
-          onPress={() => history && saveCsv(`usage-${by}-${range}.csv`, csvOf(history, by))}
+          onPress={() => history && saveCsv(`usage-${by}-${period.id}.csv`, csvOf(history, by))}
         >
           CSV
         </Button>
@@ -51,7 +53,9 @@ export function OverTime({ live, by, range }: Props) {
               times={drawn.times}
               names={drawn.names}
               series={drawn.stack}
+              shown={drawn.holdings.map(({ hours }) => hours)}
               tokens={drawn.tokens}
+              onZoom={onZoom}
               barS={history.step}
             />
             <Plot
@@ -60,6 +64,7 @@ export function OverTime({ live, by, range }: Props) {
               names={BUSY}
               series={drawn.busy}
               top={100}
+              onZoom={onZoom}
               barS={history.step}
             />
             <div>
@@ -69,7 +74,12 @@ export function OverTime({ live, by, range }: Props) {
                 {drawn.holdings.map((holding, index) => (
                   <tr key={holding.name}>
                     <td>
-                      <i className="swatch" style={{ background: `var(${drawn.tokens[index]})` }} /> {holding.name}
+                      <i className="swatch" style={{ background: `var(${drawn.tokens[index]})` }} />{" "}
+                      {holding.name === OTHERS ? (
+                        holding.name
+                      ) : (
+                        <Link href={sessionsOf(by, holding.name)}>{holding.name}</Link>
+                      )}
                     </td>
                     <td className="figure">{sumOf(holding.hours).toFixed(2)}</td>
                     <td className="figure">{percent(efficiencyOf(holding))}</td>
@@ -107,4 +117,9 @@ function drawnOf(history: UsageHistory) {
 
 function percent(value: number | null): string {
   return value === null ? "—" : `${value.toFixed(value < 10 ? 1 : 0)} %`;
+}
+
+/** The sessions of a user or project. */
+export function sessionsOf(by: "user" | "project", name: string): string {
+  return `/sessions?state=ended&${by === "user" ? "owner" : "project"}=${encodeURIComponent(name)}`;
 }

@@ -30,6 +30,11 @@ export function Standing() {
       {usage.data?.length ? (
         <div className="scroll" tabIndex={0} role="region" aria-label="Usage">
           <UsageTable rows={usage.data} />
+          <p className="quiet small">
+            GPU-hours count this calendar month, as quotas do; Total counts since the cluster began; Decayed counts
+            older usage less, and fair share orders by Share, its part of all. A name opens its sessions.{" "}
+            <a href="/docs/concepts/fair-share.html#past-use">Docs</a>
+          </p>
         </div>
       ) : null}
       {usage.data?.length === 0 ? (

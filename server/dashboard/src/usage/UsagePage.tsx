@@ -1,15 +1,19 @@
-import { useState } from "react";
 import { useSearchParams } from "wouter";
 import { useLive } from "../api/live";
 import { loadQueueHistory } from "../history/loading";
 import { Faults } from "../parts/Faults";
 import { Segments } from "../parts/Segments";
+import { FairShares } from "./FairShares";
+import { Forecasts } from "./Forecasts";
 import { loadFinished, loadUsageHistory } from "./loading";
 import { OverTime } from "./OverTime";
+import { PeriodPicker } from "./PeriodPicker";
 import { QueuePlots } from "./QueuePlots";
-import { rangeOf, RANGES, sinceOf, type Range } from "./ranges";
+import { periodOf } from "./ranges";
 import { Standing } from "./Standing";
+import { Statements } from "./Statements";
 import { Waits } from "./Waits";
+import { WhoUses } from "./WhoUses";
 
 const EVERY_MS = 60_000;
 const BY = [
@@ -17,32 +21,36 @@ const BY = [
   { id: "project", text: "By project" },
 ] as const;
 
-/** Usage, utilization, waiting times and throughput. */
+/** Usage, utilization, waiting times and throughput; the period and the grouping are in the address. */
 export default function UsagePage() {
   const [search, setSearch] = useSearchParams();
-  const range = rangeOf(search.get("range"));
-  const [by, setBy] = useState<"user" | "project">("user");
-  const usage = useLive(() => loadUsageHistory(by, range), `${by}/${range}`, { everyMs: EVERY_MS });
-  const queue = useLive(
-    () => loadQueueHistory(sinceOf(range, Date.now()), RANGES[range].s / RANGES[range].stepS),
-    range,
-    { everyMs: EVERY_MS },
-  );
+  const key = ["range", "from", "to"].map((name) => search.get(name) ?? "").join("/");
+  const by = search.get("by") === "project" ? "project" : "user";
+  const usage = useLive(() => loadUsageHistory(by, periodOf(search, Date.now())), `${by}/${key}`, {
+    everyMs: EVERY_MS,
+  });
+  const queue = useLive(() => loadQueueHistory(periodOf(search, Date.now())), key, { everyMs: EVERY_MS });
   const past = useLive(loadFinished, "finished", { everyMs: EVERY_MS });
+  const period = periodOf(search, Date.now());
+  const set = (part: Readonly<Record<string, string>>, dropped: readonly string[] = []) =>
+    setSearch((old) => {
+      const next = new URLSearchParams(old);
+      for (const name of dropped) next.delete(name);
+      for (const [name, value] of Object.entries(part)) next.set(name, value);
+      return next;
+    });
+  const span = (fromMs: number, toMs: number) =>
+    set({ from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() }, ["range"]);
+  const zoom = (from: number, to: number) => span(from * 1000, to * 1000);
   return (
     <div className="stack">
       <div className="row wide">
         <h1>Usage</h1>
-        <Segments
-          label="Period"
-          value={range}
-          options={Object.entries(RANGES).map(([id, { text }]) => ({ id: id as Range, text }))}
-          onChange={(chosen) => setSearch({ range: chosen }, { replace: true })}
-        />
-        <Segments label="Group by" value={by} options={BY} onChange={setBy} />
+        <PeriodPicker period={period} onRange={(range) => set({ range }, ["from", "to"])} onSpan={span} />
+        <Segments label="Group by" value={by} options={BY} onChange={(next) => set({ by: next })} />
       </div>
-      <OverTime live={usage} by={by} range={range} />
-      <QueuePlots live={queue} range={range} />
+      <OverTime live={usage} by={by} period={period} onZoom={zoom} />
+      <QueuePlots live={queue} period={period} onZoom={zoom} />
       <div className="session-parts">
         <Standing />
         <div className="stack">
@@ -50,6 +58,10 @@ export default function UsagePage() {
           {past.data?.sessions.length ? <Waits sessions={past.data.sessions} total={past.data.total} /> : null}
         </div>
       </div>
+      <FairShares />
+      <Statements />
+      <WhoUses />
+      <Forecasts />
     </div>
   );
 }

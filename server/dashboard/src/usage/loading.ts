@@ -1,17 +1,42 @@
 import { ask } from "../api/client";
 import {
+  FairSharesDocument,
   FinishedDocument,
+  ForecastAccuracyDocument,
+  StatementDocumentDocument,
+  StatementsDocument,
   UsageDocument,
   UsageHistoryDocument,
+  type DocumentFormat,
+  type FairSharesQuery,
   type FinishedQuery,
+  type ForecastAccuracyQuery,
+  type StatementsQuery,
   type UsageBy,
   type UsageQuery,
 } from "../generated/graphql";
 import type { UsageHistory } from "./holdings";
-import { RANGES, sinceOf, type Range } from "./ranges";
+import { beforeNow } from "../history/loading";
+import type { Period } from "./ranges";
 
 export type Used = UsageQuery["usage"][number];
+export type ForecastAccuracy = ForecastAccuracyQuery["forecast_accuracy"];
 export type Finished = FinishedQuery["sessions"]["edges"][number]["node"];
+
+export type FairShare = FairSharesQuery["fair_shares"][number];
+export type Statement = StatementsQuery["statements"][number];
+
+export async function loadFairShares(): Promise<readonly FairShare[]> {
+  return (await ask(FairSharesDocument, {})).fair_shares;
+}
+
+export async function loadStatements(month: string): Promise<readonly Statement[]> {
+  return (await ask(StatementsDocument, { month })).statements;
+}
+
+export async function loadStatement(project: string, month: string, format: DocumentFormat): Promise<string> {
+  return (await ask(StatementDocumentDocument, { project, month, format })).statement_document;
+}
 
 const PAGES_MAX = 5;
 
@@ -40,7 +65,11 @@ export async function loadFinished(): Promise<Past> {
   return { sessions, total };
 }
 
-export async function loadUsageHistory(by: UsageBy, range: Range): Promise<UsageHistory> {
-  const variables = { by, since: sinceOf(range, Date.now()), step: RANGES[range].stepS };
+export async function loadForecastAccuracy(): Promise<ForecastAccuracy> {
+  return (await ask(ForecastAccuracyDocument, {})).forecast_accuracy;
+}
+
+export async function loadUsageHistory(by: UsageBy, { since, until, stepS }: Period): Promise<UsageHistory> {
+  const variables = { by, since, until: beforeNow(until), step: stepS };
   return (await ask(UsageHistoryDocument, variables)).usage_history;
 }

@@ -1,7 +1,7 @@
 """Policy plots: waits and key figures of two simulated weeks under different policies."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from aliquot_schema.policies import Backfill
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ORDERS: Final = {
     "fcfs, no backfill": Policy(order="fcfs", backfill=Backfill.NONE),
@@ -40,14 +41,8 @@ def outcomes(policies: Mapping[str, Policy]) -> dict[str, Outcome]:
 
 def waits_plot(runs: Mapping[str, Outcome], *, title: str) -> str:
     """The share of jobs started by hours in the queue, as SVG to include in a page."""
-    # A `Figure` without pyplot needs no display and changes no global state.
-    import matplotlib
-    from matplotlib.figure import Figure
 
-    look: dict[Any, str] = {"svg.fonttype": "none", "svg.hashsalt": title, "text.color": INK, "axes.labelcolor": INK}
-    look |= {"axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK, "font.family": "sans-serif"}
-    with matplotlib.rc_context(look):
-        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         for number, (label, outcome) in enumerate(runs.items()):
             _curve(axes, outcome, label=label, color=PALETTE[number], dash=DASHES[number])
@@ -56,6 +51,26 @@ def waits_plot(runs: Mapping[str, Outcome], *, title: str) -> str:
         axes.set_ylabel("jobs that have started, %")
         axes.grid(alpha=0.25)
         axes.legend(framealpha=0)
+
+    return plot(draw, title=title)
+
+
+def plot(draw: Callable[["Figure"], None], *, title: str, height: float = 3.6) -> str:
+    """A figure as SVG to include in a page, in the colours of the page.
+
+    Args:
+        draw: fills the figure.
+        height: in inches, for a width of 7.2.
+    """
+    # A `Figure` without pyplot needs no display and changes no global state.
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    look: dict[Any, str] = {"svg.fonttype": "none", "svg.hashsalt": title, "text.color": INK, "axes.labelcolor": INK}
+    look |= {"axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK, "font.family": "sans-serif"}
+    with matplotlib.rc_context(look):
+        figure = Figure(figsize=(7.2, height), layout="constrained")
+        draw(figure)
         drawn = StringIO()
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
     return _in_page(drawn.getvalue(), title=title)

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aliquot.execution.agent.agent_folder import AgentFolder
+from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.job_user import JobUser
-from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.agent.preparation import job_environment
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.host import HostPlugin

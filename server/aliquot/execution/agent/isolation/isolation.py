@@ -1,13 +1,26 @@
 """Isolation: applies limits, sandbox, device files and secrets to each order, as far as the host supports them."""
 
+import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.cgroups import Groups
+from aliquot.execution.agent.isolation.containers import (
+    ENVIRONMENT,
+    Container,
+    Runtime,
+    command,
+    environment_file,
+    find_runtime,
+    has_cdi,
+    remove,
+)
 from aliquot.execution.agent.isolation.limits import LimitGroups, Limits, find_limit_groups
 from aliquot.execution.agent.isolation.sandbox import (
     OwnFolders,
@@ -16,18 +29,94 @@ from aliquot.execution.agent.isolation.sandbox import (
     sandbox_arguments,
     sandbox_fault,
 )
-from aliquot.execution.agent.isolation.secrets import SecretFolders
 from aliquot.execution.agent.isolation.settings import ConfinementRules, SandboxMode
 from aliquot.execution.agent.job_user import JobUser
-from aliquot.execution.agent.kernel_folder import KernelFolder
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.cluster.agents import Capabilities
 from aliquot_schema.cluster.launching import LaunchOrder
-from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable
+from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable, UnsupportedResource
 from aliquot_schema.identity.secrets import SecretGrant
 from aliquot_schema.resources.confinement import SandboxProfile
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.slots import is_accelerator
+
+VARIABLE: Final = "ALIQUOT_SECRETS_DIR"
+_UUIDS: Final = ("GPU-", "MIG-")
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_IN_MEMORY: Final = ("tmpfs", "ramfs")
+
+
+class SecretFolders:
+    """The secret folders of one agent's kernels; each is created and removed by the kernel's shim."""
+
+    def __init__(self, agent_folder: Path) -> None:
+        self._agent_folder = agent_folder
+        self._parent: Path | None = None
+
+    def open(self) -> None:
+        """Create the parent folder on an in-memory file system, if there is one. Blocks."""
+        name = f"aliquot-{hashlib.sha256(os.fsencode(self._agent_folder.absolute())).hexdigest()[:16]}"
+        for place in ("/run", "/dev/shm"):
+            if _is_in_memory(place) and _create_own(Path(place, name)):
+                self._parent = Path(place, name)
+                return
+
+    def of(self, kernel: Path) -> Path:
+        """The secret folder of a kernel, given its folder; in that folder on disk without an in-memory file system."""
+        return kernel / "secrets" if self._parent is None else self._parent / kernel.name
+
+    def remove(self, kernel: Path) -> None:
+        """Remove a secret folder that a killed shim, or folders made by the job, left behind. Blocks."""
+        shutil.rmtree(self.of(kernel), ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove the parent folder if it is empty."""
+        if self._parent is not None:
+            try:
+                self._parent.rmdir()
+            except OSError:
+                return
+
+
+def secret_environment(order: LaunchOrder) -> dict[str, str]:
+    """Environment variables with secrets."""
+    return {
+        grant.use.as_env: grant.value
+        for grant in order.secrets
+        if grant.use.as_env is not None and grant.value is not None
+    }
+
+
+def secret_files(order: LaunchOrder, folder: Path) -> tuple[str, list[tuple[str, bytes]]] | None:
+    """Secret files for the shim to write, see `spawner.order.Order.secret_files`."""
+    files = [
+        (grant.use.as_file, grant.value.encode(errors="surrogateescape"))
+        for grant in order.secrets
+        if grant.use.as_file is not None and grant.value is not None
+    ]
+    return (str(folder), files) if files else None
+
+
+def _create_own(path: Path) -> bool:
+    """Create a folder that only the agent may write to; False if it exists and another user owns it."""
+    try:
+        path.mkdir(mode=0o711, exist_ok=True)
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+            return False
+        path.chmod(0o711)
+    except OSError:
+        return False
+    return True
+
+
+def _is_in_memory(place: str) -> bool:
+    for line in _MOUNTS.read_text(encoding="utf-8").splitlines():
+        before, _, after = line.partition(" - ")
+        if before.split()[4] == place and after.split()[0] in _IN_MEMORY:
+            return True
+    return False
+
 
 _FOLDERS: Final = ("nvidia-caps", "dri", "infiniband")
 _NAMES: Final = ("nvidia", "kfd")
@@ -79,6 +168,8 @@ class AgentConfinement:
         self._fault = "the host has not been inspected"
         self._faults: dict[JobUser, str | None] = {}
         """Account -> why the sandbox does not work for it; None = it works."""
+        self._runtime: Runtime | None = None
+        self._runtime_program, self._runtime_fault, self._has_cdi = "", "the host has not been inspected", False
         self.limits = Limits(rules=rules, groups=LimitGroups(), limit_memory=limit_memory)
         self.secrets = SecretFolders(folder)
 
@@ -87,6 +178,8 @@ class AgentConfinement:
         found = find_limit_groups(groups, folder=self._folder)
         self.limits = Limits(rules=self._rules, groups=found, limit_memory=self._limit_memory)
         self.secrets.open()
+        self._runtime, self._runtime_program, self._runtime_fault = find_runtime(self._rules.containers, user)
+        self._has_cdi = has_cdi()
         is_off = self._rules.sandbox is SandboxMode.OFF
         self._fault = "the setting sandbox is off" if is_off else self._try(user) or ""
 
@@ -98,10 +191,14 @@ class AgentConfinement:
             sandbox="none" if self._fault else str(SandboxProfile.STANDARD),
             sandbox_mode=str(self._rules.sandbox),
             sandbox_note=self._fault,
+            containers="none" if self._runtime is None else str(self._runtime),
+            containers_note=self._runtime_fault,
         )
 
     def is_wanted(self, order: LaunchOrder) -> bool:
-        """Whether an order runs in the sandbox if there is one."""
+        """Whether an order runs in the sandbox if there is one. A container is a sandbox of its own."""
+        if order.image is not None:
+            return False
         return order.sandbox is not None or self._rules.sandbox in (SandboxMode.REQUIRED, SandboxMode.WHEN_POSSIBLE)
 
     def try_sandbox(self, user: JobUser) -> None:
@@ -121,6 +218,9 @@ class AgentConfinement:
             Unavailable: the sandbox does not work, or a secret cannot be read. NotFound: a secret was deleted.
         """
         self._rules.check(order.limits)
+        if order.image is not None and self._runtime is None:
+            text = f"no containers can be run here: {self._runtime_fault}"
+            raise UnsupportedResource(text, slot="image", requested=order.image)
         for grant in order.secrets:
             if grant.value is None:
                 raise _missing_secret(grant)
@@ -161,8 +261,45 @@ class AgentConfinement:
         )
         return program, arguments
 
+    def container(
+        self,
+        order: LaunchOrder,
+        *,
+        argv: Sequence[str],
+        user: JobUser,
+        kernel: KernelFolder,
+        session: Path,
+        environment: Mapping[str, str],
+    ) -> tuple[list[str], bytes] | None:
+        """The command line that runs an order in its image, and the content of the file of variables; None = it has no
+        image."""
+        if order.image is None or self._runtime is None:
+            return None
+        own = self._own(order, kernel=kernel, session=session)
+        gpus = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.startswith(_UUIDS)]
+        nodes = device_nodes(order.spec, self._gates(order.spec))
+        asked = Container(
+            image=order.image,
+            argv=argv,
+            name=kernel.kernel_id,
+            user=user,
+            environment=environment,
+            environment_file=self.secrets.of(kernel.path.absolute()) / ENVIRONMENT,
+            working_directory=order.working_directory or os.path.realpath(kernel.work),
+            folders=own.writable,
+            files=own.readable,
+            mounts=self._rules.mounts,
+            gpus=gpus,
+            device_nodes=[node for node in nodes if "nvidia" not in node],
+            pids=order.limits.processes or self._rules.processes or None,
+        )
+        line = command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi)
+        return line, environment_file(asked)
+
     def clean(self, kernel: KernelFolder) -> None:
-        """Remove an ended kernel's cgroups and secret files. Blocks."""
+        """Remove an ended kernel's container, cgroups and secret files. Blocks."""
+        if self._runtime is not None and self.secrets.of(kernel.path.absolute()).joinpath(ENVIRONMENT).exists():
+            remove(self._runtime, self._runtime_program, kernel.kernel_id)
         self.limits.groups.remove(kernel.kernel_id)
         self.secrets.remove(kernel.path.absolute())
 

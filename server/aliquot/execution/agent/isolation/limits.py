@@ -85,6 +85,8 @@ def find_limit_groups(groups: Groups | None, *, folder: Path) -> LimitGroups:
     version_2 = frozenset(name for name in _FILES if groups is not None and _delegated(groups, name))
     version_1 = {name: parent for name in _FILES if name not in version_2 and (parent := _version_1(name)) is not None}
     unified = None if groups is None else groups.parent
+    if groups is not None:
+        _delegated(groups, "memory")  # only measured, see `host_use`
     return LimitGroups(
         prefix=prefix,
         unified=unified,
@@ -117,7 +119,7 @@ def _delegated(groups: Groups, controller: str) -> bool:
             (folder / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
         except OSError:
             return False
-    return _works(groups.parent, _FILES[controller][0])
+    return _works(groups.parent, f"{controller}.max")
 
 
 def _can_delegate(group: Path) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
@@ -68,6 +68,8 @@ class ConfinementRules:
     mounts: tuple[Mount, ...] = ()
     hidden: tuple[Path, ...] = field(default=())
     """Folders and files hidden in the sandbox, except the kernel's own parts; the agent's folder is always hidden."""
+    containers: str = "off"
+    """The program that runs sessions with an image, see `isolation.containers`: a runtime, `auto` or `off`."""
 
     def check(self, asked: SessionLimits) -> None:
         """Check a session's limits against the maxima.
@@ -106,6 +108,10 @@ class ConfinementSettings(BaseSettings):
         SandboxMode.WHEN_ASKED,
         description="Which jobs run in a bubblewrap sandbox: required, when-possible, when-asked or off.",
     )
+    containers: Literal["auto", "podman", "docker", "apptainer", "off"] = Field(
+        "auto",
+        description="What runs sessions with an image: podman, docker, apptainer, auto (the first that works) or off.",
+    )
     sandbox_mounts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Folders of the node visible in the sandbox besides the home, like /data:ro,/scratch:rw."
     )
@@ -126,6 +132,7 @@ class ConfinementSettings(BaseSettings):
             sandbox=self.sandbox,
             mounts=tuple(map(Mount.parse, self.sandbox_mounts)),
             hidden=hidden,
+            containers=self.containers,
         )
 
     @field_validator("sandbox_mounts", mode="before")

@@ -31,6 +31,16 @@ def signal_tree(root: int, number: int, *, besides: list[int]) -> int:
     return sent
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether a process handles or ignores a signal; any other would end it."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            masks = [int(line[8:], 16) for line in status if line.startswith(("SigCgt:", "SigIgn:"))]
+    except (OSError, ValueError):
+        return False
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
 def kill_tree(root: int, group: str | None) -> None:
     """Kill the whole cgroup, and the direct children.
 
@@ -50,12 +60,18 @@ def kill_tree(root: int, group: str | None) -> None:
             pass
 
 
-def tree_cpu_ticks(root: int) -> int:
-    """CPU time of a process's descendants, in clock ticks: of the living ones and those already reaped."""
+def tree_use(root: int) -> tuple[int, int]:
+    """(CPU time in clock ticks, resident pages) of a process's descendants.
+
+    The CPU time includes that of descendants already reaped. Shared pages count once for each process.
+    """
     ticks = sum(int(field) for field in _stat_if_there(root)[13:15])
+    pages = 0
     for pid, _ in _descendants(root):
-        ticks += sum(int(field) for field in _stat_if_there(pid)[11:15])
-    return ticks
+        fields = _stat_if_there(pid)
+        ticks += sum(int(field) for field in fields[11:15])
+        pages += sum(int(field) for field in fields[21:22])
+    return ticks, pages
 
 
 def tree_pids(root: int) -> list[int]:

@@ -26,7 +26,7 @@ def clean_mappings() -> list[tuple[int, int]]:
     return clean
 
 
-def let_go(mappings: list[tuple[int, int]]) -> None:
+def drop_pages(mappings: list[tuple[int, int]]) -> None:
     """Drop the pages of the mappings from memory; failures are ignored."""
     for address, length in mappings:
         madvise(address, length, _MADV_DONTNEED)

@@ -19,5 +19,7 @@ class _Function(_ctypes.CFuncPtr):
 _library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type] # None is the program itself, see dlopen(3)
 prctl = _Function(_ctypes.dlsym(_library, "prctl"))
 prctl.argtypes = [_Int, *[_Long] * 4]
+setns = _Function(_ctypes.dlsym(_library, "setns"))
+setns.argtypes = [_Int, _Int]
 madvise = _Function(_ctypes.dlsym(_library, "madvise"))
 madvise.argtypes = [_Long, _Long, _Int]

@@ -29,11 +29,16 @@ class Order:
     """Cgroups to create for limits: (folder, which may be `group`, [(file in it, text to write)])."""
     sandbox: tuple[bytes, bytes] | None
     """Sandbox program and its arguments, each terminated by a zero byte; None = no sandbox."""
+    is_container: bool
+    """Whether the command makes a container. It may then gain the rights that making one needs (newuidmap)."""
     secret_files: tuple[str, list[tuple[str, bytes]]] | None
     """Folder to create for the job's user, and [(name, content)] of the files in it; removed at the end."""
     time_limit_ms: int | None
     grace_ms: int
     not_after_us: int | None
+    checkpoint: tuple[int, int | None, int] | None
+    """Signal that asks the job to save its work, its interval (None = only before the limit), and the time from it to
+    the time limit, milliseconds; None = the job is not asked."""
     pause_at: str | None
     """For tests only: the process stops itself (SIGSTOP) at this step, so that a test can kill it there. In order:
     `forked`, `locked`, `claimed`, `child_forked`, `pid_written`, `gate_open`, and `child`

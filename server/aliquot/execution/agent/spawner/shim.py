@@ -3,29 +3,34 @@
 It outlives the agent and the spawner. Its lock shows that it lives. Its files are `claim` (this start won), `pid.json`
 (the job's process; written before it may start) and `exit.json` (all processes have ended). It wakes up for a signal or
 at a deadline and never polls. SIGTERM stops the kernel with the grace period of `request.json` or else of the order; a
-real-time signal is forwarded to the job's main process, see `FORWARD_FROM`.
+real-time signal is forwarded to the job's main process, see `FORWARD_FROM`. SIGUSR1 starts the program `terminals`,
+which opens shells beside the job. SIGUSR2 says that `limit.json` has another time limit.
 """
 
 import _signal as signal  # type: ignore[import-not-found] # without the enumerations: they cost a shim 0.7 MiB
+import marshal
 import os
 import select
+import sys
 import time
 
-import ofd_lock  # type: ignore[import-not-found] # siblings: the folder is run as a program
-from child import (  # type: ignore[import-not-found]
+from child import (  # type: ignore[import-not-found] # siblings: the folder is run as a program
     NOT_RUNNABLE,
     Child,
     become_subreaper,
     fork_child,
+    job_of,
+    makers_of,
     own_groups,
+    remove_secrets,
+    was_entered,
+    write_secrets,
 )
-from descendants import kill_tree, signal_tree, start_time  # type: ignore[import-not-found]
+from descendants import catches, kill_tree, signal_tree, start_time  # type: ignore[import-not-found]
 from device_gate import close_devices  # type: ignore[import-not-found]
-from file_pages import let_go  # type: ignore[import-not-found]
+from file_pages import drop_pages  # type: ignore[import-not-found]
 from order import Order  # type: ignore[import-not-found]
-from records import claim_record, write_record  # type: ignore[import-not-found]
-from sandbox import job_of, makers_of, was_entered  # type: ignore[import-not-found]
-from secret_files import remove_secrets, write_secrets  # type: ignore[import-not-found]
+from records import claim_record, take_lock, write_record  # type: ignore[import-not-found]
 
 # ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
 
@@ -39,8 +44,15 @@ EXIT_AGAIN_S = 1
 EXEC_LOOK_MS = 200
 """Interval of signal checks during execve(2) of the job, which takes long only on an unresponsive file system."""
 
+_TERMINALS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "terminals.py")
 _BLOCKED = tuple(signal.valid_signals())
-_WOKEN_BY = (signal.SIGCHLD, signal.SIGTERM, *range(FORWARD_FROM + 1, FORWARD_FROM + 32))
+_WOKEN_BY = (
+    signal.SIGCHLD,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    *range(FORWARD_FROM + 1, FORWARD_FROM + 32),
+)
 
 
 def run(order: Order, report: int, mappings: list[tuple[int, int]]) -> None:
@@ -68,7 +80,7 @@ def _claim(order: Order) -> str | None:
     """Take the lock and the claim; None on success, else the outcome. The lock is released when the process ends."""
     folder = os.open(order.folder, os.O_RDONLY | os.O_DIRECTORY)
     lock = os.open("lock", os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
-    if not ofd_lock.take(lock):
+    if not take_lock(lock):
         return "withdrew"
     order.reached("locked")
     if order.not_after_us is not None and time.time_ns() // 1000 > order.not_after_us:
@@ -108,8 +120,12 @@ class _Life:
         self._alone = False
         self._kill_at: int | None = None
         self._killing = False
+        self._terminals: int | None = None
+        """Pid of the program `terminals` while it runs."""
         self._stop_asked = False
         self._timed_out = False
+        self._asked_at = 0
+        """When the job was last asked to save its work."""
 
     def live(self, mappings: list[tuple[int, int]]) -> None:
         try:
@@ -123,7 +139,7 @@ class _Life:
             self._keep_time()
             wait_s = self._wait_s()
             # Last before the sleep: any code in between would map pages again.
-            let_go(mappings)
+            drop_pages(mappings)
             self._take_signal(wait_s)
             self._reap()
         self._finish()
@@ -141,7 +157,7 @@ class _Life:
             child.close_gate()
             raise
         self._order.reached("pid_written")
-        self._began = _now()
+        self._began = self._asked_at = _now()
         child.open_gate()
         self._order.reached("gate_open")
         self._failure = self._see_it_begin(child)
@@ -172,6 +188,7 @@ class _Life:
             "start_time": start_time(pid),
             "began_ms": _now(),
             "at_us": time.time_ns() // 1000,
+            "takes_limit": True,
         }
         write_record(self._folder, "pid.json", fields)
 
@@ -203,6 +220,8 @@ class _Life:
                 if ended[0] == self._pid:
                     self._status = ended[1]
                     self._pid = None
+                elif ended[0] == self._terminals:
+                    self._terminals = None
         except ChildProcessError:
             self._alone = True
             return
@@ -212,6 +231,12 @@ class _Life:
             kill_tree(os.getpid(), self._order.group)
 
     def _keep_time(self) -> None:
+        due = self._save_due()
+        if due is not None and _now() >= due:
+            self._asked_at = _now()
+            job = None if self._pid is None else self._job()
+            if job is not None and catches(job, self._order.checkpoint[0]):
+                os.kill(job, self._order.checkpoint[0])
         limit = self._order.time_limit_ms
         if limit is not None and not self._timed_out and _now() >= self._began + limit:
             # A job that ends within the grace period of an earlier stop was stopped, not timed out.
@@ -221,6 +246,22 @@ class _Life:
             self._killing = True
             self._kill_at = _now() + KILL_AGAIN_MS
             kill_tree(os.getpid(), self._order.group)
+
+    def _save_due(self) -> int | None:
+        """When the job is to be asked next to save its work; None = never, or it is ending."""
+        if self._order.checkpoint is None or self._kill_at is not None:
+            return None
+        _, every, before = self._order.checkpoint
+        due = None if every is None else self._asked_at + every
+        if self._order.time_limit_ms is not None:
+            last = max(self._began + self._order.time_limit_ms - before, self._began + 1)
+            if self._asked_at < last:
+                due = last if due is None else min(due, last)
+        return due
+
+    def _job(self) -> int | None:
+        """Pid of the job's main process; None if its sandbox has not started it."""
+        return self._pid if self._sandbox is None else job_of(self._pid)
 
     def _end(self, grace_ms: int) -> None:
         """Send SIGTERM to the tree and kill it after the grace period; the earliest deadline wins."""
@@ -245,6 +286,9 @@ class _Life:
         moment = self._kill_at
         if moment is None and self._order.time_limit_ms is not None:
             moment = self._began + self._order.time_limit_ms
+        due = self._save_due()
+        if due is not None:
+            moment = due if moment is None else min(moment, due)
         return None if moment is None else max(0, moment - _now()) / 1000
 
     def _take_signal(self, wait_s: float | None) -> None:
@@ -253,21 +297,48 @@ class _Life:
             return
         if found.si_signo == signal.SIGTERM:
             self._stop_asked = True
-            self._end(self._requested_grace_ms())
+            self._end(self._number("request.json", "grace_ms", self._order.grace_ms))
+        elif found.si_signo == signal.SIGUSR1:
+            self._open_terminals()
+        elif found.si_signo == signal.SIGUSR2:
+            known = self._order.time_limit_ms or 0
+            self._order.time_limit_ms = self._number("limit.json", "time_limit_ms", known) or None
         elif self._pid is not None:
-            job = self._pid if self._sandbox is None else job_of(self._pid)
+            job = self._job()
             if job is not None:
                 os.kill(job, found.si_signo - FORWARD_FROM)
 
-    def _requested_grace_ms(self) -> int:
-        """Grace period of `request.json`; the order's if the signal came without a request."""
+    def _open_terminals(self) -> None:
+        """Start the program `terminals` unless it runs, or the job is ending. It is a new interpreter, because what it
+        imports would cost each shim memory."""
+        if self._pid is None or self._kill_at is not None or self._terminals is not None:
+            return
+        file = os.memfd_create("order")
+        os.write(file, marshal.dumps(self._order.__dict__, 2))
+        os.lseek(file, 0, os.SEEK_SET)
         try:
-            file = os.open("request.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._folder)
+            pid = os.fork()
+        except OSError:
+            pid = -1
+        if pid == 0:
+            try:
+                os.dup2(file, 0)
+                words = [sys.executable, "-I", "-S", "-E", _TERMINALS, str(self._pid)]
+                os.execve(sys.executable, words, {"ALIQUOT_ATTEMPT": self._order.kernel_id})
+            finally:
+                os._exit(NOT_RUNNABLE)
+        os.close(file)
+        self._terminals = pid if pid > 0 else None
+
+    def _number(self, name: str, field: str, otherwise: int) -> int:
+        """A number from a file that the agent wrote; `otherwise` if there is none."""
+        try:
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._folder)
             text = os.read(file, 4096).decode()
             os.close(file)
-            return int(text.partition('"grace_ms":')[2].replace("}", ",").partition(",")[0])
+            return int(text.partition(f'"{field}":')[2].replace("}", ",").partition(",")[0])
         except (OSError, ValueError):
-            return int(self._order.grace_ms)
+            return otherwise
 
     def _finish(self) -> None:
         for group in own_groups(self._order):

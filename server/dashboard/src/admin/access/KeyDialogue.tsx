@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import { CreateApiKeyDocument } from "../../generated/graphql";
+import { Check } from "../../parts/Check";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
@@ -21,12 +22,23 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
   const [name, setName] = useState("");
   const [scope, setScope] = useState<(typeof SCOPES)[number]["id"]>("submit");
   const [days, setDays] = useState("90");
+  const [hours, setHours] = useState("");
+  const [sessions, setSessions] = useState("");
+  const [isDryRunFirst, setDryRunFirst] = useState(false);
   const [secret, setSecret] = useState<string | null>(null);
   const lifetime = lifetimeOf(days);
   const isDuration = lifetime === null || lifetime > 0;
   const make = () =>
     carryOut("The key is created.", async () => {
-      const input = { user: user.trim(), name: name.trim(), scope, expires_in: lifetime };
+      const input = {
+        user: user.trim(),
+        name: name.trim(),
+        scope,
+        expires_in: lifetime,
+        gpu_hours_max: hours.trim() === "" ? null : Number(hours),
+        sessions_max: sessions.trim() === "" ? null : Number(sessions),
+        dry_run_first: isDryRunFirst,
+      };
       const made = (await change(CreateApiKeyDocument, { input })).create_api_key;
       if ("secret" in made) setSecret(made.secret);
       return made;
@@ -46,7 +58,9 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
       actions={
         <Button
           className="button main"
-          isDisabled={user.trim() === "" || name.trim() === "" || !isDuration}
+          isDisabled={
+            user.trim() === "" || name.trim() === "" || !isDuration || !isAmount(hours) || !isAmount(sessions)
+          }
           onPress={() => void make()}
         >
           Create
@@ -67,6 +81,29 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
           onChange={setDays}
         />
       </div>
+      <div className="pair">
+        <Text
+          label="Budget in GPU-hours"
+          value={hours}
+          hint="For programs. Empty means no limit."
+          wrong={isAmount(hours) ? undefined : "Enter a number above 0."}
+          onChange={setHours}
+        />
+        <Text
+          label="Budget in sessions"
+          value={sessions}
+          hint="Each task of an array counts. Empty means no limit."
+          wrong={isAmount(sessions) && Number.isInteger(Number(sessions)) ? undefined : "Enter a whole number above 0."}
+          onChange={setSessions}
+        />
+      </div>
+      <Check
+        text="Each request must be previewed before it is submitted"
+        isOn={isDryRunFirst}
+        onChange={setDryRunFirst}
+      />
     </Dialogue>
   );
 }
+
+const isAmount = (text: string) => text.trim() === "" || Number(text) > 0;

@@ -35,7 +35,7 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
         </div>
       ) : null}
       {live.data?.length ? (
-        <TablePanel label="Keys" columns={["User", "Purpose", "Scope", "Created", "Expires", ACTIONS]}>
+        <TablePanel label="Keys" columns={["User", "Purpose", "Scope", "Created", "Expires", "Budget", ACTIONS]}>
           {live.data.map((key) => (
             <tr key={key.id} title={key.id}>
               <td>
@@ -45,6 +45,7 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
               <td>{key.scope}</td>
               <td>{key.created_at.slice(0, 10)}</td>
               <td>{endOf(key)}</td>
+              <td>{budgetOf(key)}</td>
               <td className="nowrap">
                 {key.is_valid ? (
                   <Button
@@ -63,6 +64,15 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
       {isMaking ? <KeyDialogue onClose={close} /> : null}
     </div>
   );
+}
+
+function budgetOf(key: Key): string {
+  const parts = [
+    key.gpu_hours_max === null ? "" : `${key.gpu_hours.toFixed(1)} of ${key.gpu_hours_max} GPU-hours`,
+    key.sessions_max === null ? "" : `${key.submitted} of ${key.sessions_max} sessions`,
+    key.dry_run_first ? "dry run first" : "",
+  ];
+  return parts.filter(Boolean).join(", ");
 }
 
 function endOf(key: Key): string {

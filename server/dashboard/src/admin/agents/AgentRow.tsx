@@ -15,6 +15,19 @@ interface Props {
   readonly onWish: (what: Wish["what"]) => void;
 }
 
+const CGROUP_STOP = "Every process of a job is stopped, also detached ones (cgroup)";
+const CGROUP_LIMIT = "Memory is limited for a job as a whole (cgroup)";
+const STOPS: Readonly<Record<string, string>> = {
+  cgroup_v2: CGROUP_STOP,
+  cgroup_v1: CGROUP_STOP,
+  subreaper: "Processes of a job are followed and stopped, without cgroups",
+};
+const LIMITS: Readonly<Record<string, string>> = {
+  cgroup_v2: CGROUP_LIMIT,
+  cgroup_v1: CGROUP_LIMIT,
+  rlimits: "Memory is limited per process (rlimits)",
+};
+
 export function AgentRow({ agent, pools, isOperator, refresh, onWish }: Props) {
   const act = (deed: Promise<boolean>) => void deed.then(refresh);
   const can = agent.capabilities;
@@ -67,8 +80,9 @@ export function AgentRow({ agent, pools, isOperator, refresh, onWish }: Props) {
       <td className="small">
         Devices {can.device_access === "cgroup" ? "isolated by the kernel" : "isolated by variables only"}
         <div className="quiet">
-          stops by {can.kill}, limits by {can.limits}
-          {can.switches_user ? "" : ", all jobs as one Unix account"}
+          {STOPS[can.kill] ?? `Jobs are stopped by ${can.kill}`}.{" "}
+          {LIMITS[can.limits] ?? `Memory is limited by ${can.limits}`}.{" "}
+          {can.switches_user ? "Jobs run as their owners' Unix accounts." : "All jobs run as one Unix account."}
         </div>
         <div className="quiet">{agent.software_version}</div>
       </td>

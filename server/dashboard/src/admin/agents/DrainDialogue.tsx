@@ -3,6 +3,7 @@ import { Button } from "react-aria-components";
 import { Check } from "../../parts/Check";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
+import { EffectOf } from "../EffectOf";
 import { drain } from "./deeds";
 
 interface Props {
@@ -32,6 +33,7 @@ export function DrainDialogue({ id, onClose, onDone }: Props) {
       <p>No new session starts on it; running sessions end by themselves.</p>
       <Text label="Reason" value={note} hint="Visible to all users." onChange={setNote} />
       <Check text="Preempt its sessions, which are queued again" isOn={evict} onChange={setEvict} />
+      <EffectOf input={{ drain: id, evict }} />
     </Dialogue>
   );
 }

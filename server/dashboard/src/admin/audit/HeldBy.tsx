@@ -1,10 +1,14 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
-import { Link } from "wouter";
+import { Link, useSearchParams } from "wouter";
 import { ask, Refusal } from "../../api/client";
+import { useLive } from "../../api/live";
+import { loadCluster } from "../../cluster/loading";
+import { isAccelerator, type Agent } from "../../cluster/nodes";
 import { quantity } from "../../format/amounts";
 import { moment } from "../../format/times";
 import { HeldByDocument, type HeldByQuery } from "../../generated/graphql";
+import { Choice } from "../../parts/Choice";
 import { showNotice } from "../../parts/notices";
 import { TablePanel } from "../../parts/Table";
 import { Text } from "../../parts/Text";
@@ -17,7 +21,11 @@ interface Found {
 
 /** The holders of a device at a given time. */
 export function HeldBy() {
-  const [device, setDevice] = useState("");
+  const [params] = useSearchParams();
+  const cluster = useLive(loadCluster, "cluster", { isShared: true });
+  const known = devicesOf(cluster.data ?? []);
+  const [device, setDevice] = useState(params.get("device") ?? "");
+  const [isOther, setOther] = useState(false);
   const [local, setLocal] = useState("");
   const [found, setFound] = useState<Found | null>(null);
   const search = async () => {
@@ -33,7 +41,23 @@ export function HeldBy() {
     <section className="panel stack" aria-label="Holders of a device">
       <h2>Holders of a device</h2>
       <div className="row wide audit-filters">
-        <Text label="Device" value={device} onChange={setDevice} placeholder="the UUID of a GPU" />
+        <Choice
+          label="Device"
+          value={isOther ? OTHER : device || NONE}
+          options={[
+            ...(device || isOther ? [] : [{ id: NONE, text: "choose …" }]),
+            ...known,
+            ...(device && !isOther && !known.some(({ id }) => id === device) ? [{ id: device, text: device }] : []),
+            { id: OTHER, text: "another one, by its id" },
+          ]}
+          onChange={(id) => {
+            setOther(id === OTHER);
+            setDevice(id === OTHER ? "" : id);
+          }}
+        />
+        {isOther ? (
+          <Text label="Id of the device" value={device} onChange={setDevice} placeholder="the UUID of a GPU" />
+        ) : null}
         <Text label="When" type="datetime-local" value={local} onChange={setLocal} />
         <Button className="button" isDisabled={!device.trim()} onPress={() => void search()}>
           Search
@@ -47,6 +71,17 @@ export function HeldBy() {
       {found?.holders.length ? <Holders of={found.holders} /> : null}
     </section>
   );
+}
+
+const OTHER = "other";
+const NONE = "none";
+
+/** The accelerators, each once, as `demo-1 cuda0`. */
+function devicesOf(agents: readonly Agent[]): { id: string; text: string }[] {
+  const texts = agents.flatMap((agent) =>
+    agent.devices.filter(isAccelerator).map((device) => [device.id, `${agent.hostname} ${device.name}`] as const),
+  );
+  return [...new Map(texts)].map(([id, text]) => ({ id, text }));
 }
 
 function Holders({ of }: { readonly of: Found["holders"] }) {

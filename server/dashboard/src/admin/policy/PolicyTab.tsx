@@ -12,9 +12,11 @@ import { Dialogue } from "../../parts/Dialogue";
 import { Faults } from "../../parts/Faults";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
+import { EffectOf } from "../EffectOf";
+import { TryLastWeek } from "../../backtest/TryLastWeek";
 import { Difference } from "./Difference";
 import { useDraft } from "./draft";
-import { GROUPS, inputOf, wrongsOf, type Setting } from "./settings";
+import { GROUPS, inputOf, tryOf, wrongsOf, type Setting } from "./settings";
 
 /** The scheduling policy: all changes are saved together, after a review. */
 export function PolicyTab() {
@@ -89,7 +91,12 @@ function PolicyForm({ policy, refresh }: FormProps) {
             className={group.settings.length > 4 ? "panel stack wide" : "panel stack"}
             aria-label={group.title}
           >
-            <h2>{group.title}</h2>
+            <h2>
+              {group.title}{" "}
+              <a className="help" href={`/docs/${group.page}`}>
+                Docs<span className="hidden"> about {group.title}</span>
+              </a>
+            </h2>
             <div className="fields">
               {group.settings.map((setting) => (
                 <Field
@@ -116,6 +123,8 @@ function PolicyForm({ policy, refresh }: FormProps) {
         }
       >
         <Difference changes={changes} />
+        {isReviewing && isWhole ? <EffectOf input={{ policy: inputOf(changes, base.version) }} /> : null}
+        {isReviewing && isWhole ? <TryLastWeek run={{ policy: tryOf(changes) }} /> : null}
         <p className="quiet">It applies from the next scheduling pass on, also to waiting sessions.</p>
       </Dialogue>
     </div>

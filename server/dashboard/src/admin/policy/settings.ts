@@ -14,6 +14,8 @@ export interface Setting {
 
 export interface Group {
   readonly title: string;
+  /** The page of the documentation about it. */
+  readonly page: string;
   readonly settings: readonly Setting[];
 }
 
@@ -23,12 +25,13 @@ const FLAG = ["true", "false"];
 export const GROUPS: readonly Group[] = [
   {
     title: "Order",
+    page: "concepts/scheduling.html#orders",
     settings: [
       {
         path: "order",
         label: "Order",
         hint: "Order of the queue.",
-        options: ["fair_share", "priority", "fcfs", "sjf", "gang"],
+        options: ["fair_share", "relative_age", "priority", "fcfs", "sjf", "gang", "las", "srtf"],
       },
       {
         path: "backfill",
@@ -36,7 +39,7 @@ export const GROUPS: readonly Group[] = [
         hint: "Sessions that may start before the head of the queue.",
         options: ["none", "easy", "conservative"],
       },
-      { path: "backfill_depth", label: "Backfill depth", hint: "conservative: sessions with a reservation." },
+      { path: "backfill_depth", label: "Backfill depth, sessions", hint: "conservative: how many get a reservation." },
       {
         path: "user_priority_max",
         label: "Highest priority",
@@ -47,6 +50,7 @@ export const GROUPS: readonly Group[] = [
   },
   {
     title: "Placement",
+    page: "concepts/placement.html#where-a-session-goes",
     settings: [
       {
         path: "placement",
@@ -76,25 +80,36 @@ export const GROUPS: readonly Group[] = [
   },
   {
     title: "Weights",
+    page: "concepts/fair-share.html",
     settings: [
-      { path: "weights.age", label: "Age", hint: "fair_share: per age unit waited." },
-      { path: "weights.age_unit", label: "Age unit", hint: "A duration.", isDuration: true },
+      {
+        path: "weights.age",
+        label: "Age",
+        hint: "fair_share, relative_age: per unit of age, an hour and the backlog.",
+      },
       { path: "weights.fair", label: "Fairness", hint: "fair_share: for users without usage." },
-      { path: "weights.short", label: "Shortness", hint: "fair_share: for the shortest sessions." },
+      { path: "weights.short", label: "Shortness", hint: "fair_share, relative_age: for the shortest sessions." },
       {
         path: "weights.short_half",
         label: "Short half",
         hint: "A session of this length gets half of the weight.",
         isDuration: true,
       },
-      { path: "weights.priority", label: "Priority", hint: "fair_share: per priority level." },
+      { path: "weights.priority", label: "Priority", hint: "fair_share, relative_age: per priority level." },
       { path: "weights.level", label: "Level", hint: "priority: waiting time worth one level.", isDuration: true },
-      { path: "weights.sjf_age_pct", label: "Age in sjf", hint: "Share of the waiting time that counts, %." },
+      { path: "weights.sjf_age_pct", label: "Age in sjf, %", hint: "Share of the waiting time that counts." },
+      {
+        path: "weights.wait_bound",
+        label: "Wait bound",
+        hint: "A session that would wait longer is moved to the front; 0 s = off.",
+        isDuration: true,
+      },
       { path: "half_life", label: "Half-life", hint: "Usage this old counts half.", isDuration: true },
     ],
   },
   {
     title: "Preemption",
+    page: "concepts/scheduling.html#priorities-and-preemption",
     settings: [
       {
         path: "preemption.preempt",
@@ -105,15 +120,27 @@ export const GROUPS: readonly Group[] = [
       { path: "preemption.run_min", label: "Minimum run time", hint: "Before a preemption.", isDuration: true },
       { path: "preemption.preemptions_max", label: "Preemptions, at most", hint: "Per session." },
       { path: "preemption.grace", label: "Grace", hint: "From the signal to SIGKILL.", isDuration: true },
+      { path: "preemption.restart", label: "Restart", hint: "las, srtf: until it works again.", isDuration: true },
+      {
+        path: "preemption.idle.action",
+        label: "Unused GPUs",
+        hint: "Sessions that do not use their GPUs. Pools and projects may differ.",
+        options: ["off", "observe", "tell", "preempt", "end"],
+      },
+      { path: "preemption.idle.tell", label: "Tell the owner", hint: "After this idle time.", isDuration: true },
+      { path: "preemption.idle.again", label: "Tell again", hint: "After this further time.", isDuration: true },
+      { path: "preemption.idle.act", label: "Preempt or end", hint: "After this further time.", isDuration: true },
+      { path: "preemption.idle.keep", label: "Still needed", hint: "For how long that counts.", isDuration: true },
     ],
   },
   {
     title: "Retries",
+    page: "concepts/scheduling.html#the-policy",
     settings: [
       { path: "retries.tries_min", label: "Attempts, at least", hint: "Even if a session requests fewer." },
       { path: "retries.wait_first", label: "First wait", hint: "Doubled after each attempt.", isDuration: true },
       { path: "retries.wait_max", label: "Longest wait", hint: "A duration.", isDuration: true },
-      { path: "retries.jitter_pct", label: "Jitter", hint: "Random change of each wait, %." },
+      { path: "retries.jitter_pct", label: "Jitter, %", hint: "Random change of each wait." },
     ],
   },
 ];
@@ -154,12 +181,59 @@ export function wrongsOf(values: Values): Readonly<Record<string, string>> {
 export function inputOf(changes: readonly Change[], version: number): UpdatePolicyInput {
   const input: Record<string, unknown> = { expected_version: version };
   for (const { path, to } of changes) {
-    const [head = "", leaf] = path.split(".");
-    if (leaf) input[head] = { ...(input[head] as object | undefined), [leaf]: typed(path, to) };
-    else input[head] = typed(path, to);
+    const names = path.split(".");
+    const leaf = names.pop() ?? "";
+    let part = input;
+    for (const name of names) part = (part[name] ??= {}) as Record<string, unknown>;
+    part[leaf] = typed(path, to);
   }
   return input as UpdatePolicyInput;
 }
+
+/** The input without a version, to try the changes. */
+export function tryOf(changes: readonly Change[]): UpdatePolicyInput {
+  const { expected_version: _, ...policy } = inputOf(changes, 0);
+  return policy;
+}
+
+/** Left out of a document: not settings. */
+const NOT_SETTINGS = new Set(["version", "changed_at", "changed_by", "__typename"]);
+
+/**
+ * API input of a text: a JSON document of settings, or NAME=VALUE on each line; `wrong` says what cannot be read.
+ */
+export function policyOf(text: string): { readonly input: UpdatePolicyInput | null; readonly wrong?: string } {
+  if (text.trim().startsWith("{")) {
+    try {
+      const found = Object.entries(JSON.parse(text) as Record<string, unknown>);
+      const own = found.filter(([name, value]) => value !== null && !NOT_SETTINGS.has(name));
+      return { input: Object.fromEntries(own) as UpdatePolicyInput };
+    } catch {
+      return { input: null, wrong: "This is not a JSON document." };
+    }
+  }
+  const values: Record<string, string> = {};
+  for (const line of text.split("\n").filter((one) => one.trim() !== "")) {
+    const [path = "", ...rest] = line.split("=");
+    const setting = SETTINGS.find((one) => one.path === path.trim());
+    const value = rest.join("=").trim();
+    if (!setting) return { input: null, wrong: `There is no setting ${path.trim().slice(0, 40)}.` };
+    if (setting.options && !setting.options.includes(value))
+      return { input: null, wrong: `${setting.path} is one of ${setting.options.join(", ")}.` };
+    values[setting.path] = value;
+  }
+  const wrongs = wrongsOf({ ...valuesAllowed(), ...values });
+  const [first] = Object.entries(wrongs);
+  if (first) return { input: null, wrong: `${first[0]}: ${first[1]}` };
+  const { expected_version: _, ...input } = inputOf(
+    Object.entries(values).map(([path, to]) => ({ path, from: "", to })),
+    0,
+  );
+  return { input };
+}
+
+/** Every setting with a value that is allowed. */
+const valuesAllowed = (): Values => Object.fromEntries(SETTINGS.map(({ path }) => [path, "0"]));
 
 function typed(path: string, text: string): string | number | boolean {
   const setting = SETTINGS.find((one) => one.path === path);

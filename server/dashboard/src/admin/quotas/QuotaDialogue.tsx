@@ -1,12 +1,15 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
-import { change } from "../../api/client";
-import { SetQuotaDocument } from "../../generated/graphql";
+import { ask, change } from "../../api/client";
+import { useLive } from "../../api/live";
+import { TryLastWeek } from "../../backtest/TryLastWeek";
+import { QuotaUseDocument, SetQuotaDocument } from "../../generated/graphql";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
-import { inputOf, wrongsOf, type Draft } from "./draft";
+import { inputOf, wrongsOf, type Amounts, type Draft, type Wrongs } from "./draft";
+import { countText, nowText, useOf, type Use } from "./use";
 
 interface Props {
   readonly start: Draft;
@@ -18,12 +21,18 @@ const SCOPES = [
   { id: "user", text: "a user" },
   { id: "project", text: "a project" },
   { id: "cluster", text: "the whole cluster" },
+  { id: "key", text: "an API key (its id)" },
 ] as const;
+const NO_USES: readonly Use[] = [];
 
-/** Creates or changes a quota. */
+/** Creates or changes a quota; beside each limit is the present use. */
 export function QuotaDialogue({ start, onClose, onDone }: Props) {
   const [draft, setDraft] = useState(start);
+  const uses = useLive(async () => (await ask(QuotaUseDocument, {})).quota_use, "quota_use", { everyMs: 10_000 });
+  const use = useOf(uses.data ?? NO_USES, draft.scope, draft.name);
   const wrongs = wrongsOf(draft);
+  const isWrong = Object.keys(wrongs).length > 0;
+  const run = { quotas: [inputOf(draft)] };
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const save = async () => {
     const input = inputOf(draft);
@@ -37,7 +46,7 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
       isOpen
       onClose={onClose}
       actions={
-        <Button className="button main" isDisabled={Object.keys(wrongs).length > 0} onPress={() => void save()}>
+        <Button className="button main" isDisabled={isWrong} onPress={() => void save()}>
           Save
         </Button>
       }
@@ -49,48 +58,107 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
             <Text
               label="Name"
               value={draft.name}
-              wrong={draft.name ? wrongs.name : undefined}
+              wrong={draft.name ? wrongs["name"] : undefined}
               onChange={(name) => edit({ name })}
             />
           )}
         </div>
       )}
-      <Text
-        label="Maximum held"
-        value={draft.max}
-        wrong={wrongs.max}
-        hint="Like cuda.device 4, mem 64g."
+      <AmountFields
+        title="Maximum held"
+        group="max"
+        amounts={draft.max}
+        wrongs={wrongs}
+        use={use}
         onChange={(max) => edit({ max })}
       />
-      <Text
-        label="Guaranteed"
-        value={draft.own}
-        wrong={wrongs.own}
-        hint="Unused amounts are lent, and reclaimed."
-        onChange={(own) => edit({ own })}
-      />
+      {draft.scope === "cluster" ? null : (
+        <AmountFields
+          title="Guaranteed"
+          hint="Unused amounts are lent to others, and reclaimed."
+          group="own"
+          amounts={draft.own}
+          wrongs={wrongs}
+          onChange={(own) => edit({ own })}
+        />
+      )}
       <div className="pair">
         <Text
           label="Waiting tasks, at most"
           value={draft.queued}
-          wrong={wrongs.queued}
+          wrong={wrongs["queued"]}
+          hint={countText("waiting", use.waiting, draft.queued)}
           onChange={(queued) => edit({ queued })}
         />
         <Text
           label="GPU-hours per month"
           value={draft.hours}
-          wrong={wrongs.hours}
+          wrong={wrongs["hours"]}
+          hint={countText("used this month, UTC", use.gpu_hours_month, draft.hours)}
           onChange={(hours) => edit({ hours })}
         />
       </div>
       <Text
         label="Weight"
         value={draft.weight}
-        wrong={wrongs.weight}
+        wrong={wrongs["weight"]}
         hint="Its share among users or projects of the same level."
         onChange={(weight) => edit({ weight })}
       />
+      <Text
+        label="Budget per month"
+        value={draft.budget}
+        wrong={wrongs["budget"]}
+        hint={`${use.cost_month.toFixed(2)} spent this month, UTC, by the prices of the policy`}
+        onChange={(budget) => edit({ budget })}
+      />
       <p className="quiet small">Empty fields set no limit.</p>
+      <TryLastWeek key={JSON.stringify(run)} run={run} isDisabled={isWrong} />
     </Dialogue>
+  );
+}
+
+interface AmountProps {
+  readonly title: string;
+  readonly hint?: string;
+  readonly group: "max" | "own";
+  readonly amounts: Amounts;
+  readonly wrongs: Wrongs;
+  /** What is held; left out where it is no limit. */
+  readonly use?: Use;
+  readonly onChange: (amounts: Amounts) => void;
+}
+
+/** Amounts with their units. */
+function AmountFields({ title, hint, group, amounts, wrongs, use, onChange }: AmountProps) {
+  const field = (name: "gpus" | "cpus" | "mem", label: string, placeholder: string) => (
+    <Text
+      label={label}
+      value={amounts[name]}
+      wrong={wrongs[`${group}.${name}`]}
+      placeholder={placeholder}
+      hint={use && nowText(name, use, amounts[name])}
+      onChange={(value) => onChange({ ...amounts, [name]: value })}
+    />
+  );
+  return (
+    <fieldset className="stack amounts" aria-label={title}>
+      <legend>{title}</legend>
+      {hint ? <p className="quiet small">{hint}</p> : null}
+      <div className="pair">
+        {field("gpus", "GPUs", "no limit")}
+        {field("cpus", "CPUs", "no limit")}
+      </div>
+      <div className="pair">
+        {field("mem", "Memory", "like 64g")}
+        <Text
+          label="Other slots"
+          value={amounts.other}
+          wrong={wrongs[`${group}.other`]}
+          placeholder="like rocm.device 4"
+          onChange={(other) => onChange({ ...amounts, other })}
+        />
+      </div>
+    </fieldset>
   );
 }

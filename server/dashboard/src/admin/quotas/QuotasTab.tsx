@@ -1,26 +1,32 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
+import { useSearchParams } from "wouter";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
-import { quantities } from "../../format/amounts";
-import { QuotasDocument, RemoveQuotaDocument } from "../../generated/graphql";
+import { plain, quantities } from "../../format/amounts";
+import { QuotasDocument, QuotaUseDocument, RemoveQuotaDocument } from "../../generated/graphql";
 import { useIdentity } from "../../identity/me";
 import { mayOperate, operatorsOnly } from "../../identity/rights";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { ACTIONS, figure, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
-import { draftOf, NEW, type Draft, type Quota } from "./draft";
+import { draftFor, subjectOf, type Quota } from "./draft";
 import { QuotaDialogue } from "./QuotaDialogue";
+import { useOf } from "./use";
 
 /** Limits of users, projects and the cluster. */
 export function QuotasTab() {
   const live = useLive(async () => (await ask(QuotasDocument, {})).quotas, "quotas", { everyMs: 10_000 });
-  const [editing, setEditing] = useState<Draft | null>(null);
+  const uses = useLive(async () => (await ask(QuotaUseDocument, {})).quota_use, "quota_use", { everyMs: 10_000 });
+  const useFor = ({ scope, name }: Quota) => useOf(uses.data ?? [], scope, name);
+  const [search, setSearch] = useSearchParams();
+  const subject = search.get("of");
   const me = useIdentity();
   const isOperator = mayOperate(me);
+  const open = (of: string) => setSearch({ tab: "quotas", of });
+  const close = () => setSearch({ tab: "quotas" }, { replace: true });
   const done = () => {
-    setEditing(null);
+    close();
     live.refresh();
   };
   const remove = async ({ scope, name, version }: Quota) => {
@@ -33,7 +39,7 @@ export function QuotasTab() {
       <Faults of={live} />
       <div className="row">
         {isOperator ? (
-          <Button className="button main" onPress={() => setEditing(NEW)}>
+          <Button className="button main" onPress={() => open("new")}>
             New quota …
           </Button>
         ) : (
@@ -57,6 +63,7 @@ export function QuotasTab() {
             "Guaranteed",
             figure("Waiting tasks"),
             figure("GPU-hours per month"),
+            figure("Budget per month", "By the prices of the policy"),
             figure("Weight"),
             ...(isOperator ? [ACTIONS] : []),
           ]}
@@ -66,17 +73,23 @@ export function QuotasTab() {
               <td>
                 {quota.scope} <b>{quota.name}</b>
               </td>
-              <td>{quantities(quota.max_slots) || "—"}</td>
+              <td>
+                {quantities(quota.max_slots) || "—"}
+                {quota.max_slots.length ? (
+                  <div className="quiet small">now {quantities(useFor(quota).held) || "nothing"}</div>
+                ) : null}
+              </td>
               <td>{quantities(quota.own_slots) || "—"}</td>
-              <td className="figure">{quota.max_queued ?? "—"}</td>
-              <td className="figure">{quota.gpu_hours_per_month ?? "—"}</td>
+              <td className="figure">{ofLimit(useFor(quota).waiting, quota.max_queued)}</td>
+              <td className="figure">{ofLimit(useFor(quota).gpu_hours_month, quota.gpu_hours_per_month)}</td>
+              <td className="figure">{ofLimit(useFor(quota).cost_month, quota.budget)}</td>
               <td className="figure">{quota.weight ?? "—"}</td>
               {isOperator ? (
                 <td className="nowrap">
                   <Button
                     className="button plain"
                     aria-label={`Change the quota of ${quota.name || "the cluster"}`}
-                    onPress={() => setEditing(draftOf(quota))}
+                    onPress={() => open(subjectOf(quota))}
                   >
                     Change
                   </Button>
@@ -93,7 +106,14 @@ export function QuotasTab() {
           ))}
         </TablePanel>
       ) : null}
-      {editing ? <QuotaDialogue start={editing} onClose={() => setEditing(null)} onDone={done} /> : null}
+      {subject && live.data && isOperator ? (
+        <QuotaDialogue key={subject} start={draftFor(subject, live.data)} onClose={close} onDone={done} />
+      ) : null}
     </div>
   );
+}
+
+/** `3 of 10`, and a dash without a limit. */
+function ofLimit(now: number, limit: number | null): string {
+  return limit === null ? "—" : `${plain(now)} of ${limit}`;
 }

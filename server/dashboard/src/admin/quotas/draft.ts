@@ -3,62 +3,141 @@ import type { QuotaScope, QuotasQuery, SetQuotaInput } from "../../generated/gra
 
 export type Quota = QuotasQuery["quotas"][number];
 
+/** Amounts as they are typed; empty sets none. */
+export interface Amounts {
+  /** Whole GPUs, or a part of one. */
+  readonly gpus: string;
+  readonly cpus: string;
+  readonly mem: string;
+  /** Other slots with amounts: `rocm.device 4, fpga 1`. */
+  readonly other: string;
+}
+
+const NONE: Amounts = { gpus: "", cpus: "", mem: "", other: "" };
+const GPU_SLOTS = ["cuda.device", "cuda.shares"];
+
 /** The form of a quota. */
 export interface Draft {
   readonly scope: QuotaScope;
   readonly name: string;
-  readonly max: string;
-  readonly own: string;
+  readonly max: Amounts;
+  readonly own: Amounts;
   readonly queued: string;
   readonly hours: string;
   readonly weight: string;
+  /** Money per month, by the policy's prices. */
+  readonly budget: string;
   /** 0 for a new quota. */
   readonly version: number;
 }
 
-export const NEW: Draft = { scope: "user", name: "", max: "", own: "", queued: "", hours: "", weight: "", version: 0 };
+export const NEW: Draft = {
+  scope: "user",
+  name: "",
+  max: NONE,
+  own: NONE,
+  queued: "",
+  hours: "",
+  weight: "",
+  budget: "",
+  version: 0,
+};
 
 export function draftOf(quota: Quota): Draft {
   return {
     scope: quota.scope,
     name: quota.name,
-    max: slotsText(quota.max_slots),
-    own: slotsText(quota.own_slots),
+    max: amountsOf(quota.max_slots),
+    own: amountsOf(quota.own_slots),
     queued: text(quota.max_queued),
     hours: text(quota.gpu_hours_per_month),
     weight: text(quota.weight),
+    budget: text(quota.budget),
     version: quota.version,
   };
 }
 
-export function wrongsOf(draft: Draft): Partial<Record<keyof Draft, string>> {
-  const checks: readonly (readonly [keyof Draft, string | undefined])[] = [
+/** The subject of a quota in addresses: `user:anna`, `project:vision`, `cluster:`. */
+export const subjectOf = ({ scope, name }: { readonly scope: QuotaScope; readonly name: string }) => `${scope}:${name}`;
+
+/** The form for a subject: of its quota, or of a new one. */
+export function draftFor(subject: string, quotas: readonly Quota[]): Draft {
+  const known = quotas.find((quota) => subjectOf(quota) === subject);
+  if (known) return draftOf(known);
+  const [scope = "", name = ""] = subject.split(/:(.*)/s);
+  return scope === "user" || scope === "project" || scope === "key" ? { ...NEW, scope, name } : NEW;
+}
+
+export type Wrongs = Readonly<Record<string, string>>;
+
+/** Error messages by field; those of amounts as `max.gpus`. */
+export function wrongsOf(draft: Draft): Wrongs {
+  const checks: readonly (readonly [string, string | undefined])[] = [
     ["name", draft.scope !== "cluster" && !draft.name.trim() ? `Enter the name of the ${draft.scope}.` : undefined],
-    ["max", slotsWrong(draft.max)],
-    ["own", slotsWrong(draft.own)],
+    ...amountsWrong("max", draft.max),
+    ...amountsWrong("own", draft.own),
     ["queued", wholeWrong(draft.queued)],
     ["hours", wholeWrong(draft.hours)],
     ["weight", wholeWrong(draft.weight)],
+    ["budget", moneyWrong(draft.budget)],
   ];
-  return Object.fromEntries(checks.filter(([, wrong]) => wrong));
+  return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;
 }
 
 export function inputOf(draft: Draft): SetQuotaInput {
   return {
     scope: draft.scope,
     name: draft.scope === "cluster" ? "" : draft.name.trim(),
-    max_slots: slotsOf(draft.max),
-    own_slots: slotsOf(draft.own),
+    max_slots: slotsIn(draft.max),
+    own_slots: slotsIn(draft.own),
     max_queued: whole(draft.queued),
     gpu_hours_per_month: whole(draft.hours),
     weight: whole(draft.weight),
+    budget: whole(draft.budget),
     expected_version: draft.version,
   };
 }
 
-/** Slots as they are typed: `cuda.device 4, mem 64g`. */
-export function slotsText(slots: Quota["max_slots"]): string {
-  return slots.map(({ slot, amount }) => `${slot} ${amount}`).join(", ");
+/** Slots of a quota in the fields of the form. */
+function amountsOf(slots: Quota["max_slots"]): Amounts {
+  const gpus = slots.filter(({ slot }) => GPU_SLOTS.includes(slot));
+  const isOne = gpus.length === 1;
+  const rest = slots.filter(({ slot }) => slot !== "cpu" && slot !== "mem" && !(isOne && GPU_SLOTS.includes(slot)));
+  const of = (name: string) => slots.find(({ slot }) => slot === name)?.amount ?? "";
+  return {
+    gpus: isOne ? plainNumber(gpus[0]?.amount ?? "") : "",
+    cpus: of("cpu"),
+    mem: of("mem"),
+    other: rest.map(({ slot, amount }) => `${slot} ${amount}`).join(", "),
+  };
+}
+
+/** `0.50` as 0.5, `unlimited` as it is. */
+function plainNumber(amount: string): string {
+  return Number.isNaN(Number(amount)) ? amount : String(Number(amount));
+}
+
+function slotsIn({ gpus, cpus, mem, other }: Amounts): { slot: string; amount: string }[] {
+  const slot = Number.isInteger(Number(gpus)) ? "cuda.device" : "cuda.shares";
+  return [
+    ...(gpus.trim() ? [{ slot, amount: gpus.trim() }] : []),
+    ...(cpus.trim() ? [{ slot: "cpu", amount: cpus.trim() }] : []),
+    ...(mem.trim() ? [{ slot: "mem", amount: mem.trim() }] : []),
+    ...slotsOf(other),
+  ];
+}
+
+function amountsWrong(group: string, amounts: Amounts): (readonly [string, string | undefined])[] {
+  const number = (value: string) => value.trim() === "" || /^\d+(\.\d+)?$/.test(value.trim());
+  return [
+    [`${group}.gpus`, number(amounts.gpus) ? undefined : "Enter a number of GPUs, like 4 or 0.5, or nothing."],
+    [`${group}.cpus`, wholeWrong(amounts.cpus)],
+    [
+      `${group}.mem`,
+      amounts.mem.trim() && Number.isNaN(amountOf(amounts.mem)) ? "Enter a size, like 64g or 512m." : undefined,
+    ],
+    [`${group}.other`, slotsWrong(amounts.other)],
+  ];
 }
 
 function slotsOf(list: string): { slot: string; amount: string }[] {
@@ -73,7 +152,7 @@ function slotsWrong(list: string): string | undefined {
     const words = part.split(/[\s=]+/);
     return words.length !== 2 || Number.isNaN(amountOf(words[1] ?? ""));
   });
-  return bad === undefined ? undefined : "Enter slots with amounts, like cuda.device 4, mem 64g.";
+  return bad === undefined ? undefined : "Enter slots with amounts, like rocm.device 4.";
 }
 
 function partsOf(list: string): string[] {
@@ -85,6 +164,10 @@ function partsOf(list: string): string[] {
 
 function wholeWrong(value: string): string | undefined {
   return value === "" || /^\d+$/.test(value.trim()) ? undefined : "Enter a whole number, or nothing.";
+}
+
+function moneyWrong(value: string): string | undefined {
+  return /^(\d+(\.\d+)?)?$/.test(value.trim()) ? undefined : "Enter an amount, like 250 or 99.50, or nothing.";
 }
 
 function whole(value: string): number | null {

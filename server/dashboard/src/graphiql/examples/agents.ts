@@ -5,6 +5,7 @@ export const AGENTS: Group = {
   examples: [
     {
       title: "drain",
+      page: "concepts/placement.html#drain-a-node",
       query: `# Starts no new session on the agent; running sessions stay. "resume" undoes it.
 # For operators.
 mutation Drain($id: ID!) {
@@ -19,6 +20,7 @@ mutation Drain($id: ID!) {
     },
     {
       title: "resume",
+      page: "concepts/placement.html#drain-a-node",
       query: `# Undoes "drain".
 # For operators.
 mutation Resume($id: ID!) {
@@ -33,6 +35,7 @@ mutation Resume($id: ID!) {
     },
     {
       title: "schedulable",
+      page: "concepts/sessions.html#agent-states",
       query: `# Makes the agent schedulable; false makes it unschedulable, as "drain" does.
 # For operators.
 mutation Schedulable($id: ID!) {
@@ -47,6 +50,7 @@ mutation Schedulable($id: ID!) {
     },
     {
       title: "label",
+      page: "concepts/placement.html#labels-models-and-pools",
       query: `# Replaces the labels of the agent. Its present labels are filled in: edit them to change them.
 # For operators.
 mutation Label($id: ID!, $labels: [NameValueInput!]!) {
@@ -61,6 +65,7 @@ mutation Label($id: ID!, $labels: [NameValueInput!]!) {
     },
     {
       title: "pool",
+      page: "concepts/placement.html#labels-models-and-pools",
       query: `# Moves the agent to a pool; running sessions stay. Its present pool is filled in.
 # For operators.
 mutation Pool($id: ID!, $pool: String!) {
@@ -75,6 +80,7 @@ mutation Pool($id: ID!, $pool: String!) {
     },
     {
       title: "rescan",
+      page: "concepts/devices.html",
       query: `# Compares the agent's allocation map with its devices, and repairs differences.
 # For operators.
 mutation Rescan($agent_id: String!) {

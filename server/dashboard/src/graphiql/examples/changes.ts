@@ -5,6 +5,7 @@ export const CHANGES: Group = {
   examples: [
     {
       title: "priority",
+      page: "using/people.html#priorities",
       query: `# Changes the priority of a session that has not ended. Only operators may set more than normal.
 mutation Priority($id: ID!) {
   update_session_priority(input: { id: $id, priority: low }) {
@@ -18,6 +19,7 @@ mutation Priority($id: ID!) {
     },
     {
       title: "hold",
+      page: "using/jobs.html#retries-fallbacks-holds",
       query: `# Holds a waiting session, until "release".
 mutation Hold($id: ID!) {
   hold_session(input: { id: $id }) {
@@ -31,6 +33,7 @@ mutation Hold($id: ID!) {
     },
     {
       title: "release",
+      page: "using/jobs.html#retries-fallbacks-holds",
       query: `# Releases a held session; it keeps its position in the queue.
 mutation Release($id: ID!) {
   release_session(input: { id: $id }) {
@@ -44,6 +47,7 @@ mutation Release($id: ID!) {
     },
     {
       title: "cancel",
+      page: "using/jobs.html#how-a-job-ends",
       query: `# Cancels a session; its devices are free when its processes have ended.
 mutation Cancel($id: ID!) {
   cancel_session(input: { id: $id }) {
@@ -56,7 +60,22 @@ mutation Cancel($id: ID!) {
       variables: `{ "id": "<live session>" }`,
     },
     {
+      title: "extend",
+      page: "using/jobs.html#how-a-job-ends",
+      query: `# Adds an hour to the time limit of a running session, if no session and no booking starts later for it.
+mutation Extend($id: ID!) {
+  extend_session(input: { id: $id }, seconds: 3600) {
+    __typename
+    ... on ExtendSessionSuccess { session { id time_limit } }
+    ... on Error { code message }
+  }
+}
+`,
+      variables: `{ "id": "<live session>" }`,
+    },
+    {
       title: "retry",
+      page: "using/jobs.html#retries-fallbacks-holds",
       query: `# Runs an ended session again, as a new attempt, once its processes have ended.
 mutation Retry($id: ID!) {
   retry_session(input: { id: $id }) {
@@ -67,6 +86,20 @@ mutation Retry($id: ID!) {
 }
 `,
       variables: `{ "id": "<ended session>" }`,
+    },
+    {
+      title: "change a request",
+      page: "concepts/sessions.html#what-would-help",
+      query: `# Changes what a waiting session asks for; its place in the queue stays.
+mutation ChangeSession($id: ID!) {
+  update_session(input: { id: $id, time_limit: 3600 }) {
+    __typename
+    ... on UpdateSessionSuccess { session { id state time_limit } }
+    ... on Error { code message }
+  }
+}
+`,
+      variables: `{ "id": "<waiting session>" }`,
     },
   ],
 };

@@ -5,6 +5,7 @@ export const EXTERNAL_ALLOCATIONS: Group = {
   examples: [
     {
       title: "allocate_gpus",
+      page: "using/external-allocations.html",
       query: `# Allocates half a GPU to a job that Aliquot does not start. The lease ends after a minute unless it is renewed.
 mutation AllocateGpus {
   allocate_gpus(input: { job_id: "from-graphiql", gpu_count: 0.5, lease: 60 }) {
@@ -17,6 +18,7 @@ mutation AllocateGpus {
     },
     {
       title: "release_gpus",
+      page: "using/external-allocations.html",
       query: `# Allocates or renews it as "allocate_gpus" does, and releases it.
 mutation ReleaseGpus {
   allocate_gpus(input: { job_id: "from-graphiql", gpu_count: 0.5, lease: 60 }) {

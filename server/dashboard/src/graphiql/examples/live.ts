@@ -5,6 +5,7 @@ export const LIVE: Group = {
   examples: [
     {
       title: "queue live",
+      page: "using/graphql-tutorial.html#follow-changes",
       query: `# Every change of a session, live. Add (after: NUMBER) to continue after an event.
 subscription Events {
   queue_updates {
@@ -18,6 +19,7 @@ subscription Events {
     },
     {
       title: "all events",
+      page: "using/graphql-tutorial.html#follow-changes",
       query: `# All recorded events, live. Narrow them with kinds: ["..."]; change something to see one.
 # For operators.
 subscription AllEvents {
@@ -27,6 +29,7 @@ subscription AllEvents {
     },
     {
       title: "log",
+      page: "using/jobs.html#output",
       query: `# The output of one rank, followed to its end.
 subscription Log($id: ID!) {
   session_logs(id: $id) {
@@ -40,6 +43,7 @@ subscription Log($id: ID!) {
     },
     {
       title: "session live",
+      page: "using/graphql-tutorial.html#follow-changes",
       query: `# One session: a snapshot, then every change of it and its kernels. Add after: NUMBER to continue.
 subscription SessionLive($id: ID!) {
   session_updates(id: $id) {
@@ -55,6 +59,7 @@ subscription SessionLive($id: ID!) {
     },
     {
       title: "devices live",
+      page: "using/graphql-tutorial.html#follow-changes",
       query: `# All devices: a snapshot, then changes, at most four times a second.
 subscription DevicesLive {
   device_updates {

@@ -5,6 +5,7 @@ export const NOTICES: Group = {
   examples: [
     {
       title: "alerts",
+      page: "operating/observing.html#alerts-and-notices",
       query: `# The open alerts.
 query Alerts {
   alerts(state: open) { edges { node { severity rule subject message opened_at } } }
@@ -13,6 +14,7 @@ query Alerts {
     },
     {
       title: "rules",
+      page: "operating/observing.html#alerts-and-notices",
       query: `# The alert rules.
 # For operators.
 query Rules {
@@ -22,6 +24,7 @@ query Rules {
     },
     {
       title: "receivers and deliveries",
+      page: "operating/observing.html#alerts-and-notices",
       query: `# The receivers of notifications, and the outcome of the newest ones.
 # For admins.
 query Receivers {
@@ -32,6 +35,7 @@ query Receivers {
     },
     {
       title: "preferences",
+      page: "operating/observing.html#alerts-and-notices",
       query: `# The notifications that you receive about your own sessions.
 query Preferences {
   notice_preferences { email notify }
@@ -40,6 +44,7 @@ query Preferences {
     },
     {
       title: "mute a rule",
+      page: "operating/observing.html#alerts-and-notices",
       query: `# Mutes a rule for a minute; seconds: 0 unmutes it.
 # For operators.
 mutation Mute {
@@ -53,6 +58,7 @@ mutation Mute {
     },
     {
       title: "change a rule",
+      page: "operating/observing.html#alerts-and-notices",
       query: `# Changes an alert rule. The present threshold is filled in: edit it to change it.
 # For admins.
 mutation ChangeRule($threshold: Int!) {
@@ -67,6 +73,7 @@ mutation ChangeRule($threshold: Int!) {
     },
     {
       title: "change my preferences",
+      page: "operating/observing.html#alerts-and-notices",
       query: `# Changes your notifications. Your present choice is filled in.
 mutation ChangePreferences($notify: [NoticeKind!]) {
   set_notice_preferences(input: { notify: $notify }) {

@@ -5,6 +5,7 @@ export const PEOPLE: Group = {
   examples: [
     {
       title: "users",
+      page: "using/people.html#users-roles-keys",
       query: `# The users and their roles.
 # For operators.
 query Users {
@@ -14,6 +15,7 @@ query Users {
     },
     {
       title: "keys",
+      page: "using/people.html#users-roles-keys",
       query: `# Your keys; for admins, all keys.
 query Keys {
   api_keys { id user name scope expires_at is_valid }
@@ -22,6 +24,7 @@ query Keys {
     },
     {
       title: "a user and a key",
+      page: "using/people.html#users-roles-keys",
       query: `# Creates a user with a key that is valid for a minute, changes the projects, and disables the user again.
 # A key is shown once. Users are never deleted: each run leaves a disabled one.
 # For admins.
@@ -50,6 +53,7 @@ mutation UserAndKey($name: String!) {
     },
     {
       title: "secrets",
+      page: "using/jobs.html#secrets",
       query: `# The names of your secrets; only sessions receive their values.
 query Secrets {
   secrets { name created_at changed_at }
@@ -58,6 +62,7 @@ query Secrets {
     },
     {
       title: "store and delete a secret",
+      page: "using/jobs.html#secrets",
       query: `# Stores a secret and deletes it. Its value is a variable, so that it is in no record of queries.
 mutation Secret($name: String!, $value: String!) {
   set_secret(name: $name, value: $value) {

@@ -5,6 +5,7 @@ export const SERVER: Group = {
   examples: [
     {
       title: "start scheduling",
+      page: "operating/failures.html",
       query: `# Starts scheduling again after orchestrator_stop; changes nothing if it is on already.
 # For operators.
 mutation StartScheduling {
@@ -18,6 +19,7 @@ mutation StartScheduling {
     },
     {
       title: "copy the database",
+      page: "operating/backup.html#backup",
       query: `# Copies the database of the server to a file beside it, for a backup.
 # For operators.
 mutation CopyDatabase {

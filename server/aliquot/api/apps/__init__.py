@@ -1,0 +1,1 @@
+"""Web services of sessions, each at an origin of its own."""

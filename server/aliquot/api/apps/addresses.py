@@ -1,0 +1,145 @@
+"""Origins of apps: ports, or host names `NAME-ID.DOMAIN`. ID is the session's without `ses_`, and `_` before the index
+of a task is written `--`."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+from zlib import crc32
+
+from starlette.types import Scope
+
+from aliquot_schema.ids import SESSION_PREFIX
+
+_LABEL: Final = re.compile(r"([a-z][a-z0-9]{0,11})-([a-z0-9-]{1,50})", re.ASCII)
+_PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
+PORT_MAX: Final = 65_535
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class AppName:
+    """An app of a session."""
+
+    session_id: str
+    name: str
+
+    @property
+    def label(self) -> str:
+        """The first part of its host name."""
+        return f"{self.name}-{self.session_id.removeprefix(SESSION_PREFIX).replace('_', '--')}"
+
+
+class AppAddresses:
+    """Converts between apps and their origins.
+
+    Args:
+        domain: the domain below which each app has a host name, like `apps.example.org`.
+        base: URL of the server for its users; None = as in each request.
+        own_host: host name of the server's own pages, where `base` is None.
+    """
+
+    def __init__(self, domain: str, *, base: str | None = None, own_host: str = "127.0.0.1") -> None:
+        self._suffix = f".{domain.lower().strip('.')}"
+        self._base = base
+        self._own_host = f"[{own_host}]" if ":" in own_host else own_host
+
+    isolates = True
+    """Whether browsers keep cookies and pages of different apps apart: each has a host name."""
+
+    def app_at(self, _scope: Scope, host: str) -> AppName | None:
+        """The app of a Host header; None = it is not below the domain, or has no such form."""
+        name, _, port = host.lower().partition(":")
+        if not name.endswith(self._suffix) or not (_PORT.fullmatch(port) or not port) or int(port or 0) > PORT_MAX:
+            return None
+        found = _LABEL.fullmatch(name.removesuffix(self._suffix))
+        if found is None:
+            return None
+        return AppName(f"{SESSION_PREFIX}{found[2].replace('--', '_')}", found[1])
+
+    def takes(self, _scope: Scope, host: str) -> bool:
+        """Whether a request is for an app: its Host header is below the domain."""
+        return host.lower().partition(":")[0].endswith(self._suffix)
+
+    def origin(self, app: AppName, scope: Scope, host: str) -> str:
+        """The origin of an app, for a request to the server's own address."""
+        scheme, port = self._seen(scope, host)
+        shown = "" if port in (None, _DEFAULT_PORTS.get(scheme)) else f":{port}"
+        return f"{scheme}://{app.label}{self._suffix}{shown}"
+
+    def server(self, scope: Scope, host: str) -> str:
+        """The server's own origin, for a request to an app."""
+        if self._base is not None:
+            return self._base.rstrip("/")
+        scheme, port = self._seen(scope, host)
+        return f"{scheme}://{self._own_host}" + ("" if port is None else f":{port}")
+
+    def _seen(self, scope: Scope, host: str) -> tuple[str, int | None]:
+        """Scheme and port that the user's browser uses."""
+        scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+        parts = urlsplit(f"{scheme}://{host}" if self._base is None else self._base)
+        return parts.scheme, parts.port
+
+
+class AppPorts:
+    """Apps at ports of the server's own host, where no wildcard name exists. A port is given to an app when it is
+    opened; if all are in use, that of the app that was used least recently.
+
+    Browsers send cookies to all ports of a host: see `headers.jar_of`.
+
+    Args:
+        ports: the server listens on them.
+        base: URL of the server for its users; None = as in each request.
+        port: the server's own port, where `base` is None.
+    """
+
+    isolates = False
+
+    def __init__(self, ports: Sequence[int], *, base: str | None = None, port: int) -> None:
+        self._ports = tuple(ports)
+        self._base = base
+        self._port = port
+        self._apps: OrderedDict[int, AppName] = OrderedDict()
+        """The least recently used first."""
+
+    def takes(self, scope: Scope, _host: str) -> bool:
+        """Whether a request is for an app: it came to one of the ports."""
+        return (scope.get("server") or ("", 0))[1] in self._ports
+
+    def app_at(self, scope: Scope, _host: str) -> AppName | None:
+        """The app of the port; None = it was given to none since the server started."""
+        port = (scope.get("server") or ("", 0))[1]
+        app = self._apps.get(port)
+        if app is not None:
+            self._apps.move_to_end(port)
+        return app
+
+    def origin(self, app: AppName, scope: Scope, host: str) -> str:
+        """The origin of an app; gives it a port."""
+        scheme, name = self._seen(scope, host)
+        return f"{scheme}://{name}:{self._port_of(app)}"
+
+    def server(self, scope: Scope, host: str) -> str:
+        """The server's own origin, for a request to an app."""
+        if self._base is not None:
+            return self._base.rstrip("/")
+        scheme, name = self._seen(scope, host)
+        return f"{scheme}://{name}:{self._port}"
+
+    def _port_of(self, app: AppName) -> int:
+        known = next((port for port, one in self._apps.items() if one == app), None)
+        if known is None:
+            start = crc32(app.label.encode()) % len(self._ports)  # the same one after a restart, if it is free
+            order = self._ports[start:] + self._ports[:start]
+            known = next((port for port in order if port not in self._apps), None) or next(iter(self._apps))
+            self._apps[known] = app
+        self._apps.move_to_end(known)
+        return known
+
+    def _seen(self, scope: Scope, host: str) -> tuple[str, str]:
+        scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
+        parts = urlsplit(f"{scheme}://{host}" if self._base is None else self._base)
+        name = parts.hostname or "127.0.0.1"
+        return parts.scheme, f"[{name}]" if ":" in name else name

@@ -1,0 +1,254 @@
+"""Apps of sessions at origins of their own: requests to their host names are taken here, before the server's routes.
+
+A browser comes with a ticket from `/sessions/ID/apps/NAME` on the server's own origin, and gets a cookie of the app's
+origin for it. From then on every request is checked: the cookie, the sign-in behind it, the owner, and the origin of
+the page that sent it. What is passed on has none of the server's credentials.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from html import escape
+from typing import Final
+from urllib.parse import quote
+
+import uuid_utils
+from starlette.datastructures import URL, Headers, QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from aliquot.api.apps.addresses import AppAddresses, AppName, AppPorts
+from aliquot.api.apps.headers import cookie_header, fault, jar_of, own_cookie
+from aliquot.api.apps.proxy import AppRefused, HttpExchange, SocketExchange
+from aliquot.api.apps.tickets import COOKIE_S, AppTickets
+from aliquot.api.authentication import TokenAuth, caller_of
+from aliquot.api.connections import OpenConnections, OpenCounts
+from aliquot.api.encoding import REQUEST_ID, request_id_of
+from aliquot.api.limits import Limits
+from aliquot.api.refusals import refusal, unauthenticated
+from aliquot.api.session_streams import Pace
+from aliquot.service.sessions.streams import SessionStreams
+from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, NotFound, StateConflict, Unauthenticated
+from aliquot_schema.ids import REQUEST_PREFIX
+from aliquot_schema.requests import Caller
+
+OPEN_PATH: Final = "/sessions/{session_id}/apps/{name}"
+OWN_PATHS: Final = "/.aliquot/"
+"""Of each app's origin; never passed on."""
+TICKET_PATH: Final = "/.aliquot/open"
+_AGAIN: Final = "again"
+_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_STATUS: Final = {Forbidden: 403, NotFound: 404, StateConflict: 409, InvalidRequest: 400}
+log: Final = logging.getLogger("aliquot.api.apps")
+
+
+class AppGateway:
+    """The middleware in front of everything, and the route that opens an app."""
+
+    def __init__(
+        self,
+        streams: SessionStreams,
+        addresses: AppAddresses | AppPorts,
+        *,
+        auth: TokenAuth,
+        open_connections: OpenConnections,
+        limits: Limits,
+    ) -> None:
+        self._streams = streams
+        self._addresses = addresses
+        self._auth = auth
+        self._open_connections = open_connections
+        self._limits = limits
+        self._tickets = AppTickets(auth)
+        self.open = OpenCounts(per_user=limits.session_streams_per_user)
+        """Requests and WebSockets that are being passed on."""
+
+    def route(self) -> Route:
+        """The route on the server's own origin."""
+        return Route(OPEN_PATH, self.enter, methods=["GET"])
+
+    async def enter(self, request: Request) -> Response:
+        """Send the browser to an app, with a ticket; the opening is in the audit log."""
+        app = AppName(request.path_params["session_id"], request.path_params["name"])
+        authorization = request.headers.get("authorization")
+        try:
+            await self._auth.resolve(authorization)
+            bearer = self._auth.of_headers(authorization, request.cookies)
+        except Unauthenticated as error:
+            if authorization is not None or "text/html" not in request.headers.get("accept", ""):
+                return unauthenticated(request.scope, error)
+            return self._signed_out(request)
+        caller = caller_of(bearer, request_id=request_id_of(request))
+        try:
+            owner_only = not self._addresses.isolates
+            await self._streams.admit_app(caller, app.session_id, app.name, owner_only=owner_only)
+        except AliquotError as error:
+            return refusal(request.scope, _status_of(error), error.code, error.message)
+        address = self._addresses.origin(app, request.scope, request.headers["host"])
+        query = f"ticket={self._tickets.ticket(app, bearer)}&next={quote(request.query_params.get('next', '/'))}"
+        return RedirectResponse(f"{address}{TICKET_PATH}?{query}", status_code=303)
+
+    def _signed_out(self, request: Request) -> Response:
+        """A strict cookie is not sent when another site leads here: this page leads here again, which is no other
+        site."""
+        if _AGAIN in request.query_params:
+            return RedirectResponse("/login", status_code=303)
+        url = str(URL(scope=request.scope).include_query_params(**{_AGAIN: "1"}).replace(scheme="", netloc=""))
+        return _page("Signing in …", status=200, refresh=f"0;url={url}")
+
+    def middleware(self, app: ASGIApp) -> ASGIApp:
+        """An application that takes the requests to apps, and passes the others on."""
+
+        def dispatch(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            if scope["type"] in ("http", "websocket"):
+                hosts = [value for name, value in scope["headers"] if name == b"host"]
+                if len(hosts) == 1 and self._addresses.takes(scope, host := hosts[0].decode("latin-1")):
+                    return self._take(scope, receive, send, host)
+            return app(scope, receive, send)
+
+        return dispatch
+
+    async def _take(self, scope: Scope, receive: Receive, send: Send, host: str) -> None:
+        scope[REQUEST_ID] = f"{REQUEST_PREFIX}{uuid_utils.uuid7()}"
+        scope.setdefault("path_params", {})
+        if scope["type"] == "websocket":
+            browser = WebSocket(scope, receive, send)
+            await browser.receive()
+            answer = await self._socket(browser, host)
+            if answer is not None:
+                await browser.send_denial_response(answer)
+            return
+        answer = await self._http(scope, receive, send, host)
+        if answer is not None:
+            answer.headers.setdefault("cache-control", "no-store")
+            answer.headers.setdefault("referrer-policy", "no-referrer")
+            await answer(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send, host: str) -> Response | None:
+        """Pass a request on; returns an answer of this server's own instead, if any."""
+        app = self._addresses.app_at(scope, host)
+        if app is None:
+            return PlainTextResponse("There is no such app. Open it from the page of its session.", 404)
+        refused = fault(scope, origin=self._origin(app, scope, host))
+        if refused is not None:
+            return PlainTextResponse(refused[1], refused[0])
+        if scope["path"] == TICKET_PATH:
+            return self._redeem(app, scope)
+        if scope["path"].startswith(OWN_PATHS):
+            return PlainTextResponse("There is no such page.", 404)
+        caller = self._caller(app, scope)
+        if caller is None:
+            return self._ask_to_sign_in(app, scope, host)
+        if not self.open.may_open(caller.user):
+            return PlainTextResponse("Too many requests to apps at the same time.", 429)
+        exchange: HttpExchange | None = None
+        with self.open.counted(caller.user):
+            try:
+                stream, token = await self._streams.open_app(caller, app.session_id, app.name)
+                exchange = HttpExchange(
+                    scope, receive, send, host=host, target=_target(scope), token=token, jar=self._jar(scope)
+                )
+                cut, pace = asyncio.Event(), Pace(self._limits.stream_bytes_per_s)
+                with self._open_connections.of_caller(caller, cut.set):
+                    await exchange.run(stream, pace, cut)
+            except AliquotError as error:
+                return _unavailable(app, scope, error)
+            except AppRefused as error:
+                # An answer that ends early has no end either: the connection is closed.
+                return (
+                    None if exchange is not None and exchange.has_begun else PlainTextResponse(error.text, error.status)
+                )
+        return None
+
+    async def _socket(self, browser: WebSocket, host: str) -> Response | None:
+        """Pass a WebSocket on; returns why not, if it is refused."""
+        scope = browser.scope
+        app = self._addresses.app_at(scope, host)
+        if app is None:
+            return PlainTextResponse("There is no such app. Open it from the page of its session.", 404)
+        refused = fault(scope, origin=self._origin(app, scope, host))
+        if refused is not None:
+            return PlainTextResponse(refused[1], refused[0])
+        caller = self._caller(app, scope)
+        if caller is None or scope["path"].startswith(OWN_PATHS):
+            return PlainTextResponse("Sign in first.", 401)
+        if not self.open.may_open(caller.user):
+            return PlainTextResponse("Too many WebSockets to apps at the same time.", 429)
+        with self.open.counted(caller.user):
+            try:
+                stream, token = await self._streams.open_app(caller, app.session_id, app.name)
+                cut, pace = asyncio.Event(), Pace(self._limits.stream_bytes_per_s)
+                with self._open_connections.of_caller(caller, cut.set):
+                    exchange = SocketExchange(
+                        browser, host=host, target=_target(scope), token=token, jar=self._jar(scope)
+                    )
+                    await exchange.run(stream, pace, cut)
+            except AliquotError as error:
+                return PlainTextResponse(error.message, 503)
+            except AppRefused as error:
+                return PlainTextResponse(error.text, error.status if 400 <= error.status < 600 else 502)
+        return None
+
+    def _caller(self, app: AppName, scope: Scope) -> Caller | None:
+        cookie = own_cookie(scope["headers"], self._jar(scope))
+        bearer = None if cookie is None else self._tickets.bearer(app, cookie)
+        return None if bearer is None else caller_of(bearer, request_id=scope[REQUEST_ID])
+
+    def _redeem(self, app: AppName, scope: Scope) -> Response:
+        query = QueryParams(scope["query_string"])
+        cookie = self._tickets.redeem(app, query.get("ticket", ""))
+        if cookie is None or scope["method"] != "GET":
+            return PlainTextResponse("This address was already used or has expired. Open the app again.", 403)
+        following = query.get("next", "/")
+        is_own_path = following.startswith("/") and not following.startswith(("//", "/\\", OWN_PATHS))
+        response = RedirectResponse(following if is_own_path else "/", status_code=303)
+        header = cookie_header(cookie, max_age_s=COOKIE_S, is_secure=scope["scheme"] == "https", jar=self._jar(scope))
+        response.headers.append("set-cookie", header)
+        if not self._addresses.isolates:  # another app may have had the port before
+            response.headers["clear-site-data"] = '"cache", "storage"'
+        return response
+
+    def _jar(self, scope: Scope) -> str:
+        return jar_of(scope, isolates=self._addresses.isolates)
+
+    def _ask_to_sign_in(self, app: AppName, scope: Scope, host: str) -> Response:
+        """Lead a page to the server's own origin, which leads back with a ticket; 401 for all other requests."""
+        given = Headers(scope=scope)
+        if scope["method"] != "GET" or "text/html" not in given.get("accept", ""):
+            return PlainTextResponse("Sign in first: open the app from its session.", 401)
+        path = _target(scope).decode("latin-1")
+        server = self._addresses.server(scope, host)
+        address = f"{server}/sessions/{quote(app.session_id)}/apps/{app.name}?next={quote(path, safe='')}"
+        return RedirectResponse(address, status_code=303)
+
+    def _origin(self, app: AppName, scope: Scope, host: str) -> str:
+        return self._addresses.origin(app, scope, host)
+
+
+def _target(scope: Scope) -> bytes:
+    """Path and query as the browser sent them."""
+    path: bytes = scope.get("raw_path") or quote(scope["path"], safe="/%").encode()
+    query: bytes = scope["query_string"]
+    return path + b"?" + query if query else path
+
+
+def _unavailable(app: AppName, scope: Scope, error: AliquotError) -> Response:
+    is_page = scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
+    if isinstance(error, NotFound) and error.kind == "port":
+        if is_page:
+            return _page(f"{app.name} is starting. This page opens it when it listens.", status=503, refresh="1")
+        return PlainTextResponse(error.message, 503, headers={"retry-after": "1"})
+    status = _status_of(error)
+    return _page(error.message, status=status) if is_page else PlainTextResponse(error.message, status)
+
+
+def _status_of(error: AliquotError) -> int:
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 503)
+
+
+def _page(text: str, *, status: int, refresh: str | None = None) -> Response:
+    headers = {"content-security-policy": _POLICY} | ({"refresh": refresh} if refresh else {})
+    return HTMLResponse(f"<!doctype html><title>Aliquot</title><p>{escape(text)}</p>", status, headers=headers)

@@ -1,0 +1,144 @@
+"""Download of results: one file below RESULT_DIR of a session, whole or by a range.
+
+What a job wrote never runs in the dashboard's origin: the answer is an attachment without a type, in a sandbox.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from aliquot.api.connections import OpenConnections, OpenCounts
+from aliquot.api.context import Contexts
+from aliquot.api.encoding import request_id_of
+from aliquot.api.limits import Limits
+from aliquot.api.rest.framework import error_response, problem_response
+from aliquot.api.session_streams import Pace
+from aliquot.service.sessions.agent_files import OpenedResult
+from aliquot.service.sessions.files import SessionFiles
+from aliquot_schema.cluster.results import entity_tag
+from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
+from aliquot_schema.requests import Caller
+
+PATH: Final = "/sessions/{session_id}/files/{path:path}"
+MEDIA_TYPE: Final = "application/octet-stream"
+POLICY: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
+_RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteRange:
+    """A part of a file, as RFC 9110 writes it."""
+
+    offset: int = 0
+    """Negative counts from the end."""
+    length: int | None = None
+
+    @classmethod
+    def of(cls, header: str | None) -> "ByteRange | None":
+        """The single range of a header; None for several, and for what is not a range: such a header is ignored."""
+        found = None if header is None else _RANGE.fullmatch(header.replace(" ", ""))
+        if found is None:
+            return None
+        first, last, suffix = found.groups()
+        if suffix is not None:
+            return cls(offset=-int(suffix)) if int(suffix) else cls(offset=2**61, length=0)
+        if last and int(last) < int(first):
+            return None
+        return cls(offset=int(first), length=int(last) - int(first) + 1 if last else None)
+
+
+class ResultDownload:
+    """Serves files of results."""
+
+    def __init__(
+        self, files: SessionFiles, *, contexts: Contexts, open_connections: OpenConnections, limits: Limits
+    ) -> None:
+        self._files = files
+        self._contexts = contexts
+        self._open_connections = open_connections
+        self._limits = limits
+        self.open = OpenCounts(per_user=limits.downloads_per_user)
+        """Downloads in progress."""
+
+    async def answer(self, request: Request) -> Response:
+        """200 or 206 with the content; 304, 401, 403, 404, 416, 422, 429 or 503."""
+        request_id = request_id_of(request)
+        rest = AsyncExitStack()
+        try:
+            caller = self._contexts.caller_of(request)
+            if not self.open.may_open(caller.user):
+                words = f"{self._limits.downloads_per_user} downloads of {caller.user} are in progress; wait for one"
+                return problem_response(429, "rate_limited", words, request_id=request_id, headers={"retry-after": "5"})
+            rest.enter_context(self.open.counted(caller.user))
+            return await self._opened(request, caller, rest)
+        except AliquotError as error:
+            await rest.aclose()
+            return error_response(error, request_id=request_id)
+        except BaseException:
+            await rest.aclose()
+            raise
+
+    async def _opened(self, request: Request, caller: Caller, rest: AsyncExitStack) -> Response:
+        asked = ByteRange.of(request.headers.get("range"))
+        found = await self._open(request, caller, asked or ByteRange())
+        tag = f'"{entity_tag(found.piece.size, found.piece.changed_ns)}"'
+        if asked is not None and request.headers.get("if-range", tag) != tag:
+            await found.content.aclose()
+            asked, found = None, await self._open(request, caller, ByteRange())
+            tag = f'"{entity_tag(found.piece.size, found.piece.changed_ns)}"'
+        await rest.enter_async_context(aclosing(found.content))
+        piece, headers = found.piece, _headers(str(request.path_params["path"]), tag)
+        if request.headers.get("if-none-match") == tag:
+            await rest.aclose()
+            return Response(status_code=304, headers=headers)
+        if asked is not None and piece.length == 0:
+            await rest.aclose()
+            headers["content-range"] = f"bytes */{piece.size}"
+            return Response(status_code=416, headers=headers)
+        headers["content-length"] = str(piece.length)
+        if asked is not None:
+            headers["content-range"] = f"bytes {piece.offset}-{piece.offset + piece.length - 1}/{piece.size}"
+        status = 200 if asked is None else 206
+        if request.method == "HEAD":
+            await rest.aclose()
+            return Response(status_code=status, headers=headers)
+        return StreamingResponse(self._content(found, caller, rest), status, headers, MEDIA_TYPE)
+
+    async def _open(self, request: Request, caller: Caller, asked: ByteRange) -> OpenedResult:
+        session_id, path = str(request.path_params["session_id"]), str(request.path_params["path"])
+        rank = request.query_params.get("rank", "0")
+        if not rank.isdecimal() or len(rank) > 9 or set(request.query_params) - {"rank"}:
+            raise InvalidRequest("rank: give a whole number from 0; there is no other parameter", field="rank")
+        return await self._files.open(
+            caller, session_id, path, rank=int(rank), offset=asked.offset, length=asked.length
+        )
+
+    async def _content(self, found: OpenedResult, caller: Caller, rest: AsyncExitStack) -> AsyncIterator[bytes]:
+        """The content at a limited rate, no longer than the caller's rights last."""
+        pace, ended = Pace(self._limits.stream_bytes_per_s), asyncio.Event()
+        async with rest:
+            with self._open_connections.of_caller(caller, ended.set):
+                async for data in found.content:
+                    if ended.is_set():
+                        raise Unavailable("the key of this download has ended")
+                    await pace.take(len(data))
+                    yield data
+
+
+def _headers(path: str, tag: str) -> dict[str, str]:
+    name = quote(path.rpartition("/")[2], safe="")
+    return {
+        "accept-ranges": "bytes",
+        "cache-control": "no-store",
+        "content-disposition": f"attachment; filename*=UTF-8''{name}",
+        "content-security-policy": POLICY,
+        "content-type": MEDIA_TYPE,
+        "etag": tag,
+    }

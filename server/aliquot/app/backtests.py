@@ -1,0 +1,217 @@
+"""Backtest process: runs one backtest at low priority, apart from the server's process.
+
+The server starts it with one line of JSON on its standard input, which names the database; it answers with lines of
+JSON. It only reads the database, and ends with the server, or when it has used `CPU_S_MAX` of processor time.
+"""
+
+import asyncio
+import os
+import resource
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection
+
+from aliquot.core.model.policy import Policy
+from aliquot.core.simulation.backtest import Variant, backtest
+from aliquot.core.simulation.recorded_history import RecordedHistory
+from aliquot.core.simulation.tuning import TuningTask, tune
+from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
+from aliquot.service.backtests.recording import record
+from aliquot.store.engines.sqlite import connect_reader
+from aliquot.store.ledger.ledger import DatabaseLedger
+from aliquot.store.mapping import ENCODER, decoder
+from aliquot.store.open import choose_database, sqlite_path
+from aliquot_schema.errors import AliquotError
+
+NICE: Final = 15
+CPU_S_MAX: Final = 3600
+LINE_MAX: Final = 64 << 20
+END_S_MAX: Final = 2.0
+READ_PART: Final = 0.2
+"""Part of the progress for reading the record; the runs are the rest."""
+PROGRESS_STEP: Final = 0.01
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacktestTask:
+    """Messages to the forecast process."""
+
+    database_url: str
+    data_folder: str
+    order: BacktestOrder
+
+
+_TASK: Final = decoder(BacktestTask)
+_NEWS: Final = decoder(BacktestNews)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessBacktests:
+    """Implements `BacktestRunner` with one process per backtest."""
+
+    database_url: str
+    data_folder: Path
+
+    async def run(self, order: BacktestOrder) -> AsyncIterator[BacktestNews]:
+        """See `BacktestRunner`."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "aliquot.app.backtests"),
+            env={name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "TZ", "HOME") if name in os.environ},
+            cwd="/",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            limit=LINE_MAX,
+        )
+        assert process.stdin is not None, "it is a pipe"
+        assert process.stdout is not None, "it is a pipe"
+        task = BacktestTask(database_url=self.database_url, data_folder=str(self.data_folder.absolute()), order=order)
+        try:
+            process.stdin.write(ENCODER.encode(task) + b"\n")
+            with suppress(ConnectionError):
+                await process.stdin.drain()
+            while line := await process.stdout.readline():
+                yield await asyncio.to_thread(_NEWS.decode, line)
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            async with asyncio.timeout(END_S_MAX):
+                await process.wait()
+
+
+def main() -> None:
+    """Run the backtest that the server asks for."""
+    os.nice(NICE)
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S_MAX, CPU_S_MAX))
+    task = _TASK.decode(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    try:
+        asyncio.run(_run(task))
+    except AliquotError as error:
+        _tell(BacktestNews(failure=error.message))
+    except Exception as error:
+        _tell(BacktestNews(failure=f"the backtest failed: {type(error).__name__}: {error}"))
+
+
+async def _run(task: BacktestTask) -> None:
+    order, progress = task.order, Progress()
+    if order.tuning is not None:
+        first, later = await _read(task, (order.since_us, order.tuning.split_us, order.until_us), progress)
+        asked = TuningTask(document=order.tuning.document, tries=order.tuning.tries, seed=order.tuning.seed)
+        tuned = tune(first, later, asked, on_progress=lambda part: progress.tell(READ_PART + (1 - READ_PART) * part))
+        _tell(BacktestNews(tuning=tuned))
+        return
+    [history] = await _read(task, (order.since_us, order.until_us), progress)
+    variants = [
+        Variant(
+            label=run.label,
+            policy=None if run.policy is None else Policy.of(replace(run.policy, version=run.policy.version + 1)),
+            like=run.like,
+            count=run.count,
+            without=run.without,
+            changed_quotas=run.quotas,
+        )
+        for run in order.runs
+    ]
+    report = backtest(history, variants, on_progress=lambda part: progress.tell(READ_PART + (1 - READ_PART) * part))
+    _tell(BacktestNews(report=report))
+
+
+async def _read(task: BacktestTask, times_us: Sequence[int], progress: "Progress") -> list[RecordedHistory]:
+    """The histories between these times, one after another."""
+    database = Reading(task.database_url, Path(task.data_folder))
+    await database.open()
+    try:
+        found: list[RecordedHistory] = []
+        whole_us = times_us[-1] - times_us[0]
+        for since_us, until_us in pairwise(times_us):
+            before, part = (since_us - times_us[0]) / whole_us, (until_us - since_us) / whole_us
+            found.append(
+                await record(
+                    DatabaseLedger(database),
+                    since_us=since_us,
+                    until_us=until_us,
+                    on_progress=partial(_tell_reading, progress, before, part),
+                )
+            )
+        return found
+    finally:
+        await database.close()
+
+
+def _tell_reading(progress: "Progress", before: float, part: float, read: float) -> None:
+    progress.tell(READ_PART * (before + part * read))
+
+
+class Progress:
+    """Tells the progress in steps of `PROGRESS_STEP`."""
+
+    def __init__(self) -> None:
+        self._told = 0.0
+
+    def tell(self, part: float) -> None:
+        """Tell it, if it has moved."""
+        if part >= self._told + PROGRESS_STEP:
+            self._told = part
+            _tell(BacktestNews(progress=part))
+
+
+class Reading:
+    """A database that is only read, beside its server."""
+
+    def __init__(self, database_url: str, data_folder: Path) -> None:
+        path = sqlite_path(database_url, data_folder=data_folder)
+        self._file: Connection | None = None if path is None else connect_reader(path)
+        self._shared = (
+            choose_database(database_url, data_folder=data_folder, now_us=lambda: 0, upgrades=False)
+            if path is None
+            else None
+        )
+
+    async def open(self) -> None:
+        """Connect."""
+        if self._shared is not None:
+            await self._shared.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._shared is not None:
+            await self._shared.close()
+        if self._file is not None:
+            self._file.close()
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function that only reads."""
+        if self._shared is not None:
+            return await self._shared.read(work)
+        assert self._file is not None, "it is open"
+        with self._file.begin():
+            return work(self._file)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Nothing is written here."""
+        raise AssertionError(f"{work} would write")
+
+
+def _tell(news: BacktestNews) -> None:
+    sys.stdout.buffer.write(ENCODER.encode(news) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _end_with_server() -> None:
+    """End the process when the server has closed its end of the pipe."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""`aliquot backtest`: the recorded history of a server run again under other policies or on another cluster."""
+
+import csv
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from typer import Exit, Option
+
+from aliquot.cli.cluster.policy_changes import policy_in, policy_of
+from aliquot.cli.connection.output import cells, console, duration, print_json, printable, table
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.connection.tables import present
+from aliquot.cli.session.options import seconds_of
+
+if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
+    from aliquot.client.generated.backtests import (
+        Backtest,
+        BacktestInput,
+        BacktestReport,
+        BacktestRow,
+        BacktestRunInput,
+    )
+
+POLL_S: Final = 0.5
+NAMED_MAX: Final = 5
+"""Sessions, or groups, of a kind that are printed."""
+CSV_COLUMNS: Final = (
+    "run", "kind", "name", "sessions", "gpu_hours", "wait_mean_s", "wait_p95_s", "wait_max_s", "completion_mean_s",
+    "completion_p95_s", "completion_max_s", "slowdown_mean", "utilization", "preemptions", "fairness_users",
+    "fairness_projects", "wait_before_mean_s",
+)  # fmt: skip
+
+Since = Annotated[str, Option(metavar="DURATION", help="Run the sessions submitted in this time, like 30d.")]
+PolicyFiles = Annotated[
+    list[Path] | None,
+    Option("--policy", metavar="FILE", help="A policy as printed by `policy show --json`; a run for each."),
+]
+Changes = Annotated[
+    list[str] | None,
+    Option("--set", metavar="NAME=VALUE", help="Change the present policy, as in `policy set`; together one run."),
+]
+Like = Annotated[str | None, Option(metavar="AGENT", help="Add agents like this one, in every run.")]
+Without = Annotated[list[str] | None, Option(metavar="AGENT", help="Leave out this agent, in every run.")]
+CsvFile = Annotated[Path | None, Option("--csv", metavar="FILE", help="Write all figures, a line per run and group.")]
+
+
+def backtest(
+    since: Since = "7d",
+    policy: PolicyFiles = None,
+    changes: Changes = None,
+    like: Like = None,
+    count: Annotated[int, Option(min=1, max=64, help="How many agents to add.")] = 1,
+    without: Without = None,
+    csv_file: CsvFile = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the recorded history again, and compare waits, completion times, utilization and fairness.
+
+    The server does it in the background, apart from its own process. Ctrl-C stops it. For operators.
+    """
+    from aliquot.client.generated.backtests import BacktestInput, BacktestRunInput
+
+    seconds = seconds_of(since, option="--since")
+    assert seconds is not None, "it has a default"
+    policies = [(path.stem, policy_in(path)) for path in policy or ()]
+    policies += [(", ".join(changes), policy_of(changes))] if changes else []
+    runs = [
+        BacktestRunInput(label=name, policy=one, like=like, count=count, without=without or [])
+        for name, one in policies
+    ]
+    if not runs and not (like or without):
+        usage("give another policy or cluster: --set order=sjf, --policy FILE, --like AGENT or --without AGENT")
+    if not runs:
+        runs = [BacktestRunInput(label="another cluster", like=like, count=count, without=without or [])]
+    asked = BacktestInput(runs=runs, since=present() - timedelta(seconds=seconds))
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        report = finished(client, asked)
+    if csv_file is not None:
+        _write_csv(report, csv_file)
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report)
+
+
+def tried(client: "BlockingClient", run: "BacktestRunInput", *, since_s: float, as_json: bool) -> None:
+    """Run one policy on the recent history, and print the comparison."""
+    from aliquot.client.generated.backtests import BacktestInput
+
+    report = finished(client, BacktestInput(runs=[run], since=present() - timedelta(seconds=since_s)))
+    print_json(report) if as_json else print_report(report)
+
+
+def finished(client: "BlockingClient", asked: "BacktestInput") -> "BacktestReport":
+    """Start a backtest and wait for its result, with a progress bar. Exits with code 1 if it fails."""
+    found = ended(client, client.start_backtest(asked), name="backtest")
+    assert found.report is not None, "it has completed"
+    return found.report
+
+
+def ended(client: "BlockingClient", found: "Backtest", *, name: str) -> "Backtest":
+    """Wait for the end of a backtest or tuning, with a progress bar. Exits with code 1 if it fails."""
+    from aliquot.cli.simulation.rendering import bar
+
+    try:
+        with bar(name, total=100) as on_progress:
+            while found.state in ("queued", "running"):
+                time.sleep(POLL_S)
+                found = _again(client, found)
+                on_progress(round(100 * found.progress))
+    except KeyboardInterrupt:
+        client.cancel_backtest(found.id)
+        raise
+    if found.report is None and found.tuning is None:
+        print(f"aliquot: {printable(found.failure or f'the {name} was {found.state}')}", file=sys.stderr)
+        raise Exit(1)
+    return found
+
+
+def _again(client: "BlockingClient", known: "Backtest") -> "Backtest":
+    found = client.backtest(known.id)
+    if found is None:
+        print("aliquot: the server does not have this backtest any more; it may have been restarted", file=sys.stderr)
+        raise Exit(1)
+    return found
+
+
+def print_report(report: "BacktestReport") -> None:
+    """Print the comparison as tables and sentences."""
+    print_rows(report.rows)
+    for line in _lines(report):
+        print(line)
+
+
+def print_rows(rows: "Sequence[BacktestRow]") -> None:
+    """Print the figures of runs as a table."""
+    figures = table("run", "wait mean", "p95", "longest", "completion mean", "p95", "slowdown", "GPUs used",
+                    "preemptions", "fairness")  # fmt: skip
+    for row in rows:
+        figures.add_row(*cells(*_figures(row)))
+    console().print(figures)
+
+
+def _figures(row: "BacktestRow") -> tuple[str, ...]:
+    times = [duration(value) for value in (row.wait.mean, row.wait.p95, row.wait.max)]
+    times += [duration(value) for value in (row.completion.mean, row.completion.p95)]
+    shares = (f"{row.slowdown:.1f}", f"{row.utilization:.0%}", str(row.preemptions), f"{row.fairness_users:.2f}")
+    return (row.label, *times, *shares)
+
+
+def _lines(report: "BacktestReport") -> Iterator[str]:
+    yield f"{report.sessions} sessions; fairness is Jain's index of the users' slowdowns, 1 = all equal"
+    started = report.reproduced + report.different_count
+    yield f"the policies of the time start {report.reproduced} of {started} sessions exactly when they started"
+    for one in report.different[:NAMED_MAX]:
+        yield f"  {one.session_id} of {printable(one.owner)}: {one.reason}"
+    for note in report.notes:
+        yield f"note: {printable(note)}"
+    for row in report.rows[1:]:
+        yield f"{printable(row.label)}: {row.winners_count} sessions wait less, {row.losers_count} wait longer"
+        moved = [group for group in row.groups if group.kind == "user"]
+        for group in sorted(moved, key=lambda group: group.wait_before - group.wait)[:NAMED_MAX]:
+            before, after = duration(group.wait_before), duration(group.wait)
+            yield f"  {printable(group.name)}: mean wait {before} -> {after}, {group.sessions} sessions"
+
+
+def _write_csv(report: "BacktestReport", path: Path) -> None:
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(CSV_COLUMNS)
+            writer.writerows(line for row in report.rows for line in _csv_lines(row))
+    except OSError as error:
+        usage(f"{path} cannot be written: {error}")
+
+
+def _csv_lines(row: "BacktestRow") -> Iterator[Sequence[object]]:
+    wait, completion = row.wait, row.completion
+    yield (
+        *(row.label, "all", "", row.sessions, sum(group.gpu_hours for group in row.groups if group.kind == "user")),
+        *(wait.mean, wait.p95, wait.max, completion.mean, completion.p95, completion.max),
+        *(row.slowdown, row.utilization, row.preemptions, row.fairness_users, row.fairness_projects, ""),
+    )
+    for group in row.groups:
+        yield (
+            *(row.label, group.kind, group.name, group.sessions, group.gpu_hours),
+            *(group.wait, "", "", group.completion, "", "", group.slowdown, "", "", "", "", group.wait_before),
+        )

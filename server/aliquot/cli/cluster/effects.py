@@ -1,0 +1,62 @@
+"""Effects of a change on waiting sessions, for `what-if`, `agents drain --preview` and `policy set --preview`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from aliquot.cli.connection.output import moment, print_json, printable
+from aliquot.cli.connection.tables import rough_duration
+from aliquot.cli.session.show import preview_text
+from aliquot.cli.session.why import name_text, other_text
+
+if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
+    from aliquot.client.generated.explanations import SessionDelay, WhatIf, WhatIfInput
+
+NAMED_MAX: Final = 10
+"""Sessions of a kind that are named."""
+
+
+def show_what_if(client: "BlockingClient", asked: "WhatIfInput", *, as_json: bool) -> None:
+    """Ask, and print the answer."""
+    found = client.what_if(asked)
+    print_json(found) if as_json else print("\n".join(lines_of(found)))
+
+
+def lines_of(found: "WhatIf") -> Iterator[str]:
+    """What would start now, who would be displaced, and who would start later or sooner."""
+    if found.session is not None:
+        yield preview_text(found.session)
+        if found.session_start is not None and not found.session.starts_now:
+            yield f"about {moment(found.session_start)}, if all sessions run for their planned durations"
+    for title, others in (("would be preempted", found.displaced), ("would start now", found.starts)):
+        yield from (f"{title}: {other_text(other, now=found.at)}" for other in others[:NAMED_MAX])
+        if len(others) > NAMED_MAX:
+            yield f"{title}: {len(others) - NAMED_MAX} more"
+    yield from _moved(found.later, found.later_count, "later")
+    yield from _moved(found.sooner, found.sooner_count, "sooner")
+    if not (found.later_count or found.sooner_count or found.starts or found.displaced) and found.note is None:
+        yield "no waiting session would start later or sooner"
+    if found.wait_before is not None and found.wait_after is not None:
+        before, after = rough_duration(found.wait_before), rough_duration(found.wait_after)
+        yield f"mean wait from now on: {before} without the change, {after} with it, for planned durations"
+    if found.note is not None:
+        yield printable(found.note)
+
+
+def _moved(delays: "tuple[SessionDelay, ...]", total: int, word: str) -> Iterator[str]:
+    if total:
+        yield f"{total} {'session' if total == 1 else 'sessions'} would start {word}:"
+        yield from (f"  {delay_text(delay)}" for delay in delays[:NAMED_MAX])
+        if total > NAMED_MAX:
+            yield f"  and {total - NAMED_MAX} more"
+
+
+def delay_text(delay: "SessionDelay") -> str:
+    """A session whose start moves: `train (ses_...) of bob: 15:03 -> 16:10 (1h07m later)`."""
+    before = "unknown" if delay.before is None else moment(delay.before)
+    after = "unknown" if delay.after is None else moment(delay.after)
+    moved = ""
+    if delay.before is not None and delay.after is not None:
+        seconds = (delay.after - delay.before).total_seconds()
+        moved = f" ({rough_duration(abs(seconds))} {'later' if seconds > 0 else 'sooner'})"
+    return f"{name_text(delay.session)} of {printable(delay.session.owner)}: {before} -> {after}{moved}"

@@ -1,0 +1,97 @@
+"""`aliquot tune`: searches better weights of the policy on the recorded history, and shows what they are worth."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+from typer import Option
+
+from aliquot.cli.cluster.backtest import ended, print_rows
+from aliquot.cli.connection.output import duration, print_json, printable
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.connection.tables import present
+from aliquot.cli.session.options import seconds_of
+
+if TYPE_CHECKING:
+    from aliquot.client.generated.backtests import Backtest, Tuning
+
+LOSERS_MAX: Final = 10
+"""Users who wait longer that are printed."""
+
+Since = Annotated[str, Option(metavar="DURATION", help="Use the sessions submitted in this time, like 28d.")]
+Unseen = Annotated[
+    str | None,
+    Option(metavar="DURATION", help="Keep the last part of it for the check, like 7d. Without: the last third."),
+]
+Tries = Annotated[int, Option(min=1, max=200, help="How many policies to try, at most.")]
+Seed = Annotated[int, Option(min=0, help="The same seed repeats the same search.")]
+Auto = Annotated[
+    bool,
+    Option("--auto", help="Apply a better policy, and take it back if sessions start later than forecast for 6 hours."),
+]
+Apply = Annotated[str | None, Option("--apply", metavar="ID", help="Apply the proposal of an earlier tuning.")]
+
+
+def tune(
+    since: Since = "28d",
+    unseen: Unseen = None,
+    tries: Tries = 24,
+    seed: Seed = 0,
+    auto: Auto = False,
+    apply: Apply = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search better weights for the policy, and check them on later sessions that the search has not seen.
+
+    The server runs the search in a separate process. Ctrl-C stops it. For operators.
+    """
+    from aliquot.client.generated.backtests import TuningInput
+    from aliquot.client.generated.enums import TuneApply
+
+    seconds, kept = seconds_of(since, option="--since"), seconds_of(unseen, option="--unseen")
+    assert seconds is not None, "it has a default"
+    if kept is not None and kept >= seconds:
+        usage("--unseen: give a part of the time of --since")
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        if apply is not None:
+            found = client.apply_tuning(apply)
+        else:
+            now = present()
+            asked = TuningInput(
+                since=now - timedelta(seconds=seconds),
+                split=None if kept is None else now - timedelta(seconds=kept),
+                tries=tries,
+                seed=seed,
+                apply=TuneApply.AUTO if auto else TuneApply.MANUAL,
+            )
+            found = ended(client, client.start_tuning(asked), name="tuning")
+    if as_json:
+        print_json(found)
+    else:
+        assert found.tuning is not None, "it has completed"
+        print_tuning(found, found.tuning)
+
+
+def print_tuning(found: "Backtest", tuning: "Tuning") -> None:
+    """Print the evidence of a proposal, its changes and its losers."""
+    print_rows(tuning.unseen)
+    for line in _lines(found, tuning):
+        print(line)
+
+
+def _lines(found: "Backtest", tuning: "Tuning") -> Iterator[str]:
+    sessions = tuning.unseen[0].sessions
+    yield f"on {sessions} later sessions that the search has not seen; {tuning.tries} policies were tried before"
+    for change in tuning.changes:
+        yield f"  {change.name}: {change.before} -> {change.after}"
+    for loser in tuning.losers[:LOSERS_MAX]:
+        before, after = duration(loser.wait_before), duration(loser.wait)
+        yield f"  {printable(loser.name)} waits longer: {before} -> {after}, {loser.sessions} sessions"
+    yield printable(tuning.verdict)
+    if found.applied_version is not None:
+        yield f"applied as version {found.applied_version} of the policy"
+    elif tuning.is_better:
+        yield f"to apply it: aliquot tune --apply {found.id}"

@@ -1,0 +1,1 @@
+"""`aliquot run`: sessions from a file."""

@@ -1,0 +1,299 @@
+"""Terminal client: carries this terminal, or pipes, to a terminal of a session, over lost connections.
+
+Frames as in `execution/agent/spawner/terminals.py`.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import secrets
+import signal
+import struct
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, FRAME_HEAD, GRACE_S
+
+if TYPE_CHECKING:
+    from aliquot.client.config import Place
+    from aliquot.client.streams import SessionStream
+
+PIPE_GRACE_S: Final = 60.0
+"""Time to come back to a command without a terminal, whose output is kept up to a limit."""
+AGAIN_S: Final = 0.2
+AGAIN_S_MAX: Final = 5.0
+INPUT_BYTES_MAX: Final = 4 << 20
+"""Input that was sent and not confirmed; above it, no more is read."""
+LEFT: Final = 0
+"""Exit code after leaving with `~.`."""
+_NEW_LINE: Final = (13, 10)
+
+
+class _Over(Exception):
+    """The terminal has ended, or was left."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class TerminalClient:
+    """One terminal of a session, from its first connection to its end."""
+
+    def __init__(
+        self, place: "Place", session_id: str, *, rank: int, name: str | None, command: tuple[str, ...], is_tty: bool
+    ) -> None:
+        """
+        Args:
+            name: of a terminal to share; None = a new one.
+        """
+        self._place = place
+        self._session_id = session_id
+        self._rank = rank
+        self._name = name or secrets.token_hex(6)
+        self._command = command
+        self._is_tty = is_tty
+        self._offset: int | None = None
+        """Output bytes received; None before the first connection."""
+        self._input = bytearray()
+        """Read and not confirmed by the terminal."""
+        self._confirmed = 0
+        self._sent = 0
+        self._sending = asyncio.Lock()
+        self._has_ended_input = False
+        self._has_left = False
+        self._room = asyncio.Event()
+        self._stream: SessionStream | None = None
+        self._escape = _Escape()
+        self._tasks: asyncio.TaskGroup
+
+    async def run(self) -> int:
+        """Carry the terminal to its end and return its exit code.
+
+        Raises:
+            Refused, Unauthenticated, ServerUnreachable: it cannot be opened, or not again within its grace time.
+        """
+        stream = await self._open()
+        with _raw(self._is_tty):
+            async with asyncio.TaskGroup() as self._tasks:
+                reading = self._tasks.create_task(self._read_input())
+                forget = self._watch_size()
+                try:
+                    return await self._carry(stream)
+                finally:
+                    reading.cancel()
+                    forget()
+
+    async def _carry(self, stream: "SessionStream") -> int:
+        from aliquot.client.errors import ServerUnreachable
+
+        while True:
+            try:
+                await self._receive(stream)
+            except _Over as over:
+                return over.code
+            except ServerUnreachable:
+                self._stream = None
+                if self._has_left:
+                    return LEFT
+                self._say("the connection was lost; connecting again")
+            finally:
+                await stream.close()
+            stream = await self._open_again()
+
+    async def _open(self) -> "SessionStream":
+        from aliquot.client.streams import SessionStream
+
+        rows, columns = _size() if self._is_tty else (24, 80)
+        terminal: dict[str, Any] = {
+            "name": self._name,
+            "tty": self._is_tty,
+            "rows": rows,
+            "columns": columns,
+            "term": os.environ.get("TERM") or "xterm-256color",
+            "command": self._command,
+            "offset": self._offset,
+            "grace_s": GRACE_S if self._is_tty else PIPE_GRACE_S,
+        }
+        return await SessionStream.open(self._place, self._session_id, {"rank": self._rank, "terminal": terminal})
+
+    async def _open_again(self) -> "SessionStream":
+        from aliquot.client.errors import ServerUnreachable
+
+        loop, wait_s = asyncio.get_running_loop(), AGAIN_S
+        give_up = loop.time() + (GRACE_S if self._is_tty else PIPE_GRACE_S)
+        while True:
+            try:
+                return await self._open()
+            except ServerUnreachable:
+                if loop.time() > give_up:
+                    raise
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, AGAIN_S_MAX)
+
+    async def _receive(self, stream: "SessionStream") -> None:
+        received = bytearray()
+        while data := await stream.read():
+            received += data
+            while len(received) >= FRAME_HEAD.size:
+                kind, length = FRAME_HEAD.unpack_from(received)
+                end = FRAME_HEAD.size + length
+                if len(received) < end:
+                    break
+                await self._take(stream, kind, bytes(received[FRAME_HEAD.size : end]))
+                del received[:end]
+        self._say("the session has ended")
+        raise _Over(1)
+
+    async def _take(self, stream: "SessionStream", kind: bytes, content: bytes) -> None:
+        match kind:
+            case b"o" | b"s":
+                self._offset = (self._offset or 0) + len(content)
+                await asyncio.to_thread(_write, 2 if kind == b"s" else 1, content)
+            case b"k":
+                self._confirm(int.from_bytes(content, "big"))
+            case b"a":
+                await self._attached(stream, json.loads(content))
+            case b"x":
+                raise _Over(int(json.loads(content)["code"]))
+            case b"f":
+                self._say(str(json.loads(content)["message"]))
+                raise _Over(1)
+
+    async def _attached(self, stream: "SessionStream", facts: dict[str, Any]) -> None:
+        if self._offset is None:
+            if facts["recorded"]:
+                self._say("the output of this terminal is recorded on its node")
+            self._confirmed = int(facts["input"])
+        elif facts["offset"] > self._offset:
+            self._say("some output was lost")
+        self._offset = int(facts["offset"])
+        self._confirm(int(facts["input"]))
+        self._sent = self._confirmed
+        self._stream = stream
+        self._tasks.create_task(self._send_input())
+
+    def _confirm(self, count: int) -> None:
+        del self._input[: max(0, count - self._confirmed)]
+        self._confirmed = max(count, self._confirmed)
+        self._room.set()
+
+    async def _read_input(self) -> None:
+        pieces: asyncio.Queue[bytes] = asyncio.Queue(16)
+        loop = asyncio.get_running_loop()
+        # A daemon: a thread that waits for input would keep the program from ending.
+        threading.Thread(target=_read_forever, args=(pieces, loop), daemon=True).start()
+        while data := await pieces.get():
+            if self._is_tty and self._escape.leaves(data):
+                self._say(f"left; `aliquot session shell {self._session_id} --name {self._name}` comes back")
+                self._has_left = True
+                if self._stream is not None:
+                    await self._stream.close()
+                return
+            while len(self._input) > INPUT_BYTES_MAX:
+                self._room.clear()
+                await self._room.wait()
+            self._input += data
+            await self._send_input()
+        self._has_ended_input = True
+        await self._send_input()
+
+    async def _send_input(self) -> None:
+        """Send what was not sent on this connection."""
+        async with self._sending:
+            while self._stream is not None and self._sent < self._confirmed + len(self._input):
+                first = self._sent - self._confirmed
+                piece = bytes(self._input[first : first + FRAME_BYTES_MAX])
+                self._sent += len(piece)
+                await self._send(_frame(b"i", piece))
+            if self._has_ended_input:
+                await self._send(_frame(b"e"))
+
+    def _watch_size(self) -> Any:
+        loop = asyncio.get_running_loop()
+        if not self._is_tty:
+            return lambda: None
+
+        def send_size() -> None:
+            self._tasks.create_task(self._send(_frame(b"r", struct.pack(">HH", *_size()))))
+
+        loop.add_signal_handler(signal.SIGWINCH, send_size)
+        return lambda: loop.remove_signal_handler(signal.SIGWINCH)
+
+    async def _send(self, frame: bytes) -> None:
+        """Send a frame; without a connection, input is sent after the next one is made."""
+        from aliquot.client.errors import ClientFailure
+
+        if self._stream is not None:
+            with suppress(ClientFailure):
+                await self._stream.write(frame)
+
+    def _say(self, words: str) -> None:
+        print(f"\raliquot: {words}\r" if self._is_tty else f"aliquot: {words}", file=sys.stderr, flush=True)
+
+
+class _Escape:
+    """Finds `~.` at the beginning of a line, as in ssh(1)."""
+
+    def __init__(self) -> None:
+        self._is_new_line = True
+        self._has_tilde = False
+
+    def leaves(self, data: bytes) -> bool:
+        """Whether the input has it now."""
+        for byte in data:
+            if self._has_tilde and byte == ord("."):
+                return True
+            self._has_tilde = self._is_new_line and byte == ord("~")
+            self._is_new_line = byte in _NEW_LINE
+        return False
+
+
+@contextmanager
+def _raw(is_tty: bool) -> Iterator[None]:
+    if not is_tty:
+        yield
+        return
+    before = termios.tcgetattr(0)
+    tty.setraw(0, termios.TCSADRAIN)  # what was typed before is input too
+    try:
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+def _size() -> tuple[int, int]:
+    try:
+        rows, columns = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8))[:2]
+    except OSError:
+        return 24, 80
+    return min(max(rows, 1), 1000), min(max(columns, 1), 1000)
+
+
+def _frame(kind: bytes, content: bytes = b"") -> bytes:
+    return FRAME_HEAD.pack(kind, len(content)) + content
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _read_forever(pieces: "asyncio.Queue[bytes]", loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        try:
+            data = os.read(0, FRAME_BYTES_MAX)
+        except OSError:
+            data = b""
+        try:
+            asyncio.run_coroutine_threadsafe(pieces.put(data), loop).result()
+        except RuntimeError:
+            return
+        if not data:
+            return

@@ -1,0 +1,144 @@
+"""`aliquot session why` and `aliquot why`: why a session waits, what is in its way, and which changes would help."""
+
+from collections.abc import Iterator
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final
+
+from aliquot.cli.connection.output import moment, print_json, printable
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.connection.tables import rough_duration, with_names
+from aliquot.cli.session.names import look_up
+from aliquot.cli.session.options import SessionId
+from aliquot.cli.session.show import preemption_note, progress_text, verdict_lines
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from aliquot.client import BlockingClient
+    from aliquot.client.generated.explanations import OtherSession, Remedy, SessionExplanation
+
+_FULL: Final = frozenset({"insufficient", "fragmented", "gang_incomplete", "reserved"})
+"""Reasons of sessions that preemption could help."""
+FORECAST_S_MAX: Final = 5.0
+"""How long the command waits for forecasts of changes."""
+LOOK_S: Final = 0.5
+NAMED_MAX: Final = 3
+"""Delayed sessions that are named."""
+
+
+def why(
+    session_id: SessionId,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show why a session waits, which sessions are in its way, and with which changes it would start.
+
+    Each change was tried in the scheduler on the present state of the cluster.
+    """
+    from aliquot.client.generated.enums import Reason, SessionState
+
+    idle = note = None
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        session = look_up(client, session_id)
+        found = _explained(client, session.id)
+        reason = None if found is None or found.waits is None or as_json else found.waits.reason
+        if reason is Reason.QUOTA:
+            idle = client.idle_behind_quotas()
+        if reason in _FULL:
+            note = preemption_note(client.policy())
+    if as_json:
+        print_json(found)
+        return
+    if found is None or found.waits is None:
+        is_pending = session.state is SessionState.QUEUED
+        print("starts with the next scheduling pass" if is_pending else f"not waiting: {progress_text(session)}")
+        return
+    print("\n".join(verdict_lines(found.waits)))
+    for line in (None if idle is None else idle.message, note):
+        if line is not None:
+            print(f"  {line}")
+    if session.order_explanation is not None:
+        print(f"order: {printable(session.order_explanation)}")
+    print("\n".join(explanation_lines(found)))
+
+
+def _explained(client: "BlockingClient", session_id: str) -> "SessionExplanation | None":
+    """The explanation, with the changes that the server can forecast within `FORECAST_S_MAX`."""
+    until_s = monotonic() + FORECAST_S_MAX
+    while True:
+        found = client.session_why(session_id)
+        if found is None or not found.is_forecasting or monotonic() > until_s:
+            return found
+        sleep(LOOK_S)
+
+
+def explanation_lines(found: "SessionExplanation") -> Iterator[str]:
+    """The sessions in the way and ahead, the latest start, and the remedies."""
+    if found.in_the_way:
+        yield "in the way:"
+        yield from (f"  {other_text(other, now=found.at)}" for other in found.in_the_way)
+    if found.position is not None:
+        ahead = "no session is ahead"
+        if found.position > 1:
+            names = ", ".join(name_text(other) for other in found.ahead[:NAMED_MAX])
+            more = found.position - 1 - min(len(found.ahead), NAMED_MAX)
+            ahead = f"behind {names}{f' and {more} more' if more > 0 else ''}"
+        yield f"position {found.position} in the queue, {ahead}"
+    if found.expected_start is not None:
+        yield f"latest start {moment(found.expected_start)}, if running sessions keep to their limits"
+    tried = [remedy for remedy in found.remedies if remedy.p50_earlier is None]
+    forecast = [remedy for remedy in found.remedies if remedy.p50_earlier is not None]
+    if tried:
+        yield "would start with one of these changes (each was tried in the scheduler):"
+    else:
+        yield "no single change that you can make would let it start now"
+    for remedy in tried:
+        yield from (f"  {line}" for line in remedy_lines(remedy))
+    if forecast:
+        yield "is forecast to start earlier with one of these changes (P50):"
+    for remedy in forecast:
+        yield from (f"  {line}" for line in remedy_lines(remedy))
+    if found.is_forecasting:
+        yield "other changes are being forecast; ask again in a few seconds"
+
+
+def remedy_lines(remedy: "Remedy") -> Iterator[str]:
+    """What changes, when it then starts, the command, and which sessions would wait longer."""
+    when = "now" if remedy.starts_now else f"by {moment(remedy.starts_at)}"
+    if remedy.p50_earlier is not None:
+        when = f"about {rough_duration(remedy.p50_earlier)} earlier"
+    names = {other.session_id: task_name(other) for other in remedy.sessions}
+    yield f"{when}, {printable(with_names(remedy.summary, names))}"
+    if remedy.command is not None:
+        yield f"  {printable(remedy.command)}{'' if remedy.applies else '   (operators)'}"
+    for delay in remedy.delays[:NAMED_MAX]:
+        after = "later" if delay.after is None else f"by {moment(delay.after)}"
+        before = "" if delay.before is None else f" instead of {moment(delay.before)}"
+        yield f"  {name_text(delay.session)} of {printable(delay.session.owner)} would start {after}{before}"
+    if len(remedy.delays) > NAMED_MAX:
+        yield f"  {len(remedy.delays) - NAMED_MAX} more would start later"
+
+
+def other_text(other: "OtherSession", *, now: "datetime") -> str:
+    """Another session: `train (ses_...) of bob, 2 GPUs, running until 2026-11-23 15:03 UTC (1h20m)`."""
+    gpus = f"{other.gpus:g} GPU{'s' if other.gpus > 1 else ''}, " if other.gpus else ""
+    until = ""
+    if other.until is not None:
+        word = "starts by" if other.state in ("queued", "held") else "expected to end by"
+        until = f", {word} {moment(other.until)} (in {rough_duration((other.until - now).total_seconds())})"
+    late = ", overdue" if other.is_overdue else ""
+    able = ", preemptible" if other.preemptible else ""
+    return f"{name_text(other)} of {printable(other.owner)}, {gpus}{other.state}{until}{late}{able}"
+
+
+def task_name(other: "OtherSession") -> str:
+    """Its name, of a task with its index: `sweep_5`; empty if it has none."""
+    _, _, index = other.session_id.removeprefix("ses_").partition("_")
+    return "" if other.name is None else f"{other.name}_{index}" if index else other.name
+
+
+def name_text(other: "OtherSession") -> str:
+    """Its name and its whole id, or the id alone."""
+    return other.session_id if other.name is None else f"{printable(task_name(other))} ({other.session_id})"

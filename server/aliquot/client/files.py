@@ -1,0 +1,184 @@
+"""Results of sessions: lists the files below RESULT_DIR and downloads them, over HTTP with ranges."""
+
+import hashlib
+import os
+from abc import abstractmethod
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from aliquot.client.errors import ClientFailure, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.generated.result_files import ResultFile, SessionFiles
+from aliquot_schema.cluster.results import path_fault
+from aliquot_schema.errors import Unauthenticated
+
+ATTEMPTS: Final = 5
+"""Connections of one download; each goes on where the last one broke."""
+_PART: Final = ".part"
+_BLOCK_BYTES: Final = 2**20
+
+
+class FileChanged(ClientFailure):
+    """A downloaded file is not the one that was listed: it changed meanwhile."""
+
+
+class ResultCalls:
+    """Part of `Client`."""
+
+    @property
+    @abstractmethod
+    def http(self) -> httpx.AsyncClient:
+        """Sends requests to the server."""
+
+    async def results(self, id: str, *, rank: int = 0) -> SessionFiles:
+        """All files below RESULT_DIR of a session, on the agent of a rank.
+
+        Raises:
+            Refused: the session does not exist, has not started, or belongs to another user.
+            ServerUnreachable, UnexpectedAnswer, Unauthenticated: see there.
+        """
+        try:
+            answer = await self.http.get(f"/sessions/{quote(id, safe='')}/files", params={"rank": rank}, timeout=90)
+        except httpx.TransportError as error:
+            raise ServerUnreachable(str(error) or type(error).__name__) from error
+        check_answer(answer, answer.content)
+        try:
+            return msgspec.json.decode(answer.content, type=SessionFiles)
+        except msgspec.MsgspecError as error:
+            raise UnexpectedAnswer(answer.status_code, str(error)) from None
+
+    async def download(
+        self, id: str, path: str, target: Path, *, rank: int = 0, listed: ResultFile | None = None
+    ) -> int:
+        """Download one result; returns its size in bytes.
+
+        A broken connection is continued, as is an earlier call that was interrupted. The target appears when it is
+        complete.
+
+        Args:
+            target: the file to write; its folder exists.
+            listed: the file as it was listed, to check size and SHA-256.
+        Raises:
+            FileChanged: it is not what was listed, or changed during the download.
+            Refused, ServerUnreachable, UnexpectedAnswer, Unauthenticated: as for `results`.
+            OSError: the target cannot be written.
+        """
+        address = f"/sessions/{quote(id, safe='')}/files/{quote(path)}"
+        part = _Part(target)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._fetch(address, part, rank)
+                break
+            except httpx.TransportError as error:
+                if attempt == ATTEMPTS:
+                    raise ServerUnreachable(str(error) or type(error).__name__) from error
+        return part.finish(listed)
+
+    async def _fetch(self, address: str, part: "_Part", rank: int) -> None:
+        async with self.http.stream("GET", address, params={"rank": rank}, headers=part.headers()) as answer:
+            if answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and part.size:
+                return
+            if not answer.is_success:
+                check_answer(answer, await answer.aread())
+            part.begin(answer)
+            async for data in answer.aiter_bytes(_BLOCK_BYTES):
+                part.write(data)
+
+
+class _Part:
+    """An unfinished download beside its target. The entity tag of its content is in its name."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._path: Path | None = None
+        self._prefix = f".{target.name}."
+        found = sorted(target.parent.glob(f"{_escaped(self._prefix)}*{_PART}"))
+        self._tag = found[0].name.removeprefix(self._prefix).removesuffix(_PART) if found else ""
+        self._path = found[0] if found else None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are there."""
+        return 0 if self._path is None else self._path.stat().st_size
+
+    def headers(self) -> dict[str, str]:
+        """To continue after the bytes that are there, if the file is still the same."""
+        if not self.size:
+            return {"Accept-Encoding": "identity"}
+        return {
+            "Accept-Encoding": "identity",
+            "Range": f"bytes={self.size}-",
+            "If-Range": f'"{self._tag}"',
+        }
+
+    def begin(self, answer: httpx.Response) -> None:
+        """Make the file for an answer; a whole file replaces what is there."""
+        if answer.status_code == httpx.codes.PARTIAL_CONTENT:
+            return
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        tag = answer.headers.get("etag", "").strip('"')
+        self._tag = tag if tag.replace("-", "").isalnum() else ""
+        self._path = self._target.with_name(f"{self._prefix}{self._tag}{_PART}")
+        self._path.touch()
+
+    def write(self, data: bytes) -> None:
+        """Add content."""
+        assert self._path is not None
+        with open(self._path, "ab") as file:
+            file.write(data)
+
+    def finish(self, listed: ResultFile | None) -> int:
+        """Check it and give it its name."""
+        assert self._path is not None
+        size = self.size
+        size_now = int(self._tag.partition("-")[0] or "0", 16)
+        is_listed = listed is None or (
+            size == listed.size and (listed.sha256 is None or _sha256(self._path) == listed.sha256)
+        )
+        if size != size_now or not is_listed:
+            self._path.unlink()
+            raise FileChanged(f"{self._target.name} changed while it was downloaded; download it again")
+        os.replace(self._path, self._target)
+        return size
+
+
+def safe_target(folder: Path, path: str) -> Path:
+    """Where a result is written below a folder of this machine.
+
+    Raises:
+        UnexpectedAnswer: the path leads out of the folder.
+    """
+    fault = path_fault(path)
+    if fault is not None:
+        raise UnexpectedAnswer(200, f"a result has a path that is not valid: {fault}")
+    return folder / path
+
+
+def check_answer(answer: httpx.Response, content: bytes) -> None:
+    """Raise the error of an HTTP answer: Refused, ServerUnreachable, UnexpectedAnswer or Unauthenticated."""
+    if answer.status_code == httpx.codes.UNAUTHORIZED:
+        raise Unauthenticated(f"the server at {answer.url.netloc.decode()} does not accept this token")
+    if answer.is_success:
+        return
+    try:
+        problem = msgspec.json.decode(content, type=dict[str, object])
+    except msgspec.MsgspecError:
+        raise UnexpectedAnswer(answer.status_code, answer.reason_phrase) from None
+    if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+        raise ServerUnreachable(str(problem.get("detail")))
+    kind = "".join(word.capitalize() for word in str(problem.get("code")).split("_"))
+    raise Refused({"__typename": kind, "message": str(problem.get("detail")), **problem})
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _escaped(text: str) -> str:
+    """A name for `glob` without its special characters."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in text)

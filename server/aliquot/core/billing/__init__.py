@@ -1,0 +1,1 @@
+"""Billing: prices of device time, entries of statements, and budgets."""

@@ -1,0 +1,221 @@
+"""Accounts: usage of users within projects during a simulated course, and the fairness term of each.
+
+Usage is kept exactly, as `fairshare.Balance` keeps it. Fairness is first computed in floating point for all accounts at
+once; where two scores are too close to tell apart, or nearly nothing was used yet, the caller asks for the exact terms.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.core.fairshare import Balance, ProjectUser, Usage
+from aliquot.core.model.queue import IntArray
+from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares, weight_of
+from aliquot_schema.ids import QuotaId
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+
+Floats = npt.NDArray[np.float64]
+LN2: Final = 0.6931471805599453
+ERROR_PER_HELD: Final = 4e-12
+"""Bound of the error of usage per milli held, in half-lives: `fairshare.decay` resolves 2 ** -40 of a half-life."""
+ERROR_PER_USED: Final = 1e-11
+"""Bound of the relative error of usage."""
+CERTAIN: Final = 4_000_000
+"""Usage this much larger than its error, times the largest ratio of weights, gives terms right to 1 millionth."""
+FAINT: Final = 1000.0
+"""Usage below this may be 0 when rounded down."""
+TOLERANCE: Final = 4
+"""Terms in floating point are within this many millionths of the exact ones, both rounded down."""
+
+
+class AccountNames:
+    """Numbers and weights of accounts; only grows, and is shared by all futures."""
+
+    def __init__(self, quotas: Mapping[QuotaId, Quota]) -> None:
+        self.quotas: Final = quotas
+        self.keys: Final[list[ProjectUser]] = []
+        self._numbers: dict[ProjectUser, int] = {}
+        self._projects: dict[str, int] = {}
+        self.project: IntArray = np.zeros(0, dtype=np.int64)
+        """[accounts] number of the account's project."""
+        self.project_weight: Floats = np.zeros(0)
+        """[accounts] weight of the account's project."""
+        self.weights: Floats = np.zeros(0)
+        """[projects] weight."""
+        self.user_weight: Floats = np.zeros(0)
+        """[accounts] weight of the user in it."""
+
+    def of(self, key: ProjectUser) -> int:
+        """The number of an account."""
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+            project, user = key
+            if project not in self._projects:
+                self.weights = np.append(self.weights, self._weight(QuotaScope.PROJECT, project))
+            place = self._projects.setdefault(project, len(self._projects))
+            self.project = np.append(self.project, place)
+            self.project_weight = np.append(self.project_weight, self.weights[place])
+            self.user_weight = np.append(self.user_weight, self._weight(QuotaScope.USER, user))
+        return number
+
+    @property
+    def projects(self) -> int:
+        """Number of projects."""
+        return len(self._projects)
+
+    def _weight(self, scope: QuotaScope, name: str) -> int:
+        return weight_of(self.quotas.get(quota_id(scope, name)))
+
+
+class AccountUsage:
+    """All accounts in one course."""
+
+    def __init__(self, names: AccountNames, usage: Usage) -> None:
+        self._names = names
+        self._half_life_ms = usage.half_life_ms
+        self._used: list[int] = []
+        self._at_us: list[int] = []
+        self._holds: list[int] = []
+        self._waiting: list[int] = []
+        """How many rows of each account are in the queue."""
+        self._columns: Floats = np.zeros((3, 0))
+        """[3, accounts] usage, usage less what the present rate leads to in the long run, and since when."""
+        self._held_milli = 0
+        """Of all accounts."""
+        self._groups: _Groups | None = None
+        """None = outdated."""
+        for key, balance in usage.balances.items():
+            number = names.of(key)
+            self._grow(number)
+            self._used[number], self._at_us[number] = balance.used, balance.at_us
+            self._holds[number] = balance.holds_milli
+            self._held_milli += balance.holds_milli
+            self._write(number)
+
+    def copy(self) -> "AccountUsage":
+        """An independent copy."""
+        other = copy(self)
+        other._used, other._at_us = self._used.copy(), self._at_us.copy()
+        other._holds, other._waiting = self._holds.copy(), self._waiting.copy()
+        other._columns = self._columns.copy()
+        return other
+
+    def wait(self, number: int, change: int) -> None:
+        """Count rows that join (1) or leave (-1) the queue."""
+        self._grow(number)
+        before = self._waiting[number]
+        self._waiting[number] = before + change
+        if (before == 0 or before + change == 0) and not (self._used[number] or self._holds[number]):
+            self._groups = None
+
+    def hold(self, number: int, rate_milli: int, *, now_us: int) -> None:
+        """Charge an account for `rate_milli` more from now on; negative = less."""
+        self._grow(number)
+        if not (self._used[number] or self._holds[number] or self._waiting[number]):
+            self._groups = None
+        if now_us > self._at_us[number]:
+            self._used[number] = self._balance(number).used_at(now_us, half_life_ms=self._half_life_ms)
+            self._at_us[number] = now_us
+        self._holds[number] += rate_milli
+        self._held_milli += rate_milli
+        self._write(number)
+
+    def fairness(self, *, now_us: int) -> Floats | None:
+        """[accounts] fairness of those that wait, within `TOLERANCE` of `exact`; None if that is not certain."""
+        groups = self._groups
+        if groups is None:
+            groups = self._groups = self._grouped()
+        if not groups.is_certain:
+            return None
+        used, change, at_us = self._columns
+        used = used + change * np.expm1((at_us - now_us) * groups.per_us)
+        total = float(np.add.reduce(used))
+        held = self._held_milli * self._half_life_ms * ERROR_PER_HELD + 2 * len(used)
+        if total < held * groups.ratio * CERTAIN:
+            return None
+        if groups.faint is not None and np.count_nonzero(used.take(groups.faint) < FAINT):
+            return None
+        of_project = np.bincount(groups.project, used).take(groups.project) * groups.of_project + total
+        used *= groups.of_user
+        used += total
+        terms: Floats = (1 / of_project + 1 / used) * (total * (PARTS_PER_ONE / 2))
+        return terms
+
+    def exact(self, *, now_us: int) -> Floats:
+        """[accounts] the exact terms of those that wait."""
+        keys = self._names.keys
+        waiting = [number for number, count in enumerate(self._waiting) if count]
+        balances = {keys[number]: self._balance(number) for number in range(len(self._used))}
+        usage = Usage(balances=balances, half_life_ms=self._half_life_ms)
+        found = [keys[number] for number in waiting]
+        shares = Shares(usage, waiting=found, quotas=self._names.quotas, now_us=now_us)
+        terms = np.zeros(len(self._used))
+        for number in waiting:
+            terms[number] = shares.fairness(*keys[number])
+        return terms
+
+    def _grouped(self) -> "_Groups":
+        """Weights among the accounts that have used something or wait."""
+        names, count = self._names, len(self._used)
+        project, user_weight = names.project[:count], names.user_weight[:count]
+        waits = np.array(self._waiting) > 0
+        has_used = np.array([bool(used or holds) for used, holds in zip(self._used, self._holds, strict=True)])
+        is_there = waits | has_used
+        users_weight = np.bincount(project, np.where(is_there, user_weight, 0.0), names.projects).take(project)
+        is_project_there = np.bincount(project, is_there, names.projects) > 0
+        weight = float(names.weights[is_project_there].sum())
+        own = names.project_weight[:count] * user_weight
+        least = float(own.min()) if count else 1.0
+        own = np.maximum(own, 1.0)
+        faint = (has_used & ~waits).nonzero()[0]
+        ratio = weight * float(users_weight.max(initial=0.0)) / max(least, 1.0)
+        return _Groups(
+            project=project,
+            of_project=weight / np.maximum(names.project_weight[:count], 1.0),
+            of_user=weight * users_weight / own,
+            faint=faint if len(faint) else None,
+            is_certain=least > 0 and ERROR_PER_USED * ratio * CERTAIN <= 1,
+            ratio=ratio,
+            per_us=LN2 / (self._half_life_ms * 1000),
+        )
+
+    def _balance(self, number: int) -> Balance:
+        return Balance(used=self._used[number], at_us=self._at_us[number], holds_milli=self._holds[number])
+
+    def _write(self, number: int) -> None:
+        """Bring the columns of an account up to date."""
+        used = float(self._used[number])
+        long_run = self._holds[number] * (self._half_life_ms / LN2)
+        self._columns[:, number] = used, used - long_run, self._at_us[number]
+
+    def _grow(self, number: int) -> None:
+        while len(self._used) <= number:
+            for column in (self._used, self._at_us, self._holds, self._waiting):
+                column.append(0)
+            self._columns = np.concatenate([self._columns, np.zeros((3, 1))], axis=1)
+            self._groups = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Groups:
+    """What fairness reads of the accounts, apart from usage; [accounts]."""
+
+    project: IntArray
+    of_project: Floats
+    """Weights of all projects / weight of the account's project."""
+    of_user: Floats
+    """The same of the user, relative to the whole cluster."""
+    faint: IntArray | None
+    """Accounts that take part for what they have used alone; they no longer do once that is 0. None = there is none."""
+    is_certain: bool
+    """Whether all weights are above 0, and alike enough for floating point."""
+    ratio: float
+    """The largest ratio of weights."""
+    per_us: float
+    """Decay of usage, natural logarithm per microsecond."""

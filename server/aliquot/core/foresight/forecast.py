@@ -1,0 +1,347 @@
+"""Forecasts: when waiting sessions start and end, from many runs of the policy over sampled futures.
+
+Each sample draws run times, see `run_times`, and arrivals, see `arrivals`, and runs the policy until the sessions have
+started. With probability 0.8 all sessions of one user and size have the same rank in a sample: they are long or short
+together, as such sessions are, and the band of a long queue does not become too narrow.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+from zlib import crc32
+
+from aliquot.core.foresight.arrivals import ArrivalHistory
+from aliquot.core.foresight.bands import BAND_MAX_US, Band, Corrections, band_of
+from aliquot.core.foresight.engine import Engine, Future, Started
+from aliquot.core.foresight.run_times import RANKS, RunHistory, RunTimeCandidates
+from aliquot.core.model.agent_index import capacity_milli
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, milli_of
+from aliquot.core.placement.scoreboard import split_mix_64
+from aliquot.core.prediction import RunTimes, Workload
+from aliquot.core.scheduler.decide import decide
+from aliquot_schema.ids import PoolId, SessionId
+from aliquot_schema.resources.slots import MILLI
+
+SAMPLES: Final = 32
+HORIZON_US: Final = BAND_MAX_US
+"""Futures end here; a wait that is not over by then counts as this long."""
+HOUR_US: Final = 3_600_000_000
+COMMON_RANK_TENTHS: Final = 8
+RUNS_OF_USER_MIN: Final = 5
+RUNS_MIN: Final = 50
+LEAVING_US: Final = 60_000_000
+"""How much longer a session runs that was asked to end, where its grace is unknown."""
+NOW: Final = "now"
+TOO_LONG: Final = "it may wait for more than 7 days"
+WIDE_PART: Final = 8
+"""A gang of this part of the cluster, or more, is wide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What was known about a forecast when it was made; its accuracy is counted by this."""
+
+    pool: PoolId
+    size: str
+    """`single`: at most one GPU; `gang`: more; `wide`: an eighth of the cluster and more."""
+    is_new_user: bool
+    """Fewer than five ended runs."""
+    queue: str
+    """Sessions waiting: `<10`, `10-99`, `>=100`."""
+    told: str
+    """P50 of the wait: `now`, `<10 min`, `10 min-2 h`, `>2 h`."""
+    policy_version: int
+    milli: int
+    """Accelerators of all kernels."""
+
+
+class Basis(StrEnum):
+    """What a forecast was made from."""
+
+    SIMULATION = "simulation"
+    RECENT_WAITS = "recent waits"
+    """Waits of sessions of its size; shown while the simulation is clearly worse, see `accuracy.BasisChoice`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supposed:
+    """A session that is not submitted, or a waiting one as it would be with a change."""
+
+    row: PendingRow
+    run_times: RunTimes | None
+    """Of its workload; None = unknown."""
+
+    def joined(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot in which it waits too; as it would be, if it waits already."""
+        known, workload = snapshot.run_times, self.row.workload
+        if self.run_times is not None and workload is not None:
+            known = {**known, workload: self.run_times}
+        left = [row for row in snapshot.queue if row.session_id == self.row.session_id]
+        return replace(snapshot, queue=Queue.of(snapshot.queue).changed(left=left, joined=[self.row]), run_times=known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """When a waiting session starts and ends. Times are microseconds UTC."""
+
+    session_id: SessionId
+    made_us: int
+    revision: int
+    """Of the snapshot that it was made from."""
+    starts_now: bool
+    """The next pass starts it: a fact, not a probability."""
+    start_us: Band | None
+    """None = unknown."""
+    end_us: Band | None
+    raw_start_us: Band
+    """Before the correction, also where the forecast is unknown."""
+    raw_end_us: Band
+    within_hour: float | None
+    """Probability to start within an hour, 0 to 1."""
+    raw_within_hour: float
+    unknown: str | None
+    """Why it is unknown, as text."""
+    runs_known: int
+    """Ended runs of its owner."""
+    features: Features
+    basis: Basis = Basis.SIMULATION
+
+
+def forecast_all(
+    snapshot: Snapshot,
+    policy: Policy,
+    runs: RunHistory,
+    arrivals: ArrivalHistory,
+    corrections: Corrections,
+    *,
+    now_us: int,
+    samples: int = SAMPLES,
+    wanted: Collection[SessionId] | None = None,
+    first_rows: int | None = None,
+) -> dict[SessionId, Forecast]:
+    """Forecasts of waiting sessions; the same for the same snapshot and histories.
+
+    Args:
+        wanted: only these; futures stop when all of them have started. None = every waiting session.
+        first_rows: keep only this many waiting sessions, the next ones first: quicker, less exact. None = all.
+    """
+    plan = decide(snapshot, policy, now_us=now_us, seed=0, explains=first_rows is not None)
+    started = dict.fromkeys(placement.session_id for placement in plan.placements)
+    snapshot = replace(snapshot, queue=_first(snapshot.queue, [*started, *plan.verdicts], count=first_rows))
+    sampler = _Sampler(snapshot, runs, arrivals, now_us=now_us, samples=samples)
+    names = list(sampler.rows) if wanted is None else sorted(name for name in wanted if name in sampler.rows)
+    waits = [name for name in names if name not in started]
+    drawn = sampler.starts(policy, waits) if waits else {}
+    maker = _Maker(snapshot, policy, runs, now_us=now_us)
+    made = {}
+    for name in names:
+        row = sampler.rows[name]
+        raw = maker.starting(row, sampler.runs_us(row)) if name in started else maker.waiting(row, drawn[name])
+        made[name] = corrected(raw, corrections)
+    return made
+
+
+def _first(queue: Sequence[PendingRow], order: Sequence[SessionId], *, count: int | None) -> Sequence[PendingRow]:
+    if count is None or len(queue) <= count:
+        return queue
+    kept = frozenset(order[:count])
+    return Queue.of(row for row in queue if row.session_id in kept)
+
+
+class _Sampler:
+    """The futures of one snapshot."""
+
+    def __init__(
+        self, snapshot: Snapshot, runs: RunHistory, arrivals: ArrivalHistory, *, now_us: int, samples: int
+    ) -> None:
+        self._snapshot = snapshot
+        self._runs = runs
+        self._now_us = now_us
+        self._samples = samples
+        self._seed = split_mix_64(0, snapshot.revision)
+        self._arrivals = arrivals
+        self._candidates: dict[tuple[Workload, int], RunTimeCandidates] = {}
+        self._elapsed_ms = {row.session_id: self._ran_ms(row) for row in snapshot.running}
+        self.rows = {row.session_id: row for row in snapshot.queue}
+
+    def runs_us(self, row: PendingRow) -> list[int]:
+        """The run time of a waiting session in each sample."""
+        workload = workload_of(row)
+        return [self._drawn_ms(row.session_id, workload, 0, sample) * 1000 for sample in range(self._samples)]
+
+    def starts(self, policy: Policy, wanted: Sequence[SessionId]) -> dict[SessionId, list[Started]]:
+        """For each session its start and end in each sample; past the horizon it starts at the horizon."""
+        coming = self._arrivals.futures(
+            self._now_us, horizon_us=HORIZON_US, drawn_us=self._arriving_us, seed=self._seed
+        )
+        snapshot = replace(self._snapshot, run_times=_Predicted(self._snapshot, self._runs, self._arrivals))
+        engine = Engine(snapshot, policy, now_us=self._now_us)
+        last_us = self._now_us + HORIZON_US
+        found: dict[SessionId, list[Started]] = {name: [] for name in wanted}
+        waiting = {name: self.runs_us(row) for name, row in self.rows.items()}
+        running = {row.session_id: self._left_us(row) for row in snapshot.running}
+        for sample in range(self._samples):
+            arriving = coming.of(sample)
+            run_us = {name: drawn[sample] for name, drawn in waiting.items()}
+            future = Future(
+                left_us={name: drawn[sample] for name, drawn in running.items()},
+                run_us=run_us,
+                arrivals=arriving.arrivals,
+                cancels_us=arriving.cancels_us,
+            )
+            started = engine.starts(future, until_us=last_us, wanted=wanted)
+            for name in wanted:
+                found[name].append(started.get(name) or Started(last_us, last_us + run_us[name]))
+        return found
+
+    def _left_us(self, row: RunningRow) -> list[int]:
+        """How much longer a running session runs in each sample."""
+        if row.is_leaving:
+            return [max(row.ends_us - self._now_us, LEAVING_US)] * self._samples
+        known = self._arrivals.row(row.array_id or row.session_id)
+        workload = (
+            Workload(user=row.owner, program=None, milli=row.milli, limit_ms=None)
+            if known is None
+            else workload_of(known)
+        )
+        elapsed_ms = self._elapsed_ms[row.session_id]
+        drawn = [self._drawn_ms(row.session_id, workload, elapsed_ms, sample) for sample in range(self._samples)]
+        return [(run_ms - elapsed_ms) * 1000 for run_ms in drawn]
+
+    def _arriving_us(self, row: PendingRow, sample: int) -> int:
+        """The run time of a source of an arrival that has not ended: that of the session itself in this sample."""
+        elapsed_ms = self._elapsed_ms.get(row.session_id, 0)
+        return self._drawn_ms(row.session_id, workload_of(row), elapsed_ms, sample) * 1000
+
+    def _drawn_ms(self, name: SessionId, workload: Workload, elapsed_ms: int, sample: int) -> int:
+        key = workload, elapsed_ms
+        candidates = self._candidates.get(key)
+        if candidates is None:
+            self._candidates[key] = candidates = self._runs.candidates(workload, elapsed_ms=elapsed_ms)
+        own = split_mix_64(self._seed ^ crc32(name.encode()), sample)
+        rank = split_mix_64(own, 1)
+        if split_mix_64(own, 2) % 10 < COMMON_RANK_TENTHS:
+            rank = split_mix_64(self._seed ^ crc32(f"{workload.user} {workload.milli}".encode()), sample)
+        return candidates.at(rank % RANKS, own)
+
+    def _ran_ms(self, row: RunningRow) -> int:
+        return 0 if row.started_us is None else max(self._now_us - row.started_us, 0) // 1000
+
+
+class _Predicted(Mapping[Workload, RunTimes]):
+    """Expected run times of waiting and of arriving workloads; the latter are predicted when they arrive."""
+
+    def __init__(self, snapshot: Snapshot, runs: RunHistory, arrivals: ArrivalHistory) -> None:
+        self._known: dict[Workload, RunTimes | None] = dict(snapshot.run_times)
+        self._waiting = {row.workload for row in snapshot.queue}
+        self._runs = runs
+        self._arrivals = arrivals
+
+    def __getitem__(self, workload: Workload) -> RunTimes:
+        if workload not in self._known:
+            self._known[workload] = None if workload in self._waiting else self._runs.predicted(workload)
+        found = self._known[workload]
+        if found is None:
+            raise KeyError(workload)
+        return found
+
+    def __iter__(self) -> Iterator[Workload]:
+        every = dict.fromkeys((*self._known, *self._arrivals.workloads()))
+        return (workload for workload in every if workload in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class _Maker:
+    """Forecasts from samples, before any correction."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy, runs: RunHistory, *, now_us: int) -> None:
+        self._snapshot = snapshot
+        self._policy = policy
+        self._runs = runs
+        self._now_us = now_us
+        self._capacity_milli = capacity_milli(snapshot.agents)
+
+    def starting(self, row: PendingRow, runs_us: Sequence[int]) -> Forecast:
+        """The next pass starts it."""
+        now = Band(self._now_us, self._now_us, self._now_us)
+        end = band_of(runs_us).later(self._now_us)
+        return self._forecast(row, start=now, end=end, within_hour=1.0, told=NOW)
+
+    def waiting(self, row: PendingRow, drawn: Sequence[Started]) -> Forecast:
+        """It does not start in the next pass."""
+        start = band_of([one.at_us for one in drawn])
+        end = band_of([one.ends_us for one in drawn])
+        wait_us = start.p50 - self._now_us
+        told = "<10 min" if wait_us < HOUR_US // 6 else "10 min-2 h" if wait_us <= 2 * HOUR_US else ">2 h"
+        within_hour = sum(one.at_us - self._now_us <= HOUR_US for one in drawn) / len(drawn)
+        return self._forecast(row, start=start, end=end, within_hour=within_hour, told=told)
+
+    def _forecast(self, row: PendingRow, *, start: Band, end: Band, within_hour: float, told: str) -> Forecast:
+        known = self._runs.finished(row.owner)
+        return Forecast(
+            session_id=row.session_id,
+            made_us=self._now_us,
+            revision=self._snapshot.revision,
+            starts_now=told == NOW,
+            start_us=start,
+            end_us=end,
+            raw_start_us=start,
+            raw_end_us=end,
+            within_hour=within_hour,
+            raw_within_hour=within_hour,
+            unknown=self._no_history(known),
+            runs_known=known,
+            features=self._features(row, told),
+        )
+
+    def _no_history(self, known: int) -> str | None:
+        if self._runs.total < RUNS_MIN:
+            return f"{self._runs.total} sessions have ended so far; forecasts need {RUNS_MIN}"
+        if known < RUNS_OF_USER_MIN:
+            return f"{known} sessions of this user have ended so far; forecasts need {RUNS_OF_USER_MIN}"
+        return None
+
+    def _features(self, row: PendingRow, told: str) -> Features:
+        milli = milli_of_row(row)
+        is_wide = milli > MILLI and WIDE_PART * milli >= self._capacity_milli
+        waiting = len(self._snapshot.queue)
+        return Features(
+            pool=row.where.pool,
+            size="single" if milli <= MILLI else "wide" if is_wide else "gang",
+            is_new_user=self._runs.finished(row.owner) < RUNS_OF_USER_MIN,
+            queue="<10" if waiting < 10 else "10-99" if waiting < 100 else ">=100",
+            told=told,
+            policy_version=self._policy.version,
+            milli=milli,
+        )
+
+
+def corrected(forecast: Forecast, corrections: Corrections) -> Forecast:
+    """The forecast as it is to be shown, from its raw bands; unknown where the band reaches further than a week."""
+    made_us, pool = forecast.made_us, forecast.features.pool
+    end = corrections.ends.corrected(forecast.raw_end_us.later(-made_us), pool=pool).later(made_us)
+    if forecast.starts_now:
+        return replace(forecast, unknown=None, end_us=None if forecast.unknown else end)
+    start = corrections.starts.corrected(forecast.raw_start_us.later(-made_us), pool=pool)
+    unknown = forecast.unknown or (TOO_LONG if start.p90 >= BAND_MAX_US else None)
+    if unknown:
+        return replace(forecast, unknown=unknown, start_us=None, end_us=None, within_hour=None)
+    within_hour = corrections.within_hour.calibrated(forecast.raw_within_hour)
+    return replace(forecast, start_us=start.later(made_us), end_us=end, within_hour=within_hour)
+
+
+def workload_of(row: PendingRow) -> Workload:
+    """What run times of a session are drawn by."""
+    if row.workload is not None:
+        return row.workload
+    return Workload(user=row.owner, program=None, milli=milli_of_row(row), limit_ms=row.limit_ms)
+
+
+def milli_of_row(row: PendingRow) -> int:
+    """Accelerators of all kernels of a session."""
+    return sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size

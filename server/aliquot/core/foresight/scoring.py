@@ -1,0 +1,237 @@
+"""Scoring: the correction learned from the outcomes of recorded forecasts, and the report on their accuracy.
+
+Outcomes are learned in the order of their times, so that the records of the last 90 days give the same correction again
+after a restart.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aliquot.core.foresight.accuracy import (
+    SHOWN_MIN,
+    Accuracy,
+    BasisChoice,
+    GroupAccuracy,
+    RecentWaits,
+    Resolved,
+    accuracy_of,
+    by_choice,
+    like,
+)
+from aliquot.core.foresight.bands import Corrections
+from aliquot.core.foresight.forecast import HOUR_US, Forecast
+from aliquot.core.foresight.told import AGES_S, DAY_US, KEPT_US, ForecastOutcome, ForecastRecord, Told
+from aliquot_schema.ids import SessionId
+
+RECORDS_MAX: Final = 20_000
+"""Judged forecasts kept in memory, per age; the newest."""
+LATE_MAX: Final = 50_000
+AGE_GROUPS: Final = {900: "told again after 15 min", 3600: "told again after 1 h", 14_400: "told again after 4 h"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccuracyReport:
+    """How right the forecasts of the last 90 days were."""
+
+    groups: tuple[GroupAccuracy, ...] = ()
+    """All first, then by size, queue, told P50 and the like; forecasts told again later come last."""
+    waited: int = 0
+    """Forecasts that said to wait."""
+    started_now: int = 0
+    """Forecasts that said `now`."""
+    now_true: int = 0
+    """Of these judged ones, how many started within the next pass."""
+    unknown: int = 0
+    """Sessions that were told that their start is unknown."""
+    censored: int = 0
+    """Sessions that left the queue inside their band, which are not judged."""
+    at_once: int = 0
+    """Sessions that started without waiting for a forecast."""
+    runs: int = 0
+    """Ended runs that forecasts are based on."""
+    since_us: int | None = None
+    """The oldest forecast that is counted; None = there is none."""
+
+
+COUNTED_US: Final = 20_000_000
+NOW_SLACK_US: Final = 60_000_000
+"""A session that was told `now` has started by then."""
+
+
+class Scorekeeper:
+    """Learns from the outcomes of records; corrects and gates forecasts by them."""
+
+    def __init__(self) -> None:
+        self.corrections = Corrections.new()
+        self._recent = RecentWaits()
+        self._choice = BasisChoice()
+        self._accuracy = Accuracy()
+        self._again: dict[int, deque[Resolved]] = {age_s: deque(maxlen=RECORDS_MAX) for age_s in AGES_S if age_s}
+        self._counts: Counter[str] = Counter()
+        self._days: Counter[int] = Counter()
+        self._late: dict[SessionId, None] = {}
+        """Sessions whose P90 has passed, and that were counted as misses."""
+        self._since_us: int | None = None
+        self._alike: dict[str, GroupAccuracy] = {}
+        self._groups: tuple[GroupAccuracy, ...] = ()
+        self._counted_us: int | None = None
+        """When the groups were counted last; None = never."""
+        self._is_counted = True
+
+    def replay(self, records: Iterable[ForecastRecord]) -> None:
+        """Learn from stored records."""
+        self.learn(record for _, record in sorted(_steps(records), key=lambda step: step[0]))
+
+    def learn(self, records: Iterable[ForecastRecord]) -> None:
+        """Learn from what has become known of each record: that it is late, has started, has left or has ended."""
+        for record in records:
+            self._score(record)
+
+    def _score(self, record: ForecastRecord) -> None:
+        self._is_counted = False
+        if record.age_s:
+            self._score_again(record)
+        elif record.ended_us is not None:
+            self._learn_end(record)
+        elif record.outcome is ForecastOutcome.LATE:
+            self._learn_late(record)
+        elif record.outcome is ForecastOutcome.STARTED:
+            self._learn_start(record)
+        elif record.outcome is ForecastOutcome.CANCELED:
+            self._learn_cancel(record)
+
+    def tell(self, forecast: Forecast) -> Told:
+        """The forecast that is shown for a session."""
+        features = forecast.features
+        alike = self._alike.get(like(features)) if forecast.start_us is not None and not forecast.starts_now else None
+        return Told(
+            forecast=by_choice(forecast, self._recent, self._choice),
+            simulated_us=forecast.start_us,
+            recent_us=self._recent.band(pool=features.pool, milli=features.milli),
+            average_us=self._recent.average_us(pool=features.pool, milli=features.milli),
+            alike=0 if alike is None or alike.n < SHOWN_MIN else alike.n,
+            alike_inside=0.0 if alike is None else alike.inside,
+        )
+
+    def note_days(self, at_once: Iterable[tuple[int, int]]) -> None:
+        """Count (day, sessions that started without waiting for a forecast)."""
+        for day, count in at_once:
+            self._days[day] += count
+            for old in [known for known in self._days if known < day - KEPT_US // DAY_US]:
+                del self._days[old]
+
+    def report(self, *, runs: int, now_us: int) -> AccuracyReport:
+        """The accuracy so far. Groups are counted again only after an outcome, and at most once in `COUNTED_US`.
+
+        Args:
+            runs: ended runs that forecasts are based on.
+        """
+        if not self._is_counted and (self._counted_us is None or now_us - self._counted_us >= COUNTED_US):
+            self._is_counted, self._counted_us = True, now_us
+            counted = self._accuracy.groups()
+            self._alike = {group.group: group for group in counted}
+            again = [
+                accuracy_of(AGE_GROUPS[age_s], tuple(resolved)) for age_s, resolved in self._again.items() if resolved
+            ]
+            self._groups = (*counted, *again)
+        return AccuracyReport(
+            groups=self._groups,
+            waited=self._counts["waited"],
+            started_now=self._counts["now"],
+            now_true=self._counts["now true"],
+            unknown=self._counts["unknown"],
+            censored=self._counts["censored"],
+            at_once=self._days.total(),
+            runs=runs,
+            since_us=self._since_us,
+        )
+
+    def _learn_late(self, record: ForecastRecord) -> None:
+        if record.told.says_wait and record.session_id not in self._late:
+            self._late[record.session_id] = None
+            if len(self._late) > LATE_MAX:
+                del self._late[next(iter(self._late))]
+            assert record.told.forecast.start_us is not None
+            at_us = record.told.forecast.start_us.p90
+            self.corrections.starts.overdue(pool=record.told.forecast.features.pool, at_us=at_us)
+
+    def _learn_start(self, record: ForecastRecord) -> None:
+        assert record.settled_us is not None
+        forecast, told = record.told.forecast, record.told
+        wait_us, pool = max(record.settled_us - record.made_us, 0), forecast.features.pool
+        self._recent.learn(wait_us, pool=pool, milli=forecast.features.milli)
+        self._count(record)
+        if forecast.starts_now:
+            self._counts["now true"] += wait_us <= NOW_SLACK_US
+        was_late = self._late.pop(record.session_id, "not late") is None
+        if not told.says_wait:
+            return
+        self._accuracy.add(_resolved(record, wait_us))
+        if told.simulated_us is not None:
+            simulated = told.simulated_us.later(-record.made_us)
+            self.corrections.starts.resolved(
+                wait_us, simulated, pool=pool, at_us=record.settled_us, was_overdue=was_late
+            )
+            self._choice.learn(simulated, told.recent_us, wait_us=wait_us, pool=pool)
+        if forecast.raw_within_hour is not None:
+            self.corrections.within_hour.learn(forecast.raw_within_hour, started=wait_us <= HOUR_US)
+
+    def _learn_cancel(self, record: ForecastRecord) -> None:
+        assert record.settled_us is not None
+        self._count(record)
+        self._late.pop(record.session_id, None)
+        start_us = record.told.forecast.start_us
+        if not record.told.says_wait or start_us is None:
+            return
+        if record.settled_us > start_us.p90:
+            self._accuracy.add(_resolved(record, record.settled_us - record.made_us))
+        else:
+            self._counts["censored"] += 1
+
+    def _learn_end(self, record: ForecastRecord) -> None:
+        end_us, ended_us = record.told.forecast.end_us, record.ended_us
+        if end_us is not None and ended_us is not None:
+            self.corrections.ends.resolved(
+                max(ended_us - record.made_us, 0),
+                end_us.later(-record.made_us),
+                pool=record.told.forecast.features.pool,
+                at_us=ended_us,
+                was_overdue=False,
+            )
+
+    def _score_again(self, record: ForecastRecord) -> None:
+        is_start = record.outcome is ForecastOutcome.STARTED and record.ended_us is None
+        if is_start and record.told.says_wait and record.settled_us is not None:
+            self._again[record.age_s].append(_resolved(record, max(record.settled_us - record.made_us, 0)))
+
+    def _count(self, record: ForecastRecord) -> None:
+        forecast = record.told.forecast
+        self._counts["now" if forecast.starts_now else "unknown" if forecast.start_us is None else "waited"] += 1
+        self._since_us = record.made_us if self._since_us is None else min(self._since_us, record.made_us)
+
+
+def _resolved(record: ForecastRecord, wait_us: int) -> Resolved:
+    start_us = record.told.forecast.start_us
+    assert start_us is not None
+    return Resolved(
+        made_us=record.made_us,
+        features=record.told.forecast.features,
+        shown=start_us.later(-record.made_us),
+        wait_us=wait_us,
+        baseline_us=record.told.average_us,
+    )
+
+
+def _steps(records: Iterable[ForecastRecord]) -> Iterator[tuple[int, ForecastRecord]]:
+    """(time, what was known then) of each record."""
+    for record in records:
+        start_us = record.told.forecast.start_us
+        known_us = record.settled_us
+        if start_us is not None and (record.outcome is ForecastOutcome.LATE or (known_us or 0) > start_us.p90):
+            yield start_us.p90, replace(record, outcome=ForecastOutcome.LATE, settled_us=None, ended_us=None)
+        if known_us is not None:
+            yield known_us, replace(record, ended_us=None)
+        if record.ended_us is not None:
+            yield record.ended_us, record

@@ -1,0 +1,241 @@
+"""Walk: the first sessions of all buckets in the order of the queue, with the scores of `scheduler.ordering`.
+
+Scores are first computed in floating point. Where two that matter are too close to tell apart, all of them are computed
+again: with fairness alone in floating point, and if that is not enough, in integers.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from aliquot.core.foresight.accounts import TOLERANCE, AccountUsage, Floats
+from aliquot.core.foresight.buckets import EMPTY, Bucket, Buckets, Waiting
+from aliquot.core.model.queue import IntArray
+from aliquot.core.scheduler.backlog import PARTS_OF_POOL
+from aliquot.core.scheduler.ordering import DURATION_MAX_MS
+from aliquot.core.scheduler.shares import PARTS_PER_ONE
+from aliquot_schema.ids import SessionId
+from aliquot_schema.policies import Weights
+
+SCORED: Final = frozenset({"fair_share", "relative_age", "priority", "sjf", "fcfs", "gang"})
+"""The order policies whose scores are known here."""
+AGED: Final = frozenset({"fair_share", "relative_age"})
+"""Orders that go by relative age."""
+ROUNDED: Final = 3
+"""Ages are rounded down by up to 3 millionths: the wait to a millisecond, of a unit of at least an hour, the quotient,
+and the half of it at most that is added for the part of the pool."""
+Entry = tuple[float, int, int]
+"""Minus the score, submission, number of the bucket: the lowest is next, among equals the one with the lower id."""
+Flags = npt.NDArray[np.bool_]
+
+
+class BucketScores:
+    """Scores of buckets at one time, as exact as is needed."""
+
+    def __init__(
+        self,
+        buckets: Buckets,
+        waiting: Waiting,
+        accounts: AccountUsage,
+        *,
+        order: str,
+        weights: Weights,
+        units: Sequence[int],
+        now_us: int,
+    ) -> None:
+        """
+        Args:
+            units: [pools] unit of age, for orders that go by relative age.
+        """
+        self._columns: Final = buckets.columns()
+        self._waiting: Final = waiting
+        self._accounts: Final = accounts
+        self._order: Final = order
+        self._weights: Final = weights
+        self._units: Final = units
+        self._now_us: Final = now_us
+        self._fair: Final = weights.fair if order == "fair_share" else 0
+        terms = accounts.fairness(now_us=now_us) if self._fair else None
+        self._terms: Final[Floats | None] = terms
+        """[accounts] fairness in floating point; None = it is not certain, or no part of the score."""
+        self._fairness: IntArray | None = None
+        """[accounts] in millionths; None = no part of the score."""
+        self.is_rough = order in AGED and not (self._fair and terms is None) and waiting.is_past(now_us)
+        """Whether the whole score is in floating point."""
+        self.tolerance = 0
+        """Scores of different accounts that differ by no more may be in another order; so may any rough ones.
+        0 = they are exact."""
+        self._rates: list[float] = []
+        """[pools] age per microsecond."""
+        if self.is_rough:
+            self.tolerance = self._fair * (TOLERANCE + 2) + weights.age * ROUNDED + 1
+            self._rates = [weights.age * PARTS_PER_ONE / (1000 * unit) for unit in units]
+        else:
+            self._to_integers()
+
+    def refine(self) -> None:
+        """Compute scores more exactly from now on."""
+        if self.is_rough:
+            self._to_integers()
+        else:
+            self._fairness, self.tolerance = self._accounts.exact(now_us=self._now_us).astype(np.int64), 0
+
+    def rough(self, numbers: IntArray, heads: IntArray) -> Floats:
+        """The scores of sessions of some buckets, in floating point."""
+        columns, rates = self._columns, self._rates
+        growth = columns.growth.take(numbers)
+        growth *= rates[0] if len(rates) == 1 else np.array(rates).take(columns.ints[2].take(numbers))
+        scores = columns.fixed.take(numbers) + (self._now_us - heads) * growth
+        if self._terms is not None:
+            scores += (self._terms * self._fair).take(columns.ints[0].take(numbers))
+        return scores
+
+    def of(self, numbers: IntArray, heads: IntArray) -> IntArray:
+        """The scores of sessions of some buckets."""
+        account, _, pool, half, fixed = self._columns.ints.take(numbers, axis=1)
+        scores: IntArray = fixed
+        if self._order in AGED:
+            waited_ms = np.maximum(self._now_us - heads, 0) // 1000
+            units = np.array(self._units, dtype=np.int64).take(pool)
+            age = np.minimum(waited_ms, DURATION_MAX_MS) * PARTS_PER_ONE // units
+            age += age * half // PARTS_OF_POOL
+            scores = fixed + self._weights.age * age
+        elif self._order == "priority":
+            scores = fixed - heads
+        elif self._order == "sjf":
+            scores = fixed + (self._now_us - heads) // 1000 * self._weights.sjf_age_pct
+        if self._fairness is not None:
+            scores = scores + self._fair * self._fairness.take(account)
+        return scores
+
+    def of_one(self, bucket: Bucket, *, queued_us: int) -> float:
+        """The score of a session of a bucket, in plain numbers."""
+        if not self.is_rough:
+            return int(self.of(np.array([bucket.number]), np.array([queued_us]))[0])
+        columns, number = self._columns, bucket.number
+        growth = float(columns.growth[number]) * self._rates[bucket.pool]
+        score = float(columns.fixed[number]) + (self._now_us - queued_us) * growth
+        return score if self._terms is None else score + self._fair * float(self._terms[bucket.account])
+
+    def _to_integers(self) -> None:
+        self.is_rough = False
+        if self._fair and self._terms is None:
+            self.refine()
+        elif self._terms is not None:
+            self._fairness, self.tolerance = self._terms.astype(np.int64), self._fair * TOLERANCE
+        else:
+            self.tolerance = 0
+
+
+class Walk:
+    """One walk; buckets that cannot matter are left out."""
+
+    def __init__(
+        self, buckets: Buckets, waiting: Waiting, *, scores: BucketScores, rooms: Sequence[bool] | None
+    ) -> None:
+        """
+        Args:
+            rooms: [kinds] whether there is room for the kind; of a kind without room, the first session alone matters,
+                as it may get the reservation. None = all sessions matter.
+        """
+        self._buckets = buckets
+        self._columns = buckets.columns()
+        self._waiting = waiting
+        self._scores = scores
+        self._rooms: Flags | None = None if rooms is None else np.array(rooms)
+        self._extra: list[Entry] = []
+        """Sessions behind started ones, the next one last."""
+        self._ahead: list[Entry] = []
+        self._sort((waiting.heads[: len(buckets.found)] != EMPTY).nonzero()[0])
+
+    def next(self) -> Bucket | None:
+        """The bucket whose first session is next."""
+        extra, ahead, found = self._extra, self._ahead, self._buckets.found
+        if not extra:
+            return found[ahead.pop()[2]] if ahead else None
+        if self._scores.tolerance:
+            rivals = [*extra[-2:-1], *ahead[-1:]]
+            if any(self._is_close(extra[-1], other) for other in rivals):
+                numbers = [entry[2] for entry in (*extra, *ahead)]
+                self._scores.refine()
+                extra.clear()
+                self._sort(np.array(numbers))
+                return self.next()
+        line = extra if not ahead or self._with_id(extra[-1]) < self._with_id(ahead[-1]) else ahead
+        return found[line.pop()[2]]
+
+    def started(self, bucket: Bucket) -> None:
+        """The first session of the bucket that `next` gave last has started; the one behind it takes its place."""
+        place = self._waiting.first(bucket.number)
+        if place is not None:
+            score = self._scores.of_one(bucket, queued_us=place[0])
+            self._extra.append((-score, place[0], bucket.number))
+            if len(self._extra) > 1:
+                self._extra.sort(key=self._with_id, reverse=True)
+
+    def _sort(self, numbers: IntArray) -> None:
+        """Set the sessions ahead to the first ones of some buckets."""
+        heads = self._waiting.heads.take(numbers)
+        if self._scores.is_rough:
+            if self._sort_roughly(numbers, heads):
+                return
+            self._scores.refine()
+        scores = self._scores.of(numbers, heads)
+        order = np.lexsort((-heads, scores))
+        numbers, heads, scores = numbers.take(order), heads.take(order), scores.take(order)
+        account = self._columns.ints[0].take(numbers)
+        gaps, tolerance = scores[1:] - scores[:-1], self._scores.tolerance
+        # On short arrays `count_nonzero` takes a fraction of the time of `any`.
+        if tolerance and np.count_nonzero((gaps <= tolerance) & (account[1:] != account[:-1])):
+            self._scores.refine()
+            self._sort(numbers)
+            return
+        entries = self._entries(numbers, heads, scores)
+        if np.count_nonzero(gaps) < len(gaps) and np.count_nonzero((gaps == 0) & (heads[1:] == heads[:-1])):
+            entries.sort(key=self._with_id, reverse=True)
+        if self._rooms is not None:
+            matter = self._that_matter(np.array([entry[2] for entry in entries]), self._rooms)
+            entries = [entries[place] for place in matter.nonzero()[0].tolist()]
+        self._ahead = entries
+
+    def _sort_roughly(self, numbers: IntArray, heads: IntArray) -> bool:
+        """Set the sessions ahead by rough scores; False if one that matters is too close to another one."""
+        scores = self._scores.rough(numbers, heads)
+        order = scores.argsort()
+        numbers, scores = numbers.take(order), scores.take(order)
+        close = scores[1:] - scores[:-1] <= self._scores.tolerance
+        is_close = np.count_nonzero(close) > 0
+        if self._rooms is not None:
+            matter = self._that_matter(numbers, self._rooms)
+            if is_close and np.count_nonzero(close & (matter[1:] | matter[:-1])):
+                return False
+            places = matter.nonzero()[0]
+            numbers, scores, order = numbers.take(places), scores.take(places), order.take(places)
+        elif is_close:
+            return False
+        self._ahead = self._entries(numbers, heads.take(order), scores)
+        return True
+
+    def _entries(self, numbers: IntArray, heads: IntArray, scores: IntArray | Floats) -> list[Entry]:
+        return list(zip((-scores).tolist(), heads.tolist(), numbers.tolist(), strict=True))
+
+    def _that_matter(self, numbers: IntArray, rooms: Flags) -> Flags:
+        """Which of the buckets, the next one last, are of a kind with room, or the first ones of their kind."""
+        kinds = self._columns.ints[1].take(numbers)
+        matter: Flags = rooms.take(kinds)
+        first = np.full(len(rooms), len(numbers) - 1)
+        first[kinds] = np.arange(len(numbers))
+        matter[first] = True
+        return matter
+
+    def _with_id(self, entry: Entry) -> tuple[float, int, SessionId]:
+        place = self._waiting.first(entry[2])
+        assert place is not None, "an empty bucket is not ahead"
+        return entry[0], entry[1], place[1]
+
+    def _is_close(self, entry: Entry, other: Entry) -> bool:
+        account = self._columns.ints[0]
+        is_same = not self._scores.is_rough and account[entry[2]] == account[other[2]]
+        return not is_same and abs(entry[0] - other[0]) <= self._scores.tolerance

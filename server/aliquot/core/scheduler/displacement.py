@@ -1,0 +1,108 @@
+"""Displacement: which running sessions a preemptive order (`las`, `srtf`) may displace for a waiting one.
+
+A preemptible session is displaced only if that gains more than it loses: the run time that it is still expected to
+need, less that of the session which displaces it, exceeds the work since its last checkpoint, its grace and its
+restart. The largest gain is preferred.
+
+A session that saves its work at intervals is displaced right after a checkpoint, while at most 1 / `FRESH_DIVISOR` of
+an interval is unsaved. Later in the interval it is left alone until its next checkpoint, unless that is more than
+`WAIT_MS_MAX` away: the waiting session loses minutes, and the running one loses next to no work.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
+from aliquot.core.scheduler import ordering
+from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
+from aliquot.core.scheduler.ordering import DURATION_MAX_MS
+
+FRESH_DIVISOR: Final = 10
+WAIT_MS_MAX: Final = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Displaceable:
+    """Sessions that a waiting one may displace."""
+
+    now: Sequence[RunningRow] = ()
+    """Those that may be displaced at once, the largest gain first."""
+    again_us: int | None = None
+    """When the one with the largest gain of those left alone has its next checkpoint; None = none is."""
+
+
+class Displacement:
+    """Gains and losses of displacements at one time."""
+
+    def __init__(self, policy: Policy, *, now_us: int) -> None:
+        self._order = policy.order
+        self._rules = policy.preemption
+        self._now_us = now_us
+
+    def of(self, row: PendingRow, running: Iterable[RunningRow], *, left_ms: int) -> Displaceable:
+        """Sessions whose displacement by a row gains more than it loses.
+
+        Args:
+            left_ms: run time that the row is expected to need, see `ordering.left_ms`.
+        """
+        allowed = [held for held in running if held.is_preemptible and self.is_allowed(held)]
+        if not allowed:
+            return Displaceable()
+        kept_ms = np.array([held.kept_ms for held in allowed], dtype=np.int64)
+        ran_ms = np.array([self.ran_ms(held) for held in allowed], dtype=np.int64)
+        estimates = [ESTIMATE_MS_UNKNOWN if held.estimate_ms is None else held.estimate_ms for held in allowed]
+        expected_ms = np.minimum(np.array(estimates, dtype=np.int64), DURATION_MAX_MS)
+        lost_ms = np.array([self.lost_ms(held, int(ran)) for held, ran in zip(allowed, ran_ms, strict=True)])
+        gain_ms = ordering.left_ms(self._order, expected_ms=expected_ms, had_ms=kept_ms + ran_ms) - left_ms - lost_ms
+        if self._order == "las":
+            milli = np.array([held.milli for held in allowed], dtype=np.int64)
+            levels = ordering.las_levels(kept_ms + ran_ms, milli=milli)
+            asked = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
+            own = ordering.las_levels(np.array([row.kept_ms]), milli=np.array([asked]))
+            gain_ms = np.where(levels > own, gain_ms, 0)
+        gains = gain_ms.tolist()
+        places = [place for place, gain in enumerate(gains) if gain > 0]
+        places.sort(key=lambda place: (-gains[place], allowed[place].session_id))
+        waits_ms = {place: self._next_save_ms(allowed[place], int(ran_ms[place])) for place in places}
+        soon_ms = next((wait_ms for wait_ms in waits_ms.values() if wait_ms is not None), None)
+        return Displaceable(
+            now=[allowed[place] for place, wait_ms in waits_ms.items() if wait_ms is None],
+            again_us=None if soon_ms is None else self._now_us + soon_ms * 1000,
+        )
+
+    def is_allowed(self, held: RunningRow) -> bool:
+        """Whether the limits of the policy let a session be preempted now."""
+        if held.is_leaving or held.started_us is None or held.preemptions >= self._rules.preemptions_max:
+            return False
+        return self._now_us - held.started_us >= self._rules.run_ms_min * 1000
+
+    def ran_ms(self, held: RunningRow) -> int:
+        """Run time of the present attempt, without its restart."""
+        elapsed_ms = 0 if held.started_us is None else (self._now_us - held.started_us) // 1000
+        return max(elapsed_ms - self._rules.restart_ms, 0) if held.kept_ms else max(elapsed_ms, 0)
+
+    def lost_ms(self, held: RunningRow, ran_ms: int) -> int:
+        """Run time that a preemption costs a session: work since its last checkpoint, grace and restart."""
+        grace_ms = self._rules.grace_ms if held.grace_ms is None else held.grace_ms
+        return _unsaved_ms(held, ran_ms) + grace_ms + self._rules.restart_ms
+
+    def _next_save_ms(self, held: RunningRow, ran_ms: int) -> int | None:
+        """Time to a session's next checkpoint if it is worth waiting for; None if not."""
+        interval_ms, unsaved_ms = held.checkpoint_ms, _unsaved_ms(held, ran_ms)
+        if not interval_ms or unsaved_ms <= interval_ms // FRESH_DIVISOR:
+            return None
+        # A checkpoint that is overdue may never come.
+        return interval_ms - unsaved_ms if 0 < interval_ms - unsaved_ms <= WAIT_MS_MAX else None
+
+
+def _unsaved_ms(held: RunningRow, ran_ms: int) -> int:
+    """Work of a session that no checkpoint holds."""
+    if held.saved_ms is not None and held.checkpoint_ms != 0:
+        return max(ran_ms - held.saved_ms, 0)
+    if held.checkpoint_ms is None:
+        return ran_ms + held.kept_ms
+    return ran_ms % held.checkpoint_ms if held.checkpoint_ms else 0

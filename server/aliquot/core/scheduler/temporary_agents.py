@@ -1,0 +1,69 @@
+"""Temporary agents: spot nodes, and nodes that leave at a known time, and the sessions that may start on them.
+
+A preemptible session may start on any of them: it is preempted when the node goes. Another session may start only where
+its time limit ends before the node leaves. Nothing starts on a node whose time is over.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import AgentRow, PendingRow
+from aliquot_schema.ids import AgentId, SessionId, natural_key
+
+ROWS_MAX: Final = 100_000
+"""Rows kept from pass to pass."""
+
+
+def may_start(row: PendingRow, agent: AgentRow, *, at_us: int) -> bool:
+    """Whether an agent's node stays long enough for a session that starts at a time."""
+    if agent.until_us is None:
+        return row.is_preemptible or not agent.is_spot
+    if row.is_preemptible or row.limit_ms is None:
+        return row.is_preemptible and at_us < agent.until_us
+    return at_us + row.limit_ms * 1000 <= agent.until_us
+
+
+class TemporaryRows:
+    """Rows of earlier passes with the temporary agents that they may not start on, so that they are made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[SessionId, tuple[AgentId, ...]], tuple[PendingRow, PendingRow]] = {}
+
+    def row(self, row: PendingRow, barred: tuple[AgentId, ...]) -> PendingRow:
+        """The row without these agents; the same object for the same row."""
+        known = self._known.get((row.session_id, barred))
+        if known is not None and known[0] is row:
+            return known[1]
+        if len(self._known) >= ROWS_MAX:
+            self._known.clear()
+        made = replace(row, excluded_agents=tuple(dict.fromkeys((*row.excluded_agents, *barred))))
+        self._known[row.session_id, barred] = row, made
+        return made
+
+
+class TemporaryAgents:
+    """The temporary agents of a pass."""
+
+    def __init__(self, agents: Iterable[AgentRow], *, rows: TemporaryRows | None = None) -> None:
+        found = (agent for agent in agents if agent.is_spot or agent.until_us is not None)
+        self._agents: Final = tuple(sorted(found, key=lambda agent: natural_key(agent.id)))
+        self._rows = rows or TemporaryRows()
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._agents)
+
+    def at(self, row: PendingRow, at_us: int) -> PendingRow:
+        """The row of a session that starts at a time: the agents that leave too early for it are excluded."""
+        barred = tuple(
+            agent.id
+            for agent in self._agents
+            if agent.id not in row.excluded_agents and not may_start(row, agent, at_us=at_us)
+        )
+        return self._rows.row(row, barred) if barred else row
+
+    def queue(self, queue: Queue, *, now_us: int) -> Queue:
+        """The queue of a pass; the same one without temporary agents."""
+        return Queue.of([self.at(row, now_us) for row in queue]) if self._agents else queue

@@ -1,0 +1,235 @@
+"""Scenario of the living demo: five invented users in three projects, their kinds of work, and when they submit it.
+
+Everything is drawn from a seeded generator, so that one seed is one week. No job computes anything: the commands print
+steps and sleep, and use just enough CPU time to be seen as busy by the synthetic readings.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from aliquot_schema.identity.accounts import Role
+from aliquot_schema.ids import ProjectId, UserId
+from aliquot_schema.requests import Caller, NewSession
+
+TAG: Final = "demo"
+"""Tag of every session that the demo submits."""
+HOUR_US: Final = 3_600_000_000
+MINUTE_S: Final = 60.0
+HOUR_S: Final = 3600.0
+WEEKEND: Final = (5, 6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """An invented user."""
+
+    name: UserId
+    projects: tuple[ProjectId, ...]
+    role: Role = Role.USER
+
+    @property
+    def caller(self) -> Caller:
+        """The user as the sender of a request."""
+        return Caller(user=self.name, request_id="req_demo", role=self.role, projects=self.projects)
+
+
+def _person(name: str, *projects: str, role: Role = Role.USER) -> Person:
+    return Person(name=UserId(name), projects=tuple(map(ProjectId, projects)), role=role)
+
+
+PEOPLE: Final = (
+    _person("mia", "language", "vision", role=Role.OPERATOR),
+    _person("jonas", "language"),
+    _person("priya", "vision"),
+    _person("tomas", "robotics", "vision"),
+    _person("lena", "robotics"),
+)
+PROJECTS: Final = {"language": ("12", 3), "vision": ("10", 2), "robotics": ("5", 1)}
+"""By name: most GPUs held at a time, and weight in fair share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A kind of job."""
+
+    name: str
+    project: str
+    owners: tuple[str, ...]
+    slot: tuple[str, str]
+    hours: tuple[float, float]
+    """Shortest and longest run time in the week of history."""
+    per_day: float
+    """Submissions per day; fewer at night and at the weekend."""
+    cluster_size: int = 1
+    tasks: int = 0
+    """Tasks of a job array; 0 = a single session."""
+    preemptible: bool = False
+    is_idle: bool = False
+    """Whether it holds its GPUs without using them."""
+    fails_pct: int = 4
+    priority: str = "normal"
+
+
+KINDS: Final = (
+    Work(
+        name="pretrain",
+        project="language",
+        owners=("jonas", "mia"),
+        slot=("cuda.device", "4"),
+        hours=(6.0, 13.0),
+        per_day=3.6,
+    ),
+    Work(
+        name="finetune",
+        project="language",
+        owners=("mia", "jonas"),
+        slot=("cuda.device", "2"),
+        hours=(2.0, 7.0),
+        per_day=5.5,
+    ),
+    Work(
+        name="allreduce",
+        project="vision",
+        owners=("priya",),
+        slot=("cuda.device", "2"),
+        hours=(3.0, 6.0),
+        per_day=2.0,
+        cluster_size=2,
+    ),
+    Work(
+        name="detector",
+        project="vision",
+        owners=("priya", "tomas"),
+        slot=("cuda.device", "1"),
+        hours=(3.0, 10.0),
+        per_day=5.0,
+    ),
+    Work(
+        name="sweep",
+        project="vision",
+        owners=("priya", "mia"),
+        slot=("cuda.shares", "0.5"),
+        hours=(0.6, 2.2),
+        per_day=1.3,
+        tasks=6,
+        fails_pct=8,
+    ),
+    Work(
+        name="rollouts",
+        project="robotics",
+        owners=("lena", "tomas"),
+        slot=("cuda.device", "1"),
+        hours=(4.0, 11.0),
+        per_day=5.0,
+        preemptible=True,
+    ),
+    Work(
+        name="evaluate",
+        project="robotics",
+        owners=("lena", "tomas"),
+        slot=("cuda.shares", "0.25"),
+        hours=(0.2, 0.9),
+        per_day=4.0,
+        fails_pct=10,
+        priority="low",
+    ),
+    Work(
+        name="notebook",
+        project="vision",
+        owners=("tomas",),
+        slot=("cuda.device", "1"),
+        hours=(3.0, 6.0),
+        per_day=1.0,
+        is_idle=True,
+        fails_pct=0,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A request of the scenario, and what becomes of it."""
+
+    at_us: int
+    person: Person
+    work: Work
+    request: NewSession
+    runs_s: tuple[float, ...]
+    """Run time of the session, or of each task of the array, in seconds."""
+    fails: tuple[bool, ...]
+    """Whether it ends with an error; as `runs_s`."""
+
+
+def submissions(random: Random, *, since_us: int, until_us: int) -> Iterator[Submission]:
+    """The submissions of a period, in order of time; more of them by day (UTC) and on working days."""
+    counts = dict.fromkeys((work.name for work in KINDS), 0)
+    for hour_us in range(since_us, until_us, HOUR_US):
+        drawn: list[tuple[int, Work]] = []
+        for work in KINDS:
+            for _ in range(_count(random, work.per_day * _part_of_day(hour_us))):
+                drawn.append((hour_us + random.randrange(HOUR_US), work))
+        for at_us, work in sorted(drawn, key=lambda one: (one[0], one[1].name)):
+            counts[work.name] += 1
+            if at_us < until_us:
+                yield submission(random, work, at_us=at_us, number=counts[work.name])
+
+
+def submission(random: Random, work: Work, *, at_us: int, number: int, speed: float = 1.0) -> Submission:
+    """One submission of a kind of work.
+
+    Args:
+        number: counts those of this kind; part of the name.
+        speed: factor by which run times are shorter than in the week of history.
+    """
+    owner = random.choice(work.owners)
+    person = next(one for one in PEOPLE if one.name == owner)
+    tasks = max(1, work.tasks)
+    runs_s = tuple(random.uniform(*work.hours) * HOUR_S / speed for _ in range(tasks))
+    fails = tuple(random.randrange(100) < work.fails_pct for _ in range(tasks))
+    limit_s = max(MINUTE_S, 1.4 * work.hours[1] * HOUR_S / speed)
+    request = NewSession(
+        argv=None,
+        shell=command(work, max(runs_s), fails=fails[0] and not work.tasks),
+        slots=[work.slot],
+        cluster_size=work.cluster_size,
+        name=f"{work.name}-{number}",
+        project=work.project,
+        priority=work.priority,
+        preemptible=work.preemptible,
+        time_limit=None if random.random() < 0.2 and speed == 1.0 else limit_s,
+        array=f"0-{work.tasks - 1}" if work.tasks else None,
+        tags=((TAG, ""), ("kind", work.name)),
+    )
+    return Submission(at_us=at_us, person=person, work=work, request=request, runs_s=runs_s, fails=fails)
+
+
+def command(work: Work, runs_s: float, *, fails: bool) -> str:
+    """The shell command of a job: it prints a step per second, or sleeps if the work is idle.
+
+    It is a function of the work's name, by which run times are predicted.
+    """
+    head = f"{work.name}() {{\n  # Synthetic load of the demo: no model is trained, and the GPUs are mock devices.\n"
+    if work.is_idle:
+        return f"{head}  echo 'a notebook without a running cell'; exec sleep {round(runs_s)}\n}}\n{work.name}"
+    end = "echo 'ValueError: loss is not finite' >&2; exit 1" if fails else f"echo '{work.name}: done'"
+    return (
+        f"{head}  step=0\n  while [ $step -lt {round(runs_s)} ]; do\n"
+        "    step=$((step + 1)); n=0; while [ $n -lt 6000 ]; do n=$((n + 1)); done\n"
+        f'    echo "step $step of {round(runs_s)}, loss 0.$((100 + 8000 / (step + 9)))"; sleep 1\n  done\n'
+        f"  {end}\n}}\n{work.name}"
+    )
+
+
+def _part_of_day(at_us: int) -> float:
+    """The part of a day's submissions that falls into the hour."""
+    hour, day = at_us // HOUR_US % 24, at_us // (24 * HOUR_US)
+    share = 0.05 if 8 <= hour < 20 else 0.0333
+    is_weekend = (day + 3) % 7 in WEEKEND  # 1970-01-01 was a Thursday
+    return share * (0.85 if is_weekend else 1.06)
+
+
+def _count(random: Random, mean: float) -> int:
+    """A whole number with this mean, which is below 1."""
+    return int(mean) + (random.random() < mean % 1)

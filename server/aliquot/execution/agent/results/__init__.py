@@ -1,0 +1,1 @@
+"""Results of sessions: RESULT_DIR listed, read and copied."""

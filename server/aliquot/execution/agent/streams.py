@@ -1,0 +1,166 @@
+"""Streams of an agent: connections to the terminals and the ports of its kernels. See `aliquot_schema.cluster.streams`.
+
+A port is connected only if a process of the kernel listens on it: a session opens no services of other sessions or of
+the host.
+"""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from aliquot.execution.agent.kernel_state import KernelStatus, observe
+from aliquot.execution.agent.kernels import KernelHandle
+from aliquot.execution.agent.shim_client import open_shim
+from aliquot.execution.agent.spawner.descendants import tree_pids
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, FRAME_HEAD, StreamTarget, TerminalRequest
+from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
+
+SOCKET: Final = "terminals.sock"
+"""Same value as in `spawner.terminals`."""
+START_S_MAX: Final = 10.0
+ASK_AGAIN_S: Final = 1.0
+TRY_AGAIN_S: Final = 0.01
+_LISTENS: Final = "0A"
+"""State TCP_LISTEN in /proc/net/tcp."""
+_LOOPBACK: Final = {"0100007F": "127.0.0.1", "00000000": "127.0.0.1", "0" * 32: "::1", f"{'0' * 24}01000000": "::1"}
+"""Addresses in /proc/net/tcp and tcp6, on a little-endian machine, and where to connect."""
+
+
+class SocketStream:
+    """A stream over a socket of this host."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        """The next piece; empty at the end."""
+        try:
+            return await self._reader.read(FRAME_BYTES_MAX)
+        except OSError:
+            return b""
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece; waits while the other side does not read. Data for a closed socket is dropped."""
+        with suppress(OSError):
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def end(self) -> None:
+        """Nothing more will be sent."""
+        with suppress(OSError):
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        """Close both directions."""
+        self._writer.close()
+
+
+async def open_stream(kernel: KernelHandle, target: StreamTarget, *, boot_id: str) -> SocketStream:
+    """Connect to a terminal or a port of a kernel that runs.
+
+    Raises:
+        NotFound: the kernel does not run here, or none of its processes listens on the port.
+        Unavailable: the terminal cannot be opened.
+    """
+    claim = await asyncio.to_thread(_claim, kernel, boot_id)
+    if target.terminal is not None:
+        return await _open_terminal(kernel, claim, target.terminal)
+    assert target.port is not None
+    address = await asyncio.to_thread(listener_of, claim["pid"], target.port)
+    if address is None:
+        text = f"no process of the session listens on port {target.port} of 127.0.0.1 or ::1"
+        raise NotFound(text, kind="port", id=str(target.port))
+    try:
+        return SocketStream(*await asyncio.open_connection(address, target.port))
+    except OSError as error:
+        raise Unavailable(f"port {target.port} cannot be connected: {error}") from None
+
+
+def listener_of(shim: int, port: int) -> str | None:
+    """The loopback address at which a descendant of the shim listens on a TCP port; None = none does. Blocks."""
+    wanted = dict(_listeners(port))
+    if not wanted:
+        return None
+    for pid in tree_pids(shim):
+        for inode in _sockets(pid):
+            if inode in wanted:
+                return wanted[inode]
+    return None
+
+
+def _listeners(port: int) -> Iterator[tuple[str, str]]:
+    """(inode, loopback address) of the sockets that listen on a port."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for line in Path(table).read_text("ascii").splitlines()[1:]:
+                fields = line.split()
+                address, _, number = fields[1].partition(":")
+                if fields[3] == _LISTENS and int(number, 16) == port and address in _LOOPBACK:
+                    yield fields[9], _LOOPBACK[address]
+
+
+def _sockets(pid: int) -> Iterator[str]:
+    """Inodes of the sockets that a process has open."""
+    with suppress(OSError):
+        for file in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                kind, _, inode = os.readlink(f"/proc/{pid}/fd/{file}").partition(":")
+                if kind == "socket":
+                    yield inode.strip("[]")
+
+
+def _claim(kernel: KernelHandle, boot_id: str) -> dict[str, int]:
+    observation = observe(kernel.folder, boot_id=boot_id, ordered_boot_id=kernel.ordered_boot_id)
+    if observation.status is not KernelStatus.ALIVE or observation.claim is None or not observation.has_pid:
+        raise NotFound(f"kernel {kernel.kernel_id} is not running here", kind="kernel", id=kernel.kernel_id)
+    return observation.claim
+
+
+async def _open_terminal(kernel: KernelHandle, claim: dict[str, int], asked: TerminalRequest) -> SocketStream:
+    """Connect to the program `spawner.terminals`; the shim starts it when it is asked."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + START_S_MAX
+    ask_at = loop.time()
+    folder = os.open(kernel.folder.path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        while loop.time() < give_up:
+            with suppress(OSError):
+                # By the descriptor: the path of a Unix socket has at most 107 bytes.
+                stream = SocketStream(*await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}"))
+                return await _introduced(stream, asked)
+            if loop.time() >= ask_at:
+                _ask(kernel, claim)
+                ask_at = loop.time() + ASK_AGAIN_S
+            await asyncio.sleep(TRY_AGAIN_S)
+    finally:
+        os.close(folder)
+    raise Unavailable(
+        f"no terminal of kernel {kernel.kernel_id} opened within {START_S_MAX:g} s; sessions that were started by an "
+        "earlier version have none"
+    )
+
+
+def _ask(kernel: KernelHandle, claim: dict[str, int]) -> None:
+    shim = open_shim(claim)
+    if shim is None:
+        raise NotFound(f"kernel {kernel.kernel_id} is not running here", kind="kernel", id=kernel.kernel_id)
+    try:
+        signal.pidfd_send_signal(shim, signal.SIGUSR1)
+    finally:
+        os.close(shim)
+
+
+async def _introduced(stream: SocketStream, asked: TerminalRequest) -> SocketStream:
+    content = json.dumps(asdict(asked)).encode(errors="replace")
+    if len(content) > FRAME_BYTES_MAX:
+        await stream.close()
+        raise InvalidRequest("command: it is too long", field="command")
+    await stream.write(FRAME_HEAD.pack(b"O", len(content)) + content)
+    return stream

@@ -1,0 +1,286 @@
+"""Workspaces of users: uploads of working directories, their limits and retention, and their way to agents.
+
+Contents are stored once per user and never shared between users: a hash cannot reveal that another user has a file.
+Each stored workspace is in the audit log. A workspace is kept while a session that has not ended uses it, and for the
+retention time after its last upload or use.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Final, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from aliquot.service.access import check_may_submit
+from aliquot.service.ports import ByteStream, Clock, Executor
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.cluster.streams import StreamTarget
+from aliquot_schema.cluster.workspaces import (
+    BLOCK_BYTES,
+    LISTING_BYTES_MAX,
+    Workspace,
+    WorkspaceUpload,
+    WorkspaceUse,
+    WorkspaceWanted,
+    workspace_fault,
+)
+from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from aliquot_schema.ids import AgentId, RequestId, UserId
+from aliquot_schema.orchestration import Action
+from aliquot_schema.requests import Caller, Role
+from aliquot_schema.resources.units import size_text
+from aliquot_schema.views.sessions import SessionView
+
+SWEEP_S: Final = 3600.0
+AGENT_S_MAX: Final = 300.0
+"""Time for an agent to take the next block."""
+BRINGING_MAX: Final = 4
+"""Workspaces that are brought to agents at the same time."""
+P = ParamSpec("P")
+T = TypeVar("T")
+log: Final = logging.getLogger("aliquot.workspaces")
+
+
+class WorkspaceStore(Protocol):
+    """Stored workspaces by user. All methods block on I/O, and raise OSError."""
+
+    def blocks(self, owner: UserId) -> Mapping[str, int]:
+        """Sizes of a user's blocks."""
+
+    def keep(self, owner: UserId, data: bytes) -> str:
+        """Store a block; returns its hash."""
+
+    def finish(self, owner: UserId, workspace: Workspace) -> None:
+        """Store a listing, or mark it as used now."""
+
+    def read(self, owner: UserId, id: str) -> Workspace | None:
+        """A listing; None if there is none."""
+
+    def block(self, owner: UserId, block: str) -> bytes:
+        """A content. Raises FileNotFoundError."""
+
+    def expire(self, kept_s: float, *, used: Set[WorkspaceUse], owner: UserId | None = None) -> int:
+        """Delete the listings that were used before that time, and blocks that no listing names; returns how many
+        listings.
+
+        Args:
+            used: workspaces that stay.
+            owner: of this user only.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceRules:
+    """Limits of workspaces."""
+
+    bytes_max: int
+    """Of one workspace."""
+    user_bytes_max: int
+    """Of all contents of one user."""
+    kept_s: float
+    """After the last use."""
+
+
+class Workspaces:
+    """Use cases of workspaces."""
+
+    def __init__(
+        self, *, state: State, journal: Journal, clock: Clock, store: WorkspaceStore, rules: WorkspaceRules
+    ) -> None:
+        self._state = state
+        self._journal = journal
+        self._clock = clock
+        self._store = store
+        self._rules = rules
+        self._bytes: dict[UserId, int] = {}
+        """Contents of each user, counted when a listing arrives."""
+        self._bringing = asyncio.Semaphore(BRINGING_MAX)
+
+    async def upload(self, caller: Caller, workspace: Workspace) -> WorkspaceUpload:
+        """Store a listing if all its blocks are there; otherwise say which ones to send first.
+
+        Raises:
+            Forbidden: the caller is a viewer.
+            InvalidRequest: the listing is not valid.
+            LimitExceeded: it, or all contents of the caller, would be too large.
+            Unavailable: the store cannot be read or written.
+        """
+        check_may_submit(caller)
+        fault = workspace_fault(workspace)
+        if fault is not None:
+            raise InvalidRequest(f"workspace: {fault}", field="workspace")
+        self._check_size("the working directory", workspace.bytes_total, self._rules.bytes_max)
+        known = await self._ask(self._store.blocks, caller.user)
+        missing = [(block, size) for block, size in workspace.blocks if known.get(block) != size]
+        needed = sum(size for _, size in missing)
+        if sum(known.values()) + needed > self._rules.user_bytes_max:
+            await self._ask(lambda: self._store.expire(0.0, used=self._used(), owner=caller.user))
+            known = await self._ask(self._store.blocks, caller.user)
+            missing = [(block, size) for block, size in workspace.blocks if known.get(block) != size]
+            needed = sum(size for _, size in missing)
+        self._bytes[caller.user] = sum(known.values())
+        self._check_size("your uploads", self._bytes[caller.user] + needed, self._rules.user_bytes_max)
+        if not missing:
+            await self._finish(caller, workspace)
+        return WorkspaceUpload(
+            id=workspace.id,
+            missing=tuple(block for block, _ in missing),
+            files=len(workspace.files),
+            bytes=workspace.bytes_total,
+        )
+
+    async def keep(self, caller: Caller, data: bytes) -> None:
+        """Store a block that a listing was told to be missing. Raises as `upload`."""
+        check_may_submit(caller)
+        if not 0 < len(data) <= BLOCK_BYTES:
+            raise InvalidRequest(f"workspace: a block has 1 to {BLOCK_BYTES} bytes", field="workspace")
+        if caller.user not in self._bytes:
+            raise InvalidRequest("workspace: send the listing before its blocks", field="workspace")
+        self._check_size("your uploads", self._bytes[caller.user] + len(data), self._rules.user_bytes_max)
+        self._bytes[caller.user] += len(data)
+        await self._ask(self._store.keep, caller.user, data)
+
+    async def of_session(self, caller: Caller, session: SessionView) -> Workspace | None:
+        """The workspace of a session; None if it has none.
+
+        Raises:
+            Forbidden: the caller is neither the owner nor an admin.
+            NotFound: it has expired.
+        """
+        if caller.user != session.owner and caller.role < Role.ADMIN:
+            text = f"{session.id} belongs to {session.owner}; only its owner and admins may read its working directory"
+            raise Forbidden(text)
+        if session.workspace is None:
+            return None
+        return await self._read(WorkspaceUse(owner=UserId(session.owner), id=session.workspace))
+
+    async def check(self, owner: UserId, id: str) -> None:
+        """Check that a submitted session's workspace is stored, and keep it longer.
+
+        Raises:
+            InvalidRequest: the user has no such workspace.
+        """
+        try:
+            found = await self._read(WorkspaceUse(owner=owner, id=id))
+        except NotFound:
+            text = f"workspace: {owner} has no workspace {id}, or it has expired; upload it again"
+            raise InvalidRequest(text, field="workspace") from None
+        await self._ask(self._store.finish, owner, found)
+
+    async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> None:
+        """Bring the workspace of an order to its agent. One that has expired is not brought: the agent refuses the
+        order then, which ends the session.
+
+        Raises:
+            Unavailable: the agent or the store does not answer; the order is repeated later.
+        """
+        use = order.workspace
+        assert use is not None
+        async with self._bringing:
+            try:
+                workspace = await self._read(use)
+                stream = await executor.open_stream(agent_id, order.kernel_id, StreamTarget(workspace=use))
+                try:
+                    await self._send(stream, use, workspace)
+                finally:
+                    await stream.close()
+            except (FileNotFoundError, NotFound) as error:
+                log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
+            except (AliquotError, OSError, TimeoutError) as error:
+                text = f"workspace {use.id} did not reach agent {agent_id}: {error or 'no answer in time'}"
+                raise Unavailable(text) from None
+
+    async def run(self) -> None:
+        """Delete expired workspaces, every hour, until canceled."""
+        while True:
+            try:
+                count = await self._ask(lambda: self._store.expire(self._rules.kept_s, used=self._used()))
+                if count:
+                    log.info("deleted %d workspaces: retention is over", count)
+            except Unavailable as error:
+                log.warning("expired workspaces cannot be deleted: %s", error.message)
+            await self._clock.sleep(SWEEP_S)
+
+    async def _finish(self, caller: Caller, workspace: Workspace) -> None:
+        is_new = await self._ask(self._store.read, caller.user, workspace.id) is None
+        await self._ask(self._store.finish, caller.user, workspace)
+        if not is_new:
+            return
+        facts = {
+            "workspace": workspace.id,
+            "files": str(len(workspace.files)),
+            "bytes": str(workspace.bytes_total),
+        }
+
+        def record(draft: UnitOfWork) -> None:
+            draft.put(Action(id=f"workspace/{caller.user}", facts=facts), "workspace_uploaded")
+
+        await self._journal.transact(record, actor=caller.actor, request_id=RequestId(caller.request_id))
+
+    async def _send(self, stream: ByteStream, use: WorkspaceUse, workspace: Workspace) -> None:
+        await _write(stream, workspace.encoded())
+        wanted = await _answer(stream)
+        known = dict(workspace.blocks)
+        for block in wanted.blocks:
+            if block not in known:
+                raise Unavailable("the agent asks for a block that is not of the workspace")
+            data = await asyncio.to_thread(self._store.block, use.owner, block)
+            async with asyncio.timeout(AGENT_S_MAX):
+                await _write(stream, data)
+        await _answer(stream)
+
+    async def _read(self, use: WorkspaceUse) -> Workspace:
+        found = await self._ask(self._store.read, use.owner, use.id)
+        if found is None:
+            raise NotFound(f"workspace {use.id} has expired", kind="workspace", id=use.id)
+        return found
+
+    def _used(self) -> frozenset[WorkspaceUse]:
+        return frozenset(
+            WorkspaceUse(owner=session.owner, id=session.spec.workspace)
+            for session in self._state.sessions.values()
+            if session.spec.workspace is not None and not session.is_ended
+        )
+
+    async def _ask(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await asyncio.to_thread(call, *args, **kwargs)
+        except OSError as error:
+            raise Unavailable(f"the workspaces folder cannot be used: {error}") from None
+
+    def _check_size(self, what: str, size: int, most: int) -> None:
+        if size > most:
+            text = f"workspace: {what} would have {size_text(size)}; {size_text(most)} are allowed. List large files"
+            raise LimitExceeded(
+                f"{text} in .gitignore, and put data where the nodes can read it", field="workspace", limit=most,
+                actual=size,
+            )  # fmt: skip
+
+
+async def _write(stream: ByteStream, data: bytes) -> None:
+    await stream.write(len(data).to_bytes(8, "big") + data)
+
+
+async def _answer(stream: ByteStream) -> WorkspaceWanted:
+    line = bytearray()
+    async with asyncio.timeout(AGENT_S_MAX):
+        while not line.endswith(b"\n"):
+            piece = await stream.read()
+            line += piece
+            if not piece or len(line) > LISTING_BYTES_MAX:
+                raise Unavailable("the agent's answer is not complete")
+    try:
+        return msgspec.json.decode(bytes(line), type=WorkspaceWanted)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"the agent's answer is not valid: {error}") from None
+
+
+def split(orders: Sequence[LaunchOrder]) -> tuple[list[LaunchOrder], list[LaunchOrder]]:
+    """The orders without a workspace, which wait for nothing; and those with one."""
+    with_one = [order for order in orders if order.workspace is not None]
+    return [order for order in orders if order.workspace is None], with_one

@@ -1,0 +1,1 @@
+"""Backtests: the recorded history run again under another policy, placement or cluster."""

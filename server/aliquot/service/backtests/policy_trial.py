@@ -1,0 +1,115 @@
+"""Policy trial: weights that a tuning applied by itself, watched by the leader, and taken back if waits get too long.
+
+Forecasts tell a band for the start of each waiting session under the present policy; one session in ten starts after
+its P90. While more than `ABOVE_MAX` of the sessions that were told a wait under the policy on trial start after theirs,
+live waits are outside the band. When they stay outside for `LEFT_US`, the weights of before are put back. The trial is
+a record in the event log, so that it survives a restart and a failover, and each of its steps is in the audit.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+import msgspec
+
+from aliquot.core.foresight.accuracy import SHOWN_MIN
+from aliquot.core.policy_changes import amended
+from aliquot.service.ports import Clock
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.ids import UserId
+from aliquot_schema.orchestration import Action
+from aliquot_schema.policies import Weights
+
+BY_TUNING: Final = UserId("system:tuning")
+"""Actor of what tunings and trials do by themselves."""
+TRIAL_ID: Final = "policy_trial"
+ABOVE_MAX: Final = 0.25
+"""Of the sessions that were told a wait, those that started after their P90; 0.1 are expected."""
+LEFT_US: Final = 6 * 3_600_000_000
+TRIAL_US: Final = 14 * 86_400_000_000
+"""A policy that is not taken back within this time stays."""
+EVERY_S: Final = 600.0
+OPEN: Final = "on trial"
+log: Final = logging.getLogger("aliquot.policy")
+
+
+def begin_trial(draft: UnitOfWork, tuning: str, *, before: Weights, version: int, now_us: int) -> None:
+    """Record that a version of the policy is on trial, with the weights of before."""
+    facts = {
+        "state": OPEN,
+        "tuning": tuning,
+        "version": str(version),
+        "since_us": str(now_us),
+        "before": msgspec.json.encode(asdict(before)).decode(),
+    }
+    draft.put(Action(id=TRIAL_ID, facts=facts), "policy_trial_begun")
+
+
+class PolicyTrial:
+    """Watches the trial, if there is one. Runs on the leader."""
+
+    def __init__(self, *, state: State, journal: Journal, clock: Clock) -> None:
+        self._state = state
+        self._journal = journal
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Look every ten minutes until canceled."""
+        while True:
+            await self._clock.sleep(EVERY_S)
+            await self.run_once()
+
+    async def run_once(self) -> str | None:
+        """Look once; returns the kind of event that was written, if any."""
+        trial = self._state.actions.get(TRIAL_ID)
+        if trial is None or trial.facts.get("state") != OPEN:
+            return None
+        what, facts = self._next(trial.facts)
+        if what is None:
+            return None
+
+        def change(draft: UnitOfWork) -> str | None:
+            known = draft.action(TRIAL_ID)
+            if known is None or known.facts != trial.facts:
+                return None
+            if what == "policy_trial_taken_back":
+                policy = draft.policy()
+                if str(policy.version) != trial.facts["version"]:
+                    return None
+                weights: dict[str, Any] = msgspec.json.decode(trial.facts["before"])
+                news = amended(policy, {"weights": weights})
+                draft.put(replace(news, changed_us=self._clock.now_us()), "changed")
+            draft.put(Action(id=TRIAL_ID, facts=facts), what)
+            return what
+
+        written = await self._journal.persist(change, actor=BY_TUNING)
+        if written == "policy_trial_taken_back":
+            log.warning("the tuned policy was taken back: %s", facts["reason"])
+        return written
+
+    def _next(self, facts: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
+        """The next event of a trial, and its facts then."""
+        now_us, known = self._clock.now_us(), dict(facts)
+        left_us = known.pop("left_us", None)
+        if str(self._state.policy.version) != facts["version"]:
+            return "policy_trial_ended", known | {"state": "ended", "reason": "the policy was changed"}
+        if now_us - int(facts["since_us"]) >= TRIAL_US:
+            return "policy_trial_ended", known | {"state": "kept", "reason": "waits stayed inside the forecasts' band"}
+        above = self._above(facts["version"])
+        if above is None or above <= ABOVE_MAX:
+            return (None, known) if left_us is None else ("policy_trial_in_band", known)
+        if left_us is None:
+            return "policy_trial_left_band", known | {"left_us": str(now_us)}
+        if now_us - int(left_us) < LEFT_US:
+            return None, known
+        reason = f"{above:.0%} of the sessions started after the P90 they were told, for {LEFT_US // 3_600_000_000} h"
+        return "policy_trial_taken_back", known | {"state": "taken back", "reason": reason}
+
+    def _above(self, version: str) -> float | None:
+        """Part of the sessions told a wait under a version of the policy that started after their P90; None = too few
+        are known."""
+        groups = self._state.board.accuracy.groups
+        return next((one.above for one in groups if one.group == f"policy: {version}" and one.n >= SHOWN_MIN), None)

@@ -1,0 +1,1 @@
+"""Billing: statements, estimates and fair shares for people."""

@@ -1,0 +1,368 @@
+"""Forecasting: the leader's loop that asks the forecast process, and puts the answers on the board.
+
+A session is asked about as soon as a pass has left it waiting; all sessions together when the state has changed, at
+most once a minute and for at most a twentieth of the time. While the process is down, the last forecasts stay.
+
+Events are only queued when they are committed. The loops here work through them, so no request waits for that.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aliquot.core.foresight.forecast import SAMPLES, Supposed
+from aliquot.core.foresight.told import KEPT_US, ForecastRecord
+from aliquot.service.foresight.learning import Learner, PastSessions
+from aliquot.service.foresight.ports import BoardRelay, ForecastStore
+from aliquot.service.foresight.process_messages import (
+    Ask,
+    Days,
+    Finished,
+    HistoryRead,
+    Lesson,
+    Made,
+    ScoredRecords,
+    SnapshotDifference,
+    SupposedMade,
+    ToProcess,
+)
+from aliquot.service.foresight.records import Recorder
+from aliquot.service.foresight.relay import EVERY_S as PUBLISH_S
+from aliquot.service.foresight.relay import BoardPublisher
+from aliquot.service.foresight.supervisor import Channel, ProcessEnded, RestartDelay, forecast_process
+from aliquot.service.metrics.counters import ForecastMeasures
+from aliquot.service.ports import Clock, Store, StoreUnavailable
+from aliquot.service.retention import ClockJumps
+from aliquot.service.state.forecast_board import ForecastDesk, SupposedQuestion
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.snapshots import take
+from aliquot.service.state.state import State
+from aliquot_schema.events import Entity, Event
+from aliquot_schema.ids import SessionId
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState
+
+log: Final = logging.getLogger("aliquot.forecasts")
+
+COALESCE_S: Final = 0.25
+"""Submissions within this time are asked about together."""
+SUBMITTED: Final = "session.queued"
+LOOK_S: Final = 1.0
+IDLE_S_MAX: Final = 30.0
+"""The process is started this long after the term, if no session waits before."""
+REFRESH_S: Final = 60.0
+SHARE: Final = 20
+"""The process rests for this many times the duration of the last forecast of all sessions; `FRESH_SHARE` times after
+one of single sessions."""
+FRESH_SHARE: Final = 2
+LONG_QUEUE: Final = 2_000
+"""Of a longer queue the first sessions are forecast every minute, all of them every `LONG_REFRESH_S`."""
+LONG_REFRESH_S: Final = 600.0
+LONG_SAMPLES: Final = 16
+ANSWER_S_MAX: Final = 900.0
+CLOSE_S: Final = 5.0
+UNSENT_MAX: Final = 1_000
+PAGE: Final = 500
+TEND_FIRST_S: Final = 60.0
+TEND_EVERY_S: Final = 600.0
+REMOVED_MAX: Final = 500
+STARTING: Final = "the forecast process is starting"
+ENDED: Final = "the forecast process has ended and is being restarted"
+
+
+class Forecasting:
+    """Forecasts of one leader's term. `run` ends only by cancellation."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        events: Store,
+        store: ForecastStore,
+        relay: BoardRelay | None,
+        epoch: int,
+        leaps: ClockJumps,
+        measures: ForecastMeasures,
+        desk: ForecastDesk,
+        open_process: Callable[[], AbstractAsyncContextManager[Channel]] = forecast_process,
+    ) -> None:
+        """Queues the events of sessions from now on.
+
+        Args:
+            relay: None = there are no followers.
+            desk: questions about sessions that are not submitted.
+        """
+        self._state, self._clock, self._events, self._store = state, clock, events, store
+        self._leaps, self._measures, self._open_process = leaps, measures, open_process
+        self._desk = desk
+        self._learner = Learner()
+        self._recorder = Recorder(state, store=store, measures=measures)
+        self._publisher = None if relay is None else BoardPublisher(state.board, relay=relay, epoch=epoch)
+        self._untold: dict[SessionId, None] = dict.fromkeys(state.pending)
+        self._days: list[tuple[int, int]] = []
+        self._unheard: deque[Event] = deque()
+        """Committed events that `_hear_all` has not worked through yet."""
+        self._number = 0
+        self._asked_revision = -1
+        self._due_s: dict[str, float] = {}
+        """Monotonic times before which nothing of a kind is asked, see `_next_kind`."""
+        self.pid: int | None = None
+        """Of the forecast process; None = there is none."""
+        journal.subscribe(self._unheard.append, to=(Entity.SESSION,))
+
+    async def run(self) -> None:
+        """Make, record and publish forecasts until cancelled."""
+        with self._desk.served():
+            async with asyncio.TaskGroup() as loops:
+                loops.create_task(self._keep(), name="forecast records")
+                loops.create_task(self._supervise(), name="forecast process")
+
+    async def close(self) -> None:
+        """Write the last records, within `CLOSE_S`."""
+        self._hear_all()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._write()
+
+    def _hear_all(self) -> None:
+        while self._unheard:
+            self._hear(self._unheard.popleft())
+
+    def _hear(self, event: Event) -> None:
+        session = event.record
+        if not isinstance(session, Session):
+            return
+        self._learner.hear(event)
+        if event.kind != SUBMITTED:  # a new session has no forecast yet
+            self._recorder.hear(event)
+        if session.state is SessionState.QUEUED:
+            if self._state.board.now.get(session.id) is None and session.id not in self._untold:
+                self._untold[session.id] = None
+        else:
+            self._untold.pop(session.id, None)
+            self._state.board.withdraw(session.id)
+
+    async def _keep(self) -> None:
+        """Write records, and remove old ones."""
+        while True:
+            try:
+                await self._recorder.load(events=self._events, now_us=self._clock.now_us())
+                break
+            except StoreUnavailable:
+                await self._clock.sleep(LOOK_S)
+        tend_at_s = self._clock.monotonic() + TEND_FIRST_S
+        publish_at_s = 0.0
+        while True:
+            self._hear_all()
+            now_us = self._clock.now_us()
+            self._state.board.tick(now_us)
+            self._recorder.tick(now_us)
+            await self._write()
+            with suppress(StoreUnavailable):
+                now_s = self._clock.monotonic()
+                if self._publisher is not None and now_s >= publish_at_s:
+                    publish_at_s = now_s + PUBLISH_S
+                    await self._publisher.publish()
+                if now_s >= tend_at_s:
+                    tend_at_s = now_s + TEND_EVERY_S
+                    await self._remove_old()
+            await self._clock.sleep(LOOK_S)
+
+    async def _write(self) -> None:
+        """Write records; while the store cannot be written, which it logs itself, they wait."""
+        with suppress(StoreUnavailable):
+            self._days.extend(await self._recorder.flush(now_us=self._clock.now_us()))
+
+    async def _remove_old(self) -> None:
+        if self._leaps.is_steady():
+            while await self._store.remove(self._clock.wall_us() - KEPT_US, limit=REMOVED_MAX) == REMOVED_MAX:
+                await self._clock.sleep(COALESCE_S)
+
+    async def _supervise(self) -> None:
+        delay = RestartDelay()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_S_MAX):
+                await self._until_needed()
+        while True:
+            began_s = self._clock.monotonic()
+            self._state.board.lack(STARTING)
+            try:
+                async with self._open_process() as channel:
+                    self.pid = channel.pid
+                    await self._serve(channel)
+            except (ProcessEnded, TimeoutError, OSError, StoreUnavailable) as error:
+                log.warning("the forecast process has ended and is restarted: %s", error or type(error).__name__)
+            finally:
+                self.pid = None
+            self._state.board.lack(ENDED)
+            self._measures.restarts.inc()
+            await self._clock.sleep(delay.next_s(lived_s=self._clock.monotonic() - began_s))
+
+    async def _until_needed(self) -> None:
+        self._hear_all()
+        while not self._fresh() and not len(self._desk):
+            await self._clock.sleep(COALESCE_S)
+            self._hear_all()
+
+    async def _serve(self, channel: Channel) -> None:
+        await asyncio.wait_for(channel.receive(), ANSWER_S_MAX)
+        await self._teach(channel)
+        difference = SnapshotDifference()
+        self._due_s.clear()
+        self._asked_revision = -1
+        while True:
+            kind = await self._next_kind(channel)
+            question = self._desk.take() if kind == "supposed" else None
+            await channel.send(self._news())
+            ask = self._ask(kind, () if question is None else question.supposed)
+            await channel.send(difference.messages(ask))
+            began_s = self._clock.monotonic()
+            async with asyncio.timeout(ANSWER_S_MAX):
+                await self._receive(channel, ask, question)
+            self._rest(kind, took_s=self._clock.monotonic() - began_s)
+
+    async def _teach(self, channel: Channel) -> None:
+        """Send the history. What happens meanwhile is sent afterwards, unless it was read from the store."""
+        self._hear_all()
+        self._learner.take()
+        self._recorder.scores()
+        past = PastSessions(self._events, self._clock)
+        async for learned in past.pages():
+            await channel.send([Lesson(learned=learned, is_history=True)])
+        last: ForecastRecord | None = None
+        since_us = self._clock.now_us() - KEPT_US
+        while records := await self._store.page(last, since_us=since_us, limit=PAGE):
+            await channel.send([ScoredRecords(records=records, is_history=True)])
+            last = records[-1]
+        self._days = list(await self._store.days())
+        self._hear_all()
+        await channel.send([HistoryRead(), Lesson(learned=self._learner.take(past.versions))])
+
+    async def _next_kind(self, channel: Channel) -> str:
+        """Wait until something is to be asked; returns what: `supposed`, `fresh`, `all`, `head` of a long queue,
+        or `long`."""
+        while True:
+            await self._clock.sleep(COALESCE_S)
+            self._hear_all()
+            if channel.has_ended:
+                raise ProcessEnded("it has ended")
+            if len(self._learner) > UNSENT_MAX:
+                await channel.send(self._news())
+            now_s = self._clock.monotonic()
+            due = [kind for kind in self._wanted_kinds() if now_s >= self._due_s.get(kind, 0.0)]
+            if due:
+                return due[0]
+
+    def _wanted_kinds(self) -> Iterator[str]:
+        if len(self._desk):
+            yield "supposed"
+        if self._fresh():
+            yield "fresh"
+        if self._state.pending and self._state.revision != self._asked_revision:
+            yield from ("head", "long") if len(self._state.pending) > LONG_QUEUE else ("all",)
+
+    def _fresh(self) -> tuple[SessionId, ...]:
+        """Sessions without a forecast that the last pass has left waiting."""
+        pending, seen = self._state.pending, self._state.verdicts
+        return tuple(name for name in self._untold if name in pending and name in seen)
+
+    def _ask(self, kind: str, supposed: tuple[Supposed, ...]) -> Ask:
+        wanted = self._fresh() if kind == "fresh" else None
+        snapshot = take(self._state)
+        if kind != "supposed":
+            for session_id in self._fresh():
+                del self._untold[session_id]
+        if kind in ("all", "long"):
+            self._asked_revision = snapshot.revision
+        self._number += 1
+        is_long = len(self._state.pending) > LONG_QUEUE
+        return Ask(
+            number=self._number,
+            snapshot=replace(snapshot, quotas=dict(snapshot.quotas), backlogs=dict(snapshot.backlogs)),
+            policy=self._state.rules,
+            now_us=self._clock.now_us(),
+            wanted=wanted,
+            first_rows=LONG_QUEUE if is_long and kind != "long" else None,
+            samples=LONG_SAMPLES if kind == "long" else SAMPLES,
+            supposed=supposed,
+        )
+
+    async def _receive(self, channel: Channel, ask: Ask, question: SupposedQuestion | None) -> None:
+        """Put the answer on the board, and record first forecasts; answer a question."""
+        while True:
+            message = await channel.receive()
+            if isinstance(message, Made) and message.number == ask.number:
+                self._hear_all()
+                told = [one for one in message.told if self._is_queued(one.forecast.session_id)]
+                self._recorder.note(told)
+                await self._write()
+                self._hear_all()
+                self._state.board.tell(one for one in told if self._is_queued(one.forecast.session_id))
+            elif isinstance(message, SupposedMade) and message.number == ask.number:
+                if question is not None and not question.answer.done():
+                    question.answer.set_result(message.told)
+            elif isinstance(message, Finished) and message.number == ask.number:
+                is_whole = ask.wanted is None and question is None
+                self._state.board.report(message.accuracy, made_us=ask.now_us if is_whole else None)
+                self._measures.seconds.observe(message.took_s)
+                return
+
+    def _rest(self, kind: str, *, took_s: float) -> None:
+        now_s = self._clock.monotonic()
+        is_single = kind in ("fresh", "supposed")
+        least_s = {"fresh": 0.0, "supposed": 0.0, "long": LONG_REFRESH_S}.get(kind, REFRESH_S)
+        self._due_s[kind] = now_s + max(least_s, took_s * (FRESH_SHARE if is_single else SHARE))
+
+    def _news(self) -> list[ToProcess]:
+        days, self._days = tuple(self._days), []
+        return [
+            Lesson(learned=self._learner.take()),
+            ScoredRecords(records=self._recorder.scores()),
+            Days(at_once=days),
+        ]
+
+    def _is_queued(self, session_id: SessionId) -> bool:
+        session = self._state.sessions.get(session_id)
+        return session is not None and session.state is SessionState.QUEUED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastPlan:
+    """Forecasts of one server."""
+
+    store: ForecastStore
+    relay: BoardRelay | None
+    """None = there are no followers."""
+
+    events: Store
+
+    def begin(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        epoch: int,
+        leaps: ClockJumps,
+        measures: ForecastMeasures,
+        desk: ForecastDesk,
+    ) -> Forecasting:
+        """The forecasts of one term as leader."""
+        return Forecasting(
+            state=state,
+            journal=journal,
+            clock=clock,
+            events=self.events,
+            store=self.store,
+            relay=self.relay,
+            epoch=epoch,
+            leaps=leaps,
+            measures=measures,
+            desk=desk,
+        )

@@ -1,0 +1,163 @@
+"""Forecast process: answers the leading server's requests for forecasts, at low priority, one at a time.
+
+Started by `aliquot.service.foresight.supervisor` with the descriptor of a socket pair; it ends when the server's end
+is closed, even in the middle of an answer. It opens no file and no connection, and keeps nothing.
+"""
+
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from aliquot.core.foresight.arrivals import ArrivalHistory
+from aliquot.core.foresight.forecast import forecast_all
+from aliquot.core.foresight.run_times import RunHistory
+from aliquot.core.foresight.scoring import Scorekeeper
+from aliquot.core.foresight.told import ForecastRecord, Told
+from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.service.foresight.process_messages import (
+    ENCODER,
+    Ask,
+    Days,
+    Finished,
+    FromProcess,
+    HistoryRead,
+    Learned,
+    Lesson,
+    Made,
+    Ready,
+    RowChanges,
+    ScoredRecords,
+    SnapshotMirror,
+    SupposedMade,
+    ToProcess,
+    learned_us,
+    read_message,
+)
+from aliquot_schema.ids import SessionId
+
+NICE: Final = 15
+"""Added to the priority of the server's process: forecasts take only processor time that is left over."""
+TOLD_MAX: Final = 200
+"""Forecasts in one message."""
+
+
+class Forecaster:
+    """The histories and the answers made from them."""
+
+    def __init__(self) -> None:
+        self._runs = RunHistory()
+        self._arrivals = ArrivalHistory()
+        self._scores = Scorekeeper()
+        self._mirror = SnapshotMirror()
+        self._past: list[Learned] = []
+        self._past_records: list[ForecastRecord] = []
+
+    def take(self, message: ToProcess) -> list[FromProcess]:
+        """Learn from a message, or answer it."""
+        match message:
+            case Lesson(is_history=True, learned=learned):
+                self._past.extend(learned)
+            case Lesson(learned=learned):
+                self._learn(learned)
+            case ScoredRecords(is_history=True, records=records):
+                self._past_records.extend(records)
+            case ScoredRecords(records=records):
+                self._scores.learn(records)
+            case HistoryRead():
+                self._end_history()
+            case Days(at_once=days):
+                self._scores.note_days(days)
+            case RowChanges():
+                self._mirror.change(message)
+            case Ask():
+                return self._answer(message)
+        return []
+
+    def _end_history(self) -> None:
+        self._learn(sorted(self._past, key=learned_us))
+        self._scores.replay(self._past_records)
+        self._past, self._past_records = [], []
+
+    def _learn(self, learned: Iterable[Learned]) -> None:
+        for one in learned:
+            if isinstance(one, PendingRow):
+                self._arrivals.learn(one)
+            elif one.run is None:
+                self._arrivals.cancelled(one.session_id, at_us=one.at_us)
+            else:
+                self._runs.learn(one.run)
+                self._arrivals.ended(one.session_id, run_ms=one.run.duration_ms)
+
+    def _answer(self, ask: Ask) -> list[FromProcess]:
+        began = time.process_time()
+        report = self._scores.report(runs=self._runs.total, now_us=ask.now_us)
+        snapshot = self._mirror.snapshot(ask)
+        parts: list[FromProcess]
+        if ask.supposed:
+            parts = [SupposedMade(number=ask.number, told=tuple(self._supposed(ask, snapshot)))]
+        else:
+            told = self._told(ask, snapshot, wanted=ask.wanted)
+            parts = [
+                Made(number=ask.number, told=tuple(told[first : first + TOLD_MAX]))
+                for first in range(0, len(told), TOLD_MAX)
+            ]
+        return [*parts, Finished(number=ask.number, took_s=time.process_time() - began, accuracy=report)]
+
+    def _supposed(self, ask: Ask, snapshot: Snapshot) -> Iterator[Told | None]:
+        for supposed in ask.supposed:
+            told = self._told(ask, supposed.joined(snapshot), wanted=(supposed.row.session_id,))
+            yield told[0] if told else None
+
+    def _told(self, ask: Ask, snapshot: Snapshot, *, wanted: Collection[SessionId] | None) -> list[Told]:
+        made = forecast_all(
+            snapshot,
+            ask.policy,
+            self._runs,
+            self._arrivals,
+            self._scores.corrections,
+            now_us=ask.now_us,
+            samples=ask.samples,
+            wanted=wanted,
+            first_rows=ask.first_rows,
+        )
+        return [self._scores.tell(forecast) for forecast in made.values()]
+
+
+def main(descriptor: int) -> None:
+    """Serve one server until it closes its end."""
+    os.nice(NICE)
+    pipe = socket.socket(fileno=descriptor)
+    received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, received), daemon=True).start()
+    forecaster = Forecaster()
+    _send(pipe, Ready())
+    while True:
+        for answer in forecaster.take(read_message(received.get())):
+            _send(pipe, answer)
+
+
+def _receive(pipe: socket.socket, received: "queue.SimpleQueue[bytes]") -> None:
+    """Receive frames in a thread; ends the process when the server has gone."""
+    stream = pipe.makefile("rb")
+    try:
+        while head := stream.read(4):
+            received.put(stream.read(int.from_bytes(head, "big")))
+    finally:
+        os._exit(0)
+
+
+def _send(pipe: socket.socket, message: FromProcess) -> None:
+    body = ENCODER.encode(message)
+    try:
+        pipe.sendall(len(body).to_bytes(4, "big") + body)
+    except OSError:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,236 @@
+"""Recorder: keeps the forecasts of sessions, and closes each record when its outcome is known.
+
+The forecast of a job array is for the start of its first task, and that task's start and end are the truth. Its
+later tasks are forecast and shown, but not judged: they share one request, so they would count one error many times.
+
+Records are written in the background; while the store cannot be written they wait in memory, the newest ones.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from aliquot.core.foresight.told import AGES_S, DAY_US, ForecastOutcome, ForecastRecord, Settlement, Told
+from aliquot.service.foresight.learning import run_of
+from aliquot.service.foresight.ports import ForecastStore
+from aliquot.service.metrics.counters import ForecastMeasures
+from aliquot.service.ports import Store
+from aliquot.service.state.forecast_board import STARTED_KEPT
+from aliquot.service.state.state import State
+from aliquot_schema.events import Event
+from aliquot_schema.ids import SessionId, task_id
+from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState
+
+FIRST_US_MAX: Final = 15 * 60 * 1_000_000
+"""A forecast made later than this after the submission is shown, but is not recorded as the one at submission."""
+OPEN_US: Final = 14 * DAY_US
+"""Records older than this are not awaited any more after a restart."""
+UNWRITTEN_MAX: Final = 20_000
+SCHEDULED: Final = "session.scheduled"
+_OPEN: Final = (ForecastOutcome.WAITING, ForecastOutcome.LATE)
+
+
+class Recorder:
+    """Records of one leader's term."""
+
+    def __init__(self, state: State, *, store: ForecastStore, measures: ForecastMeasures) -> None:
+        self._state = state
+        self._store = store
+        self._measures = measures
+        self._records: dict[SessionId, tuple[ForecastRecord, ...]] = {}
+        """Of sessions that wait, or run for the first time; by age."""
+        self._first_tasks: dict[SessionId, SessionId] = {}
+        """The task that started first of each job array with records."""
+        self._due: list[tuple[int, SessionId]] = []
+        """When a session has to be checked: its P90 has passed, or its forecast is to be recorded again."""
+        self._unwritten: deque[ForecastRecord | Settlement] = deque(maxlen=UNWRITTEN_MAX)
+        self._scores: deque[ForecastRecord] = deque(maxlen=UNWRITTEN_MAX)
+        self._writing = asyncio.Lock()
+        self._at_once = 0
+
+    async def load(self, *, events: Store, now_us: int) -> None:
+        """Read the open records; those of sessions that moved on while no server recorded it are closed.
+
+        Raises:
+            StoreUnavailable.
+        """
+        for record in await self._store.settled(limit=STARTED_KEPT):
+            self._state.board.put(record)
+        for record in await self._store.open_records(since_us=now_us - OPEN_US):
+            known = self._records.get(record.session_id, ())
+            self._records[record.session_id] = (*known, record)
+        for session_id, records in tuple(self._records.items()):
+            for record in records:
+                self._await(record)
+            await self._catch_up(session_id, events)
+
+    def hear(self, event: Event) -> None:
+        """Note what an event says about a session with records."""
+        session = event.record
+        if not isinstance(session, Session) or session.is_external_allocation:
+            return
+        name = session.array_id or session.id
+        records = self._records.get(name)
+        if records is None:
+            if event.kind == SCHEDULED and session.attempt == 1 and self._is_first(session):
+                self._at_once += 1
+            return
+        if records[0].outcome in _OPEN:
+            if event.kind == SCHEDULED:
+                self._settle(name, ForecastOutcome.STARTED, settled_us=session.scheduled_us)
+                if session.array_id is not None:
+                    self._first_tasks[name] = session.id
+            elif session.array_id is None and (session.is_ended or session.state is SessionState.HELD):
+                self._settle(name, ForecastOutcome.CANCELED, settled_us=event.at_us)
+        elif (session.is_ended or session.is_pending) and session.id == self._first_tasks.get(name, name):
+            is_own = session.attempt == 1 and run_of(session) is not None
+            if is_own and session.ended_us is not None:
+                self._end(name, session.ended_us)
+            self._forget(name)
+
+    def note(self, told: Iterable[Told]) -> None:
+        """Record the first forecast of each session that was submitted lately."""
+        for one in told:
+            forecast = one.forecast
+            session = self._state.sessions.get(forecast.session_id)
+            if session is None or session.state is not SessionState.QUEUED:
+                continue
+            is_first = not _has_started(session) and session.id not in self._records
+            if is_first and forecast.made_us - session.queued_us <= FIRST_US_MAX:
+                self._add(ForecastRecord(session_id=session.id, age_s=0, told=one))
+
+    def tick(self, now_us: int) -> None:
+        """Check the sessions whose P90 has passed, or whose forecast is to be recorded again."""
+        while self._due and self._due[0][0] <= now_us:
+            _, session_id = heapq.heappop(self._due)
+            records = self._records.get(session_id, ())
+            session, told = self._state.sessions.get(session_id), self._state.board.now.get(session_id)
+            if not records or records[0].outcome not in _OPEN or session is None:
+                continue
+            if records[0].outcome is ForecastOutcome.WAITING and _is_late(records[0], now_us):
+                self._settle(session_id, ForecastOutcome.LATE, settled_us=None)
+            ages = {record.age_s for record in self._records[session_id]}
+            for age_s in AGES_S:
+                if age_s not in ages and told is not None and now_us >= session.queued_us + age_s * 1_000_000:
+                    self._add(ForecastRecord(session_id=session_id, age_s=age_s, told=told))
+
+    def scores(self) -> tuple[ForecastRecord, ...]:
+        """Records about which something became known since the last call."""
+        taken = tuple(self._scores)
+        self._scores.clear()
+        return taken
+
+    async def flush(self, *, now_us: int) -> tuple[tuple[int, int], ...]:
+        """Write what has not been written; returns (day, sessions that started before any forecast) written.
+
+        Raises:
+            StoreUnavailable: it is written by a later call.
+        """
+        async with self._writing:
+            while self._unwritten:
+                batch = list(self._unwritten)
+                added = [one for one in batch if isinstance(one, ForecastRecord)]
+                settled = [one for one in batch if isinstance(one, Settlement)]
+                if added:
+                    await self._store.add(added)
+                if settled:
+                    await self._store.settle(settled)
+                for _ in range(min(len(batch), len(self._unwritten))):
+                    self._unwritten.popleft()
+            if not self._at_once:
+                return ()
+            day, count = now_us // DAY_US, self._at_once
+            await self._store.count_at_once(day, count)
+            self._at_once -= count
+            return ((day, count),)
+
+    def _add(self, record: ForecastRecord) -> None:
+        self._records[record.session_id] = (*self._records.get(record.session_id, ()), record)
+        self._unwritten.append(record)
+        self._await(record)
+        if not record.age_s:
+            self._measures.told(record.told)
+
+    def _await(self, record: ForecastRecord) -> None:
+        start_us = record.told.forecast.start_us
+        session = self._state.sessions.get(record.session_id)
+        if not record.age_s:
+            self._state.board.put(record)
+            if record.told.says_wait and start_us is not None:
+                heapq.heappush(self._due, (start_us.p90, record.session_id))
+            if session is not None:
+                for age_s in AGES_S[1:]:
+                    heapq.heappush(self._due, (session.queued_us + age_s * 1_000_000, record.session_id))
+
+    def _settle(self, session_id: SessionId, outcome: ForecastOutcome, *, settled_us: int | None) -> None:
+        settlement = Settlement(session_id=session_id, outcome=outcome, settled_us=settled_us)
+        self._change(settlement)
+        if outcome not in (*_OPEN, ForecastOutcome.STARTED):
+            self._forget(session_id)
+
+    def _forget(self, session_id: SessionId) -> None:
+        del self._records[session_id]
+        self._first_tasks.pop(session_id, None)
+
+    def _is_first(self, session: Session) -> bool:
+        """Whether it is no task of a job array, or the first one of its array that has started."""
+        array = self._state.sessions.get(session.array_id or session.id)
+        return session.array_id is None or (array is not None and first_task(array) == session.id)
+
+    def _end(self, session_id: SessionId, ended_us: int) -> None:
+        first = self._records[session_id][0]
+        self._change(
+            Settlement(session_id=session_id, outcome=first.outcome, settled_us=first.settled_us, ended_us=ended_us)
+        )
+
+    def _change(self, settlement: Settlement) -> None:
+        records = tuple(settlement.of(record) for record in self._records[settlement.session_id])
+        self._records[settlement.session_id] = records
+        self._unwritten.append(settlement)
+        self._scores.extend(records)
+        self._state.board.put(records[0])
+        self._measures.judge(records[0])
+
+    async def _catch_up(self, session_id: SessionId, events: Store) -> None:
+        session = self._state.sessions.get(session_id)
+        outcome = self._records[session_id][0].outcome
+        if session is not None and session.is_pending and outcome in _OPEN and not _has_started(session):
+            return
+        task = None if session is None else first_task(session)
+        if outcome in _OPEN:
+            steps = await events.session_steps(task or session_id, kinds=(SCHEDULED,), before=None, limit=50)
+            starts = [step.record.scheduled_us for step in steps if isinstance(step.record, Session)]
+            if starts and starts[0] is not None:
+                self._settle(session_id, ForecastOutcome.STARTED, settled_us=starts[0])
+            elif session is not None and session.ended_us is not None:
+                self._settle(session_id, ForecastOutcome.CANCELED, settled_us=session.ended_us)
+            else:
+                self._settle(session_id, ForecastOutcome.UNKNOWN, settled_us=self._records[session_id][0].made_us)
+        if session_id not in self._records:
+            return
+        if task is not None:
+            session, self._first_tasks[session_id] = self._state.sessions.get(task), task
+        if session is None or session.is_ended or session.is_pending:
+            if session is not None and session.attempt == 1 and session.ended_us is not None and run_of(session):
+                self._end(session_id, session.ended_us)
+            self._forget(session_id)
+
+
+def first_task(array: Session) -> SessionId | None:
+    """The task of a job array that started first: tasks start in the order of their indices. None = none has."""
+    if array.tasks is None:
+        return None
+    started = (*array.tasks.active.spans, *array.tasks.completed.spans, *array.tasks.failed.spans)
+    return task_id(array.id, index=min(started)[0]) if started else None
+
+
+def _has_started(session: Session) -> bool:
+    return session.attempt > 0 or first_task(session) is not None
+
+
+def _is_late(record: ForecastRecord, now_us: int) -> bool:
+    start_us = record.told.forecast.start_us
+    return record.told.says_wait and start_us is not None and now_us >= start_us.p90

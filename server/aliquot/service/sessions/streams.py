@@ -1,0 +1,149 @@
+"""Streams of sessions: terminals and ports. The owner of a session opens them, operators, and members of its project
+where the owner shares it; viewers never. Each is in the audit log."""
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Final, Protocol
+
+from aliquot.service.access import check_role, may_enter
+from aliquot.service.lifecycle.launch_orders import AppTokens
+from aliquot.service.ports import ByteStream, Clock
+from aliquot.service.state.journal import Journal
+from aliquot.service.state.state import State
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.cluster.streams import StreamTarget, target_fault
+from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict
+from aliquot_schema.identity.accounts import Role
+from aliquot_schema.ids import AgentId, KernelId, RequestId, SessionId, kernel_id
+from aliquot_schema.orchestration import Action
+from aliquot_schema.requests import Caller
+from aliquot_schema.resources.leases import Kernel
+from aliquot_schema.sessions import Session, app_port
+from aliquot_schema.states import KernelState
+
+RECORD_AGAIN_S: Final = 600.0
+"""A program opens many connections to one port; the audit log has one entry for those of this period."""
+RECENT_MAX: Final = 10_000
+
+
+class StreamSource(Protocol):
+    """The part of `Executor` that is needed here."""
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> ByteStream:
+        """See `Executor.open_stream`."""
+
+
+class SessionStreams:
+    """Opens streams for callers."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        journal: Journal,
+        clock: Clock,
+        source: StreamSource,
+        records_terminals: bool,
+        app_tokens: AppTokens,
+    ) -> None:
+        """
+        Args:
+            records_terminals: whether the output of terminals is recorded on their nodes.
+        """
+        self._state = state
+        self._journal = journal
+        self._clock = clock
+        self._source = source
+        self._records_terminals = records_terminals
+        self._app_tokens = app_tokens
+        self._recent: OrderedDict[tuple[str, KernelId, int], float] = OrderedDict()
+        """When a caller's connections to a port of a kernel were recorded, monotonic seconds."""
+
+    async def open(self, caller: Caller, session_id: str, *, rank: int, target: StreamTarget) -> ByteStream:
+        """Open a terminal or a port of a running session, after that is in the audit log.
+
+        Raises:
+            Forbidden: the caller is a viewer, or neither the owner, an operator, nor a member that it is shared with.
+            NotFound: no such session or rank, or the session does not listen on the port.
+            StateConflict: the session is not running.
+            InvalidRequest: the target is invalid.
+            Unavailable: the agent is unreachable or too old, or the audit log cannot be written.
+        """
+        check_role(caller, Role.USER)
+        fault = target_fault(target)
+        if fault is not None:
+            raise InvalidRequest(fault, field="target")
+        session = self._session(caller, session_id)
+        kernel = self._kernel(session, rank)
+        if target.terminal is not None:
+            target = StreamTarget(terminal=replace(target.terminal, record=self._records_terminals))
+        await self._record(caller, session, kernel, target)
+        return await self._source.open_stream(kernel.agent_id, kernel.id, target)
+
+    async def admit_app(self, caller: Caller, session_id: str, name: str, *, owner_only: bool = False) -> None:
+        """Check that a caller may open an app of a running session, and write that into the audit log. Raises as
+        `open`.
+
+        Args:
+            owner_only: refuse all others: the app shares a host name with other apps.
+        """
+        session, kernel, port = self._app(caller, session_id, name)
+        if owner_only and caller.user != session.owner:
+            text = f"{session.id} belongs to {session.owner}; apps of other users are opened only at host names of"
+            raise Forbidden(f"{text} their own; ask an admin for the setting apps-domain")
+        facts = {"session": session.id, "kernel": kernel.id, "app": name, "port": str(port)}
+        await self._write(caller, "app_opened", facts)
+
+    async def open_app(self, caller: Caller, session_id: str, name: str) -> tuple[ByteStream, str]:
+        """Open a connection to an app; returns it and the app's token. Raises as `open`."""
+        _, kernel, port = self._app(caller, session_id, name)
+        stream = await self._source.open_stream(kernel.agent_id, kernel.id, StreamTarget(port=port))
+        return stream, self._app_tokens.of(kernel.id)
+
+    def _app(self, caller: Caller, session_id: str, name: str) -> tuple[Session, Kernel, int]:
+        check_role(caller, Role.USER)
+        session = self._session(caller, session_id)
+        port = session.spec.apps.get(name)
+        if port is None:
+            raise NotFound(f"{session.id} has no app {name[:80]}", kind="app", id=name[:80])
+        kernel = self._kernel(session, 0)
+        return session, kernel, app_port(kernel.id, name, port)
+
+    def _session(self, caller: Caller, session_id: str) -> Session:
+        session = self._state.sessions.get(SessionId(session_id))
+        if session is None:
+            raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
+        if not may_enter(caller, session.owner, session.project, is_shared=session.spec.shares_access):
+            text = f"{session.id} belongs to {session.owner}; only its owner and operators may open its terminals and "
+            raise Forbidden(f"{text}ports, and members of its project if it was submitted with --shared")
+        return session
+
+    def _kernel(self, session: Session, rank: int) -> Kernel:
+        if not 0 <= rank < session.spec.cluster_size:
+            last = session.spec.cluster_size - 1
+            raise NotFound(f"{session.id} has no rank {rank}; its ranks are 0 to {last}", kind="rank", id=str(rank))
+        found = self._state.kernels.get(kernel_id(session.id, attempt=session.attempt, rank=rank))
+        if found is None or found.state is not KernelState.RUNNING:
+            raise StateConflict(f"{session.id} is not running", id=session.id, state=str(session.state))
+        return found
+
+    async def _record(self, caller: Caller, session: Session, kernel: Kernel, target: StreamTarget) -> None:
+        facts = {"session": session.id, "kernel": kernel.id}
+        if target.terminal is not None:
+            facts |= {"terminal": target.terminal.name, "recorded": str(target.terminal.record).lower()}
+            await self._write(caller, "terminal_opened", facts)
+            return
+        key, now = (f"{caller.user} {caller.key_id}", kernel.id, target.port or 0), self._clock.monotonic()
+        if now - self._recent.get(key, -RECORD_AGAIN_S) < RECORD_AGAIN_S:
+            return
+        await self._write(caller, "port_opened", facts | {"port": str(target.port)})
+        self._recent[key] = now
+        self._recent.move_to_end(key)
+        if len(self._recent) > RECENT_MAX:
+            self._recent.popitem(last=False)
+
+    async def _write(self, caller: Caller, what: str, facts: dict[str, str]) -> None:
+        def record(draft: UnitOfWork) -> None:
+            draft.put(Action(id=f"stream/{caller.user}", facts=facts), what)
+
+        await self._journal.transact(record, actor=caller.user, request_id=RequestId(caller.request_id))

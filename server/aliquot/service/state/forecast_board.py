@@ -1,0 +1,181 @@
+"""Forecast board: when sessions are forecast to start, and how accurate such forecasts were. Not durable.
+
+The leader fills it with the answers of the forecast process; followers receive it from the leader. Forecasts of
+sessions that are not submitted are asked for one by one, from the leader only.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from aliquot.core.foresight.forecast import Supposed
+from aliquot.core.foresight.scoring import AccuracyReport
+from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import SessionId
+
+STARTED_KEPT: Final = 2_000
+"""Sessions that wait no longer whose first forecast is kept, the newest."""
+NOT_YET: Final = "no forecast has been made yet"
+SWITCHED_OFF: Final = "forecasts are switched off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardContent:
+    """Everything on a board."""
+
+    now: Mapping[SessionId, Told] = field(default_factory=dict)
+    """The newest forecast of each waiting session."""
+    first: Mapping[SessionId, ForecastRecord] = field(default_factory=dict)
+    """What each was told first, also of sessions that wait no longer."""
+    accuracy: AccuracyReport = field(default_factory=AccuracyReport)
+    missing: str | None = NOT_YET
+    """Why forecasts are not being made; None = they are."""
+    made_us: int | None = None
+    """When the newest forecasts of the whole queue were made."""
+
+
+class ForecastBoard:
+    """The forecasts of one server."""
+
+    def __init__(self) -> None:
+        self.now: dict[SessionId, Told] = {}
+        """The newest forecast of each waiting session."""
+        self.first: dict[SessionId, ForecastRecord] = {}
+        """The first forecast of each session, with its outcome, also of sessions that wait no longer."""
+        self._gone: dict[SessionId, None] = {}
+        """Sessions in `first` that wait no longer."""
+        self.accuracy = AccuracyReport()
+        self.missing: str | None = NOT_YET
+        self.made_us: int | None = None
+        self.changes = 0
+        """Rises with every change that followers should know of."""
+        self.seen_us = 0
+        """The present time when the board was looked after last: a start before it is not expected any more."""
+
+    def tell(self, told: Iterable[Told]) -> None:
+        """Put new forecasts of waiting sessions on the board."""
+        self.changes += 1
+        self.now.update((one.forecast.session_id, one) for one in told)
+
+    def put(self, record: ForecastRecord) -> None:
+        """Put what a session was told first on the board, or its outcome."""
+        self.changes += 1
+        self.first[record.session_id] = record
+        is_settled = record.outcome not in (ForecastOutcome.WAITING, ForecastOutcome.LATE)
+        if is_settled and record.session_id not in self._gone:
+            # Later news are about a first attempt that has ended: a job array may have been told anew since.
+            self.now.pop(record.session_id, None)
+            self._gone[record.session_id] = None
+            if len(self._gone) > STARTED_KEPT:
+                oldest = next(iter(self._gone))
+                del self._gone[oldest], self.first[oldest]
+
+    def withdraw(self, session_id: SessionId) -> None:
+        """A session waits no longer."""
+        self.now.pop(session_id, None)
+
+    def tick(self, now_us: int) -> None:
+        """The time goes on."""
+        self.seen_us = now_us
+
+    def report(self, accuracy: AccuracyReport, *, made_us: int | None) -> None:
+        """Note an answer of the forecast process.
+
+        Args:
+            made_us: None = it was about some of the sessions only.
+        """
+        self.changes += 1
+        self.accuracy, self.missing = accuracy, None
+        self.made_us = self.made_us if made_us is None else made_us
+
+    def lack(self, missing: str | None) -> None:
+        """Note why no forecasts are made now; None = they are."""
+        self.changes += 1
+        self.missing = missing
+
+    def content(self) -> BoardContent:
+        """Everything on it, for the followers."""
+        return BoardContent(
+            now=dict(self.now),
+            first=dict(self.first),
+            accuracy=self.accuracy,
+            missing=self.missing,
+            made_us=self.made_us,
+        )
+
+    def replace(self, content: BoardContent) -> None:
+        """Take over the leader's board."""
+        self.now, self.first, self._gone = dict(content.now), dict(content.first), {}
+        self.accuracy, self.missing, self.made_us = content.accuracy, content.missing, content.made_us
+
+
+ASKED_MAX: Final = 16
+"""Questions about sessions that are not submitted that may be open at once."""
+ANSWER_S_MAX: Final = 120.0
+ELSEWHERE: Final = "the leading server makes forecasts of sessions that are not submitted; ask it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupposedQuestion:
+    """A question about sessions that are not submitted, each of them alone."""
+
+    supposed: tuple[Supposed, ...]
+    answer: "asyncio.Future[tuple[Told | None, ...]]"
+    """In the same order; None = too many sessions are ahead of it to tell."""
+
+
+class ForecastDesk:
+    """Questions about sessions that are not submitted, on their way to the loop of the leader that answers them."""
+
+    def __init__(self) -> None:
+        self._open: deque[SupposedQuestion] = deque()
+        self._is_served = False
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """While this context is open, questions are taken."""
+        self._is_served = True
+        try:
+            yield
+        finally:
+            self._is_served = False
+            while (question := self.take()) is not None:
+                question.answer.set_exception(Unavailable(ELSEWHERE))
+
+    @property
+    def is_served(self) -> bool:
+        """Whether questions are taken."""
+        return self._is_served
+
+    async def ask(self, supposed: Iterable[Supposed]) -> tuple[Told | None, ...]:
+        """Forecasts of these sessions, each as if it were submitted, or changed, alone.
+
+        Raises:
+            Unavailable: this server does not make forecasts now, or has too much to do.
+        """
+        if not self._is_served:
+            raise Unavailable(ELSEWHERE)
+        if len(self._open) >= ASKED_MAX:
+            raise Unavailable("many forecasts are being asked for; try again in a minute")
+        answer: asyncio.Future[tuple[Told | None, ...]] = asyncio.get_running_loop().create_future()
+        self._open.append(SupposedQuestion(supposed=tuple(supposed), answer=answer))
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                return await answer
+        except TimeoutError:
+            raise Unavailable("the forecast process has not answered; try again in a minute") from None
+
+    def take(self) -> SupposedQuestion | None:
+        """The next question that is still of interest; None = there is none."""
+        while self._open:
+            question = self._open.popleft()
+            if not question.answer.done():
+                return question
+        return None
+
+    def __len__(self) -> int:
+        return sum(not question.answer.done() for question in self._open)

@@ -1,0 +1,41 @@
+import { ask } from "../api/client";
+import { useLive } from "../api/live";
+import { useNow } from "../format/clock";
+import { WhatIfDocument, type WhatIfInput } from "../generated/graphql";
+import { nameOf } from "../session/standing";
+import { standingOf } from "../session/remedies";
+import { sentencesOf } from "./effect";
+
+const SHOWN = 5;
+
+/** What a change would mean for the sessions that run and wait, before it is confirmed. */
+export function EffectOf({ input }: { readonly input: WhatIfInput }) {
+  const now = useNow();
+  const live = useLive(async () => (await ask(WhatIfDocument, { input })).what_if, JSON.stringify(input));
+  const effect = live.data;
+  return (
+    <section aria-label="Effect" aria-live="polite">
+      <h3>Effect</h3>
+      {!effect ? (
+        <p className="quiet">
+          {live.fault ? "The effect is unknown: the server does not answer." : "Being computed …"}
+        </p>
+      ) : effect.__typename !== "WhatIf" ? (
+        <p className="quiet">{"message" in effect ? effect.message : ""}</p>
+      ) : (
+        <>
+          {sentencesOf(effect).map((sentence) => (
+            <p key={sentence}>{sentence}</p>
+          ))}
+          <ul>
+            {effect.displaced.slice(0, SHOWN).map((other) => (
+              <li key={other.session_id} className="small">
+                {nameOf({ id: other.session_id, name: other.name })} of {other.owner}: {standingOf(other, now)}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+}

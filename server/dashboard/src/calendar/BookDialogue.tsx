@@ -1,0 +1,89 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { ask, change } from "../api/client";
+import { useLive } from "../api/live";
+import { BookingEffectDocument, ReserveDocument } from "../generated/graphql";
+import { Dialogue } from "../parts/Dialogue";
+import { useSettled } from "../parts/settled";
+import { Text } from "../parts/Text";
+import { carryOut } from "../session/actions";
+import { conflictOf, effectText, localText, type Booking } from "./entries";
+
+interface Props {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly bookings: readonly Booking[];
+  readonly total: number;
+  readonly onClose: () => void;
+}
+
+/** Books GPUs for a window. What is booked already is said while it is chosen; the next pass decides. */
+export function BookDialogue({ fromMs, toMs, bookings, total, onClose }: Props) {
+  const [name, setName] = useState("");
+  const [from, setFrom] = useState(localText(fromMs));
+  const [to, setTo] = useState(localText(toMs));
+  const [gpus, setGpus] = useState("1");
+  const [models, setModels] = useState("");
+  const times = { fromMs: Date.parse(from), toMs: Date.parse(to), gpus: Number(gpus) };
+  const isWindow = times.toMs > times.fromMs;
+  const isCount = Number.isInteger(times.gpus) && times.gpus > 0;
+  const conflict = isWindow && isCount ? conflictOf(bookings, times, total) : "";
+  const inputOf = (called: string) => ({
+    name: called,
+    starts_at: new Date(times.fromMs).toISOString(),
+    ends_at: new Date(times.toMs).toISOString(),
+    gpus: times.gpus,
+    models: models.trim() === "" ? null : models.split(",").map((one) => one.trim()),
+  });
+  const asked = useSettled(isWindow && isCount ? JSON.stringify(inputOf("asked")) : "");
+  const effect = useLive(
+    async () =>
+      asked === "" ? null : (await ask(BookingEffectDocument, { input: JSON.parse(asked) })).reservation_effect,
+    asked,
+  );
+  const said = conflict || (effect.data ? effectText(effect.data) : (effect.fault?.message ?? "…"));
+  const book = async () => {
+    const input = inputOf(name.trim());
+    if (await carryOut("Booked.", async () => (await change(ReserveDocument, { input })).reserve)) onClose();
+  };
+  return (
+    <Dialogue
+      title="Book GPUs"
+      isOpen
+      onClose={onClose}
+      actions={
+        <Button
+          className="button main"
+          isDisabled={name.trim() === "" || !isWindow || !isCount}
+          onPress={() => void book()}
+        >
+          Book
+        </Button>
+      }
+    >
+      <div className="pair">
+        <Text label="Name" value={name} hint="Submit into it: --booking NAME." onChange={setName} isRequired />
+        <Text
+          label="GPUs"
+          value={gpus}
+          wrong={isCount ? undefined : "Enter a whole number above 0."}
+          onChange={setGpus}
+        />
+      </div>
+      <div className="pair">
+        <Text label="From" type="datetime-local" value={from} onChange={setFrom} />
+        <Text
+          label="To"
+          type="datetime-local"
+          value={to}
+          wrong={isWindow ? undefined : "It ends after it starts."}
+          onChange={setTo}
+        />
+      </div>
+      <Text label="Models" value={models} hint="Patterns like *H100*, with commas. Empty = any." onChange={setModels} />
+      <p role="status" className={conflict || effect.data?.refusal ? "wrong" : "quiet"}>
+        {said}
+      </p>
+    </Dialogue>
+  );
+}

@@ -1,0 +1,231 @@
+import dayGrid from "@fullcalendar/daygrid";
+import interaction from "@fullcalendar/interaction";
+import FullCalendar from "@fullcalendar/react";
+import timeGrid from "@fullcalendar/timegrid";
+import { useMemo, useRef, useState } from "react";
+import { Button } from "react-aria-components";
+import { useSearchParams } from "wouter";
+import { ask, change } from "../api/client";
+import { useLive } from "../api/live";
+import { loadCluster } from "../cluster/loading";
+import { isAccelerator, type Agent } from "../cluster/nodes";
+import { colourClass } from "../format/colours";
+import { BookingEffectDocument, ExtendReservationDocument } from "../generated/graphql";
+import { useIdentity } from "../identity/me";
+import { mayOperate, maySubmit } from "../identity/rights";
+import { Choice } from "../parts/Choice";
+import { Faults } from "../parts/Faults";
+import { Segments } from "../parts/Segments";
+import { useSettled } from "../parts/settled";
+import { carryOut } from "../session/actions";
+import { BookDialogue } from "./BookDialogue";
+import { bookedAtMost, effectText, entriesOf, type Entry, type Grouping } from "./entries";
+import { EntryDialogue } from "./EntryDialogue";
+import { FeedDialogue } from "./FeedDialogue";
+import { ImportDialogue } from "./ImportDialogue";
+import { loadCalendar } from "./loading";
+import "./calendar.css";
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const NARROW_PX = 600;
+const EVERYONE = "*";
+const NO_AGENTS: readonly Agent[] = [];
+const VIEWS = [
+  { id: "week", text: "Week" },
+  { id: "day", text: "Day" },
+] as const;
+const GROUPINGS = [
+  { id: "person", text: "By person" },
+  { id: "node", text: "By node" },
+] as const;
+const NAMES = { week: "timeGridWeek", day: "timeGridDay" } as const;
+
+/** Bookings, and running sessions until their expected ends. A window is booked by dragging, or by the button. */
+export default function CalendarPage() {
+  const me = useIdentity();
+  const calendar = useRef<FullCalendar>(null);
+  const [search, setSearch] = useSearchParams();
+  const [shown, setShown] = useState(() => ({ fromMs: Date.now() - 7 * DAY_MS, toMs: Date.now() + 8 * DAY_MS }));
+  const [title, setTitle] = useState("");
+  const [window, setWindow] = useState<{ fromMs: number; toMs: number } | null>(null);
+  const [open, setOpen] = useState<Entry | null>(null);
+  const [isSubscribing, setSubscribing] = useState(false);
+  const [isImporting, setImporting] = useState(false);
+  const [dragged, setDragged] = useState("");
+  const [span, setSpan] = useState("");
+  const delay = useDelay(useSettled(span));
+  const by: Grouping = search.get("by") === "node" ? "node" : "person";
+  const view = search.get("view") ?? (globalThis.innerWidth < NARROW_PX ? "day" : "week");
+  const only = search.get("only") ?? EVERYONE;
+  const set = (part: Readonly<Record<string, string>>) =>
+    setSearch((old) => new URLSearchParams({ ...Object.fromEntries(old), ...part }), { replace: true });
+  const live = useLive(() => loadCalendar(shown.fromMs, shown.toMs), `${shown.fromMs}/${shown.toMs}`, {
+    everyMs: 10_000,
+  });
+  const agents = useLive(loadCluster, "cluster", { everyMs: 60_000, isShared: true }).data ?? NO_AGENTS;
+  const total = useMemo(() => gpusOf(agents), [agents]);
+  const bookings = live.data?.bookings ?? [];
+  const entries = useMemo(
+    () => (live.data ? entriesOf(live.data, shown.toMs, Date.now(), hostsOf(agents)) : []),
+    [live.data, shown.toMs, agents],
+  );
+  const groups = [...new Set(entries.flatMap((one) => groupsOf(one, by)))].sort();
+  const visible = entries.filter((one) => only === EVERYONE || groupsOf(one, by).includes(only));
+  const step = (act: "prev" | "next" | "today") => calendar.current?.getApi()[act]();
+  const close = () => {
+    setWindow(null);
+    setOpen(null);
+    setDragged("");
+    setSpan("");
+    calendar.current?.getApi().unselect();
+    live.refresh();
+  };
+  const lengthen = async (entry: Entry, toMs: number, revert: () => void) => {
+    const ends_at = new Date(toMs).toISOString();
+    const act = async () => (await change(ExtendReservationDocument, { name: entry.id, ends_at })).extend_reservation;
+    if (!(await carryOut("The booking ends then.", act))) revert();
+    live.refresh();
+  };
+  return (
+    <div className="stack calendar">
+      <div className="row wide">
+        <h1>Calendar</h1>
+        <span className="row">
+          <Button className="button" aria-label="Earlier" onPress={() => step("prev")}>
+            ‹
+          </Button>
+          <Button className="button" onPress={() => step("today")}>
+            Today
+          </Button>
+          <Button className="button" aria-label="Later" onPress={() => step("next")}>
+            ›
+          </Button>
+        </span>
+        <b aria-live="polite">{title}</b>
+        <Segments
+          label="View"
+          value={view === "day" ? "day" : "week"}
+          options={VIEWS}
+          onChange={(next) => {
+            set({ view: next });
+            calendar.current?.getApi().changeView(NAMES[next]);
+          }}
+        />
+        <Segments
+          label="Group by"
+          value={by}
+          options={GROUPINGS}
+          onChange={(next) => set({ by: next, only: EVERYONE })}
+        />
+        <Choice
+          label={by === "node" ? "Node" : "Person"}
+          isBare
+          value={groups.includes(only) ? only : EVERYONE}
+          options={[{ id: EVERYONE, text: by === "node" ? "All nodes" : "All people" }, ...groups.map(asOption)]}
+          onChange={(next) => set({ only: next })}
+        />
+        {maySubmit(me) ? (
+          <Button className="button end" onPress={() => setImporting(true)}>
+            Import …
+          </Button>
+        ) : null}
+        <Button className={`button ${maySubmit(me) ? "" : "end"}`} onPress={() => setSubscribing(true)}>
+          Subscribe …
+        </Button>
+        {maySubmit(me) ? (
+          <Button className="button main" onPress={() => setWindow(nextHour())}>
+            Book …
+          </Button>
+        ) : null}
+      </div>
+      <Faults of={live} />
+      <p className="quiet" role="status">
+        {dragged
+          ? `${dragged} ${delay}`
+          : "Drag over free time to book it. Drag the lower end of your own booking to change its end."}
+      </p>
+      <FullCalendar
+        ref={calendar}
+        plugins={[dayGrid, timeGrid, interaction]}
+        initialView={NAMES[view === "day" ? "day" : "week"]}
+        headerToolbar={false}
+        firstDay={1}
+        nowIndicator
+        allDaySlot={false}
+        height="70vh"
+        scrollTime={`${String(Math.max(new Date().getHours() - 1, 0)).padStart(2, "0")}:00:00`}
+        slotLabelFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
+        eventTimeFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
+        eventInteractive
+        selectable={maySubmit(me)}
+        selectMirror
+        unselectAuto={false}
+        selectAllow={({ start, end }) => {
+          const free = Math.max(total - bookedAtMost(bookings, start.getTime(), end.getTime()), 0);
+          setDragged(`${free} of ${total} GPUs can be booked for this window.`);
+          setSpan(JSON.stringify([Math.max(start.getTime(), Date.now()), end.getTime()]));
+          return end.getTime() > Date.now();
+        }}
+        select={({ start, end }) => setWindow({ fromMs: Math.max(start.getTime(), Date.now()), toMs: end.getTime() })}
+        datesSet={({ start, end, view: now }) => {
+          setTitle(now.title);
+          setShown({ fromMs: start.getTime(), toMs: end.getTime() });
+        }}
+        events={visible.map((one) => ({
+          id: one.id,
+          title: `${one.title} · ${one.owner}${one.gpus ? ` · ${one.gpus} GPU` : ""}`,
+          start: one.fromMs,
+          end: one.toMs,
+          classNames: [one.session ? "runs" : "booked", colourClass(groupsOf(one, by)[0] ?? "")],
+          durationEditable: one.booking !== null && (one.owner === me?.name || mayOperate(me)),
+          startEditable: false,
+        }))}
+        eventClick={({ event }) => setOpen(entries.find((one) => one.id === event.id) ?? null)}
+        eventResize={({ event, revert }) => {
+          const entry = entries.find((one) => one.id === event.id);
+          if (entry && event.end) void lengthen(entry, event.end.getTime(), revert);
+        }}
+      />
+      {window ? <BookDialogue {...window} bookings={bookings} total={total} onClose={close} /> : null}
+      {isImporting ? <ImportDialogue onClose={() => (setImporting(false), close())} /> : null}
+      {isSubscribing ? <FeedDialogue onClose={() => setSubscribing(false)} /> : null}
+      {open ? <EntryDialogue entry={open} onClose={close} /> : null}
+    </div>
+  );
+}
+
+/** Which waiting sessions one GPU booked for a window would delay; "" until that is known. */
+function useDelay(span: string): string {
+  const load = async () => {
+    if (span === "") return null;
+    const [starts_at, ends_at] = (JSON.parse(span) as number[]).map((at) => new Date(at).toISOString());
+    if (!starts_at || !ends_at) return null;
+    const input = { name: "asked", starts_at, ends_at, gpus: 1 };
+    return (await ask(BookingEffectDocument, { input })).reservation_effect;
+  };
+  const effect = useLive(load, `delay/${span}`).data;
+  return effect ? `With one GPU: ${effectText(effect)}` : "";
+}
+
+const asOption = (name: string) => ({ id: name, text: name });
+
+function groupsOf(entry: Entry, by: Grouping): readonly string[] {
+  return by === "node" ? entry.nodes : [entry.owner];
+}
+
+function nextHour(): { fromMs: number; toMs: number } {
+  const fromMs = Math.ceil(Date.now() / HOUR_MS) * HOUR_MS;
+  return { fromMs, toMs: fromMs + 2 * HOUR_MS };
+}
+
+function hostsOf(agents: readonly Agent[]): ReadonlyMap<string, string> {
+  return new Map(agents.map((agent) => [agent.id, agent.hostname]));
+}
+
+/** Whole GPUs of the cluster, each once. */
+function gpusOf(agents: readonly Agent[]): number {
+  return new Set(
+    agents.flatMap((agent) => agent.devices.filter(isAccelerator).map((one) => `${agent.node_id}/${one.id}`)),
+  ).size;
+}

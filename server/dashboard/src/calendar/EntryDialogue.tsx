@@ -1,0 +1,44 @@
+import { Button } from "react-aria-components";
+import { Link } from "wouter";
+import { change } from "../api/client";
+import { moment } from "../format/times";
+import { GiveBackReservationDocument } from "../generated/graphql";
+import { useIdentity } from "../identity/me";
+import { mayOperate } from "../identity/rights";
+import { Dialogue } from "../parts/Dialogue";
+import { carryOut } from "../session/actions";
+import type { Entry } from "./entries";
+
+/** One booking or running session, and what its owner may do with it. */
+export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; readonly onClose: () => void }) {
+  const me = useIdentity();
+  const { booking, session } = entry;
+  const isMine = booking !== null && (booking.owner === me?.name || mayOperate(me));
+  const giveBack = async (name: string) => {
+    const act = async () => (await change(GiveBackReservationDocument, { name })).give_back_reservation;
+    if (await carryOut("Given back.", act)) onClose();
+  };
+  return (
+    <Dialogue
+      title={entry.title}
+      isOpen
+      onClose={onClose}
+      actions={
+        booking !== null && isMine ? (
+          <Button className="button danger" onPress={() => void giveBack(booking.id)}>
+            {booking.is_active ? "Give back" : "Cancel the booking"}
+          </Button>
+        ) : null
+      }
+    >
+      <p>
+        {entry.owner}, {entry.gpus === 1 ? "1 GPU" : `${entry.gpus} GPUs`}
+        {entry.nodes.length ? ` on ${entry.nodes.join(", ")}` : ""}
+      </p>
+      <p>
+        {moment(entry.fromMs)} to {moment(entry.toMs)}
+      </p>
+      {session ? <Link href={`/sessions/${session.id}`}>To the session</Link> : null}
+    </Dialogue>
+  );
+}

@@ -1,0 +1,44 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { change } from "../api/client";
+import { RenewCalendarFeedDocument } from "../generated/graphql";
+import { Dialogue } from "../parts/Dialogue";
+import { carryOut } from "../session/actions";
+
+/** Makes the secret addresses of the user's calendar feed, and shows them, once. */
+export function FeedDialogue({ onClose }: { readonly onClose: () => void }) {
+  const [made, setMade] = useState<{ readonly mine: string; readonly all: string } | null>(null);
+  const make = () =>
+    carryOut("The addresses are made.", async () => {
+      const found = (await change(RenewCalendarFeedDocument, {})).renew_calendar_feed;
+      if ("mine" in found) setMade(found);
+      return found;
+    });
+  const at = (path: string) => new URL(path, globalThis.location.href).href;
+  return (
+    <Dialogue
+      title="Subscribe in a calendar program"
+      isOpen
+      onClose={onClose}
+      actions={
+        made ? null : (
+          <Button className="button main" onPress={() => void make()}>
+            Make new addresses
+          </Button>
+        )
+      }
+    >
+      {made ? (
+        <>
+          <p>They are shown only once. Anyone who has one can read the bookings.</p>
+          <h3>Your bookings</h3>
+          <pre className="command">{at(made.mine)}</pre>
+          <h3>All bookings</h3>
+          <pre className="command">{at(made.all)}</pre>
+        </>
+      ) : (
+        <p>New addresses make your earlier ones invalid.</p>
+      )}
+    </Dialogue>
+  );
+}

@@ -1,0 +1,47 @@
+export type Values = readonly (number | null)[];
+
+export interface Columns {
+  readonly times: readonly number[];
+  readonly series: readonly Values[];
+}
+
+/** A hole is longer than this many usual steps. */
+const STEPS = 3.5;
+
+/** The columns with an empty sample in each hole, so that no line is drawn across it. */
+export function withGaps({ times, series }: Columns): Columns {
+  const step = usualStep(times);
+  const holes = new Set<number>();
+  for (let at = 1; at < times.length; at += 1)
+    if ((times[at] ?? 0) - (times[at - 1] ?? 0) > STEPS * step) holes.add(at);
+  if (holes.size === 0) return { times, series };
+  const spread = <T>(row: readonly T[], filler: (at: number) => T) =>
+    row.flatMap((value, at) => (holes.has(at) ? [filler(at), value] : [value]));
+  return {
+    times: spread(times, (at) => (times[at - 1] ?? 0) + step),
+    series: series.map((row) => spread(row, () => null)),
+  };
+}
+
+/** The least, the mean and the most of several series at each time; null where none has a value. */
+export function rangeOver(series: readonly Values[]): { least: Values; mean: Values; most: Values } {
+  const length = Math.max(0, ...series.map((row) => row.length));
+  const at = (index: number) => series.flatMap((row) => row[index] ?? []);
+  const over = (reduce: (values: readonly number[]) => number): Values =>
+    Array.from({ length }, (_, index) => {
+      const values = at(index);
+      return values.length ? reduce(values) : null;
+    });
+  return {
+    least: over((values) => Math.min(...values)),
+    mean: over((values) => values.reduce((sum, one) => sum + one, 0) / values.length),
+    most: over((values) => Math.max(...values)),
+  };
+}
+
+/** The median distance of times. */
+function usualStep(times: readonly number[]): number {
+  const steps = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+  steps.sort((one, other) => one - other);
+  return steps[Math.floor(steps.length / 2)] ?? Infinity;
+}

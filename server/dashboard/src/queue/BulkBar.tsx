@@ -1,0 +1,96 @@
+import { useState } from "react";
+import { Button } from "react-aria-components";
+import { Dialogue } from "../parts/Dialogue";
+import { useIdentity } from "../identity/me";
+import { mayRelease, prioritiesOf } from "../identity/rights";
+import { cancelAll, holdAll, prioritise, releaseAll, retryAll, type Priority } from "../session/actions";
+import { isEnded, isWaiting, nameOf } from "../session/standing";
+import type { Row } from "./loading";
+import type { Selection } from "./selection";
+
+interface Props {
+  /** The selected sessions. */
+  readonly rows: readonly Row[];
+  readonly selection: Selection;
+  readonly refresh: () => void;
+}
+
+const NAMES_SHOWN = 8;
+
+/** Actions on all selected sessions. */
+export function BulkBar({ rows, selection, refresh }: Props) {
+  const me = useIdentity();
+  const [isAsking, setAsking] = useState(false);
+  const [isBusy, setBusy] = useState(false);
+  if (rows.length === 0) return null;
+  const act = async (deed: () => Promise<boolean>) => {
+    setBusy(true);
+    if (await deed()) selection.clear();
+    setBusy(false);
+    refresh();
+  };
+  const going = rows.filter(({ state }) => !isEnded(state));
+  const queued = rows.filter(({ state }) => state === "queued");
+  const held = rows.filter((row) => row.state === "held" && mayRelease(me, row));
+  const waiting = rows.filter(({ state }) => isWaiting(state));
+  const ended = rows.filter(({ state }) => isEnded(state));
+  const button = (text: string, some: readonly Row[], deed: (rows: readonly Row[]) => Promise<boolean>) =>
+    some.length ? (
+      <Button className="button" isDisabled={isBusy} onPress={() => void act(() => deed(some))}>
+        {text} {some.length}
+      </Button>
+    ) : null;
+  return (
+    <div className="bulk row note" role="group" aria-label="Selected sessions">
+      <b>{rows.length} selected</b>
+      {button("Hold", queued, holdAll)}
+      {button("Release", held, releaseAll)}
+      {button("Run again:", ended, retryAll)}
+      {waiting.length ? (
+        <select
+          className="pick"
+          aria-label="Priority of the selected sessions"
+          value=""
+          disabled={isBusy}
+          onChange={(event) => void act(() => prioritise(waiting, event.target.value as Priority))}
+        >
+          <option value="">Priority …</option>
+          {prioritiesOf(me, "normal").map((priority) => (
+            <option key={priority}>{priority}</option>
+          ))}
+        </select>
+      ) : null}
+      {going.length ? (
+        <Button className="button danger" isDisabled={isBusy} onPress={() => setAsking(true)}>
+          Cancel {going.length} …
+        </Button>
+      ) : null}
+      <Button className="button plain end" onPress={selection.clear}>
+        Select none
+      </Button>
+      <Dialogue
+        title={`Cancel ${going.length === 1 ? "1 session" : `${going.length} sessions`}?`}
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        closing="Keep them"
+        actions={
+          <Button
+            className="button danger"
+            onPress={() => {
+              setAsking(false);
+              void act(() => cancelAll(going));
+            }}
+          >
+            Cancel the sessions
+          </Button>
+        }
+      >
+        <p>
+          {going.slice(0, NAMES_SHOWN).map(nameOf).join(", ")}
+          {going.length > NAMES_SHOWN ? ` and ${going.length - NAMES_SHOWN} more` : ""}
+        </p>
+        <p>Waiting ones leave the queue. Processes get SIGTERM, and SIGKILL after the grace period.</p>
+      </Dialogue>
+    </div>
+  );
+}

@@ -1,0 +1,46 @@
+import { Link } from "wouter";
+import { gpus, plain } from "../format/amounts";
+import { useNow } from "../format/clock";
+import { asked } from "../session/standing";
+import { figure, type Column } from "../parts/Table";
+import { gpuHours, gpuUse, nodesOf } from "./holding";
+import type { Row } from "./loading";
+
+const NODES_SHOWN = 2;
+
+/** The columns of `GpuCells`; an ended session does not use its GPUs. */
+export function gpuColumns(isEnded = false): readonly (Column | string)[] {
+  const use = figure("GPU use", "Utilization of its devices now; a device with several holders counts as a whole");
+  const hours = figure("GPU-hours", "Of the newest attempt; shares count as fractions");
+  return [figure("GPUs"), "Node", ...(isEnded ? [] : [use]), hours];
+}
+
+/** Which GPUs a session has, and what it makes of them. */
+export function GpuCells({ session, isEnded }: { readonly session: Row; readonly isEnded?: boolean }) {
+  const now = useNow();
+  const [use, hours, nodes] = [gpuUse(session), gpuHours(session, now), nodesOf(session)];
+  return (
+    <>
+      <td className="figure" data-label="GPUs" title={asked(session)}>
+        {gpus(session.requested_gpus)}
+      </td>
+      <td title={nodes.join(", ")} data-label="on">
+        {nodes.slice(0, NODES_SHOWN).map((node, index) => (
+          <span key={node}>
+            {index ? ", " : ""}
+            <Link href={`/?node=${encodeURIComponent(node)}`}>{node}</Link>
+          </span>
+        ))}
+        {nodes.length > NODES_SHOWN ? ` and ${nodes.length - NODES_SHOWN} more` : nodes.length ? "" : "—"}
+      </td>
+      {isEnded ? null : (
+        <td className="figure" data-label="GPU use">
+          {use === null ? "—" : `${Math.round(use)} %`}
+        </td>
+      )}
+      <td className="figure" data-label="GPU-hours">
+        {hours === null ? "—" : plain(hours)}
+      </td>
+    </>
+  );
+}

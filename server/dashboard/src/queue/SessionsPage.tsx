@@ -1,0 +1,227 @@
+import { useMemo, useRef, useState } from "react";
+import { Button, Input, SearchField } from "react-aria-components";
+import { Link, useSearchParams } from "wouter";
+import { useLive } from "../api/live";
+import { useIdentity } from "../identity/me";
+import { maySubmit } from "../identity/rights";
+import { Empty } from "../parts/Empty";
+import { Faults } from "../parts/Faults";
+import { Segments } from "../parts/Segments";
+import { useSettled } from "../parts/settled";
+import { ActiveTable } from "./ActiveTable";
+import { placeOf, searchOf, STATES, type Place, type View } from "./address";
+import { BulkBar } from "./BulkBar";
+import { EndedTable } from "./EndedTable";
+import { FilterBar } from "./FilterBar";
+import { ANY, hasAll, matching, NO_FILTERS, wantedOf, type Filters, type Wanted } from "./filters";
+import { findSessions } from "./finding";
+import { loadQueue, loadSessions, PAGE_ROWS, type Page } from "./loading";
+import { NotebookButton } from "./NotebookButton";
+import { useSelection, type Selection } from "./selection";
+import { ViewsMenu } from "./ViewsMenu";
+import { WaitingTable } from "./WaitingTable";
+
+const VIEWS = [
+  { id: "waiting", text: "Waiting" },
+  { id: "active", text: "Running" },
+  { id: "ended", text: "Ended" },
+] as const;
+
+/** Maximum rows of the queue: all of them are queried again with every event. */
+const ROWS_MAX = 2_000;
+
+/** Sessions that wait, with reasons, that run, and that have ended; all filters are in the address. */
+export function SessionsPage() {
+  const [search, setSearch] = useSearchParams();
+  const place = placeOf(search);
+  const { view, filters } = place;
+  const [rows, setRows] = useState(PAGE_ROWS);
+  const asked = useSettled(askedOf(place));
+  const live = useFound(asked, rows);
+  const last = useRef<{ asked: Asked; page: Page } | null>(null);
+  if (live.data) last.current = { asked: JSON.parse(asked) as Asked, page: live.data };
+  const page = last.current?.asked.view === view ? last.current.page : null;
+  const shown = useMemo(() => matching(page?.entries ?? [], filters), [page, search.toString()]);
+  const selection = useSelection(view);
+  // What is typed replaces the entry in the history, so that Back leads to the page before.
+  const go = (part: Partial<Place>, isTyped = false) =>
+    setSearch(new URLSearchParams(searchOf({ ...place, ...part })), { replace: isTyped });
+  const filter = (part: Partial<Filters>, isTyped?: boolean) => go({ filters: { ...filters, ...part } }, isTyped);
+  const isWhole = page !== null && hasAll(page, JSON.stringify(last.current?.asked.wanted ?? null), filters);
+
+  return (
+    <div className="stack">
+      <div className="row">
+        <h1>Sessions</h1>
+        <Segments
+          label="Sessions to show"
+          value={view}
+          options={VIEWS}
+          onChange={(next) => go({ view: next, state: ANY, sort: "", filters: { ...filters, reason: ANY } })}
+        />
+        <SearchField
+          className="field search"
+          aria-label="Part of a name, id or tag; an owner, project or pool in full"
+          value={filters.text}
+          onChange={(text) => filter({ text }, true)}
+        >
+          <Input placeholder="Name, id, tag, owner, project, pool" data-shortcut="/" />
+        </SearchField>
+        <span className="quiet" role="status">
+          {page ? countOf(page, shown.length) : ""}
+        </span>
+        <span className="end row">
+          <NotebookButton />
+          <ViewsMenu search={searchOf(place)} />
+        </span>
+      </div>
+      <FilterBar place={place} entries={page?.entries ?? []} go={go} filter={filter} />
+      <Faults of={live} />
+      {page?.idle ? (
+        <p className="small">
+          <span className="badge fill-warn">quota</span> {page.idle}
+        </p>
+      ) : null}
+      <BulkBar
+        rows={shown.map(({ session }) => session).filter(({ id }) => selection.ids.has(id))}
+        selection={selection}
+        refresh={live.refresh}
+      />
+      {page ? (
+        <Table
+          view={view}
+          page={page}
+          shown={shown}
+          isWhole={isWhole}
+          selection={selection}
+          refresh={live.refresh}
+          onClear={() => go({ state: ANY, filters: NO_FILTERS })}
+        />
+      ) : null}
+      {view === "waiting"
+        ? page?.bounds?.map(({ pool, text }) => (
+            <p key={pool} className="quiet small">
+              {(page.bounds?.length ?? 0) > 1 ? `Pool ${pool}: ` : ""}
+              {text}
+            </p>
+          ))
+        : null}
+      {page?.isCut ? (
+        <p className="quiet small">More sessions match than are loaded: make the search more specific.</p>
+      ) : null}
+      {page && view === "waiting" ? <More page={page} rows={rows} setRows={setRows} filters={filters} /> : null}
+    </div>
+  );
+}
+
+interface Asked {
+  readonly view: View;
+  readonly state: Place["state"];
+  readonly sort: Place["sort"];
+  readonly wanted: Wanted | null;
+}
+
+function askedOf({ view, state, sort, filters }: Place): string {
+  return JSON.stringify({ view, state, sort, wanted: wantedOf(filters) } satisfies Asked);
+}
+
+function useFound(asked: string, rows: number) {
+  const { view, state, sort, wanted } = JSON.parse(asked) as Asked;
+  const states = state === ANY ? STATES[view] : [state];
+  const isQueue = view === "waiting" && state === ANY && sort === "" && !wanted;
+  const load = () => {
+    if (isQueue) return loadQueue(rows);
+    return wanted ? findSessions(states, wanted, sort) : loadSessions(states, sort || undefined);
+  };
+  // Ended sessions are searched in the database, so not with every event.
+  return useLive(load, `${rows}/${asked}`, { wants: () => !wanted || view !== "ended", everyMs: 10_000 });
+}
+
+function countOf(page: Page, shown: number): string {
+  return page.isFound ? `${shown}${page.isCut ? " or more" : ""} found` : `${shown} of ${page.total}`;
+}
+
+interface MoreProps {
+  readonly page: Page;
+  readonly rows: number;
+  readonly setRows: (rows: number) => void;
+  readonly filters: Filters;
+}
+
+/** Loads more of the queue. */
+function More({ page, rows, setRows, filters }: MoreProps) {
+  if (page.entries.length >= page.total) return null;
+  return (
+    <div className="row">
+      <Button className="button" onPress={() => setRows(rows + 4 * PAGE_ROWS)}>
+        Show more
+      </Button>
+      {filters.reason === ANY ? null : (
+        <>
+          {page.entries.length < ROWS_MAX ? (
+            <Button className="button" onPress={() => setRows(Math.min(page.total, ROWS_MAX))}>
+              Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
+            </Button>
+          ) : null}
+          <span className="quiet small">
+            The reason filter covers the first {page.entries.length} of {page.total}.
+          </span>
+        </>
+      )}
+    </div>
+  );
+}
+
+interface TableProps {
+  readonly view: View;
+  readonly page: Page;
+  /** The rows that match the filters. */
+  readonly shown: Page["entries"];
+  /** Whether the rows are all that match. */
+  readonly isWhole: boolean;
+  readonly selection: Selection;
+  readonly refresh: () => void;
+  readonly onClear: () => void;
+}
+
+function Table({ view, page, shown, isWhole, selection, refresh, onClear }: TableProps) {
+  if (page.entries.length === 0 && !page.isFound) return <Nothing view={view} />;
+  if (shown.length === 0)
+    return (
+      <Empty title={`No session matches these filters${isWhole ? "" : " among those loaded"}`}>
+        <Button className="button" onPress={onClear}>
+          Clear the filters
+        </Button>
+      </Empty>
+    );
+  if (view === "waiting") return <WaitingTable entries={shown} selection={selection} refresh={refresh} />;
+  if (view === "active") return <ActiveTable entries={shown} selection={selection} refresh={refresh} />;
+  return <EndedTable entries={shown} selection={selection} refresh={refresh} />;
+}
+
+const WORDS: Record<View, { readonly title: string; readonly text: string }> = {
+  waiting: {
+    title: "The queue is empty",
+    text: "A session that cannot start immediately waits here, with its position and the reason.",
+  },
+  active: { title: "Nothing is running", text: "Sessions that hold GPUs are listed here, with the time they end by." },
+  ended: { title: "Nothing has ended yet", text: "Ended sessions are listed here, with their exit codes." },
+};
+
+function Nothing({ view }: { readonly view: View }) {
+  const canSubmit = maySubmit(useIdentity());
+  return (
+    <Empty title={WORDS[view].title}>
+      <p>{WORDS[view].text}</p>
+      {canSubmit ? (
+        <>
+          <p>
+            <Link href="/submit">Submit a session</Link> here, send <code>create_session</code> from{" "}
+            <a href="/graphiql">GraphiQL</a>, or use the shell:
+          </p>
+          <pre>aliquot session create -r cuda.device=1 -- python train.py</pre>
+        </>
+      ) : null}
+    </Empty>
+  );
+}

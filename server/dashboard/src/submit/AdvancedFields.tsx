@@ -1,0 +1,223 @@
+import { useEffect, useState } from "react";
+import { Button } from "react-aria-components";
+import { ask } from "../api/client";
+import { useLive } from "../api/live";
+import { SecretNamesDocument } from "../generated/graphql";
+import { quantities } from "../format/amounts";
+import { durationText } from "../format/times";
+import { Check } from "../parts/Check";
+import { Choice } from "../parts/Choice";
+import { Text } from "../parts/Text";
+import { EMPTY, type Field, type FieldsProps } from "./form";
+
+const TOPOLOGIES = [
+  { id: "prefer", text: "as few as possible" },
+  { id: "require", text: "one, or it waits" },
+] as const;
+
+const FIELDS: readonly Field[] = [
+  "preferredModels",
+  "labels",
+  "preferredLabels",
+  "otherSlots",
+  "retries",
+  "retriesOwn",
+  "isPreemptible",
+  "checkpointSignal",
+  "checkpointEvery",
+  "kernelsMin",
+  "topology",
+  "grace",
+  "processes",
+  "openFiles",
+  "secrets",
+  "isSandboxed",
+  "isShared",
+  "runId",
+  "fallbacks",
+];
+
+/** What few sessions need; folded until one of its fields is set, or is wrong. */
+export function AdvancedFields({ form, wrongs, change }: FieldsProps) {
+  const set = FIELDS.filter((name) => JSON.stringify(form[name]) !== JSON.stringify(EMPTY[name]));
+  const needs = set.length > 0 || FIELDS.some((name) => wrongs[name]);
+  const [isOpen, setOpen] = useState(needs);
+  useEffect(() => setOpen((open) => open || needs), [needs]);
+  return (
+    <section className="panel stack" aria-labelledby="group-advanced">
+      <h2 id="group-advanced">
+        <Button className="button plain fold" aria-expanded={isOpen} onPress={() => setOpen(!isOpen)}>
+          Advanced{set.length ? ` (${set.length} set)` : ""} <span aria-hidden="true">{isOpen ? "▴" : "▾"}</span>
+        </Button>
+      </h2>
+      {isOpen ? (
+        <>
+          <Failures form={form} wrongs={wrongs} change={change} />
+          <Places form={form} wrongs={wrongs} change={change} />
+          <Confinement form={form} wrongs={wrongs} change={change} />
+        </>
+      ) : (
+        <p className="quiet small">Retries, preemption, labels, limits, secrets and more.</p>
+      )}
+    </section>
+  );
+}
+
+function Failures({ form, wrongs, change }: FieldsProps) {
+  return (
+    <>
+      <div className="row wide">
+        <Check text="Preemptible" isOn={form.isPreemptible} onChange={(isPreemptible) => change({ isPreemptible })} />
+        <Check
+          text="Retry failures of the command too"
+          isOn={form.retriesOwn}
+          onChange={(retriesOwn) => change({ retriesOwn })}
+        />
+      </div>
+      <Text label="Retries" value={form.retries} wrong={wrongs.retries} onChange={(retries) => change({ retries })} />
+      <div className="pair">
+        <Text
+          label="Checkpoint signal"
+          value={form.checkpointSignal}
+          wrong={wrongs.checkpointSignal}
+          placeholder="none"
+          hint="Asks it to save its work, like SIGUSR1."
+          onChange={(checkpointSignal) => change({ checkpointSignal })}
+        />
+        <Text
+          label="Checkpoint every"
+          value={form.checkpointEvery}
+          wrong={wrongs.checkpointEvery}
+          placeholder="never"
+          hint="How often it saves its work, like 10m."
+          onChange={(checkpointEvery) => change({ checkpointEvery })}
+        />
+      </div>
+      <div className="pair">
+        <Text
+          label="Grace"
+          value={form.grace}
+          wrong={wrongs.grace}
+          placeholder="the policy's"
+          hint="From that signal to the stop, like 2m."
+          onChange={(grace) => change({ grace })}
+        />
+        <Text
+          label="Start with fewer kernels"
+          value={form.kernelsMin}
+          wrong={wrongs.kernelsMin}
+          placeholder="all of them"
+          hint="At least this many; it grows when there is room."
+          onChange={(kernelsMin) => change({ kernelsMin })}
+        />
+      </div>
+    </>
+  );
+}
+
+function Places({ form, wrongs, change }: FieldsProps) {
+  return (
+    <>
+      <Choice
+        label="Network switches"
+        value={form.topology}
+        options={TOPOLOGIES}
+        onChange={(topology) => change({ topology })}
+      />
+      {wrongs.topology ? <p className="bad small">{wrongs.topology}</p> : null}
+      <Text
+        label="Labels of the node"
+        rows={2}
+        value={form.labels}
+        wrong={wrongs.labels}
+        placeholder="rack=7"
+        onChange={(labels) => change({ labels })}
+      />
+      <Text
+        label="Preferred labels"
+        rows={2}
+        value={form.preferredLabels}
+        wrong={wrongs.preferredLabels}
+        onChange={(preferredLabels) => change({ preferredLabels })}
+      />
+      <Text
+        label="Preferred models"
+        value={form.preferredModels}
+        wrong={wrongs.preferredModels}
+        hint="Patterns, separated by commas."
+        onChange={(preferredModels) => change({ preferredModels })}
+      />
+      <Text
+        label="Other slots"
+        rows={2}
+        value={form.otherSlots}
+        wrong={wrongs.otherSlots}
+        placeholder="rocm.shares=0.5"
+        onChange={(otherSlots) => change({ otherSlots })}
+      />
+      <Text label="Run id" value={form.runId} wrong={wrongs.runId} onChange={(runId) => change({ runId })} />
+      {form.fallbacks.length ? (
+        <div className="row">
+          <span>
+            Smaller requests after a wait:{" "}
+            {form.fallbacks.map((one) => `${quantities(one.slots)} after ${durationText(one.after_s)}`).join("; ")}
+          </span>
+          <Button className="button" onPress={() => change({ fallbacks: [] })}>
+            Remove
+          </Button>
+        </div>
+      ) : null}
+    </>
+  );
+}
+
+function Confinement({ form, wrongs, change }: FieldsProps) {
+  const secrets = useLive(async () => (await ask(SecretNamesDocument, {})).secrets, "secrets", { everyMs: 30_000 });
+  const names = secrets.data?.map(({ name }) => name);
+  return (
+    <>
+      <div className="pair">
+        <Text
+          label="Processes"
+          value={form.processes}
+          wrong={wrongs.processes}
+          placeholder="the agent's limit"
+          hint="Maximum at one time."
+          onChange={(processes) => change({ processes })}
+        />
+        <Text
+          label="Open files"
+          value={form.openFiles}
+          wrong={wrongs.openFiles}
+          placeholder="the agent's limit"
+          hint="Maximum per process."
+          onChange={(openFiles) => change({ openFiles })}
+        />
+      </div>
+      <Text
+        label="Secrets"
+        rows={2}
+        value={form.secrets}
+        wrong={wrongs.secrets}
+        placeholder={"NAME=VARIABLE\nNAME=file:FILE"}
+        hint={
+          names &&
+          (names.length
+            ? `Yours: ${names.join(", ")}.`
+            : "You have no secrets yet; store one with aliquot secret set NAME.")
+        }
+        onChange={(text) => change({ secrets: text })}
+      />
+      <Check
+        text="Run in a sandbox, on nodes that can"
+        isOn={form.isSandboxed}
+        onChange={(isSandboxed) => change({ isSandboxed })}
+      />
+      <Check
+        text="Members of the project may open its terminals and web services"
+        isOn={form.isShared}
+        onChange={(isShared) => change({ isShared })}
+      />
+    </>
+  );
+}

@@ -1,0 +1,96 @@
+import { Choice } from "../parts/Choice";
+import { Text } from "../parts/Text";
+import type { FieldsProps } from "./form";
+
+interface Props extends FieldsProps {
+  /** The projects that the user may charge. */
+  readonly projects: readonly string[];
+}
+
+const DEFAULT = "default";
+
+/** What runs: the command, its name and where it is charged. */
+export function WhatFields({ form, wrongs, change, projects }: Props) {
+  const known = [...new Set([DEFAULT, ...projects, form.project || DEFAULT])];
+  return (
+    <section className="panel stack" aria-labelledby="group-what">
+      <h2 id="group-what">What</h2>
+      <Text
+        label="Command"
+        rows={7}
+        isRequired
+        value={form.command}
+        wrong={wrongs.command}
+        hint="Run by /bin/sh -c."
+        placeholder="python train.py --epochs 3"
+        onChange={(command) => change({ command })}
+      />
+      <Text label="Name" value={form.name} wrong={wrongs.name} onChange={(name) => change({ name })} />
+      <Choice
+        label="Project"
+        value={form.project || DEFAULT}
+        options={known.map((id) => ({ id, text: id }))}
+        onChange={(project) => change({ project })}
+      />
+      {wrongs.project ? <p className="bad small">{wrongs.project}</p> : null}
+      <Text
+        label="Working directory"
+        value={form.folder}
+        wrong={wrongs.folder}
+        placeholder="an empty folder"
+        hint="A path on the node."
+        onChange={(folder) => change({ folder })}
+      />
+      {form.workspace ? (
+        <Text
+          label="Uploaded files"
+          value={form.workspace}
+          wrong={wrongs.workspace}
+          hint="Files of an earlier upload, as the working directory. Empty it to use none."
+          onChange={(workspace) => change({ workspace })}
+        />
+      ) : null}
+      <Text
+        label="Image"
+        value={form.image}
+        wrong={wrongs.image}
+        placeholder="no container"
+        hint="A container image, on nodes with Podman, Docker or Apptainer."
+        onChange={(image) => change({ image })}
+      />
+      <Text
+        label="Activate"
+        value={form.activates}
+        wrong={wrongs.activates}
+        placeholder="no environment"
+        hint="uv, or the path of a venv or conda environment on the nodes."
+        onChange={(activates) => change({ activates })}
+      />
+      <Text
+        label="Environment"
+        rows={2}
+        value={form.environment}
+        wrong={wrongs.environment}
+        placeholder="NAME=value"
+        onChange={(environment) => change({ environment })}
+      />
+      <Text
+        label="Web services"
+        value={form.apps}
+        wrong={wrongs.apps}
+        placeholder="lab=8888"
+        hint="Names, with the ports that the command listens on; without one, it is in $ALIQUOT_APP_NAME."
+        onChange={(apps) => change({ apps })}
+      />
+      <Text
+        label="Tags"
+        rows={2}
+        value={form.tags}
+        wrong={wrongs.tags}
+        placeholder="experiment=baseline"
+        hint="To find it by; one on each line."
+        onChange={(tags) => change({ tags })}
+      />
+    </section>
+  );
+}

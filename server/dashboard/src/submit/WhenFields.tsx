@@ -1,0 +1,65 @@
+import { useIdentity } from "../identity/me";
+import { prioritiesOf } from "../identity/rights";
+import { Check } from "../parts/Check";
+import { Choice } from "../parts/Choice";
+import { Text } from "../parts/Text";
+import type { FieldsProps } from "./form";
+
+/** When it runs: order, times, tasks and what it waits for. */
+export function WhenFields({ form, wrongs, change }: FieldsProps) {
+  const me = useIdentity();
+  return (
+    <section className="panel stack" aria-labelledby="group-when">
+      <h2 id="group-when">When</h2>
+      <Choice
+        label="Priority"
+        value={form.priority}
+        options={prioritiesOf(me, form.priority).map((id) => ({ id, text: id }))}
+        onChange={(priority) => change({ priority })}
+      />
+      <div className="pair">
+        <Text
+          label="Estimate"
+          value={form.estimate}
+          wrong={wrongs.estimate}
+          hint="Like 30m; shorter sessions may start earlier."
+          onChange={(estimate) => change({ estimate })}
+        />
+        <Text
+          label="Time limit"
+          value={form.limit}
+          wrong={wrongs.limit}
+          hint="Like 2h30m. The session is stopped after it."
+          onChange={(limit) => change({ limit })}
+        />
+      </div>
+      <div className="pair">
+        <Text
+          label="Array"
+          value={form.array}
+          wrong={wrongs.array}
+          placeholder="none"
+          hint="Indices, like 0-99."
+          onChange={(array) => change({ array })}
+        />
+        <Text
+          label="Tasks at a time"
+          value={form.maxParallel}
+          wrong={wrongs.maxParallel}
+          placeholder="any number"
+          onChange={(maxParallel) => change({ maxParallel })}
+        />
+      </div>
+      <Text
+        label="Dependencies"
+        rows={2}
+        value={form.dependencies}
+        wrong={wrongs.dependencies}
+        placeholder="ses_..."
+        hint="Sessions that must complete first, one on each line; add after_any or after_fail for another outcome."
+        onChange={(dependencies) => change({ dependencies })}
+      />
+      <Check text="Hold until released" isOn={form.isHeld} onChange={(isHeld) => change({ isHeld })} />
+    </section>
+  );
+}

@@ -1,0 +1,79 @@
+import { Observable } from "../api/observable";
+import { EMPTY, type Form } from "./form";
+
+/** A form with a name. */
+export interface Template {
+  readonly name: string;
+  /** What differs from an empty form. */
+  readonly fields: Partial<Form>;
+}
+
+const KEY = "aliquot:templates";
+const TEMPLATES_MAX = 50;
+const NAME_CHARS_MAX = 60;
+
+/** The templates that this browser keeps. */
+export const templates = new Observable<readonly Template[]>(kept());
+
+/** Keeps a form as a template; one of the same name is replaced. Secrets are names, so they are kept too. */
+export function saveTemplate(name: string, form: Form): void {
+  const short = name.trim().slice(0, NAME_CHARS_MAX);
+  if (short) keep([...templates.get().filter((one) => one.name !== short), { name: short, fields: changedIn(form) }]);
+}
+
+export function dropTemplate(name: string): void {
+  keep(templates.get().filter((one) => one.name !== name));
+}
+
+/** The fields of a form that differ from an empty one. */
+export function changedIn(form: Form): Partial<Form> {
+  const names = Object.keys(EMPTY) as (keyof Form)[];
+  return Object.fromEntries(
+    names
+      .filter((name) => JSON.stringify(form[name]) !== JSON.stringify(EMPTY[name]))
+      .map((name) => [name, form[name]]),
+  );
+}
+
+/** A form from the text in an address, see `addressOf`; null if it is none. Unknown and ill-typed fields are dropped. */
+export function formIn(text: string): Form | null {
+  try {
+    return filled(JSON.parse(text));
+  } catch {
+    return null;
+  }
+}
+
+/** The form in an address, for a colleague. */
+export function addressOf(form: Form): string {
+  return `/submit?form=${encodeURIComponent(JSON.stringify(changedIn(form)))}`;
+}
+
+/** An empty form with these fields, as far as it has them. */
+export function filled(fields: unknown): Form | null {
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) return null;
+  const good = Object.entries(fields).filter(([name, value]) => {
+    const own = (EMPTY as unknown as Record<string, unknown>)[name];
+    return Object.hasOwn(EMPTY, name) && typeof own === typeof value && Array.isArray(own) === Array.isArray(value);
+  });
+  return { ...EMPTY, ...Object.fromEntries(good) };
+}
+
+function keep(some: readonly Template[]): void {
+  templates.set(some.slice(-TEMPLATES_MAX));
+  try {
+    globalThis.localStorage?.setItem(KEY, JSON.stringify(templates.get()));
+  } catch {
+    return;
+  }
+}
+
+function kept(): Template[] {
+  try {
+    const found: unknown = JSON.parse(globalThis.localStorage?.getItem(KEY) ?? "[]");
+    if (!Array.isArray(found)) return [];
+    return found.filter((one): one is Template => typeof one?.name === "string" && filled(one.fields) !== null);
+  } catch {
+    return [];
+  }
+}

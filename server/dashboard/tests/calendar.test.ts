@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { bookedAtMost, conflictOf, endOf, entriesOf, type Booking, type Running } from "../src/calendar/entries";
+
+const HOUR = 3_600_000;
+const at = (hours: number) => new Date(hours * HOUR).toISOString();
+
+function booking(name: string, from: number, to: number, gpus: number): Booking {
+  return {
+    id: name,
+    name,
+    kind: "use",
+    owner: "bob",
+    project: "default",
+    state: "booked",
+    starts_at: at(from),
+    ends_at: at(to),
+    gpus,
+    devices: [{ hostname: "n1", name: "cuda0" }],
+    nodes: [],
+    is_active: false,
+    series: null,
+  };
+}
+
+function session(more: Partial<Running>): Running {
+  return {
+    id: "s",
+    name: null,
+    owner: "ann",
+    started_at: at(1),
+    time_limit: null,
+    requested_gpus: 1,
+    kernels: [{ agent_id: "a1" }],
+    forecast: null,
+    ...more,
+  };
+}
+
+test("the most that is booked at one moment counts, not the sum over the window", () => {
+  const bookings = [booking("p", 1, 2, 2), booking("q", 2, 3, 3)];
+  expect(bookedAtMost(bookings, 0, 4 * HOUR)).toBe(3);
+  expect(conflictOf(bookings, { fromMs: HOUR, toMs: 3 * HOUR, gpus: 1 }, 4)).toBe("");
+  expect(conflictOf(bookings, { fromMs: HOUR, toMs: 3 * HOUR, gpus: 2 }, 4)).toBe(
+    "Only 1 of 4 GPUs can be free for the whole window. Booked: p of bob, q of bob.",
+  );
+});
+
+test("a running session ends by its forecast, else by its limit, else not in what is shown", () => {
+  expect(endOf(session({ time_limit: 7200 }))).toBe(3 * HOUR);
+  expect(endOf(session({ time_limit: 7200, forecast: { now: { end: { p50: at(2) } } } }))).toBe(2 * HOUR);
+  const found = { bookings: [booking("p", 5, 6, 1)], running: [session({})] };
+  const entries = entriesOf(found, 9 * HOUR, 4 * HOUR, new Map([["a1", "n1"]]));
+  expect(entries.map((one) => [one.title, one.toMs / HOUR, one.nodes])).toEqual([
+    ["p", 6, ["n1"]],
+    ["session runs, end unknown", 9, ["n1"]],
+  ]);
+});

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { sentencesOf, type Effect } from "../src/admin/effect";
+
+const NOTHING: Effect = {
+  __typename: "WhatIf",
+  displaced: [],
+  starts: [],
+  later: [],
+  later_count: 0,
+  sooner: [],
+  session: null,
+  session_start: null,
+  sooner_count: 0,
+  wait_before: null,
+  wait_after: null,
+  note: null,
+};
+const OTHER = {
+  session_id: "ses_1",
+  owner: "bob",
+  name: null,
+  state: "running",
+  gpus: 1,
+  until: null,
+  is_overdue: false,
+  preemptible: false,
+} as const;
+
+test("the effect of a change is said in sentences", () => {
+  expect(sentencesOf(NOTHING)).toEqual(["No waiting session would start later or sooner."]);
+  expect(sentencesOf({ ...NOTHING, displaced: [OTHER], later_count: 2, wait_before: 3600, wait_after: 7200 })).toEqual([
+    "1 session would be preempted and queued again.",
+    "2 sessions would start later.",
+    "Mean time until they start: 1 h now, 2 h then, if all sessions run for as long as planned.",
+  ]);
+});
+
+test("what is unknown is said", () => {
+  expect(sentencesOf({ ...NOTHING, note: "later starts are unknown" })).toEqual(["later starts are unknown."]);
+});

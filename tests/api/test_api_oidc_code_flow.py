@@ -1,0 +1,151 @@
+"""Signing in with a provider in the browser: what is believed of the provider's answer, and what is not."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from aliquot.api.oidc.code_flow import CodeFlow, Discovery, FlowStart, SignedIn
+from aliquot.api.oidc.jwks import ProviderKeys
+from aliquot.api.oidc.tokens import Tokens
+from aliquot_schema.errors import Unauthenticated
+from oidc_stand import Stand, stand
+
+pytestmark = pytest.mark.anyio
+
+ISSUER: Final = "https://id.example.org"
+KEY: Final = ec.generate_private_key(ec.SECP256R1())
+BACK: Final = "https://gpus.example.org/login/provider/return"
+HOUR_S: Final = 3600.0
+
+
+@dataclass
+class TestProvider:
+    """A provider whose next identity token a test chooses."""
+
+    __test__ = False
+    nonce: str = ""
+    said: dict[str, Any] = field(default_factory=dict)
+    described: dict[str, Any] = field(default_factory=dict)
+    exchanged: list[dict[str, str]] = field(default_factory=list)
+
+    async def fetch(
+        self, address: str, *, form: dict[str, str] | None = None, authorization: str | None = None
+    ) -> bytes:
+        public: dict[str, Any] = ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+        if form is not None:
+            assert authorization == "Basic ZGFzaGJvYXJkOmElMkZzZWNyZXQ="
+            self.exchanged.append(form)
+        names = {f"{name}_endpoint": f"{ISSUER}/{name}" for name in ("authorization", "token", "userinfo")}
+        answers: dict[str, Any] = {
+            "/.well-known/openid-configuration": {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys", **names},
+            "/keys": {"keys": [public | {"kid": "first"}]},
+            "/token": {"id_token": self._token(), "access_token": "opaque"},
+            "/userinfo": {"sub": "4711", **self.described},
+        }
+        return json.dumps(answers[urlsplit(address).path]).encode()
+
+    def _token(self) -> str:
+        now = int(time.time())
+        claims = {"iss": ISSUER, "aud": "dashboard", "sub": "4711", "iat": now, "exp": now + 300, "nonce": self.nonce}
+        return jwt.encode(claims | self.said, KEY, algorithm="ES256", headers={"kid": "first"})
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[tuple[Stand, TestProvider, CodeFlow]]:
+    there = TestProvider()
+    keys = ProviderKeys(ISSUER, fetch=there.fetch)
+    async with stand(ISSUER, keys=keys, oidc_users="new") as running:
+        flow = CodeFlow(
+            Discovery(ISSUER, fetch=there.fetch),
+            issuer=ISSUER,
+            client_id="dashboard",
+            client_secret="a/secret",
+            tokens=Tokens(keys, issuer=ISSUER, audience="dashboard", leeway_s=0),
+            door=running.door,
+            secret=b"the-servers-own-token",
+            session_s=HOUR_S,
+            fetch=there.fetch,
+        )
+        yield running, there, flow
+
+
+def asked(start: FlowStart) -> dict[str, str]:
+    """The query that the provider gets."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(start.address).query).items()}
+
+
+async def finish(flow: CodeFlow, there: TestProvider, *, next_path: str = "/", **answer: str) -> SignedIn:
+    start = await flow.begin(redirect_uri=BACK, next_path=next_path)
+    there.nonce = there.nonce or asked(start)["nonce"]
+    given = {"state": asked(start)["state"], "code": "once"} | answer
+    return await flow.finish(given, cookie=start.cookie, redirect_uri=BACK)
+
+
+async def test_a_code_becomes_a_sign_in_that_lasts_longer_than_the_token(
+    here: tuple[Stand, TestProvider, CodeFlow],
+) -> None:
+    running, there, flow = here
+    there.described = {"preferred_username": "ann"}
+    found = await finish(flow, there, next_path="/sessions?state=failed", iss=ISSUER)
+    assert found.next_path == "/sessions?state=failed"
+    now_us = int(time.time() * 1e6)
+    bearer = running.door.bearer(found.key_id, now_us=now_us + 3_000_000_000)
+    assert bearer is not None
+    assert bearer.user == "ann"
+    assert running.door.bearer(found.key_id, now_us=now_us + 3_700_000_000) is None
+    sent = there.exchanged[0]
+    assert (sent["redirect_uri"], sent["client_id"], sent["code"]) == (BACK, "dashboard", "once")
+    assert len(sent["code_verifier"]) >= 43
+
+
+@pytest.mark.parametrize("path", ["https://evil.example", "//evil.example", "/\\evil", "/a\r\nb", "", "/" + "a" * 3000])
+async def test_nothing_leads_to_another_site(here: tuple[Stand, TestProvider, CodeFlow], path: str) -> None:
+    _, there, flow = here
+    there.said = {"preferred_username": "ann"}
+    assert (await finish(flow, there, next_path=path)).next_path == "/"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "message"),
+    [
+        ({}, {"state": "another"}, "not begun in this browser"),
+        ({}, {"iss": "https://other.example"}, "another identity provider"),
+        ({}, {"error": "access_denied"}, "access_denied"),
+        ({}, {"code": ""}, "no code"),
+        ({"nonce": "another"}, {}, "another sign-in"),
+        ({"azp": "another"}, {}, "another sign-in"),
+        ({"aud": "another"}, {}, "not valid"),
+        ({"iss": "https://other.example"}, {}, "not valid"),
+    ],
+)
+async def test_what_is_not_for_this_sign_in_is_refused(
+    here: tuple[Stand, TestProvider, CodeFlow], said: dict[str, str], answer: dict[str, str], message: str
+) -> None:
+    _, there, flow = here
+    there.said = {"preferred_username": "ann"} | said
+    with pytest.raises(Unauthenticated, match=message):
+        await finish(flow, there, **answer)
+
+
+async def test_the_cookie_of_another_browser_is_refused(here: tuple[Stand, TestProvider, CodeFlow]) -> None:
+    _, _, flow = here
+    mine, other = [await flow.begin(redirect_uri=BACK, next_path="/") for _ in range(2)]
+    given = {"state": asked(mine)["state"], "code": "once"}
+    for cookie in (None, "", other.cookie, mine.cookie[:-2] + "AA"):
+        with pytest.raises(Unauthenticated, match="not begun in this browser"):
+            await flow.finish(given, cookie=cookie, redirect_uri=BACK)
+
+
+async def test_claims_of_another_person_are_not_mixed_in(here: tuple[Stand, TestProvider, CodeFlow]) -> None:
+    _, there, flow = here
+    there.described = {"sub": "4712", "preferred_username": "bob"}
+    with pytest.raises(Unauthenticated, match="no claim preferred_username"):
+        await finish(flow, there)

@@ -1,0 +1,120 @@
+"""Apps at ports of the server's own host: what they get and set of each other's cookies, and who opens them."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from aliquot.api.apps.addresses import AppName, AppPorts
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.ids import ProjectId, UserId
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.states import KernelState, SessionState
+from api_server import BEARER, ApiServer, Stage, listening, on_stage
+from core_records import kernel, session
+from session_doors import PROJECT, person
+
+pytestmark = pytest.mark.anyio
+
+OPEN = "/sessions/ses_1/apps/lab"
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Says which headers it got, and sets cookies."""
+    await receive()
+    cookies = [b"own=1; Path=/", b"wide=1; Domain=127.0.0.1", b"aliquot_session=eve", b"p1_other=eve"]
+    headers = [(b"set-cookie", cookie) for cookie in cookies]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    body = json.dumps([[name.decode(), value.decode()] for name, value in scope["headers"]]).encode()
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def stand() -> AsyncIterator[tuple[ApiServer, int]]:
+    """A server whose only port for apps is the second one, with a session of ada that its project may enter."""
+    stage = Stage()
+    async with (
+        listening(stage, lifespan="off") as port,
+        listening(stage, lifespan="off") as extra,
+        listening(app, lifespan="off") as own,
+        on_stage(stage, port, apps=AppPorts([extra], port=port)) as server,
+    ):
+        server.streams.listener = own
+        made = session(SessionState.RUNNING, owner=UserId("ada"))
+        project = Quota(id=quota_id(QuotaScope.PROJECT, PROJECT), scope=QuotaScope.PROJECT, name=PROJECT)
+        made = replace(
+            made,
+            project=ProjectId(PROJECT),
+            spec=replace(made.spec, apps={"lab": 8888, "code": 8889}, shares_access=True),
+        )
+
+        def change(draft: UnitOfWork) -> None:
+            draft.put(project, "changed")
+            draft.put(made, "started")
+            draft.put(replace(kernel(KernelState.RUNNING), started_us=1), "started")
+
+        await server.office.journal.transact(change, actor="test")
+        yield server, extra
+
+
+async def entered(server: ApiServer, path: str = OPEN) -> tuple[str, str]:
+    """The address that leads in, and the cookie."""
+    leading = await server.http.get(path, headers=BEARER)
+    assert leading.status_code == 303, leading.text
+    location = leading.headers["location"]
+    async with httpx.AsyncClient() as http:
+        answer = await http.get(location)
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["clear-site-data"] == '"cache", "storage"'
+    return location, answer.headers["set-cookie"].partition(";")[0]
+
+
+async def test_an_app_gets_and_sets_cookies_of_its_own_port_alone() -> None:
+    async with stand() as (server, extra):
+        location, cookie = await entered(server)
+        assert urlsplit(location).netloc == f"127.0.0.1:{extra}"
+        assert cookie.startswith(f"p{extra}_aliquot_app=")
+        given = f"{cookie}; p{extra}_theme=dark; p1_theme=light; theme=x; aliquot_session=a; p{extra}_aliquot_session=b"
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}", headers={"cookie": given}) as http:
+            answer = await http.get("/")
+            assert dict(answer.json())["cookie"] == "theme=dark"
+            assert answer.headers.get_list("set-cookie") == [f"p{extra}_own=1; Path=/", f"p{extra}_p1_other=eve"]
+            foreign = await http.get("/", headers={"origin": f"http://127.0.0.1:{server.port}"})
+            assert foreign.status_code == 403
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:
+            assert (await http.get("/", headers=BEARER)).status_code == 401
+            assert (await http.get("/graphql", headers=BEARER)).status_code == 401
+
+
+async def test_a_cookie_of_the_app_that_had_the_port_before_opens_nothing() -> None:
+    async with stand() as (server, extra):
+        _, old = await entered(server)
+        _, new = await entered(server, "/sessions/ses_1/apps/code")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:
+            assert (await http.get("/", headers={"cookie": old})).status_code == 401
+            assert (await http.get("/", headers={"cookie": new})).status_code == 200
+
+
+async def test_a_port_opens_apps_of_the_user_alone() -> None:
+    async with stand() as (server, extra):
+        for name, role in (("olga", "operator"), ("ben", "user")):
+            _, key = await person(server, name, role, projects=[PROJECT])
+            answer = await server.http.get(OPEN, headers={"authorization": f"Bearer {key}"})
+            assert answer.status_code == 403, answer.text
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:
+            assert (await http.get("/")).status_code == 404
+
+
+def test_ports_are_given_to_the_apps_that_were_used_last() -> None:
+    ports, scope = AppPorts([1, 2], base="https://h.example", port=9), {"scheme": "http", "type": "http"}
+    apps = [AppName("ses_1", name) for name in ("a", "b", "c")]
+    first, second = (ports.origin(app, scope, "") for app in apps[:2])
+    assert {first, second} == {"https://h.example:1", "https://h.example:2"}
+    assert ports.origin(apps[0], scope, "") == first
+    assert ports.origin(apps[2], scope, "") == second
+    assert ports.app_at({"server": ("h", int(second[-1]))}, "") == apps[2]

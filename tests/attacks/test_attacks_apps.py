@@ -1,0 +1,396 @@
+"""Apps of sessions: what reaches them, what their answers may do, and who is let in at which origin."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from starlette.types import Receive, Scope, Send
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from aliquot.api.apps.headers import HEADER_BYTES_MAX, is_host_only
+from aliquot.api.apps.proxy import MESSAGE_BYTES_MAX
+from aliquot.service.lifecycle.launch_orders import AppTokens
+from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.ids import KernelId, UserId
+from aliquot_schema.orchestration import Action
+from aliquot_schema.states import KernelState, SessionState
+from api_server import BEARER, TOKEN, ApiServer, api_server, listening
+from core_records import kernel, session
+
+pytestmark = pytest.mark.anyio
+
+OPEN = "/sessions/ses_1/apps/lab"
+PAGE = {"accept": "text/html"}
+CREATE_USER = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
+CREATE_KEY = """
+mutation ($input: CreateApiKeyInput!) {
+  create_api_key(input: $input) { ... on CreateApiKeySuccess { secret api_key { id } } }
+}
+"""
+REVOKE = "mutation ($id: ID!) { revoke_api_key(id: $id) { __typename } }"
+
+
+async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Says what it got; and tries what an app must not do."""
+    if scope["type"] == "websocket":
+        await receive()
+        names = {name.decode(): value.decode() for name, value in scope["headers"]}
+        await send({"type": "websocket.accept", "subprotocol": next(iter(scope["subprotocols"]), None)})
+        await send({"type": "websocket.send", "text": json.dumps(names)})
+        while (message := await receive())["type"] == "websocket.receive":
+            if message.get("text") == "flood":
+                await send({"type": "websocket.send", "bytes": b"x" * (MESSAGE_BYTES_MAX + 1)})
+            elif message.get("text") == "leave":
+                await send({"type": "websocket.close", "code": 4007, "reason": "enough"})
+                return
+            else:
+                await send({**message, "type": "websocket.send"})
+        return
+    body = b""
+    while (message := await receive())["type"] == "http.request":
+        body += message["body"]
+        if not message.get("more_body"):
+            break
+    cookies = ["own=1; Path=/", "wide=1; Domain=apps.localhost", "aliquot_session=eve", "aliquot_app=eve; Path=/x"]
+    headers = [(b"set-cookie", cookie.encode()) for cookie in cookies]
+    headers += [(b"clear-site-data", b'"cookies"'), (b"connection", b"x-own"), (b"x-own", b"1"), (b"x-kept", b"2")]
+    await send({"type": "http.response.start", "status": 201, "headers": headers})
+    got = {
+        "path": scope["raw_path"].decode() + "?" + scope["query_string"].decode(),
+        "method": scope["method"],
+        "body": body.decode(),
+        "headers": [[name.decode(), value.decode()] for name, value in scope["headers"]],
+    }
+    await send({"type": "http.response.body", "body": json.dumps(got).encode()})
+
+
+async def running(server: ApiServer, owner: str = "ada", **apps: int) -> None:
+    """A session that runs, with apps."""
+
+    def change(draft: UnitOfWork) -> None:
+        found = session(SessionState.RUNNING, owner=UserId(owner))
+        draft.put(replace(found, spec=replace(found.spec, apps=apps or {"lab": 8888, "board": 6006})), "started")
+        draft.put(kernel(KernelState.RUNNING), "started")
+
+    await server.office.journal.transact(change, actor="test")
+
+
+@asynccontextmanager
+async def stand(**limits: Any) -> AsyncIterator[ApiServer]:
+    """A server with a session of ada, whose ports all lead to `app`."""
+    async with api_server(**limits) as server, listening(app, lifespan="off") as port:
+        server.streams.listener = port
+        await running(server)
+        yield server
+
+
+def host(server: ApiServer, name: str = "lab-1") -> str:
+    return f"{name}.apps.localhost:{server.port}"
+
+
+async def ticket(server: ApiServer, headers: dict[str, str] | None = None, path: str = OPEN) -> httpx.Response:
+    """What the server's own origin answers to one who wants in."""
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+        return await http.get(path, headers=BEARER if headers is None else headers)
+
+
+async def at(server: ApiServer, path: str, name: str = "lab-1", method: str = "GET", **more: Any) -> httpx.Response:
+    """A request to an app's origin; the machine is not asked for the name."""
+    headers = {"host": host(server, name), **more.pop("headers", {})}
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=30) as http:
+        return await http.request(method, path, headers=headers, **more)
+
+
+async def cookie(server: ApiServer, headers: dict[str, str] | None = None, path: str = OPEN) -> str:
+    """The Cookie header of one who came in."""
+    parts = urlsplit((await ticket(server, headers, path)).headers["location"])
+    answer = await at(server, f"{parts.path}?{parts.query}", parts.netloc.split(".")[0])
+    assert answer.status_code == 303, answer.text
+    [(name, morsel)] = SimpleCookie(answer.headers["set-cookie"]).items()
+    assert (morsel["domain"], morsel["httponly"], morsel["samesite"]) == ("", True, "Lax")
+    return f"{name}={morsel.value}"
+
+
+async def person(server: ApiServer, name: str, role: str) -> tuple[str, dict[str, str]]:
+    await server.data(CREATE_USER, input={"name": name, "role": role})
+    wanted = {"user": name, "name": "laptop", "scope": "admin"}
+    made = (await server.data(CREATE_KEY, input=wanted))["create_api_key"]
+    return made["api_key"]["id"], {"authorization": f"Bearer {made['secret']}"}
+
+
+async def test_an_app_gets_the_request_without_the_servers_credentials_and_it_is_in_the_audit() -> None:
+    async with stand() as server:
+        given = f"{await cookie(server)}; own=1; aliquot_session=a; __Host-aliquot_session=b; theme=dark"
+        headers = {**BEARER, "cookie": given, "x-forwarded-for": "1.2.3.4", "connection": "x-hop", "x-hop": "1"}
+        answer = await at(server, "/a/%2e%2e//b;c?q=%20", method="POST", content=b"body", headers=headers)
+        assert answer.status_code == 201
+        got = answer.json()
+        assert (got["path"], got["method"], got["body"]) == ("/a/%2e%2e//b;c?q=%20", "POST", "body")
+        names = dict(got["headers"])
+        assert names["cookie"] == "own=1; theme=dark"
+        assert names["host"] == names["x-forwarded-host"] == host(server)
+        assert names["authorization"] == f"Bearer {AppTokens(TOKEN.encode()).of(KernelId('ses_1.1.0'))}"
+        assert not {"x-forwarded-for", "x-hop"} & names.keys()
+        assert TOKEN not in answer.text
+        assert answer.headers.get_list("set-cookie") == ["own=1; Path=/"]
+        assert not {"clear-site-data", "x-own"} & answer.headers.keys()
+        assert answer.headers["x-kept"] == "2"
+        assert answer.headers["content-security-policy"] == "frame-ancestors 'self'"
+        action = server.office.state.find(Action, "stream/ada")
+        assert action is not None
+        assert (action.facts["app"], action.facts["port"]) == ("lab", "8888")
+
+
+async def test_a_body_of_unknown_length_passes_in_pieces() -> None:
+    async with stand() as server:
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(40):
+                yield b"x" * 50_000
+
+        answer = await at(server, "/", method="PUT", content=pieces(), headers={"cookie": await cookie(server)})
+        assert len(answer.json()["body"]) == 2_000_000
+
+
+@pytest.mark.parametrize("role", ["viewer", "user"])
+async def test_only_the_owner_and_operators_get_a_ticket(role: str) -> None:
+    async with stand() as server:
+        _, headers = await person(server, "eve", role)
+        assert (await ticket(server, headers)).status_code == 403
+        assert (await ticket(server, {})).status_code == 401
+        assert (await ticket(server, {"cookie": "aliquot_session=stolen"})).status_code == 401
+        assert (await ticket(server, path="/sessions/ses_1/apps/none")).status_code == 404
+        assert (await ticket(server, path="/sessions/ses_2/apps/lab")).status_code == 404
+
+
+async def test_a_viewer_opens_no_app_of_its_own_session() -> None:
+    async with stand() as server:
+        _, headers = await person(server, "eve", "viewer")
+        await running(server, owner="eve")
+        assert (await ticket(server, headers)).status_code == 403
+
+
+async def test_a_ticket_works_once_at_its_own_app_alone() -> None:
+    async with stand() as server:
+        parts = urlsplit((await ticket(server)).headers["location"])
+        assert parts.netloc == host(server)
+        path = f"{parts.path}?{parts.query}"
+        for name in ("board-1", "lab-2", "lab-1--1"):
+            assert (await at(server, path, name)).status_code == 403
+        assert (await at(server, path + "x", "lab-1")).status_code in (303, 403)
+        assert (await at(server, path.replace("ticket=", "ticket=x"))).status_code == 403
+        parts = urlsplit((await ticket(server)).headers["location"])
+        path = f"{parts.path}?{parts.query}"
+        assert (await at(server, path)).status_code == 303
+        assert (await at(server, path)).status_code == 403
+
+
+@pytest.mark.parametrize("following", ["//evil.example/", "/\\evil.example", "https://evil.example/", "/.aliquot/open"])
+async def test_a_ticket_leads_nowhere_else(following: str) -> None:
+    async with stand() as server:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+            answer = await http.get(OPEN, params={"next": following}, headers=BEARER)
+        parts = urlsplit(answer.headers["location"])
+        assert parts.netloc == host(server)
+        assert (await at(server, f"{parts.path}?{parts.query}")).headers["location"] == "/"
+
+
+async def test_a_cookie_opens_its_own_app_alone_and_no_part_of_the_server() -> None:
+    async with stand() as server:
+        own = await cookie(server)
+        for name in ("board-1", "lab-2"):
+            assert (await at(server, "/", name, headers={"cookie": own})).status_code == 401
+        value = own.partition("=")[2]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+            for stolen in (own, f"aliquot_session={value}"):
+                answer = await http.post("/graphql", json={"query": "{ me { name } }"}, headers={"cookie": stolen})
+                assert answer.status_code == 401
+        mine = server.auth.cookie_for(TOKEN)
+        for stolen in (f"aliquot_app={mine}", f"aliquot_session={mine}", f"{own}; aliquot_app={mine}", f"{own}x"):
+            assert (await at(server, "/", headers={"cookie": stolen})).status_code == 401
+
+
+async def test_a_cookie_ends_with_the_key_behind_it() -> None:
+    async with stand() as server:
+        key_id, headers = await person(server, "eve", "user")
+        await running(server, owner="eve")
+        own = await cookie(server, headers)
+        assert (await at(server, "/", headers={"cookie": own})).status_code == 201
+        await server.data(REVOKE, id=key_id)
+        assert (await at(server, "/", headers={"cookie": own})).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://board-1.apps.localhost"},
+        {"origin": "http://127.0.0.1"},
+        {"origin": "null"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"},
+    ],
+)
+async def test_pages_of_other_origins_use_no_app(headers: dict[str, str]) -> None:
+    async with stand() as server:
+        own = {"cookie": await cookie(server)}
+        assert (await at(server, "/", headers={**own, **headers})).status_code == 403
+        assert (
+            await at(server, "/", method="POST", headers={**own, "origin": f"http://{host(server)}"})
+        ).status_code == 201
+        with pytest.raises(InvalidStatus) as refused:
+            async with socket(server, {**own, **headers}):
+                pass
+        assert refused.value.response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lab-1.apps.localhost.evil.example",
+        "x.lab-1.apps.localhost",
+        "apps.localhost",
+        "lab-1.apps.localhost.",
+        "-1.apps.localhost",
+        "lab-1.apps.localhost:99999",
+    ],
+)
+async def test_other_host_names_lead_to_no_app(name: str) -> None:
+    async with stand() as server:
+        own = await cookie(server)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+            answer = await http.get("/", headers={"host": name, "cookie": own})
+            assert answer.status_code in (404, 421)
+            assert "x-kept" not in answer.headers
+        both = f"host: {host(server)}\r\nhost: 127.0.0.1\r\ncookie: {own}\r\n\r\n"
+        assert await raw(server, f"GET / HTTP/1.1\r\n{both}") == 400
+
+
+async def test_an_apps_origin_has_none_of_the_servers_paths() -> None:
+    async with stand() as server:
+        own = await cookie(server)
+        for path in ("/graphql", "/login", "/sessions/ses_1/stream", "/servers/outputs", "/healthz"):
+            assert (await at(server, path, headers={"cookie": own})).status_code == 201
+            assert (await at(server, path, headers=BEARER)).status_code == 401
+        assert (await at(server, "/.aliquot/other", headers={"cookie": own})).status_code == 404
+
+
+async def test_headers_that_are_too_large_or_contradict_each_other_are_refused() -> None:
+    async with stand() as server:
+        own = {"cookie": await cookie(server)}
+        many = {f"x-{number}": "x" * 4000 for number in range(HEADER_BYTES_MAX // 4000 + 1)}
+        assert (await at(server, "/", headers={**own, **many})).status_code in (400, 431)
+        head = f"POST / HTTP/1.1\r\nhost: {host(server)}\r\ncookie: {own['cookie']}\r\n"
+        assert await raw(server, f"{head}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n") == 400
+        assert await raw(server, f"{head}content-length: {2**40}\r\n\r\n") == 413
+
+
+async def raw(server: ApiServer, request: str) -> int:
+    """Status of the answer to a request that no library sends."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(request.encode())
+    line = await reader.readline()
+    writer.close()
+    return int(line.split()[1])
+
+
+def socket(server: ApiServer, headers: dict[str, str], name: str = "lab-1", **more: Any) -> connect:
+    url = f"ws://{host(server, name)}/ws?x=1"
+    return connect(url, host="127.0.0.1", port=server.port, additional_headers=headers, compression=None, **more)
+
+
+async def test_a_websocket_passes_both_ways_without_the_servers_credentials() -> None:
+    async with stand() as server:
+        headers = {"cookie": f"{await cookie(server)}; own=1", **BEARER, "origin": f"http://{host(server)}"}
+        async with socket(server, headers, subprotocols=["v1.kernel"]) as browser:
+            got = json.loads(await browser.recv())
+            assert browser.subprotocol == "v1.kernel"
+            assert (got["cookie"], got["host"]) == ("own=1", host(server))
+            assert TOKEN not in got["authorization"]
+            await browser.send("text")
+            assert await browser.recv() == "text"
+            await browser.send(b"\x00" * 1_000_000)
+            assert await browser.recv() == b"\x00" * 1_000_000
+            await browser.send("leave")
+            with pytest.raises(ConnectionClosed) as closed:
+                await browser.recv()
+            assert closed.value.rcvd is not None
+            assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (4007, "enough")
+        for name in ("board-1", "lab-2"):
+            with pytest.raises(InvalidStatus):
+                async with socket(server, {"cookie": headers["cookie"]}, name):
+                    pass
+
+
+async def test_frames_that_are_too_large_end_a_websocket() -> None:
+    async with stand() as server:
+        headers = {"cookie": await cookie(server)}
+        async with socket(server, headers, max_size=None) as browser:
+            await browser.recv()
+            await browser.send("flood")
+            with pytest.raises(ConnectionClosed):
+                await browser.recv()
+        async with socket(server, headers) as browser:
+            await browser.recv()
+            with pytest.raises(ConnectionClosed) as closed:
+                await browser.send(b"x" * (MESSAGE_BYTES_MAX + 1))
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1009
+
+
+async def test_a_websocket_ends_with_the_key_behind_it() -> None:
+    async with stand() as server:
+        key_id, headers = await person(server, "eve", "user")
+        await running(server, owner="eve")
+        async with socket(server, {"cookie": await cookie(server, headers)}) as browser:
+            await browser.recv()
+            await server.data(REVOKE, id=key_id)
+            with pytest.raises(ConnectionClosed) as closed:
+                await browser.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4401
+
+
+async def test_connections_of_one_user_are_limited_in_number() -> None:
+    async with stand(session_streams_per_user=1) as server:
+        headers = {"cookie": await cookie(server)}
+        async with socket(server, headers) as browser:
+            await browser.recv()
+            assert (await at(server, "/", headers=headers)).status_code == 429
+
+
+async def test_who_is_not_signed_in_is_led_to_the_servers_own_page() -> None:
+    async with stand() as server:
+        answer = await at(server, "/lab/tree?x=1", headers=PAGE)
+        assert answer.status_code == 303
+        assert answer.headers["location"] == (
+            f"http://127.0.0.1:{server.port}/sessions/ses_1/apps/lab?next=%2Flab%2Ftree%3Fx%3D1"
+        )
+        path = urlsplit(answer.headers["location"])
+        # A strict cookie is not sent on the way here; the page that is answered leads here again.
+        again = await ticket(server, PAGE, f"{path.path}?{path.query}")
+        assert again.headers["refresh"].startswith("0;url=/sessions/ses_1/apps/lab?next=")
+        assert (await ticket(server, PAGE, f"{path.path}?again=1")).headers["location"] == "/login"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_kept"),
+    [
+        (b"a=1", True),
+        (b"a=1; Path=/; HttpOnly", True),
+        (b"a=1; domain=x.example", False),
+        (b"a=1;DOMAIN =x.example", False),
+        (b"ALIQUOT_session=1", False),
+        (b"__Host-aliquot_app=1; Secure", False),
+        (b" aliquot_app=1", False),
+    ],
+)
+def test_cookies_for_other_hosts_and_of_the_server_are_dropped(value: bytes, is_kept: bool) -> None:
+    assert is_host_only(value) == is_kept

@@ -1,0 +1,217 @@
+"""Terminals and ports of sessions: who is let in, from where, and with how much."""
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from aliquot.api.session_streams import KEY_ENDED, MESSAGE_BYTES_MAX, REFUSED, TOO_LARGE, TOO_MANY
+from aliquot.service.ports import StoreUnavailable
+from aliquot_schema.orchestration import Action
+from api_server import TOKEN, ApiServer, api_server, closing_code
+from e2e_sessions import until
+from session_doors import PATH, PROJECT, REVOKE, TERMINAL, door, opened, person, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_owner_gets_a_terminal_and_it_is_in_the_audit(server: ApiServer) -> None:
+    await running(server)
+    async with door(server) as socket:
+        assert await opened(socket, TERMINAL) == {"opened": True}
+        await socket.send(b"x" * MESSAGE_BYTES_MAX)
+        assert len(await socket.recv()) == MESSAGE_BYTES_MAX
+    [(_, kernel_id, _, echo)] = server.streams.opened
+    action = server.office.state.find(Action, "stream/ada")
+    assert action is not None
+    assert (kernel_id, action.facts["kernel"], action.facts["recorded"]) == ("ses_1.1.0", "ses_1.1.0", "false")
+
+    async def is_closed() -> bool:
+        return echo.is_closed
+
+    await until(is_closed)
+
+
+async def test_a_port_that_cannot_be_recorded_is_refused_each_time(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await running(server)
+
+    async def fail(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.office.journal, "transact", fail)
+        for _ in range(2):
+            async with door(server) as socket:
+                assert (await opened(socket, {"port": 8888}))["error"] == "unavailable"
+    assert server.streams.opened == []
+
+
+@pytest.mark.parametrize("role", ["operator", "admin"])
+async def test_an_operator_is_let_in_and_the_audit_says_who(server: ApiServer, role: str) -> None:
+    await running(server)
+    _, secret = await person(server, "eve", role)
+    async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
+        assert "error" not in await opened(socket, TERMINAL)
+    action = server.office.state.find(Action, "stream/eve")
+    assert action is not None
+    assert action.facts["session"] == "ses_1"
+
+
+@pytest.mark.parametrize(("role", "is_shared"), [("user", True), ("user", False), ("viewer", True)])
+async def test_members_are_let_in_where_the_owner_shares_it(server: ApiServer, role: str, is_shared: bool) -> None:
+    await running(server, shares_access=is_shared)
+    _, secret = await person(server, "eve", role, projects=[PROJECT])
+    async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
+        is_in = (await opened(socket, TERMINAL)).get("error") != "forbidden"
+        assert is_in is (is_shared and role == "user")
+
+
+@pytest.mark.parametrize("role", ["viewer", "user"])
+async def test_nobody_else_is_let_in(server: ApiServer, role: str) -> None:
+    await running(server)
+    _, secret = await person(server, "eve", role)
+    for asked in (TERMINAL, {"port": 8888}):
+        async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
+            assert (await opened(socket, asked))["error"] == "forbidden"
+            assert await closing_code(socket) == REFUSED
+    assert server.streams.opened == []
+
+
+async def test_a_viewer_gets_no_terminal_of_a_session_of_its_own(server: ApiServer) -> None:
+    await running(server, owner="eve")
+    _, secret = await person(server, "eve", "viewer")
+    async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
+        assert (await opened(socket, TERMINAL))["error"] == "forbidden"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": "Bearer wrong"},
+        {"cookie": "aliquot_session=stolen"},
+        {"authorization": f"Bearer {TOKEN}", "origin": "http://elsewhere.example"},
+        {"authorization": f"Bearer {TOKEN}", "host": "elsewhere.example"},
+    ],
+)
+@pytest.mark.parametrize("path", [PATH, "/servers/streams"])
+async def test_strangers_and_foreign_pages_are_refused_before_the_handshake(
+    server: ApiServer, headers: dict[str, str], path: str
+) -> None:
+    await running(server)
+    with pytest.raises(InvalidStatus) as refused:
+        async with door(server, path, headers):
+            pass
+    assert refused.value.response.status_code in (401, 403)
+
+
+async def test_a_cookie_opens_a_terminal_from_the_servers_own_pages_alone(server: ApiServer) -> None:
+    await running(server)
+    cookie = {"cookie": f"aliquot_session={server.auth.cookie_for(TOKEN)}"}
+    async with door(server, headers={**cookie, "origin": f"http://127.0.0.1:{server.port}"}) as socket:
+        assert await opened(socket, TERMINAL) == {"opened": True}
+    for origin in ("http://app-ses_1.apps.localhost", f"https://127.0.0.1:{server.port + 1}", "null"):
+        with pytest.raises(InvalidStatus):
+            async with door(server, headers={**cookie, "origin": origin}):
+                pass
+
+
+async def test_a_key_of_a_user_is_none_of_a_server(server: ApiServer) -> None:
+    _, secret = await person(server, "eve", "admin")
+    with pytest.raises(InvalidStatus) as refused:
+        async with door(server, "/servers/streams", {"authorization": f"Bearer {secret}"}):
+            pass
+    assert refused.value.response.status_code == 401
+
+
+async def test_a_terminal_ends_with_the_key_that_opened_it(server: ApiServer) -> None:
+    key_id, secret = await person(server, "eve", "user")
+    await running(server, owner="eve")
+    async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
+        assert await opened(socket, TERMINAL) == {"opened": True}
+        await server.data(REVOKE, id=key_id)
+        assert await closing_code(socket) == KEY_ENDED
+    assert server.streams.opened[0][3].is_closed
+
+
+@pytest.mark.parametrize(
+    "message", [b"x" * (MESSAGE_BYTES_MAX + 1), "not the end", pytest.param("e" * 2**20, id="a long text")]
+)
+async def test_messages_that_are_too_large_or_none_of_ours_end_the_stream(
+    server: ApiServer, message: bytes | str
+) -> None:
+    await running(server)
+    async with door(server) as socket:
+        await opened(socket, TERMINAL)
+        await socket.send(message)
+        assert await closing_code(socket) == TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "",
+        "[]",
+        "{",
+        "{}",
+        '{"terminal": {"name": "../x"}}',
+        '{"terminal": {"name": "x", "rows": 1000000}}',
+        '{"terminal": {"name": "x", "term": "a b"}}',
+        '{"terminal": {"name": "x", "command": ["a\\u0000b"]}}',
+        '{"terminal": {"name": "x", "grace_s": 1e9}}',
+        '{"terminal": {"name": "x"}, "port": 22}',
+        '{"port": 0}',
+        '{"port": 65536}',
+        '{"port": "22"}',
+        '{"rank": -1, "port": 22}',
+        '{"rank": 1, "port": 22}',
+        '{"target": "unix:/run/x"}',
+        pytest.param('{"terminal": {"name": "' + "x" * 300_000 + '"}}', id="a long name"),
+        pytest.param("[" * 100_000, id="deep"),
+    ],
+)
+async def test_a_first_message_that_makes_no_sense_opens_nothing(server: ApiServer, first: str) -> None:
+    await running(server)
+    async with door(server) as socket:
+        await socket.send(first)
+        assert await closing_code(socket) in (REFUSED, TOO_LARGE)
+    assert server.streams.opened == []
+
+
+async def test_what_the_server_decides_cannot_be_asked_for(server: ApiServer) -> None:
+    await running(server)
+    async with door(server) as socket:
+        await opened(socket, {"terminal": {"name": "one", "record": True}})
+    terminal = server.streams.opened[0][2].terminal
+    assert terminal is not None
+    assert terminal.record is False
+
+
+async def test_a_session_that_does_not_run_has_no_terminal(server: ApiServer) -> None:
+    for path in (PATH, "/sessions/ses_1.1.0/stream", "/sessions/%2e%2e/stream"):
+        async with door(server, path) as socket:
+            assert (await opened(socket, TERMINAL))["error"] == "not_found"
+    with pytest.raises(InvalidStatus):
+        async with door(server, "/sessions/..%2F..%2Fses_1/stream"):
+            pass
+
+
+async def test_streams_of_one_user_are_limited_in_number() -> None:
+    async with api_server(session_streams_per_user=2) as server:
+        await running(server)
+        async with door(server) as one, door(server) as two:
+            await opened(one, TERMINAL)
+            await opened(two, TERMINAL)
+            async with door(server) as three:
+                assert await closing_code(three) == TOO_MANY
+        async with door(server) as again:
+            assert await opened(again, TERMINAL) == {"opened": True}
+
+
+async def test_a_client_that_asks_for_nothing_is_disconnected() -> None:
+    async with api_server(connection_init_s=0.1) as server:
+        await running(server)
+        async with door(server) as socket:
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+    assert server.streams.opened == []

@@ -1,0 +1,91 @@
+"""The calendar: what is booked and what runs, booking by dragging, on a phone, and with the keyboard alone."""
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, Page, expect
+
+from aliquot.cli.acceptance.processes import OwnServer
+from browser_tab import signed_in
+from e2e_sessions import submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+
+async def _fill(page: Page, name: str) -> None:
+    dialogue = page.get_by_role("dialog")
+    await dialogue.get_by_label("Name").fill(name)
+    await dialogue.get_by_role("button", name="Book").click()
+    await expect(dialogue).to_have_count(0)
+
+
+async def test_a_window_is_booked_by_dragging_and_given_back(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        running = await submit(client, "sleep 600", {"cuda.device": "1"}, name="training", time_limit=7200)
+        await until_state(client, running, "running")
+        page = await tab.open("/calendar?view=day")
+        await expect(page.get_by_text("training runs")).to_be_visible()
+        await page.get_by_role("button", name="Later", exact=True).click()
+        lane = page.locator(".fc-timegrid-col.fc-day")
+        slot = page.locator(".fc-timegrid-slot-lane[data-time='10:00:00']")
+        await slot.scroll_into_view_if_needed()
+        box, column = await slot.bounding_box(), await lane.bounding_box()
+        assert box is not None
+        assert column is not None
+        x = column["x"] + column["width"] / 2
+        await page.mouse.move(x, box["y"] + 4)
+        await page.mouse.down()
+        await page.mouse.move(x, box["y"] + 4 + 3 * box["height"], steps=6)
+        await expect(page.get_by_role("main").get_by_role("status")).to_contain_text(
+            "GPUs can be booked for this window"
+        )
+        await page.mouse.up()
+        await expect(page.get_by_role("dialog").get_by_text("It would delay no waiting session.")).to_be_visible()
+        await _fill(page, "paper")
+        (made,) = await client.reservations()
+        assert (made.name, made.gpus) == ("paper", 1)
+        await page.get_by_text("paper · ").first.click()
+        await page.get_by_role("button", name="Cancel the booking").click()
+        await expect(page.get_by_text("paper · ")).to_have_count(0)
+
+
+async def test_a_booking_is_made_by_the_keyboard_on_a_narrow_screen(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/calendar")
+        await page.set_viewport_size({"width": 390, "height": 800})
+        await page.reload()
+        await page.locator(".fc-timeGridDay-view").wait_for()
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        await page.get_by_role("button", name="Book …").press("Enter")
+        await page.get_by_role("dialog").get_by_label("GPUs").fill("999")
+        await expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text(
+            "can be free for the whole window"
+        )
+        await page.get_by_role("dialog").get_by_label("GPUs").fill("2")
+        await _fill(page, "night")
+        (made,) = await client.reservations()
+        assert (made.name, made.gpus) == ("night", 2)
+        shown = page.get_by_text("night · ").first
+        if made.starts_at.hour == 0:  # the next full hour is tomorrow's first one
+            await page.get_by_role("button", name="Later", exact=True).click()
+        await shown.focus()
+        await page.get_by_role("radio", name="By node").click()
+        await expect(page.get_by_role("button", name="All nodes")).to_be_visible()
+
+
+async def test_a_spreadsheet_is_previewed_row_by_row_and_then_booked(browser: Browser, demo: OwnServer) -> None:
+    sheet = "name,start,end,gpus\nimported,2027-02-01 09:00,2027-02-01 12:00,1\nslashed,02/03/2027,02/04/2027,1\n"
+    files = {"name": "lab.csv", "mimeType": "text/csv", "buffer": sheet.encode()}
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/calendar?view=day")
+        await page.get_by_role("button", name="Import …").click()
+        dialogue = page.get_by_role("dialog")
+        await dialogue.get_by_label("File").set_input_files([files])  # type: ignore[list-item]
+        rows = dialogue.get_by_role("table", name="Rows of the file").get_by_role("row")
+        await expect(rows.nth(1)).to_contain_text("bookable")
+        await expect(rows.nth(2)).to_contain_text("can be read as day/month or month/day")
+        assert [one.name for one in await client.reservations() if one.name == "imported"] == []
+        await dialogue.get_by_role("button", name="Book 1 row").click()
+        await expect(page.get_by_text("1 of 2 rows booked.")).to_be_visible()
+        assert [one.gpus for one in await client.reservations() if one.name == "imported"] == [1]

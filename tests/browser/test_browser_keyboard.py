@@ -1,0 +1,80 @@
+"""The command palette, shortcuts, and notifications of the browser."""
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.acceptance.processes import OwnServer
+from browser_tab import NEEDS_AXE, signed_in
+from e2e_sessions import submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+TOLD = """
+() => {
+  window.told = [];
+  window.Notification = class {
+    static permission = "granted";
+    static requestPermission = async () => "granted";
+    constructor(title, { body }) { window.told.push([title, body]); }
+  };
+}
+"""
+
+
+@NEEDS_AXE
+async def test_the_palette_leads_to_sessions_nodes_and_pages(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        session_id = await submit(client, "true", {"cpu": "1"}, name="findable")
+        await until_state(client, session_id, "completed")
+        page = await tab.open("/usage")
+        await page.get_by_role("heading", name="Usage", exact=True).wait_for()
+        await page.keyboard.press("Control+k")
+        palette = page.get_by_role("dialog", name="Go to")
+        await expect(palette.get_by_role("combobox")).to_be_focused()
+        await page.keyboard.type("findab")
+        await expect(palette.get_by_role("option")).to_have_count(1)
+        assert await tab.accessibility() == []
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(f"{demo.url}/sessions/{session_id}")
+        await page.get_by_role("heading", name="findable").wait_for()
+        await page.keyboard.press("Control+k")
+        await expect(palette.get_by_role("combobox")).to_be_focused()
+        await page.keyboard.type("demo-2")
+        await expect(palette.get_by_role("option").first).to_contain_text("node")
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(f"{demo.url}/?node=demo-2")
+
+
+async def test_keys_lead_to_pages_and_to_the_search(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/")
+        await page.locator(".tile").first.wait_for()
+        await page.keyboard.press("g")
+        await page.keyboard.press("q")
+        await expect(page).to_have_url(f"{demo.url}/sessions")
+        await page.keyboard.press("/")
+        await expect(page.get_by_role("searchbox")).to_be_focused()
+        await page.keyboard.type("g u?")
+        await expect(page).to_have_url(f"{demo.url}/sessions?q=g+u%3F")
+        await page.get_by_role("heading", name="Sessions").click()
+        await page.keyboard.press("?")
+        await expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Ctrl K")
+
+
+async def test_notifications_are_off_until_asked_for(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        await tab.page.add_init_script(f"({TOLD})()")
+        page = await tab.open("/")
+        await page.locator(".dot.live").wait_for()
+        unheard = await submit(client, "true", {"cpu": "1"}, name="unheard")
+        await until_state(client, unheard, "completed")
+        await page.get_by_role("button", name="Account of root").click()
+        await page.get_by_text("Browser notifications of my sessions").click()
+        await page.keyboard.press("Escape")
+        heard = await submit(client, "exit 2", {"cpu": "1"}, name="heard")
+        await until_state(client, heard, "failed")
+        await page.wait_for_function("() => window.told.some(([title]) => title === 'heard failed')")
+        assert not any("unheard" in title for title, _ in await page.evaluate("window.told"))

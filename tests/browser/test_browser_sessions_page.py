@@ -1,0 +1,92 @@
+"""The Sessions page: filters in the address, saved views, columns, and actions on several sessions."""
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.acceptance.processes import OwnServer
+from browser_tab import NEEDS_AXE, signed_in
+from e2e_sessions import submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+
+def _tags(**values: str) -> dict[str, Any]:
+    return {"tags": [{"name": name, "value": value} for name, value in values.items()]}
+
+
+async def test_filters_live_in_the_address(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        for number in range(3):
+            failed = await submit(client, "exit 3", {"cpu": "1"}, name=f"sweep-{number}", **_tags(lr=f"0.{number}"))
+            await until_state(client, failed, "failed")
+        page = await tab.open("/queue")
+        await expect(page).to_have_url(f"{demo.url}/sessions")
+        await page.get_by_role("radio", name="Ended").click()
+        await page.get_by_label("Tag: a name").fill("lr=0.1")
+        rows = page.locator(".queue tbody tr")
+        await expect(rows).to_have_count(1)
+        await expect(rows.first.locator("[data-label='exit code']")).to_have_text("3")
+        await page.get_by_role("button", name="any state").click()
+        await page.get_by_role("option", name="failed").click()
+        address = f"{demo.url}/sessions?state=failed&tag=lr%3D0.1"
+        await expect(page).to_have_url(address)
+        await page.reload()
+        await expect(page.get_by_role("link", name="sweep-1")).to_be_visible()
+        await expect(rows).to_have_count(1)
+
+        await page.get_by_role("button", name="Views").click()
+        await page.get_by_label("Save these filters as").fill("my sweep")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("link", name="my sweep")).to_be_visible()
+        await page.get_by_role("link", name="Mine, running").click()
+        await expect(page.get_by_role("radio", name="Running")).to_be_checked()
+        await page.go_back()
+        await expect(page).to_have_url(address)
+        await page.get_by_role("button", name="Clear").click()
+        await expect(rows).to_have_count(3)
+        await page.get_by_role("button", name="Views").click()
+        await page.get_by_role("link", name="my sweep").click()
+        await expect(page).to_have_url(address)
+        await page.get_by_role("button", name="Views").click()
+        await page.get_by_role("button", name="Delete the view my sweep").click()
+        await expect(page.get_by_role("link", name="my sweep")).to_have_count(0)
+
+
+async def test_what_runs_shows_its_gpus(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="with-gpus")
+        await until_state(client, runs, "running")
+        page = await tab.open("/sessions?state=running&q=with-gpus")
+        row = page.locator(".queue tbody tr")
+        await expect(row.locator("[data-label=GPUs]")).to_have_text("2")
+        await expect(row.locator("[data-label='GPU use']")).to_contain_text("%")
+        await row.get_by_role("link", name="demo-").first.wait_for()
+
+
+@NEEDS_AXE
+async def test_several_are_held_and_canceled_together(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        ids = [await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name=f"bulk-{n}") for n in range(3)]
+        page = await tab.open("/sessions?q=bulk-")
+        await expect(page.locator(".queue tbody tr")).to_have_count(3)
+        await page.get_by_label("Select bulk-0").check()
+        await page.get_by_label("Select bulk-2").check()
+        bar = page.get_by_role("group", name="Selected sessions")
+        await expect(bar).to_contain_text("2 selected")
+        assert await tab.accessibility() == []
+        await bar.get_by_label("Priority of the selected sessions").select_option("low")
+        await expect(page.get_by_text("Priority low: 2 sessions.")).to_be_visible()
+        await page.get_by_label("Select all").check()
+        await bar.get_by_role("button", name="Hold 3").click()
+        await expect(page.get_by_text("Held: 3 sessions.")).to_be_visible()
+        await expect(page.locator(".queue .badge", has_text="held")).to_have_count(3)
+        await page.get_by_label("Select all").check()
+        await bar.get_by_role("button", name="Cancel 3").click()
+        await page.get_by_role("button", name="Cancel the sessions").click()
+        for session_id in ids:
+            await until_state(client, session_id, "canceled")

@@ -1,0 +1,52 @@
+"""Templates of a project: saved in the submit form, and there for a colleague."""
+
+import re
+from typing import Final
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.acceptance.processes import OwnServer
+from browser_tab import NEEDS_AXE, signed_in
+
+pytestmark = pytest.mark.anyio
+
+ADD_USER: Final = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
+ADD_KEY: Final = """
+mutation ($input: CreateApiKeyInput!) {
+  create_api_key(input: $input) { __typename ... on CreateApiKeySuccess { secret } }
+}
+"""
+
+
+@NEEDS_AXE
+async def test_a_colleague_starts_from_a_template_of_the_project(browser: Browser, demo: OwnServer) -> None:
+    keys = []
+    async with demo.client() as client:
+        for name in ("tom", "tina"):
+            await client.change(ADD_USER, {"input": {"name": name, "role": "user", "projects": ["sound"]}})
+            asked = {"input": {"user": name, "name": "laptop", "scope": "submit"}}
+            keys.append((await client.change(ADD_KEY, asked))["secret"])
+    async with signed_in(browser, demo, key=keys[0]) as tab:
+        page = await tab.open("/submit")
+        await page.get_by_label("Command").fill("python train.py")
+        await page.get_by_label("GPUs", exact=True).fill("2")
+        await page.get_by_role("button", name=re.compile("Start from")).click()
+        menu = page.get_by_role("dialog", name="Start from")
+        await menu.get_by_label("Save the form as").fill("two GPUs")
+        await menu.get_by_role("button", name="this browser").click()
+        await page.get_by_role("option", name="project sound").click()
+        await menu.get_by_role("button", name="Save", exact=True).click()
+        await expect(menu).to_contain_text("sound, by tom")
+        assert await tab.accessibility("[role=dialog]") == []
+    async with signed_in(browser, demo, key=keys[1]) as tab:
+        page = await tab.open("/submit")
+        await page.get_by_role("button", name=re.compile("Start from")).click()
+        menu = page.get_by_role("dialog", name="Start from")
+        await expect(menu.get_by_role("button", name="Delete the template two GPUs")).to_have_count(0)
+        await menu.get_by_role("button", name="two GPUs").click()
+        await expect(page.get_by_label("Command")).to_have_value("python train.py")
+        await expect(page.get_by_label("GPUs", exact=True)).to_have_value("2")

@@ -1,0 +1,90 @@
+"""A terminal in the browser: a real shell behind the dashboard in Chromium."""
+
+import re
+import time
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, expect
+
+from aliquot.cli.acceptance.processes import OwnServer
+from browser_tab import NEEDS_AXE, signed_in
+from e2e_sessions import submit, until_state
+
+pytestmark = pytest.mark.anyio
+
+CREATE_USER = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
+CREATE_KEY = """
+mutation ($input: CreateApiKeyInput!) {
+  create_api_key(input: $input) { __typename ... on CreateApiKeySuccess { secret } }
+}
+"""
+
+
+async def running(server: OwnServer) -> str:
+    async with server.client() as client:
+        session = await submit(client, "sleep 1000", {"cpu": "1"})
+        await until_state(client, session, "running")
+    return session
+
+
+async def key_of(server: OwnServer, name: str, role: str) -> str:
+    async with server.client() as client:
+        await client.change(CREATE_USER, {"input": {"name": name, "role": role}})
+        made = await client.change(CREATE_KEY, {"input": {"user": name, "name": "browser", "scope": "admin"}})
+    return str(made["secret"])
+
+
+@NEEDS_AXE
+async def test_a_shell_in_the_browser_is_resized_watched_and_outlives_the_server(
+    browser: Browser, demo: OwnServer
+) -> None:
+    session = await running(demo)
+    async with signed_in(browser, demo, viewport={"width": 1200, "height": 900}) as tab:
+        page = await tab.open(f"/sessions/{session}")
+        began = time.monotonic()
+        await page.get_by_role("button", name="Open a terminal").click()
+        rows = page.locator(".xterm-rows")
+        await expect(rows).to_have_text(re.compile(r"[$#]"))
+        print(f"\nprompt after {time.monotonic() - began:.2f} s")
+        await page.keyboard.type("PS1='ready> '; clear; kept=41; echo si''ze $(stty size)\n")
+        await expect(rows).to_contain_text(re.compile(r"size \d+ 1\d\d"))
+        await page.set_viewport_size({"width": 700, "height": 900})
+        await page.keyboard.type("clear; echo si''ze $(stty size)\n")
+        await expect(rows).to_contain_text(re.compile(r"size \d+ [5-9]\d\D"))
+        await page.keyboard.type("printf '\\033[38;2;1;2;3mco''lour\\033[0m\\n'\n")
+        await expect(rows.get_by_text("colour", exact=True)).to_have_css("color", "rgb(1, 2, 3)")
+        assert await tab.accessibility("section[aria-label=Terminal]") == []
+
+        other = await page.context.new_page()
+        await other.goto(page.url + "&watch=1")
+        seen = other.locator(".xterm-rows")
+        await expect(seen).to_contain_text("colour")
+        await other.keyboard.type("echo in''truder\n")
+        await page.keyboard.type("echo own''er\n")
+        await expect(seen).to_contain_text("owner")
+        await expect(seen).not_to_contain_text("intruder")
+        await other.close()
+
+        tab.is_away_expected = True
+        await demo.kill()
+        await expect(page.get_by_text("Connection lost, trying again", exact=True)).to_be_visible()
+        await page.keyboard.type("echo $((kept + 1))\n")
+        await demo.start()
+        await expect(rows).to_contain_text("42")
+        await page.reload()
+        await expect(rows).to_contain_text("42")
+        await page.locator(".xterm-helper-textarea").focus()
+        await page.keyboard.type("exit 3\n")
+        await expect(page.get_by_text("Ended with exit code 3.")).to_be_visible()
+
+
+async def test_a_viewer_and_a_stranger_see_no_terminal(browser: Browser, demo: OwnServer) -> None:
+    session = await running(demo)
+    for name, role in (("vera", "viewer"), ("otto", "operator")):
+        async with signed_in(browser, demo, key=await key_of(demo, name, role)) as tab:
+            page = await tab.open(f"/sessions/{session}?terminal=mine")
+            await expect(page.get_by_role("region", name="Log")).to_be_visible()
+            await expect(page.get_by_role("region", name="Terminal")).to_have_count(0)

@@ -1,0 +1,68 @@
+"""Changes of the policy and of quotas are tried on the last week, before they are saved."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, Locator, expect
+
+from aliquot.cli.acceptance.processes import OwnServer
+from browser_tab import NEEDS_AXE, counts_clicks, signed_in
+
+pytestmark = pytest.mark.anyio
+
+BACKTEST_MS: Final = 120_000
+QUOTAS: Final = "{ quotas { scope name max_slots { slot amount } } }"
+
+
+@pytest.fixture(scope="module")
+async def live(anyio_backend: str, browser: Browser) -> AsyncIterator[OwnServer]:
+    """A demo with a week of history."""
+    async with OwnServer("--demo-live") as server:
+        yield server
+
+
+async def tried(dialogue: Locator) -> Locator:
+    """The figures, once the sessions of the last week were run again."""
+    await dialogue.get_by_role("button", name="Try on the last week").click()
+    figures = dialogue.get_by_role("table").filter(has_text="as it was decided")
+    await expect(figures).to_be_visible(timeout=BACKTEST_MS)
+    await expect(figures).to_contain_text("with the changes")
+    await expect(dialogue.get_by_text("start exactly when they started")).to_be_visible()
+    return figures
+
+
+@NEEDS_AXE
+async def test_a_policy_is_tried_before_it_is_saved(browser: Browser, live: OwnServer) -> None:
+    async with signed_in(browser, live) as tab:
+        page = await tab.open("/admin?tab=policy")
+        await page.get_by_label("Backfill depth").fill("1")
+        await page.get_by_role("button", name="Review 1 change").click()
+        dialogue = page.get_by_role("dialog")
+        await tried(dialogue)
+        assert await tab.accessibility() == []
+        await dialogue.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("The policy is changed")).to_be_visible()
+
+
+@NEEDS_AXE
+async def test_a_quota_is_raised_in_four_clicks_after_it_was_tried(browser: Browser, live: OwnServer) -> None:
+    async with signed_in(browser, live) as tab, live.client() as client, counts_clicks(tab, most=4):
+        page = tab.page
+        await page.get_by_role("link", name="Usage").click()
+        await page.get_by_role("link", name="quota of robotics").first.click()
+        dialogue = page.get_by_role("dialog")
+        await expect(page).to_have_url(f"{live.url}/admin?tab=quotas&of=project%3Arobotics")
+        await dialogue.get_by_role("group", name="Maximum held").get_by_label("GPUs").fill("7")
+        figures = await tried(dialogue)
+        assert await tab.accessibility() == []
+        await dialogue.get_by_role("group", name="Maximum held").get_by_label("GPUs").fill("8")
+        await expect(figures, "figures of other limits").to_have_count(0)
+        await dialogue.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("The quota is saved.")).to_be_visible()
+        await expect(page).to_have_url(f"{live.url}/admin?tab=quotas")
+        [quota] = [one for one in (await client.execute(QUOTAS))["quotas"] if one["name"] == "robotics"]
+        assert {"slot": "cuda.device", "amount": "8"} in quota["max_slots"]

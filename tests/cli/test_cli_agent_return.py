@@ -1,0 +1,64 @@
+"""`aliquot agent return`, and the labels of a node in its settings."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aliquot.errors import ConfigurationError
+from aliquot.execution.agent.device_health import RETURN_FILE
+from aliquot.execution.agent.node_notices import NodeNotices
+from aliquot.execution.settings import NoticeRules, parse_labels
+from aliquot.settings import read_settings
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_device_is_handed_to_its_agent_and_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "agents" / "gpu01"
+    folder.mkdir(parents=True)
+    asked = [sys.executable, "-m", "aliquot", "agent", "return", "--data-folder", str(tmp_path), "--id"]
+    for device in ("GPU-1", "GPU-2"):
+        subprocess.run([*asked, "gpu01", device], check=True, timeout=120, capture_output=True)
+    assert (folder / RETURN_FILE).read_text().split() == ["GPU-1", "GPU-2"]
+    refused = subprocess.run([*asked, "gpu02", "GPU-1"], check=False, timeout=120, capture_output=True, text=True)
+    assert (refused.returncode, "there is no agent with the folder" in refused.stderr) == (2, True)
+
+
+def test_labels_are_read_from_the_settings_and_a_wrong_one_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_NODE_LABELS", "switch=s3,rack=r1")
+    assert read_settings().node_notices.labels == {"switch": "s3", "rack": "r1"}
+    monkeypatch.setenv("ALIQUOT_NODE_LABELS", "switch=s3,rack")
+    with pytest.raises(ConfigurationError, match="line 2 is no NAME=VALUE"):
+        read_settings()
+    assert parse_labels("# racks\n\n rack = r1 \n") == {"rack": "r1"}
+
+
+async def test_a_file_of_labels_is_read_again_and_one_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "labels"
+    file.write_text("rack=r1\nspot=true\n")
+    notices = NodeNotices(NoticeRules(labels={"rack": "r0", "net": "ib"}, labels_file=file))
+    await notices.refresh()
+    assert notices.attributes == {"label.net": "ib", "label.rack": "r1", "label.spot": "true"}
+    file.write_text("nonsense\n")
+    await notices.refresh()
+    assert notices.attributes["label.rack"] == "r1"
+    file.write_text("")
+    await notices.refresh()
+    assert notices.attributes == {"label.net": "ib", "label.rack": "r0"}
+
+
+async def test_a_command_tells_a_notice_as_long_as_it_succeeds(tmp_path: Path) -> None:
+    file = tmp_path / "notice"
+    notices = NodeNotices(NoticeRules(eviction_command=f"cat {file}"))
+    await notices.refresh()
+    assert notices.attributes == {}
+    file.write_text("taken back\tin 2 min\n")
+    await notices.refresh()
+    assert notices.attributes == {"eviction": "taken back in 2 min"}
+    file.unlink()
+    await notices.refresh()
+    assert notices.attributes == {}
+    notices.note_signal("SIGUSR1")
+    assert notices.attributes == {"eviction": "signal SIGUSR1"}

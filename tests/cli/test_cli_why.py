@@ -1,0 +1,68 @@
+"""`aliquot why`: changes that were tried, and changes that were forecast."""
+
+from typing import Any
+
+import pytest
+from msgspec import convert
+
+from aliquot.cli.session.why import explanation_lines
+from aliquot.client.generated.explanations import SessionExplanation
+
+ID = "ses_01a20a9b-e532-7654-88be-a9c31dbad414"
+REMEDY: dict[str, Any] = {
+    "kind": "fewer_gpus",
+    "summary": "with 2 GPUs instead of 4 GPUs",
+    "starts_now": False,
+    "starts_at": "2026-11-23T15:00:00Z",
+    "applies": True,
+    "command": "aliquot session change ses_1 -r cuda.device=2",
+    "change": None,
+    "sessions": [],
+    "delays": [],
+    "p50_earlier": None,
+}
+
+
+def lines(*remedies: dict[str, Any], is_forecasting: bool = False) -> list[str]:
+    found = convert(
+        {
+            "session_id": "ses_1",
+            "revision": 7,
+            "at": "2026-11-23T12:00:00Z",
+            "waits": None,
+            "position": 1,
+            "ahead": [],
+            "in_the_way": [],
+            "expected_start": None,
+            "remedies": remedies,
+            "is_forecasting": is_forecasting,
+        },
+        SessionExplanation,
+    )
+    return list(explanation_lines(found))[1:]
+
+
+def test_a_change_that_was_forecast_says_how_much_earlier_and_how_to_apply_it() -> None:
+    assert lines({**REMEDY, "p50_earlier": 3 * 3600.0}) == [
+        "no single change that you can make would let it start now",
+        "is forecast to start earlier with one of these changes (P50):",
+        "  about 3h earlier, with 2 GPUs instead of 4 GPUs",
+        "    aliquot session change ses_1 -r cuda.device=2",
+    ]
+
+
+def test_sessions_in_a_change_are_called_by_their_names() -> None:
+    ids = {f"{ID}_3": "sweep", ID.replace("ad414", "ad415"): None, ID.replace("ad414", "ad416"): "train"}
+    known = {"owner": "ada", "state": "running", "gpus": 1.0, "until": None, "is_overdue": False, "preemptible": False}
+    sessions = [{"session_id": id, "name": name, **known} for id, name in ids.items()]
+    summary = f"unchanged, when {', '.join(ids)} have ended"
+    assert lines({**REMEDY, "summary": summary, "sessions": sessions})[1].endswith(
+        "unchanged, when sweep_3, 1dbad415, train have ended"
+    )
+
+
+@pytest.mark.parametrize("is_forecasting", [False, True])
+def test_it_says_whether_changes_are_still_being_forecast(is_forecasting: bool) -> None:
+    found = lines({**REMEDY, "starts_now": True}, is_forecasting=is_forecasting)
+    assert found[0] == "would start with one of these changes (each was tried in the scheduler):"
+    assert found[3:] == ["other changes are being forecast; ask again in a few seconds"][:is_forecasting]

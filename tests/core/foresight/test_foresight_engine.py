@@ -1,0 +1,161 @@
+"""The fast engine gives the plan of `decide`, pass after pass, and says which states it leaves to it."""
+
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from aliquot.core.fairshare import Usage
+from aliquot.core.foresight.decided_cluster import DecidedCluster
+from aliquot.core.foresight.engine import Engine, Future, Started, cluster_of, first_in_order, starts, unsupported
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.simulation.cluster import pool
+from aliquot.core.simulation.trace import gpu_request
+from aliquot_schema.ids import SessionId, UserId, task_id
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.policies import Backfill, PolicyDocument
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.resources.slots import ResourceSlot
+from foresight_states import HOUR_US, NOW_US, Scene, plain_rows, scene
+
+STATES = 10_000 if os.environ.get("ALIQUOT_TESTS_LONG") else 200
+PART = 50
+
+
+@pytest.mark.parametrize("first", range(0, STATES, PART))
+def test_the_fast_engine_gives_the_starts_of_decide(first: int) -> None:
+    for seed in range(first, first + PART):
+        drawn = scene(seed)
+        assert unsupported(drawn.snapshot, drawn.policy) is None, seed
+        assert _written(drawn, exact=False) == _written(drawn, exact=True), f"seed {seed}"
+
+
+def test_the_states_are_not_trivial() -> None:
+    """Sessions start at once, later, and never."""
+    at_once = later = never = 0
+    for drawn in map(scene, range(PART)):
+        found = _found(drawn, exact=False)
+        at_once += sum(one.at_us == drawn.now_us for one in found.values())
+        later += sum(one.at_us > drawn.now_us for one in found.values())
+        never += len(drawn.snapshot.queue) - len(found)
+    assert min(at_once, later, never) > PART
+
+
+def test_an_engine_runs_many_futures_of_one_snapshot() -> None:
+    drawn = scene(7)
+    engine = Engine(drawn.snapshot, drawn.policy, now_us=drawn.now_us)
+    longer = replace(drawn.future, run_us={name: 2 * run_us for name, run_us in drawn.future.run_us.items()})
+    first = engine.starts(drawn.future)
+    assert engine.starts(longer) != first
+    assert engine.starts(drawn.future) == first
+
+
+def test_a_run_stops_when_the_wanted_sessions_have_started() -> None:
+    drawn = scene(7)
+    everything = _found(drawn, exact=False)
+    name = next(iter(everything))
+    found = starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, wanted=[name])
+    assert found[name] == everything[name]
+    assert len(found) < len(everything)
+
+
+def test_a_run_stops_at_a_time() -> None:
+    drawn = scene(7)
+    everything = _found(drawn, exact=False)
+    until_us = sorted(one.at_us for one in everything.values())[len(everything) // 2]
+    found = starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, until_us=until_us)
+    assert found == {name: one for name, one in everything.items() if one.at_us <= until_us}
+
+
+def test_what_the_fast_engine_cannot_do_goes_to_decide() -> None:
+    drawn = scene(7)
+    state, policy = drawn.snapshot, drawn.policy
+    identity = quota_id(QuotaScope.PROJECT, "p")
+    quota = Quota(id=identity, scope=QuotaScope.PROJECT, name="p")
+    owned = replace(quota, own_slots=ResourceSlot({"cuda.shares": 1000}))
+    falling = replace(state.queue[0], falls_back_us=drawn.now_us + 10**9)
+    by_default = Policy.of(PolicyDocument())
+    cases = {
+        "conservative backfill": (state, replace(policy, backfill=Backfill.CONSERVATIVE)),
+        "random placement": (state, replace(policy, placement="random")),
+        "preemption by priority": (state, replace(by_default, order="priority")),
+        "quotas with owned devices, which may be reclaimed": (replace(state, quotas={identity: owned}), by_default),
+        "quotas by the month": (replace(state, quotas={identity: replace(quota, gpu_hours_per_month=1)}), policy),
+        "fallbacks": (replace(state, queue=[falling, *state.queue[1:]]), policy),
+    }
+    for why, (snapshot, chosen) in cases.items():
+        assert unsupported(snapshot, chosen) == why
+        found = starts(snapshot, chosen, drawn.future, now_us=drawn.now_us)
+        assert found == starts(snapshot, chosen, drawn.future, now_us=drawn.now_us, exact=True)
+        assert found
+
+
+@pytest.mark.parametrize("order", ["fair_share", "relative_age"])
+def test_sessions_of_one_time_are_told_apart_as_decide_does(order: str) -> None:
+    """Their scores are equal or nearly so: those of an account by id, those of others by how little they have used."""
+    dice = random.Random(order)
+    rows = [
+        replace(
+            row,
+            session_id=SessionId(f"s{dice.randrange(10**6):06}"),
+            owner=UserId(dice.choice("ab")),
+            queued_us=NOW_US - HOUR_US - dice.choice([0, 0, 1, 999, 1000]),
+            request=gpu_request(1000),
+            cluster_size=1,
+            estimate_ms=600_000,
+            limit_ms=7_200_000 + number,
+        )
+        for number, row in enumerate(plain_rows(40, seed=0))
+    ]
+    snapshot = Snapshot(revision=0, agents=pool(1), used={}, queue=rows, usage=Usage())
+    policy = replace(Policy.of(PolicyDocument()), order=order)
+    future = Future(left_us={}, run_us={row.session_id: HOUR_US for row in rows})
+    found = starts(snapshot, policy, future, now_us=NOW_US)
+    assert len(found) == len(rows)
+    assert list(found.items()) == list(starts(snapshot, policy, future, now_us=NOW_US, exact=True).items())
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_no_more_tasks_of_an_array_start_than_wait(exact: bool) -> None:
+    """More active tasks end than wait: then the limit of the array no longer matters."""
+    rows = plain_rows(2, seed=0)
+    array = replace(rows[0], tasks=Intervals.parse("3-4"), tasks_startable=1, request=gpu_request(1000), cluster_size=1)
+    cluster = cluster_of(_running_tasks(array, count=4), Policy(order="fcfs"), exact=exact)
+    assert [start.run_id for start in cluster.run(NOW_US).starts] == []
+    for number in range(4):
+        cluster.end(task_id(array.session_id, index=number), now_us=NOW_US + 1)
+    found = cluster.run(NOW_US + 1).starts
+    assert [(start.name, start.run_id) for start in found] == [("s0000", "s0000_3"), ("s0000", "s0000_4")]
+
+
+def _running_tasks(array: PendingRow, *, count: int) -> Snapshot:
+    """Four GPUs, held by tasks of the array."""
+    agents = pool(count)
+    tasks = replace(array, tasks=Intervals.parse(f"0-{count - 1}"), tasks_startable=count)
+    began = DecidedCluster(
+        Snapshot(revision=0, agents=agents, used={}, queue=[tasks], usage=Usage()), Policy(order="fcfs"), seed=0
+    )
+    assert len(began.run(NOW_US - HOUR_US).starts) == count
+    return replace(began.snapshot(), queue=[array])
+
+
+def test_the_first_of_the_queue_are_those_that_decide_would_take_first() -> None:
+    drawn = scene(7)
+    kept = first_in_order(drawn.snapshot, drawn.policy, now_us=drawn.now_us, count=4)
+    assert len(kept.queue) == 4
+    assert kept.queue[0].session_id in _found(drawn, exact=True)
+    whole = first_in_order(drawn.snapshot, drawn.policy, now_us=drawn.now_us, count=1000)
+    eligible = {row.session_id for row in whole.queue}
+    assert {row.session_id for row in kept.queue} < eligible < {row.session_id for row in drawn.snapshot.queue}
+    assert whole.backlogs == kept.backlogs
+
+
+def _found(drawn: Scene, *, exact: bool) -> Mapping[SessionId, Started]:
+    return starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, exact=exact)
+
+
+def _written(drawn: Scene, *, exact: bool) -> bytes:
+    return repr(list(_found(drawn, exact=exact).items())).encode()

@@ -1,0 +1,123 @@
+"""What outcomes teach: the records alone give the same correction and report again."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aliquot.core.foresight.bands import Band
+from aliquot.core.foresight.scoring import Scorekeeper
+from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord
+from aliquot_schema.ids import PoolId
+from forecast_records import HOUR_US, MINUTE_US, forecast, record
+
+POOL = PoolId("default")
+DAY_US = 24 * HOUR_US
+
+
+def started(name: str, made_us: int, waited_min: int, **more: object) -> ForecastRecord:
+    return record(
+        name,
+        made_us,
+        outcome=ForecastOutcome.STARTED,
+        settled_us=made_us + waited_min * MINUTE_US,
+        **more,  # type: ignore[arg-type]  # by name
+    )
+
+
+def test_starts_inside_and_outside_are_counted_and_move_the_band() -> None:
+    scores = Scorekeeper()
+    before = scores.corrections.starts.offsets
+    scores.learn([started("a", DAY_US, 30), started("b", DAY_US, 1), started("c", DAY_US, 200)])
+    report = scores.report(runs=3, now_us=2 * DAY_US)
+    assert report.groups[0].group == "all"
+    assert (report.groups[0].n, report.groups[0].below, report.groups[0].above) == (3, 1 / 3, 1 / 3)
+    assert report.waited == 3
+    assert before == {}
+    assert scores.corrections.starts.offsets[POOL].upper > 300_000
+
+
+def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() -> None:
+    at_once, twice = Scorekeeper(), Scorekeeper()
+    late = record("a", DAY_US, outcome=ForecastOutcome.LATE)
+    at_once.learn([late])
+    raised = at_once.corrections.starts.offsets[POOL].upper
+    assert raised > 300_000
+    twice.learn([late, late])
+    assert twice.corrections.starts.offsets == at_once.corrections.starts.offsets
+    at_once.learn([started("a", DAY_US, 300)])
+    assert at_once.corrections.starts.offsets[POOL].upper == raised
+    assert at_once.report(runs=0, now_us=2 * DAY_US).groups[0].above == 1
+
+
+def test_the_cancelled_are_left_out_unless_their_band_was_over() -> None:
+    scores = Scorekeeper()
+    gone = ForecastOutcome.CANCELED
+    scores.learn([record("a", DAY_US, outcome=gone, settled_us=DAY_US + MINUTE_US)])
+    assert scores.report(runs=0, now_us=2 * DAY_US).groups == ()
+    scores.learn([record("b", DAY_US, outcome=gone, settled_us=DAY_US + 2 * HOUR_US)])
+    report = scores.report(runs=0, now_us=3 * DAY_US)
+    assert (report.censored, report.groups[0].n, report.groups[0].above) == (1, 1, 1)
+
+
+def test_now_and_unknown_are_counted_apart_from_those_that_wait() -> None:
+    scores = Scorekeeper()
+    scores.learn(
+        [
+            started("a", DAY_US, 0, starts_now=True, minutes=(0, 0, 0)),
+            started("b", DAY_US, 20, starts_now=True, minutes=(0, 0, 0)),
+            started("c", DAY_US, 20, minutes=None),
+        ]
+    )
+    scores.note_days([(1, 40), (1, 2)])
+    report = scores.report(runs=9, now_us=2 * DAY_US)
+    assert (report.started_now, report.now_true, report.unknown, report.waited) == (2, 1, 1, 0)
+    assert (report.groups, report.at_once, report.runs) == ((), 42, 9)
+
+
+def test_a_forecast_says_how_right_those_like_it_were_from_fifty_on() -> None:
+    scores = Scorekeeper()
+    scores.learn([started(f"s{number}", DAY_US + number, 30) for number in range(49)])
+    scores.report(runs=0, now_us=2 * DAY_US)
+    assert scores.tell(forecast("x", 2 * DAY_US, (1, 2, 3))).alike == 0
+    scores.learn([started("last", DAY_US, 500)])
+    scores.report(runs=0, now_us=3 * DAY_US)
+    told = scores.tell(forecast("x", 3 * DAY_US, (1, 2, 3)))
+    assert (told.alike, told.alike_inside) == (50, 49 / 50)
+    assert scores.tell(forecast("x", 3 * DAY_US, None)).alike == 0
+
+
+def test_recent_waits_are_told_where_they_were_clearly_more_right() -> None:
+    scores = Scorekeeper()
+    scores.learn([started(f"s{number}", DAY_US + number, 5) for number in range(60)])
+    recent_us = Band(3 * MINUTE_US, 20 * MINUTE_US, 40 * MINUTE_US)
+    wrong = [started(f"w{number}", 2 * DAY_US + number, 30, minutes=(900, 999, 1200)) for number in range(60)]
+    scores.learn(replace(one, told=replace(one.told, recent_us=recent_us)) for one in wrong)
+    told = scores.tell(forecast("x", 3 * DAY_US, (900, 999, 1200)))
+    assert told.forecast.basis == "recent waits"
+    assert told.forecast.start_us is not None
+    assert told.forecast.start_us.p50 - told.forecast.made_us < HOUR_US
+    assert told.simulated_us == forecast("x", 3 * DAY_US, (900, 999, 1200)).start_us
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 200), st.sampled_from(ForecastOutcome)), max_size=20))
+def test_records_give_the_same_correction_again(courses: list[tuple[int, int, ForecastOutcome]]) -> None:
+    records = []
+    steps = []
+    for number, (hour, waited_min, outcome) in enumerate(courses):
+        made_us = DAY_US + hour * HOUR_US + number
+        is_open = outcome in (ForecastOutcome.WAITING, ForecastOutcome.LATE)
+        settled_us = None if is_open else made_us + waited_min * MINUTE_US + 1
+        one = record(f"s{number}", made_us, outcome=outcome, settled_us=settled_us)
+        records.append(one)
+        p90_us = made_us + 90 * MINUTE_US
+        if outcome is ForecastOutcome.LATE or (settled_us is not None and settled_us > p90_us):
+            steps.append((p90_us, number, replace(one, outcome=ForecastOutcome.LATE, settled_us=None)))
+        if settled_us is not None:
+            steps.append((settled_us, number, one))
+    live, again = Scorekeeper(), Scorekeeper()
+    live.learn(one for _, _, one in sorted(steps, key=lambda step: step[:2]))
+    again.replay(reversed(records))
+    assert again.corrections.starts.offsets == live.corrections.starts.offsets
+    assert again.corrections.within_hour.counts == live.corrections.within_hour.counts
+    assert again.report(runs=0, now_us=9 * DAY_US) == live.report(runs=0, now_us=9 * DAY_US)

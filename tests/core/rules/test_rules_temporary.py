@@ -1,0 +1,141 @@
+"""Spot nodes and nodes that leave at a known time: who may start there, what is reserved, and how it is explained."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import AgentRow, RunningRow, Snapshot
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.feasibility import impossible
+from aliquot.core.scheduler.reason_text import explain
+from aliquot.core.scheduler.temporary_agents import may_start
+from aliquot_schema.errors import ImpossibleRequest
+from aliquot_schema.policies import Backfill
+from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.slots import ResourceSlot
+from aliquot_schema.sessions import SessionSpec
+from core_cluster import NOW_US, decided, on, places, row, snapshot
+from core_plan_probe import encoded
+from core_states import states
+
+MINUTE_US = 60_000_000
+
+
+def spot(name: str = "spot", **more: Any) -> AgentRow:
+    return replace(on(name), is_spot=True, **more)
+
+
+def leaving(name: str = "leaves", *, minutes: int) -> AgentRow:
+    return replace(on(name), until_us=NOW_US + minutes * MINUTE_US)
+
+
+def placed_on(plan: Plan) -> dict[str, str]:
+    return {name: kernels[0][0] for name, kernels in places(plan).items()}
+
+
+def test_a_spot_node_takes_only_preemptible_sessions() -> None:
+    queue = [row("stays", at=0, limit_ms=1), row("gives", at=1, is_preemptible=True)]
+    plan = decided([spot()], queue)
+    assert placed_on(plan) == {"gives": "spot"}
+    verdict = plan.verdicts[queue[0].session_id]
+    assert (verdict.reason, verdict.evidence.agents) == (Reason.NO_AGENT, ("spot",))
+    assert explain(verdict) == (
+        "Only spot can run it, on spot nodes, which may be taken away at any time: these take only preemptible "
+        "sessions."
+    )
+
+
+@pytest.mark.parametrize(("limit", "starts"), [(None, False), (59, True), (60, True), (61, False)])
+def test_a_node_that_leaves_takes_sessions_whose_limit_ends_before(limit: int | None, starts: bool) -> None:
+    limit_ms = None if limit is None else limit * 60_000
+    plan = decided([leaving(minutes=60)], [row("a", limit_ms=limit_ms)])
+    assert bool(plan.placements) is starts
+    if not starts:
+        (verdict,) = plan.verdicts.values()
+        assert "it is there until 1970-01-01 01:16 UTC: it takes only preemptible" in explain(verdict)
+
+
+def test_nothing_starts_on_a_node_whose_time_is_over() -> None:
+    queue = [row("a", is_preemptible=True), row("b", limit_ms=1)]
+    assert not decided([leaving(minutes=0)], queue).placements
+    assert decided([leaving(minutes=1)], queue).placements
+
+
+def test_the_other_agents_take_what_may_not_go_there() -> None:
+    queue = [row("a"), row("b")]
+    assert placed_on(decided([spot(), on("plain")], queue)) == {"a": "plain", "b": "plain"}
+
+
+def test_a_later_start_is_not_reserved_where_the_limit_would_not_fit_then() -> None:
+    agents = [leaving(minutes=90), on("plain")]
+    kernels = {
+        agent.id: decided([replace(agent, until_us=None)], [row(f"on-{agent.id}", cuda_device="2")]).placements[0]
+        for agent in agents
+    }
+    running = tuple(
+        RunningRow.of(one.session_id, one.kernels, ends_us=NOW_US + ends * MINUTE_US, agents=agents)
+        for one, ends in zip(kernels.values(), (40, 80), strict=True)
+    )
+    used = {
+        kernel.node_id: dict.fromkeys(kernel.spec["cuda.device"], 1000)
+        for one in kernels.values()
+        for kernel in one.kernels
+    }
+    for backfill in (Backfill.EASY, Backfill.CONSERVATIVE):
+        for limit, agent in ((60, "plain"), (45, "leaves")):
+            head = row("head", cuda_device="2", limit_ms=limit * 60_000)
+            state = snapshot(agents, [head], used=used, running=running)
+            plan = decide(state, Policy(backfill=backfill), now_us=NOW_US, seed=0)
+            assert plan.reservation is not None
+            assert [kernel.agent_id for kernel in plan.reservation.kernels] == [agent]
+
+
+def test_a_request_that_only_temporary_nodes_could_run_is_refused_in_words() -> None:
+    spec = SessionSpec(argv=("x",), slots=ResourceSlot({"cuda.device": 2}))
+    options = Policy().allocation
+    refusal = impossible(spec, [spot(), leaving(minutes=60)], options)
+    assert isinstance(refusal, ImpossibleRequest)
+    assert refusal.slot == "preemptible"
+    assert "only leaves, spot can run this" in refusal.message
+    assert impossible(replace(spec, preemptible=True), [spot()], options) is None
+    assert impossible(replace(spec, time_limit_ms=1), [leaving(minutes=60)], options) is None
+    assert impossible(replace(spec, time_limit_ms=1), [spot()], options) is not None
+    assert impossible(spec, [spot(), on("plain")], options) is None
+    wide = replace(spec, slots=ResourceSlot({"cuda.device": 3}), preemptible=True)
+    too_wide = impossible(wide, [spot()], options)
+    assert isinstance(too_wide, ImpossibleRequest)
+    assert too_wide.slot == "cuda.device"
+
+
+@settings(deadline=None, max_examples=80)
+@given(state=states(), data=st.data())
+def test_every_placement_ends_before_its_node_leaves_or_gives_way(state: Snapshot, data: st.DataObject) -> None:
+    times = st.sampled_from([None, None, -1, 20_000, 60_000, 100_000])
+    agents = tuple(
+        replace(
+            agent,
+            is_spot=data.draw(st.booleans()),
+            until_us=None if (in_ms := data.draw(times)) is None else NOW_US + in_ms * 1000,
+        )
+        for agent in state.agents
+    )
+    state = replace(state, agents=agents)
+    cache = PassCache()
+    plan = decide(state, Policy(), now_us=NOW_US, seed=0, known=cache)
+    assert encoded(decide(state, Policy(), now_us=NOW_US, seed=0, known=cache)) == encoded(plan)
+    by_id = {agent.id: agent for agent in agents}
+    rows = {pending.session_id: pending for pending in state.queue}
+    for placement in plan.placements:
+        for kernel in placement.kernels:
+            assert may_start(rows[placement.session_id], by_id[kernel.agent_id], at_us=NOW_US)
+    again = decide(state, Policy(), now_us=NOW_US + 30 * 1_000_000, seed=0, known=cache)
+    for placement in again.placements:
+        for kernel in placement.kernels:
+            agent = by_id[kernel.agent_id]
+            assert may_start(rows[placement.session_id], agent, at_us=NOW_US + 30 * 1_000_000)

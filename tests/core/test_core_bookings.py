@@ -1,0 +1,237 @@
+"""Bookings: which are accepted, what flows around them, and who leaves for them."""
+
+from dataclasses import replace
+
+import pytest
+
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import Snapshot
+from aliquot.core.scheduler.reason_text import explain
+from aliquot_schema.bookings import Booking, BookingKind, BookingState
+from aliquot_schema.ids import BookingId, NodeId, ProjectId, UserId
+from aliquot_schema.policies import Backfill
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.reasons import Reason
+from aliquot_schema.resources.slots import SlotAmounts
+from aliquot_schema.sessions import PreemptionCause
+from allocation_devices import gpus
+from booking_scenes import MINUTE_US, after_pass, booked, booking, outcome
+from core_cluster import NOW_US, on, placed, row, waits
+from ordering_scenes import EASY, busy, passed, runs
+
+TWO = on("x", gpus(2))
+C0, C1 = ("node-x", "cuda0"), ("node-x", "cuda1")
+POLICIES = [replace(EASY, backfill=backfill) for backfill in Backfill]
+
+
+def scene(*bookings: Booking, queue: list[object] | None = None, running: list[object] | None = None) -> Snapshot:
+    return busy([TWO], running or [], queue or [], bookings=bookings)  # type: ignore[arg-type]
+
+
+def devices_of(plan: Plan, name: str) -> set[tuple[str, str]]:
+    (found,) = (one for one in plan.placements if one.session_id == name)
+    return {(kernel.node_id, device) for kernel in found.kernels for given in kernel.spec.values() for device in given}
+
+
+def test_bookings_of_one_window_never_exceed_the_devices() -> None:
+    plan = passed(scene(booking("p", starts_min=60, created_us=1), booking("q", starts_min=90, gpus=2, created_us=2)))
+    assert outcome(plan, "p")[0] is BookingState.BOOKED
+    state, _, why = outcome(plan, "q")
+    assert state is BookingState.REFUSED
+    assert why is not None
+    assert why.startswith("1 GPU can be free for the whole window, and 2 were asked for. In the way: p of a from")
+
+
+def test_two_windows_that_touch_may_have_the_same_device() -> None:
+    first, second = booking("p", starts_min=60, gpus=2, created_us=1), booking("q", starts_min=120, gpus=2)
+    plan = passed(scene(first, second))
+    assert [outcome(plan, name)[:2] for name in ("p", "q")] == [(BookingState.BOOKED, [C0, C1])] * 2
+
+
+def test_a_booking_takes_the_node_that_it_fills_best() -> None:
+    four, two = on("x", gpus(4)), on("y", gpus(2))
+    plan = passed(busy([four, two], [], [], bookings=(booking("p", starts_min=1, gpus=2),)))
+    assert outcome(plan, "p")[1] == [("node-y", "cuda0"), ("node-y", "cuda1")]
+    plan = passed(busy([four, two], [], [], bookings=(booking("p", starts_min=1, gpus=5),)))
+    assert [node for node, _ in outcome(plan, "p")[1]] == ["node-x"] * 4 + ["node-y"]
+
+
+@pytest.mark.parametrize(
+    ("ends_us", "is_preemptible", "state"),
+    [
+        (None, False, BookingState.REFUSED),
+        (NOW_US + 61 * MINUTE_US, False, BookingState.REFUSED),
+        (NOW_US + 60 * MINUTE_US, False, BookingState.BOOKED),
+        (None, True, BookingState.BOOKED),
+    ],
+)
+def test_devices_of_a_session_can_be_booked_from_when_it_has_certainly_left(
+    ends_us: int | None, is_preemptible: bool, state: BookingState
+) -> None:
+    spec = {"cuda.device": {"cuda0": 1, "cuda1": 1}}
+    runner = replace(runs("r", TWO, spec, ends_in_s=10), limit_us=ends_us, is_preemptible=is_preemptible)
+    assert outcome(passed(scene(booking("p", starts_min=60), running=[runner])), "p")[0] is state
+
+
+def test_named_devices_are_booked_or_the_booking_says_who_has_them() -> None:
+    wanted = booked("p", C1, starts_min=60).devices
+    state = scene(booked("q", C1, starts_min=0, owner=UserId("b")), booking("p", starts_min=30, wanted=wanted))
+    found, _, why = outcome(passed(state), "p")
+    assert found is BookingState.REFUSED
+    assert why == "cuda1 on node node-x is booked by b from 1970-01-01 00:16 UTC to 1970-01-01 01:16 UTC (q)"
+    later = replace(state, bookings=(state.bookings[0], booking("p", starts_min=60, wanted=wanted)))
+    assert outcome(passed(later), "p")[:2] == (BookingState.BOOKED, [C1])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("limit_ms", "is_preemptible", "starts"),
+    [(None, False, False), (61 * 60_000, False, False), (60 * 60_000, False, True), (None, True, True)],
+)
+def test_a_session_uses_a_booked_device_only_if_it_has_certainly_left_at_the_start(
+    policy: Policy, limit_ms: int | None, is_preemptible: bool, starts: bool
+) -> None:
+    queue = [row("s", limit_ms=limit_ms, is_preemptible=is_preemptible)]
+    plan = passed(scene(booked("p", C0, C1, starts_min=60), queue=queue), policy)
+    assert placed(plan) == (["s"] if starts else [])
+    if not starts:
+        verdict = waits(plan, "s")
+        assert (verdict.reason, verdict.evidence.booking) == (Reason.BOOKED, "p")
+        assert verdict.evidence.until_us == NOW_US + 60 * MINUTE_US
+        assert "booked (p; next change at 1970-01-01 01:16 UTC)" in explain(verdict)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_session_without_a_limit_takes_the_device_that_nobody_booked(policy: Policy) -> None:
+    plan = passed(scene(booked("p", C1, starts_min=60), queue=[row("s"), row("t", at=1)]), policy)
+    assert placed(plan) == ["s"]
+    assert devices_of(plan, "s") == {C0}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_session_in_a_booking_waits_for_its_window_and_has_its_devices_to_itself(policy: Policy) -> None:
+    mine = row("mine", at=9, booking=BookingId("p"))
+    plan = passed(scene(booked("p", C1, starts_min=5), queue=[mine]), policy)
+    assert (waits(plan, "mine").reason, waits(plan, "mine").evidence.booking) == (Reason.NOT_BEFORE, "p")
+    assert plan.wake_at_us == NOW_US + 5 * MINUTE_US
+    others = [row(f"o{number}", at=number, limit_ms=1000) for number in range(3)]
+    plan = passed(scene(booked("p", C1, starts_min=-5), queue=[*others, mine]), policy)
+    assert sorted(placed(plan)) == (["mine", "o0"] if policy.backfill is not Backfill.NONE else ["o0"])
+    assert policy.backfill is Backfill.NONE or devices_of(plan, "mine") == {C1}
+
+
+@pytest.mark.parametrize("policy", [replace(EASY, backfill=kind) for kind in (Backfill.EASY, Backfill.CONSERVATIVE)])
+def test_a_reservation_of_the_queue_never_keeps_a_session_from_its_booking(policy: Policy) -> None:
+    running = [replace(runs("r", TWO, {"cuda.device": {"cuda0": 1}}, ends_in_s=60), limit_us=NOW_US + MINUTE_US)]
+    queue = [row("head", cuda_device="2", limit_ms=1000), row("mine", at=1, booking=BookingId("p"))]
+    state = scene(booked("p", C1, starts_min=-5, lasts_min=6), queue=queue, running=running)
+    plan = passed(state, policy)
+    assert placed(plan) == ["mine"]
+    assert plan.reservation is not None
+    assert plan.reservation.session_id == "head"
+
+
+def test_the_head_is_promised_a_time_outside_of_the_bookings() -> None:
+    queue = [row("head", cuda_device="2", limit_ms=30 * 60_000)]
+    plan = passed(scene(booked("p", C0, starts_min=10), booked("q", C1, starts_min=80, lasts_min=10), queue=queue))
+    assert plan.reservation is not None
+    assert plan.reservation.at_us == NOW_US + 90 * MINUTE_US
+
+
+def test_preemptible_sessions_leave_when_a_session_of_the_booking_waits() -> None:
+    guest = replace(
+        runs("guest", TWO, {"cuda.device": {"cuda1": 1}}, ends_in_s=999), is_preemptible=True, started_us=NOW_US - 1
+    )
+    idle = passed(scene(booked("p", C1, starts_min=-5), running=[guest]), Policy())
+    assert idle.evictions == ()
+    queue = [row("mine", booking=BookingId("p")), row("other", at=1, is_preemptible=True, limit_ms=1000)]
+    plan = passed(scene(booked("p", C1, starts_min=-5), running=[guest], queue=queue), Policy())
+    (eviction,) = plan.evictions
+    assert (eviction.session_id, eviction.cause, eviction.by_session) == ("guest", PreemptionCause.BOOKING, "mine")
+    assert devices_of(plan, "other") == {C0}
+
+
+def test_a_session_of_an_earlier_booking_leaves_for_the_next_one() -> None:
+    spec = {"cuda.device": {"cuda1": 1}}
+    stays = replace(runs("stays", TWO, spec, ends_in_s=999), booking=BookingId("over"), started_us=NOW_US - 1)
+    queue = [row("mine", booking=BookingId("p"))]
+    plan = passed(scene(booked("p", C1, starts_min=-5), running=[stays], queue=queue))
+    assert [one.session_id for one in plan.evictions] == ["stays"]
+
+
+def test_maintenance_clears_its_nodes_and_nothing_new_starts_there() -> None:
+    upkeep = {"kind": BookingKind.MAINTENANCE, "nodes": (NodeId("node-x"),), "gpus": 0}
+    free = passed(scene(booking("m", starts_min=60, **upkeep)))
+    assert outcome(free, "m")[0] is BookingState.BOOKED
+    endless = runs("r", TWO, {"cpu": {"cpu0": 1}}, ends_in_s=10)
+    assert outcome(passed(scene(booking("m", starts_min=60, **upkeep), running=[endless])), "m")[0] is (
+        BookingState.REFUSED
+    )
+    guest = replace(
+        runs("g", TWO, {"cuda.device": {"cuda0": 1}}, ends_in_s=9), is_preemptible=True, started_us=NOW_US - 1
+    )
+    queue = [row("s", limit_ms=1000, is_preemptible=True)]
+    upkeep |= {"state": BookingState.BOOKED}
+    plan = passed(scene(booking("m", starts_min=0, **upkeep), running=[guest], queue=queue))
+    assert [(one.session_id, one.by_session) for one in plan.evictions] == [("g", None)]
+    assert waits(plan, "s").evidence.booking == "m"
+
+
+def test_a_booking_that_nobody_uses_is_released_and_one_that_is_used_is_not() -> None:
+    late = {"starts_min": -31, "lasts_min": 90}
+    assert outcome(passed(scene(booked("p", C1, **late))), "p")[0] is BookingState.NO_SHOW
+    waiting = [row("mine", booking=BookingId("p"), cuda_device="2")]
+    assert passed(scene(booked("p", C1, **late), queue=waiting)).bookings == ()
+    assert passed(scene(booked("p", C1, used_us=1, **late))).bookings == ()
+    assert passed(scene(booked("p", C1, no_show_after_ms=None, **late))).bookings == ()
+    state = scene(booked("p", C1, **late), queue=[row("s"), row("t", at=1)])
+    assert placed(passed(state)) == ["s", "t"]
+
+
+def test_the_first_session_marks_a_booking_as_used() -> None:
+    state = scene(booked("p", C1, starts_min=-5), queue=[row("mine", booking=BookingId("p"))])
+    assert after_pass(state, passed(state))["p"].used_us == NOW_US
+
+
+def test_a_booking_is_extended_only_if_nobody_has_its_devices_then() -> None:
+    longer = booked("p", C1, starts_min=0, extends_to_us=NOW_US + 120 * MINUTE_US)
+    assert passed(scene(longer)).bookings[0].ends_us == NOW_US + 120 * MINUTE_US
+    refused = passed(scene(longer, booked("q", C1, starts_min=90))).bookings[0]
+    assert refused.state is BookingState.BOOKED
+    assert refused.ends_us == NOW_US + 60 * MINUTE_US
+    assert refused.refusal is not None
+    assert refused.refusal.startswith("cuda1 on node node-x is booked by a")
+
+
+def test_a_lost_device_is_replaced_unless_it_was_named() -> None:
+    gone = ("node-gone", "cuda9")
+    assert outcome(passed(scene(booked("p", gone, starts_min=60))), "p")[1] == [C0]
+    named = booked("p", gone, starts_min=60)
+    assert passed(scene(replace(named, wanted=named.devices))).bookings == ()
+
+
+def quota(most: int) -> dict[str, object]:
+    name = quota_id(QuotaScope.USER, "a")
+    limit = Quota(id=name, scope=QuotaScope.USER, name="a", max_slots=SlotAmounts({"cuda.device": most}))
+    return {"quotas": {name: limit}}
+
+
+def test_bookings_stay_within_the_quota_of_their_owner_at_every_moment() -> None:
+    first, second = booked("p", C0, starts_min=0), booking("q", starts_min=59)
+    found, _, why = outcome(passed(busy([TWO], [], [], bookings=(first, second), **quota(1))), "q")
+    assert (found, why) == (
+        BookingState.REFUSED,
+        "User a may hold 1 GPU, and has booked 1 GPU in this window already",
+    )
+    after = booking("q", starts_min=60)
+    assert outcome(passed(busy([TWO], [], [], bookings=(first, after), **quota(1))), "q")[0] is BookingState.BOOKED
+
+
+def test_an_active_booking_counts_as_held_and_its_sessions_count_once() -> None:
+    who = {"owner": UserId("a"), "project": ProjectId("default")}
+    queue = [row("mine", booking=BookingId("p"), **who), row("more", at=1, **who)]
+    state = busy([TWO], [], queue, bookings=(booked("p", C0, starts_min=-1),), **quota(1))
+    plan = passed(state)
+    assert placed(plan) == ["mine"]
+    assert waits(plan, "more").reason is Reason.QUOTA

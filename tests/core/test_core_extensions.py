@@ -1,0 +1,123 @@
+"""Extensions: a running session gets a later time limit if no session and no booking starts later for it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot.core.model.plan import Plan
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot_schema.bookings import Booking
+from aliquot_schema.ids import BookingId, ProjectId, SessionId, UserId
+from aliquot_schema.policies import Backfill
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.resources.slots import SlotAmounts
+from allocation_devices import gpus
+from booking_scenes import booked, booking
+from core_cluster import NOW_US, on, placed, row
+from ordering_scenes import EASY, SECOND_US, busy, passed, runs
+
+TWO = on("x", gpus(2))
+POLICIES = [replace(EASY, backfill=backfill) for backfill in Backfill]
+BOTH = {"cuda.device": {"cuda0": 1, "cuda1": 1}}
+FIRST = {"cuda.device": {"cuda0": 1}}
+HOUR_S = 3600
+
+
+def asking(name: str = "r", *, ends_in_s: int = 600, more_s: int = HOUR_S, spec: Any = BOTH, **more: Any) -> RunningRow:
+    """A session with a time limit that asks for a later one."""
+    found = runs(name, TWO, spec, ends_in_s=ends_in_s)
+    ends_us = NOW_US + ends_in_s * SECOND_US
+    fields = {"owner": UserId("a"), "started_us": NOW_US - HOUR_S * SECOND_US} | more
+    return replace(found, limit_us=ends_us, asks_limit_us=ends_us + more_s * SECOND_US, **fields)
+
+
+def scene(
+    *running: RunningRow, queue: Sequence[PendingRow] = (), bookings: Sequence[Booking] = (), **more: Any
+) -> Snapshot:
+    return busy([TWO], running, queue, bookings=tuple(bookings), **more)
+
+
+def refusal(plan: Plan, name: str = "r") -> str | None:
+    (found,) = (one for one in plan.extensions if one.session_id == name)
+    return found.refusal
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_it_is_granted_where_nothing_waits(policy: Any) -> None:
+    plan = passed(scene(asking()), policy)
+    assert refusal(plan) is None
+    assert plan.extensions[0].limit_us == NOW_US + (600 + HOUR_S) * SECOND_US
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_it_is_refused_with_the_session_that_would_start_later_and_by_how_much(policy: Any) -> None:
+    plan = passed(scene(asking(), queue=[row("next", cuda_device="1", owner=UserId("bob"))]), policy)
+    assert refusal(plan) == "1 session would start later: next of bob by 1 h"
+
+
+def test_a_session_far_back_in_the_queue_counts_too() -> None:
+    """EASY backfill reserves for the head alone."""
+    held = asking("r", spec={"cuda.device": {"cuda1": 1}}, ends_in_s=900)
+    other = runs("other", TWO, FIRST, ends_in_s=600)
+    queue = [row("head", at=1, cuda_device="1", limit_ms=1000 * HOUR_S), row("behind", at=2, cuda_device="1")]
+    assert refusal(passed(scene(held, other, queue=queue))) == "1 session would start later: behind by 55 min"
+
+
+def test_a_session_that_uses_other_devices_is_no_obstacle() -> None:
+    queue = [row("next", cuda_device="1", where=replace(row("x").where, models=("nothing*",)))]
+    assert refusal(passed(scene(asking(), queue=queue))) is None
+
+
+def test_a_booking_of_its_devices_is_an_obstacle_and_a_later_one_is_not() -> None:
+    kept = booked("demo", ("node-x", "cuda0"), starts_min=30, owner=UserId("bob"))
+    assert refusal(passed(scene(asking(), bookings=[kept]))) == (
+        "bob has booked its devices from 1970-01-01 00:46 to 1970-01-01 01:46 UTC (demo)".replace(" to", " UTC to")
+    )
+    later = booked("demo", ("node-x", "cuda0"), starts_min=70, owner=UserId("bob"))
+    assert refusal(passed(scene(asking(), bookings=[later]))) is None
+    assert refusal(passed(scene(asking(is_preemptible=True), bookings=[kept]))) is None
+
+
+def test_a_booking_that_is_accepted_in_the_same_pass_is_an_obstacle() -> None:
+    plan = passed(scene(asking(), bookings=[booking("p", starts_min=20, gpus=2)]))
+    assert refusal(plan) is not None
+    assert [one.state for one in plan.bookings] == ["booked"]
+
+
+def test_what_waits_for_its_end_or_for_its_quota_counts() -> None:
+    linked = row("then", after=[("r", "after_ok")])
+    plan = passed(replace(scene(asking(spec=FIRST), queue=[linked]), dependencies={SessionId("r"): "running"}))  # type: ignore[dict-item]
+    assert refusal(plan) == "1 session would start later: then"
+    name = quota_id(QuotaScope.USER, "a")
+    quota = Quota(id=name, scope=QuotaScope.USER, name="a", max_slots=SlotAmounts({"cuda.device": 1}))
+    mine = row("mine", cuda_device="1", owner=UserId("a"), project=ProjectId("p"))
+    plan = passed(scene(asking(spec=FIRST), queue=[mine], quotas={name: quota}))
+    assert refusal(plan) == "1 session would start later: mine of a"
+
+
+def test_two_extensions_of_one_pass_are_decided_one_after_the_other() -> None:
+    """Each alone delays none: the waiting session takes the other's device."""
+    one, two = asking("p", spec=FIRST), asking("q", spec={"cuda.device": {"cuda1": 1}})
+    plan = passed(scene(one, two, queue=[row("next", cuda_device="1")]))
+    assert [decision.refusal is None for decision in plan.extensions] == [True, False]
+
+
+def test_the_rest_of_the_pass_plans_with_the_later_end() -> None:
+    """A session that the extension leaves room for still starts, and a granted one holds its devices longer."""
+    held = asking(spec=FIRST)
+    plan = passed(scene(held, queue=[row("now", cuda_device="1")]))
+    assert refusal(plan) is None
+    assert placed(plan) == ["now"]
+
+
+def test_a_node_that_leaves_earlier_is_named() -> None:
+    leaving = replace(TWO, until_us=NOW_US + 1200 * SECOND_US)
+    state = busy([leaving], [asking()], [])
+    assert (refusal(passed(state)) or "").startswith("Node node-x leaves at ")
+
+
+def test_a_session_in_its_own_booking_is_no_obstacle_to_itself() -> None:
+    own = booked("own", ("node-x", "cuda0"), ("node-x", "cuda1"), starts_min=-10, used_us=1)
+    assert refusal(passed(scene(asking(booking=BookingId("own")), bookings=[own]))) is None

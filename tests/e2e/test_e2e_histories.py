@@ -1,0 +1,210 @@
+"""What concurrent clients of three servers were answered is explained by one order of their changes, whatever fails."""
+
+import asyncio
+import random
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
+from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
+from failover_proxy import PostgresProxy, postgres_proxy
+from linearizability import Operation, Record, linearized, submitted, versioned
+from long_tests import LONG
+from store_postgres import PostgresCluster
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(900), LONG]
+
+CLIENTS: Final = 6
+ENOUGH: Final = 60
+"""Answers between two blows."""
+ROUNDS: Final = 3
+ANSWERED_S_MAX: Final = 120.0
+QUOTA: Final = """mutation ($input: SetQuotaInput!) { set_quota(input: $input) { __typename
+  ... on QuotaChangeSuccess { quota { version } } ... on VersionConflict { actual } ... on Error { code message } } }"""
+PRIORITY: Final = """mutation ($input: UpdateSessionPriorityInput!) { update_session_priority(input: $input) {
+  __typename
+  ... on UpdateSessionPrioritySuccess { session { version } } ... on VersionConflict { actual }
+  ... on Error { code message } } }"""
+CREATE: Final = """mutation ($input: CreateSessionInput!) { create_session(input: $input) { __typename
+  ... on CreateSessionSuccess { session { id version } created } ... on Error { code message } } }"""
+
+Answer = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Histories:
+    """Clients that change quotas, priorities and submissions at whichever server, and what they were answered."""
+
+    on: FailoverCluster
+    draw: random.Random = field(default_factory=lambda: random.Random(5))
+    sessions: list[str] = field(default_factory=list)
+    quotas: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
+    priorities: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
+    keys: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
+    versions: dict[str, int] = field(default_factory=dict)
+    """The last one that some client saw."""
+    answers: int = 0
+    values: int = 0
+
+    async def act_for_ever(self) -> None:
+        while True:
+            act = self.draw.choice((self._set_quota, self._set_quota, self._set_priority, self._submit))
+            await act(self.on.client(self.draw.choice(self.on.servers)))
+            await asyncio.sleep(0.01)
+
+    async def until_more(self, count: int) -> None:
+        """Wait until clients got this number of further answers."""
+        wanted = self.answers + count
+        async with asyncio.timeout(ANSWERED_S_MAX):
+            while self.answers < wanted:  # noqa: ASYNC110  # counted by the clients
+                await asyncio.sleep(0.05)
+
+    async def _set_quota(self, client: Client) -> None:
+        name, expected = self.draw.choice(("ann", "bob")), None
+        if self.draw.random() < 0.6:
+            expected = self.versions.get(name, 0)
+        self.values += 1
+        value = self.values
+        wanted = {"scope": "USER", "name": name, "max_queued": value, "expected_version": expected}
+        await self._ask(client, QUOTA, wanted, self.quotas[name], ("set", value, expected), name)
+
+    async def _set_priority(self, client: Client) -> None:
+        session_id, expected = self.draw.choice(self.sessions), None
+        if self.draw.random() < 0.6:
+            expected = self.versions[session_id]
+        value = self.draw.choice(("LOW", "NORMAL", "HIGH"))
+        wanted = {"id": session_id, "priority": value, "expected_version": expected}
+        asked = ("set", value, expected)
+        await self._ask(client, PRIORITY, wanted, self.priorities[session_id], asked, session_id)
+
+    async def _submit(self, client: Client) -> None:
+        key = f"key-{self.draw.randrange(self.values // 10 + 1)}"
+        wanted = {
+            "command": {"argv": ["true"]},
+            "slots": [{"slot": "cuda.device", "amount": "1"}],
+            "held": True,
+            "idempotency_key": key,
+        }
+        await self._ask(client, CREATE, wanted, self.keys[key], ("submit",), key)
+
+    async def _ask(
+        self, client: Client, query: str, wanted: dict[str, Any], history: list[Operation], asked: Answer, name: str
+    ) -> None:
+        began = time.monotonic()
+        try:
+            (found,) = (await client.execute(query, {"input": wanted})).values()
+        except ServerUnreachable as error:
+            if isinstance(error.__cause__, httpx.ConnectError):
+                return  # nothing was sent
+            found = {"__typename": "Unavailable"}
+        except GraphQLFault:
+            found = {"__typename": "Unavailable"}
+        answer = self._answer(found, name)
+        if answer is None:
+            history.append(Operation(began=began, asked=asked))
+        else:
+            self.answers += 1
+            history.append(Operation(began=began, ended=time.monotonic(), asked=asked, answer=answer))
+
+    def _answer(self, found: dict[str, Any], name: str) -> Answer | None:
+        """An answer as the models know it; None when the change may or may not have been made."""
+        match found["__typename"]:
+            case "CreateSessionSuccess":
+                return "ok", found["session"]["id"], found["created"]
+            case "UpdateSessionPrioritySuccess":
+                self.versions[name] = found["session"]["version"]
+                return "ok", self.versions[name]
+            case "QuotaChangeSuccess":
+                self.versions[name] = found["quota"]["version"]
+                return "ok", self.versions[name]
+            case "VersionConflict":
+                self.versions[name] = found["actual"]
+                return "conflict", found["actual"]
+            case "Unavailable":
+                return None
+        raise Refused(found)
+
+    def check(self, started: dict[str, Record]) -> None:
+        """Each object's history has an order that explains it."""
+        for name, history in self.quotas.items():
+            assert linearized(history, (0, None), versioned) is not None, (name, history)
+        for name, history in self.priorities.items():
+            assert linearized(history, started[name], versioned) is not None, (name, history)
+        for key, history in self.keys.items():
+            assert linearized(history, None, submitted) is not None, (key, history)
+        ids = [one.answer[1] for history in self.keys.values() for one in history if one.answer and one.answer[2]]
+        assert len(ids) == len(set(ids))
+
+
+@asynccontextmanager
+async def histories(postgres: PostgresCluster, database: str) -> AsyncIterator[tuple[Histories, list[PostgresProxy]]]:
+    """Three servers, each with a connection to the database that can be cut, under clients; checked at the end."""
+    async with AsyncExitStack() as stack:
+        proxies = [await stack.enter_async_context(postgres_proxy(postgres, database)) for _ in range(3)]
+        on = await stack.enter_async_context(failover_cluster(*(proxy.url for proxy in proxies), agents=0))
+        lived, started = Histories(on), dict[str, Record]()
+        for _ in range(3):
+            wanted = {"command": {"argv": ["true"]}, "slots": [{"slot": "cuda.device", "amount": "1"}], "held": True}
+            made = (await on.client(on.servers[0]).change(CREATE, {"input": wanted}))["session"]
+            lived.sessions.append(made["id"])
+            lived.versions[made["id"]] = made["version"]
+            started[made["id"]] = made["version"], "NORMAL"
+        tasks = [asyncio.create_task(lived.act_for_ever()) for _ in range(CLIENTS)]
+        try:
+            await lived.until_more(ENOUGH)
+            yield lived, proxies
+            await lived.until_more(ENOUGH)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [end for end in ends if not isinstance(end, asyncio.CancelledError)] == []
+        lived.check(started)
+
+
+async def kill(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
+    await leader.kill()
+    await lived.until_more(ENOUGH)
+    await leader.start()
+
+
+async def pause(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
+    freeze(leader)
+    await lived.on.leader(among=[server for server in lived.on.servers if server is not leader])
+    thaw(leader)
+    await lived.until_more(ENOUGH)
+
+
+async def cut(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
+    proxy.wire.cut()
+    await lived.until_more(ENOUGH)
+    proxy.wire.mend()
+
+
+async def stall(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
+    proxy.wire.stall()
+    await lived.on.leader(among=[server for server in lived.on.servers if server is not leader])
+    proxy.wire.mend()
+    await lived.until_more(ENOUGH)
+
+
+Blow = Callable[[Histories, OwnServer, PostgresProxy], Awaitable[None]]
+
+
+@pytest.mark.parametrize("blow", [kill, pause, cut, stall])
+async def test_what_clients_were_answered_has_one_order(
+    postgres: PostgresCluster, database_url: str, blow: Blow
+) -> None:
+    async with histories(postgres, database_url) as (lived, proxies):
+        for _ in range(ROUNDS):
+            leader = await lived.on.leader()
+            await blow(lived, leader, proxies[lived.on.servers.index(leader)])
+            await lived.until_more(ENOUGH)

@@ -1,0 +1,156 @@
+"""Checkpoints at an agent: what acknowledges one, when a job is asked for one, and where the next attempt finds it."""
+
+from dataclasses import replace
+from pathlib import Path
+from signal import SIGUSR1
+from typing import Final
+
+import pytest
+
+from agent_stand import Stand, agent_config, new_kernel, shell, until
+from aliquot.execution.settings import DiskRules
+from aliquot_schema.cluster.launching import CheckpointOrder, KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.ids import AgentId, KernelId, kernel_id, kernel_parts
+
+pytestmark = pytest.mark.anyio
+
+DONE: Final = '"$CHECKPOINT_DIR/DONE"'
+SAVES_WHEN_ASKED: Final = (
+    f"trap 'n=$((n + 1)); echo $n > {DONE}; echo saved $n' USR1; echo ready; while :; do sleep 0.05; done"
+)
+
+
+def after(kernel: KernelId, report: KernelReport, *, agent: str = "agent-1", script: str = "true") -> LaunchOrder:
+    """The next attempt of a session whose last one acknowledged a checkpoint."""
+    session, attempt, rank = kernel_parts(kernel)
+    made = CheckpointOrder(kept_ms=report.saved_ms or 0, agent_id=AgentId(agent))
+    return shell(script, kernel=kernel_id(session, attempt=attempt + 1, rank=rank), checkpoint=made)
+
+
+async def saved(stand: Stand, kernel: KernelId, *, above: int = -1) -> KernelReport:
+    """Wait until a running kernel is reported to have saved more than this."""
+
+    def is_told() -> bool:
+        return any((report.saved_ms or -1) > above for report in stand.reports(kernel))
+
+    await until(is_told)
+    return stand.reports(kernel)[-1]
+
+
+async def test_a_file_acknowledges_what_was_done_until_it_was_written(stand: Stand) -> None:
+    asked = shell(f"sleep 0.2; touch {DONE}; sleep 0.2")
+    report = await stand.run(asked)
+    assert report.ran_ms is not None
+    assert report.saved_ms is not None
+    assert 190 <= report.saved_ms <= report.ran_ms - 190
+    assert (report.resumed_ms, report.resume_note) == (0, None)
+
+
+async def test_without_the_file_nothing_is_acknowledged(stand: Stand) -> None:
+    assert (await stand.run(shell("echo step > $CHECKPOINT_DIR/step"))).saved_ms is None
+    assert (await stand.run(shell(f"mkdir {DONE}"))).saved_ms is None
+    assert (await stand.run(shell(f"ln -s /etc/passwd {DONE}"))).saved_ms is None
+
+
+async def test_an_exit_code_acknowledges_everything(stand: Stand) -> None:
+    report = await stand.run(shell("sleep 0.2; exit 85"))
+    assert (report.exit_code, report.saved_ms) == (85, report.ran_ms)
+    assert (await stand.run(shell("exit 84"))).saved_ms is None
+
+
+async def test_only_rank_0_acknowledges(stand: Stand) -> None:
+    assert (await stand.run(shell(f"touch {DONE}; exit 85", kernel=new_kernel(rank=1)))).saved_ms is None
+
+
+async def test_a_running_job_is_heard_and_its_checkpoint_survives_the_agent(stand: Stand) -> None:
+    asked = shell(f"touch {DONE}; exec sleep 600")
+    await stand.core.launch([asked])
+    first = await saved(stand, asked.kernel_id)
+    assert first.phase is KernelPhase.STARTED
+    await stand.reopen()
+    assert (await saved(stand, asked.kernel_id)).saved_ms == first.saved_ms
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=100)
+    assert (await stand.ended(asked.kernel_id)).saved_ms == first.saved_ms
+
+
+async def test_the_next_attempt_starts_from_it_and_an_old_file_acknowledges_nothing(stand: Stand) -> None:
+    asked = shell(f"sleep 0.1; touch {DONE}")
+    first = await stand.run(asked)
+    second = await stand.run(after(asked.kernel_id, first, script=f"test -e {DONE}"))
+    assert (second.exit_code, second.resumed_ms, second.saved_ms) == (0, first.saved_ms, None)
+    third = after(asked.kernel_id, first, script=f"sleep 0.1; touch {DONE}")
+    session, _, rank = kernel_parts(third.kernel_id)
+    more = await stand.run(replace(third, kernel_id=kernel_id(session, attempt=3, rank=rank)))
+    assert more.saved_ms is not None
+    assert more.saved_ms > (first.saved_ms or 0) + 99
+
+
+async def test_a_job_is_asked_every_so_often(stand: Stand) -> None:
+    asked = shell(SAVES_WHEN_ASKED, checkpoint=CheckpointOrder(signal=int(SIGUSR1), every_ms=300))
+    await stand.core.launch([asked])
+    await until(lambda: "saved 3" in stand.output(asked.kernel_id))
+    await saved(stand, asked.kernel_id)
+
+
+async def test_a_job_is_asked_before_its_time_limit_once(stand: Stand) -> None:
+    made = CheckpointOrder(signal=int(SIGUSR1), before_limit_ms=1000)
+    report = await stand.run(shell(SAVES_WHEN_ASKED, time_limit_ms=2000, grace_ms=100, checkpoint=made))
+    assert report.timed_out
+    assert stand.output(report.kernel_id).split("\n")[:2] == ["ready", "saved 1"]
+    assert report.saved_ms is not None
+    assert 900 <= report.saved_ms <= 2000
+
+
+async def test_a_job_that_would_die_of_the_signal_is_not_asked(stand: Stand) -> None:
+    made = CheckpointOrder(signal=int(SIGUSR1), every_ms=50)
+    assert (await stand.run(shell("exec sleep 0.5", checkpoint=made))).exit_code == 0
+
+
+async def test_on_another_agent_it_starts_from_nothing_and_says_why(stand: Stand) -> None:
+    lost = CheckpointOrder(kept_ms=5000, agent_id=AgentId("agent-9"))
+    report = await stand.run(shell("true", checkpoint=lost))
+    assert report.resumed_ms == 0
+    assert report.resume_note == (
+        "its last checkpoint is on agent agent-9, and agent agent-1 has no shared folder for checkpoints "
+        "(checkpoint-folder)"
+    )
+    own = await stand.run(shell("true", checkpoint=replace(lost, agent_id=AgentId("agent-1"))))
+    assert own.resume_note == "its last checkpoint is no longer in the folder of agent agent-1"
+
+
+async def test_a_shared_folder_brings_it_to_another_agent(agent_home: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    here, there = (
+        Stand(agent_config(agent_home / name, id=AgentId(name), disk=DiskRules(checkpoint_folder=shared)))
+        for name in ("here", "there")
+    )
+    for stand in (here, there):
+        await stand.open()
+    try:
+        work = (
+            "mkdir -p $CHECKPOINT_DIR/deep; echo 41 > $CHECKPOINT_DIR/deep/step; ln -s deep/step $CHECKPOINT_DIR/last"
+        )
+        asked = shell(f"{work}; sleep 0.1; touch {DONE}; exec sleep 600")
+        await here.core.launch([asked])
+        first = await saved(here, asked.kernel_id)
+        session = shared / kernel_parts(asked.kernel_id)[0]
+        await until(lambda: (session / str(first.saved_ms)).exists())
+        await here.core.stop(asked.kernel_id, epoch=1, grace_ms=100)
+        await here.ended(asked.kernel_id)
+        reads = f"cat $CHECKPOINT_DIR/last; readlink $CHECKPOINT_DIR/last; sleep 0.1; echo 42 > {DONE}"
+        second = after(asked.kernel_id, first, agent="here", script=reads)
+        report = await there.run(second)
+        assert there.output(second.kernel_id).split() == ["41", "deep/step"]
+        assert (report.resumed_ms, report.resume_note) == (first.saved_ms, None)
+        assert [path.name for path in session.iterdir()] == [str(report.saved_ms)], "an older copy is left"
+        third = replace(
+            after(second.kernel_id, report, agent="there", script=f"cat {DONE}"),
+            checkpoint=CheckpointOrder(kept_ms=10**9),
+        )
+        back = await here.run(third)
+        assert (here.output(third.kernel_id), back.resumed_ms) == ("42\n", report.saved_ms)
+        assert back.resume_note == "its last checkpoint was not copied before its agent was lost"
+    finally:
+        for stand in (here, there):
+            await stand.close()

@@ -1,0 +1,129 @@
+"""Sessions with an image: the command lines of the runtimes, and a recorder in the place of one."""
+
+import json
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, agent_config, order, shell
+from aliquot.execution.agent.isolation import isolation
+from aliquot.execution.agent.isolation.containers import Container, Runtime, command, environment_file, find_runtime
+from aliquot.execution.agent.isolation.settings import Mount
+from aliquot.execution.agent.job_user import JobUser
+from aliquot_schema.cluster.launching import KernelPhase
+
+pytestmark = pytest.mark.anyio
+
+ANN = JobUser(name="ann", uid=1000, gid=1000, groups=(), home="/home/ann", shell="/bin/sh", switches=False)
+ASKED = Container(
+    image="docker.io/library/python:3.12",
+    argv=("python", "train.py"),
+    name="ses_1.1.0",
+    user=ANN,
+    environment={"A": "1", "PATH": "/node/bin", "HOME": "/home/ann", "LINES": "x\nB=2"},
+    environment_file=Path("/run/e"),
+    working_directory="/agent/work",
+    folders=(Path("/agent/work"), Path("/agent/result")),
+    files=(Path("/agent/resource.json"),),
+    mounts=(Mount(path=Path("/data"), writable=False),),
+    gpus=("GPU-1", "MIG-2"),
+    pids=100,
+)
+RECORDER = """#!/bin/sh
+printf '%s\\n' "$@" > {folder}/arguments
+env > {folder}/own
+for word in "$@"; do
+    shift
+    case $word in
+    --env-file=*) cat "${{word#--env-file=}}" > {folder}/variables ;;
+    tiny) break ;;
+    none) echo 'no such image' >&2; exit 125 ;;
+    esac
+done
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("runtime", [Runtime.PODMAN, Runtime.DOCKER])
+def test_a_container_gets_the_granted_devices_and_folders_alone(runtime: Runtime) -> None:
+    words = command(runtime, "/bin/x", ASKED)
+    assert words[:2] == ["/bin/x", "run"]
+    assert words[-3:] == ["docker.io/library/python:3.12", "python", "train.py"]
+    assert [word for word in words if word.startswith("--device")] == [
+        "--device=nvidia.com/gpu=GPU-1",
+        "--device=nvidia.com/gpu=MIG-2",
+    ]
+    assert [word for word in words if word.startswith("--volume")] == [
+        "--volume=/agent/work:/agent/work",
+        "--volume=/agent/result:/agent/result",
+        "--volume=/agent/resource.json:/agent/resource.json:ro",
+        "--volume=/data:/data:ro",
+    ]
+    assert {"--cap-drop=ALL", "--security-opt=no-new-privileges", "--env-file=/run/e"} <= set(words)
+    assert "--privileged" not in words
+    assert ("--cgroups=disabled" in words) is (runtime is Runtime.PODMAN)
+    assert ("--user=1000:1000" in words) is (runtime is Runtime.DOCKER)
+    assert '--gpus="device=GPU-1,MIG-2"' in command(runtime, "/bin/x", ASKED, has_cdi=False)
+    assert not [word for word in command(runtime, "/bin/x", replace(ASKED, gpus=()), has_cdi=False) if "gpus" in word]
+
+
+def test_apptainer_takes_names_files_and_urls() -> None:
+    words = command(Runtime.APPTAINER, "/bin/a", ASKED)
+    assert words[:2] == ["/bin/a", "exec"]
+    assert words[-3:] == ["docker://docker.io/library/python:3.12", "python", "train.py"]
+    assert {"--containall", "--cleanenv", "--nv", "--bind=/data:/data:ro"} <= set(words)
+    for image in ("/images/x.sif", "oras://host/x"):
+        assert command(Runtime.APPTAINER, "/bin/a", replace(ASKED, image=image, gpus=()))[-3] == image
+
+
+def test_variables_of_the_node_and_those_with_line_breaks_stay_out() -> None:
+    assert environment_file(ASKED) == b"A=1\n"
+
+
+def test_why_there_are_no_containers_is_said() -> None:
+    assert find_runtime("off", ANN) == (None, "", "the setting containers is off")
+
+
+@pytest.fixture
+async def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Stand, Path]]:
+    """An agent whose runtime writes down how it was called, and runs the command on the node."""
+    folder = tmp_path / "record"
+    folder.mkdir()
+    folder.chmod(0o777)
+    for path in (tmp_path, *tmp_path.parents[:3]):
+        path.chmod(path.stat().st_mode | stat.S_IXOTH)
+    program = tmp_path / "podman"
+    program.write_text(RECORDER.format(folder=folder))
+    program.chmod(0o755)
+    monkeypatch.setattr(isolation, "find_runtime", lambda *_: (Runtime.PODMAN, str(program), ""))
+    stand = Stand(agent_config(tmp_path / "agent"))
+    await stand.open()
+    yield stand, folder
+    await stand.close()
+
+
+async def test_the_runtime_runs_in_the_jobs_place_with_an_environment_of_its_own(
+    recorded: tuple[Stand, Path],
+) -> None:
+    stand, folder = recorded
+    assert stand.inventory.agent.capabilities.containers == "podman"
+    report = await stand.run(shell("exit 7", image="tiny", environment={"SECRET_NAME": "value", "LD_PRELOAD": "/x"}))
+    assert report.exit_code == 7
+    words = (folder / "arguments").read_text().splitlines()
+    assert words[-4:] == ["tiny", "/bin/sh", "-c", "exit 7"]
+    assert not [word for word in words if "value" in word]
+    own = (folder / "own").read_text()
+    assert "SECRET_NAME" not in own
+    assert "LD_PRELOAD" not in own
+    assert "SECRET_NAME=value\n" in (folder / "variables").read_text()
+    failed = await stand.run(order("true", image="none"))
+    assert failed.exit_code == 125
+
+
+async def test_an_agent_without_a_runtime_refuses_images(stand: Stand) -> None:
+    report = await stand.run(order("true", image="tiny"))
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, "unsupported_resource")
+    assert json.dumps(report.message).count("containers") == 2

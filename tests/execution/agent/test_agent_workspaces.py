@@ -1,0 +1,82 @@
+"""Workspaces on an agent: what a job finds in its working directory, and the environment that it runs in."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, order, shell
+from aliquot.execution.agent.workspaces.activation import activated
+from aliquot_schema.cluster.launching import NO_WORKSPACE, KernelPhase
+from aliquot_schema.cluster.workspaces import RECORD, Workspace, WorkspaceFile, WorkspaceUse
+from aliquot_schema.ids import KernelId, UserId, kernel_parts
+from workspace_parts import named, tree
+
+pytestmark = pytest.mark.anyio
+
+
+def brought(stand: Stand, files: Workspace, *contents: bytes) -> WorkspaceUse:
+    """A workspace in the agent's cache."""
+    cache = stand.core._preparation.workspaces
+    for data in contents:
+        cache.keep(named(data), data)
+    cache.finish(files)
+    return WorkspaceUse(owner=UserId("ann"), id=files.id)
+
+
+def output(stand: Stand, kernel_id: KernelId) -> str:
+    return (stand.config.folder / "kernels" / kernel_id / "output.log").read_text()
+
+
+async def test_each_attempt_gets_the_same_files_and_may_change_them(stand: Stand) -> None:
+    files = tree(a__run='#!/bin/sh\necho ran; cat "$(dirname "$0")/../l"\n', b="text\n")
+    program = replace(files.files[0], executable=True)
+    files = Workspace(files=(program, files.files[1], WorkspaceFile(path="l", link="b")))
+    use = brought(stand, files, b"text\n", b'#!/bin/sh\necho ran; cat "$(dirname "$0")/../l"\n')
+    for _ in range(2):
+        wanted = shell("a/run; stat -c '%a %U' a/run b a; echo x >> b; touch a/new", workspace=use)
+        report = await stand.run(wanted)
+        assert report.exit_code == 0
+        lines = output(stand, wanted.kernel_id).split("\n")
+        assert lines[:2] == ["ran", "text"]
+        assert [line.split()[0] for line in lines[2:5]] == ["755", "644", "755"]
+
+
+async def test_an_order_without_its_workspace_is_refused_for_good(stand: Stand) -> None:
+    wanted = order("true", workspace=WorkspaceUse(owner=UserId("ann"), id="0" * 40))
+    report = await stand.run(wanted)
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
+    assert "--sync" in str(report.message)
+
+
+async def test_an_environment_is_activated_recorded_and_missed(stand: Stand, tmp_path: Path) -> None:
+    wanted = shell("echo $VIRTUAL_ENV; command -v python", activates="/nonexistent")
+    report = await stand.run(wanted)
+    assert report.exit_code == 127
+    assert "there is no environment at /nonexistent on this node" in output(stand, wanted.kernel_id)
+    session_id, _, _ = kernel_parts(wanted.kernel_id)
+    assert not (stand.config.folder / "sessions" / session_id / "result" / RECORD).exists()
+
+
+@pytest.mark.parametrize("kind", ["venv", "conda"])
+def test_the_command_runs_with_the_python_of_its_environment(tmp_path: Path, kind: str) -> None:
+    prefix, result = tmp_path / "env", tmp_path / "result"
+    (prefix / "bin").mkdir(parents=True)
+    result.mkdir()
+    (prefix / "bin" / "python").symlink_to(sys.executable)
+    if kind == "conda":
+        hooks = prefix / "etc" / "conda" / "activate.d"
+        hooks.mkdir(parents=True)
+        (hooks / "one.sh").write_text("export HOOK=$CONDA_PREFIX\n")
+    words = activated(order("sh", "-c", "echo $HOOK; exit 7", activates=str(prefix)), work=tmp_path)
+    variables = {"PATH": f"{prefix}/bin:/usr/bin:/bin", "RESULT_DIR": str(result), "ALIQUOT_RANK": "0"}
+    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert done.stdout.strip() == (str(prefix) if kind == "conda" else "")
+    record = json.loads((result / RECORD).read_text())
+    assert record["environment"] == str(prefix)
+    assert record["python"] == sys.version.split()[0]
+    assert isinstance(record["packages"], dict)

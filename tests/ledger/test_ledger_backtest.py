@@ -1,0 +1,119 @@
+"""A recorded history is run again: under the policies of the time everything starts when it did."""
+
+from contextlib import aclosing
+
+import pytest
+
+from aliquot.app.backtests import ProcessBacktests
+from aliquot.core.model.policy import Policy
+from aliquot.core.simulation.backtest import Variant, backtest
+from aliquot.core.simulation.history_run import run_history
+from aliquot.core.simulation.recorded_history import HistoryRunSettings, RecordedHistory
+from aliquot.service.backtests.ports import BacktestOrder, OrderedRun
+from aliquot.service.backtests.recording import record
+from aliquot.store.ledger.ledger import DatabaseLedger
+from aliquot_schema.errors import NotFound
+from aliquot_schema.ids import AgentId
+from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.resources.slots import SlotAmounts
+from aliquot_schema.views.backtests import BacktestReport
+from recorded_courses import RecordedCluster, recorded_cluster
+from store_places import Place
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("place", ["sqlite"], indirect=True)]
+LATE_US = 10**15
+
+
+async def live(cluster: RecordedCluster, *, steps: int) -> None:
+    await cluster.settle()
+    await cluster.live(steps)
+
+
+async def read(ledger: DatabaseLedger) -> RecordedHistory:
+    return await record(ledger, since_us=0, until_us=LATE_US)
+
+
+def starts_of(history: RecordedHistory) -> dict[str, int]:
+    """When each session started in the record."""
+    return {name: session.attempts[0].granted_us for name, session in history.sessions.items() if session.attempts}
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+async def test_under_the_policies_of_the_time_everything_starts_when_it_did(place: Place, seed: int) -> None:
+    async with recorded_cluster(place, seed=seed) as (cluster, store):
+        await live(cluster, steps=160)
+        history = await read(store.ledger)
+    was = starts_of(history)
+    outcome = run_history(history, HistoryRunSettings(exact=True))
+    assert {name: outcome.granted_us.get(name) for name in was} == was
+    assert len(was) > 50
+    report = backtest(
+        history, [Variant(label="more", like=AgentId("a"), count=2), Variant(label="fcfs", policy=Policy())]
+    )
+    assert (report.reproduced, report.different) == (report.sessions, ())
+    base, more, fcfs = report.rows
+    assert more.wait.mean < base.wait.mean < fcfs.wait.mean
+    least = Quota(
+        id=quota_id(QuotaScope.CLUSTER, ""), scope=QuotaScope.CLUSTER, max_slots=SlotAmounts.parse({"cuda.shares": "2"})
+    )
+    *_, slow = backtest(history, [Variant(label="less for all", changed_quotas=(least,))]).rows
+    assert slow.wait.mean > base.wait.mean
+    assert (base.winners_count, base.losers_count) == (0, 0)
+    assert more.winners_count > more.losers_count
+    assert sum(group.sessions for group in base.groups if group.kind == "user") == base.sessions == report.sessions
+    assert 0 < base.utilization <= base.utilization_queued <= 1
+    assert base.wait_quantiles[100] == base.wait.max
+
+
+async def test_what_was_done_by_hand_is_done_again_and_named(place: Place) -> None:
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        first = [await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=1) for _ in range(3)]
+        await cluster.settle()
+        held = await cluster.submit("bob", slots=[("cuda.device", "1")], cluster_size=1, held=True)
+        waiting = await cluster.submit("cat", slots=[("cuda.device", "1")], cluster_size=1)
+        await cluster.settle()
+        await cluster.waits(30)
+        await cluster.on.cancel(waiting)  # type: ignore[arg-type]  # the id of a session
+        for _ in first:
+            await cluster.waits(20)
+            await cluster.end()
+            await cluster.settle()
+        history = await read(store.ledger)
+    outcome = run_history(history, HistoryRunSettings(exact=True))
+    assert dict(outcome.granted_us) == starts_of(history)
+    assert set(outcome.granted_us) == set(first)
+    assert not history.sessions[held].attempts  # type: ignore[index]  # the id of a session
+
+
+async def test_a_process_of_its_own_reads_beside_the_server(place: Place) -> None:
+    runner = ProcessBacktests(database_url="", data_folder=place.folder)
+    run = OrderedRun(label="first come", policy=PolicyDocument(order="fcfs"))
+    async with recorded_cluster(place) as (cluster, store):
+        await live(cluster, steps=60)
+        sessions = len((await read(store.ledger)).counted)
+        heard = []
+        async with aclosing(runner.run(BacktestOrder(since_us=0, until_us=LATE_US, runs=(run,)))) as news:  # type: ignore[type-var]
+            async for one in news:
+                heard.append(one)
+        reports: list[BacktestReport] = [one.report for one in heard if one.report is not None]
+        assert [report.sessions for report in reports] == [sessions]
+        assert [row.label for row in reports[0].rows][1:] == ["first come"]
+        assert reports[0].different == ()
+        progress = [one.progress for one in heard if one.progress is not None]
+        assert progress == sorted(progress)
+        assert heard[-1].report is not None
+
+
+async def test_a_time_without_a_record_is_refused(place: Place) -> None:
+    runner = ProcessBacktests(database_url="", data_folder=place.folder)
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        with pytest.raises(NotFound):
+            await record(store.ledger, since_us=LATE_US, until_us=LATE_US + 1)
+        run = OrderedRun(label="x", policy=PolicyDocument())
+        async with aclosing(runner.run(BacktestOrder(since_us=LATE_US, until_us=LATE_US + 1, runs=(run,)))) as news:  # type: ignore[type-var]
+            heard = [one async for one in news]
+    assert [one.failure for one in heard if one.failure] == [heard[-1].failure]
+    assert "recorded" in str(heard[-1].failure)

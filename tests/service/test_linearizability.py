@@ -1,0 +1,110 @@
+"""The checker of histories finds what is wrong, and nothing else."""
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linearizability import Operation, Record, linearized, submitted, versioned
+
+EMPTY: Record = (0, None)
+
+
+def operation(began: float, ended: float, *asked: object, answer: tuple[object, ...] | None) -> Operation:
+    return Operation(began=began, ended=ended, asked=asked, answer=answer)  # type: ignore[arg-type]  # all hashable
+
+
+def change(
+    began: float, ended: float, value: str, answer: tuple[object, ...] | None, *, on: int | None = None
+) -> Operation:
+    return operation(began, ended, "set", value, on, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("history", "is_right"),
+    [
+        ([change(0, 1, "a", ("ok", 1)), change(2, 3, "b", ("ok", 2), on=1)], True),
+        ([change(0, 9, "a", ("ok", 2)), change(1, 2, "b", ("ok", 1))], True),
+        # A change that was acknowledged is gone.
+        ([change(0, 1, "a", ("ok", 1)), change(2, 3, "b", ("ok", 1))], False),
+        # Two clients replaced the same version.
+        ([change(0, 5, "a", ("ok", 1), on=0), change(1, 4, "b", ("ok", 1), on=0)], False),
+        # What came later was done earlier.
+        ([change(0, 1, "a", ("ok", 2)), change(2, 3, "b", ("ok", 1))], False),
+        ([change(0, 1, "a", ("conflict", 1), on=0)], False),
+        # Without an answer: it was done after all, much later, or never.
+        ([change(0, math.inf, "a", None), change(2, 3, "b", ("ok", 2))], True),
+        ([change(0, math.inf, "a", None), change(2, 3, "b", ("ok", 1)), change(4, 5, "c", ("ok", 3))], True),
+        ([change(0, math.inf, "a", None), change(2, 3, "b", ("ok", 1))], True),
+        ([change(4, math.inf, "a", None), change(2, 3, "b", ("ok", 2))], False),
+    ],
+)
+def test_histories_of_a_record(history: list[Operation], is_right: bool) -> None:
+    assert (linearized(history, EMPTY, versioned) is not None) is is_right
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_right"),
+    [
+        ([("ok", "x", True), ("ok", "x", False)], True),
+        ([("ok", "x", True), ("ok", "y", True)], False),
+        ([("ok", "x", True), ("ok", "y", False)], False),
+        ([None, ("ok", "x", False), ("ok", "x", False)], True),
+        ([("ok", "x", False), ("ok", "x", True)], False),
+    ],
+)
+def test_histories_of_a_key(answers: Sequence[tuple[object, ...] | None], is_right: bool) -> None:
+    history = [
+        operation(n, math.inf if one is None else n + 0.5, "submit", answer=one) for n, one in enumerate(answers)
+    ]
+    assert (linearized(history, None, submitted) is not None) is is_right
+
+
+def lived(seed: int, *, count: int) -> list[Operation]:
+    """What clients see of a record that is as it should be: each operation takes effect at one moment."""
+    draw = random.Random(seed)
+    state, history = EMPTY, list[Operation]()
+    for moment in range(count):
+        version, _ = state
+        value, expected = draw.choice("abc"), draw.choice((None, None, version, max(0, version - 1)))
+        began, ended = moment - 3 * draw.random(), moment + 3 * draw.random()
+        if expected not in (None, version):
+            answer: tuple[object, ...] = ("conflict", version)
+        else:
+            state = (version + 1, value)
+            answer = ("ok", version + 1)
+        is_heard = draw.random() < 0.8
+        history.append(change(began, ended if is_heard else math.inf, value, answer if is_heard else None, on=expected))
+    return history
+
+
+@given(st.integers(0, 10**6))
+def test_what_is_right_is_never_blamed(seed: int) -> None:
+    assert linearized(lived(seed, count=25), EMPTY, versioned) is not None
+
+
+@given(st.integers(0, 10**6), st.randoms(use_true_random=False))
+def test_the_search_finds_what_all_orders_together_find(seed: int, draw: random.Random) -> None:
+    history = [
+        change(one.began, one.ended, str(one.asked[1]), draw.choice([one.answer, ("ok", draw.randint(0, 3))]), on=None)
+        for one in lived(seed, count=5)
+        if one.answer is not None
+    ]
+    assert (linearized(history, EMPTY, versioned) is not None) == any(map(explains, itertools.permutations(history)))
+
+
+def explains(order: tuple[Operation, ...]) -> bool:
+    """Whether an order respects time and gives the answers."""
+    if any(later.ended < one.began for number, one in enumerate(order) for later in order[number + 1 :]):
+        return False
+    state = EMPTY
+    for one in order:
+        found = list(versioned(state, one))
+        if not found:
+            return False
+        (state,) = found
+    return True

@@ -1,0 +1,158 @@
+"""Amendments: a waiting session is changed in place, checked as a submission is, by those who may."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aliquot_schema.errors import (
+    Forbidden,
+    ImpossibleRequest,
+    InvalidRequest,
+    NotFound,
+    QuotaExceeded,
+    StateConflict,
+    UnknownSlot,
+    VersionConflict,
+)
+from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.policies import Pool
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.requests import Caller, NewFallback, Role, SessionAmendment
+from aliquot_schema.resources.slots import SlotAmounts
+from aliquot_schema.sessions import Priority, Session
+from aliquot_schema.states import SessionState as S
+from allocation_devices import cores, gpus
+from service_bench import agent
+from service_fakes import FakeAgent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+USER = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER)
+
+
+async def change(
+    on: Stage, name: SessionId, *, caller: Caller = USER, version: int | None = None, **terms: Any
+) -> Session:
+    await on.sessions.update_session(caller, name, SessionAmendment(**terms), version)
+    return on.session(name)
+
+
+async def busy(on: Stage) -> SessionId:
+    """A session that holds a GPU."""
+    name = await on.submit()
+    await on.advance()
+    return name
+
+
+async def test_it_keeps_its_place_and_starts_as_changed() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await busy(on)
+        wide, other = await on.submit(devices=2), await on.submit(devices=2)
+        before = on.session(wide)
+        after = await change(on, wide, slots=[("cuda.device", "1")], time_limit=60, preemptible=True, priority="low")
+        assert (after.queued_us, after.version) == (before.queued_us, before.version + 1)
+        assert (after.spec.time_limit_ms, after.spec.preemptible, after.priority) == (60_000, True, Priority.LOW)
+        await on.advance()
+        assert on.session(wide).state is S.RUNNING
+        assert on.session(other).state is S.QUEUED
+        assert (await on.events())[-1].kind != "session.request_changed"
+        assert "session.request_changed" in {event.kind for event in await on.events()}
+
+
+async def test_cpus_and_memory_that_came_with_the_gpus_follow_them_and_others_stay() -> None:
+    async with stage([FakeAgent(id=AgentId("a"), devices=[*gpus(4), *cores(range(16))])]) as on:
+        pools = {**on.state.policy.pools, PoolId("default"): Pool(cpu_per_gpu=4)}
+        await on.journal.transact(
+            lambda draft: draft.put(replace(on.state.policy, pools=pools), "changed"), actor="ann"
+        )
+        given, own = await on.submit(devices=4), await on.submit(slots=[("cuda.device", "4"), ("cpu", "3")])
+        assert dict((await change(on, given, slots=[("gpu", "1")])).slots) == {"cuda.device": 1, "cpu": 4}
+        assert dict((await change(on, own, slots=[("gpu", "1")])).slots) == {"cuda.device": 1, "cpu": 3}
+        assert dict((await change(on, own, slots=[("cpu", "0")])).slots) == {"cuda.device": 1}
+
+
+async def test_a_changed_size_replaces_the_fallbacks() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        fallback = NewFallback(slots=[("cuda.device", "1")], after_s=60)
+        name = await on.submit(devices=2, fallbacks=[fallback])
+        kept = await change(on, name, time_limit=60)
+        assert len(kept.spec.fallbacks) == 1
+        assert (await change(on, name, cluster_size=2, slots=[("gpu", "1")])).spec.fallbacks == ()
+
+
+async def test_what_a_submission_would_be_refused_for_is_refused() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        name = await on.submit(devices=2)
+        before = on.session(name)
+        for error, terms in (
+            (ImpossibleRequest, {"slots": [("cuda.device", "3")]}),
+            (UnknownSlot, {"slots": [("quux", "1")]}),
+            (InvalidRequest, {"pool": "nowhere"}),
+            (InvalidRequest, {"slots": [("cuda.device", "0")]}),
+            (InvalidRequest, {"project": "nowhere"}),
+            (Forbidden, {"priority": "critical"}),
+        ):
+            caller = USER if error is Forbidden else CALLER
+            with pytest.raises(error):
+                await change(on, name, caller=caller, **terms)
+        assert on.session(name) == before
+
+
+async def test_only_those_who_may_change_it_do_and_only_its_owner_moves_it_to_another_project() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await on.create_project("vision")
+        await on.create_project("audio")
+        name = await on.submit(project="vision")
+        bob = replace(USER, user=UserId("bob"))
+        member = replace(bob, projects=(ProjectId("vision"), ProjectId("audio")))
+        with pytest.raises(Forbidden):
+            await change(on, name, caller=bob, time_limit=60)
+        await change(on, name, caller=member, time_limit=60)
+        with pytest.raises(Forbidden):
+            await change(on, name, caller=member, project="audio")
+        with pytest.raises(Forbidden):
+            await change(on, name, project="audio")
+        owner = replace(USER, projects=(ProjectId("audio"),))
+        assert (await change(on, name, caller=owner, project="audio")).project == "audio"
+
+
+async def test_a_project_takes_no_more_waiting_sessions_than_it_may() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        full = quota_id(QuotaScope.PROJECT, "vision")
+        quota = Quota(id=full, scope=QuotaScope.PROJECT, name="vision", max_queued=1, max_slots=SlotAmounts())
+        await on.journal.transact(lambda draft: draft.put(quota, "set"), actor="ann")
+        await on.submit(project="vision")
+        name = await on.submit()
+        with pytest.raises(QuotaExceeded):
+            await change(on, name, caller=CALLER, project="vision")
+
+
+async def test_what_does_not_wait_is_left_alone() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        name = await busy(on)
+        with pytest.raises(StateConflict):
+            await change(on, name, time_limit=60)
+        with pytest.raises(NotFound):
+            await change(on, SessionId("ses_none"), time_limit=60)
+        array = await on.submit(array="0-3")
+        with pytest.raises(StateConflict):
+            await change(on, SessionId(f"{array}_2"), time_limit=60)
+
+
+async def test_an_old_version_is_refused_and_no_change_is_none() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        name = await on.submit(devices=1)
+        first = on.session(name)
+        with pytest.raises(VersionConflict):
+            await change(on, name, version=first.version + 1, time_limit=60)
+        assert (await change(on, name)).version == first.version
+
+
+async def test_the_tasks_of_an_array_that_have_not_started_are_changed() -> None:
+    async with stage([agent("a", devices=3)]) as on:
+        array = await on.submit(devices=2, array="0-2")
+        await on.advance()
+        await change(on, array, slots=[("gpu", "1")])
+        await on.advance()
+        assert [on.session(SessionId(f"{array}_{index}")).slots["cuda.device"] for index in (0, 1)] == [2, 1]

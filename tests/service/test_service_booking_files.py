@@ -1,0 +1,152 @@
+"""Files of bookings: each row is read or has its error, a dry run stores nothing, and the rest is booked."""
+
+import asyncio
+import io
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aliquot.service.booking_files import BookingRow, rows_of
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import UserId
+from aliquot_schema.requests import BookingFile, Role
+from aliquot_schema.views.bookings import BookingImportView
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+BERLIN = "Europe/Berlin"
+SHEET = """Person;Date;From;To;GPUs;Purpose
+ann;2027-02-01;09:00;12:00;1;paper
+ann;01.02.2027;22:00;02:00;1;night
+ann;02/03/2027;09:00;12:00;1;when?
+ann;2027-02-02;9 am;12:00;1;when?
+ann;2027-02-02;09:00;12:00;1.5;half
+
+"""
+
+
+def read(text: str | bytes, name: str = "bookings.csv", zone: str | None = BERLIN) -> tuple[BookingRow, ...]:
+    return rows_of(text.encode() if isinstance(text, str) else text, file_name=name, time_zone=zone)
+
+
+def windows(rows: tuple[BookingRow, ...]) -> list[Any]:
+    return [
+        (row.number, f"{one.starts_at.astimezone(UTC):%d %H:%M}", f"{one.ends_at.astimezone(UTC):%d %H:%M}", one.gpus)
+        if (one := row.asked) is not None
+        else (row.number, row.error)
+        for row in rows
+    ]
+
+
+def test_each_row_of_a_spreadsheet_is_read_or_says_what_is_wrong_with_it() -> None:
+    rows = read(SHEET)
+    assert windows(rows) == [
+        (2, "01 08:00", "01 11:00", 1),
+        (3, "01 21:00", "02 01:00", 1),
+        (4, "date: 02/03/2027 can be read as day/month or month/day; write it like 2027-02-01 09:00"),
+        (5, "start: '9 am' is not a time; write it like 2027-02-01 09:00"),
+        (6, "gpus: '1.5' is not a whole number of GPUs, 1 or more"),
+    ]
+    assert (rows[0].user, rows[0].asked.name if rows[0].asked else None) == ("ann", "paper")
+
+
+def test_a_workbook_is_read_like_the_same_rows_as_text() -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book, packed = openpyxl.Workbook(), io.BytesIO()
+    book.active.append(["Start", "End", "GPU", "Name"])
+    times = [datetime.fromisoformat(f"2027-02-01T{hour}:00") for hour in ("09", "12")]
+    book.active.append([*times, 2, "paper"])
+    book.active.append(["2027-02-01 13:00", None, 2, "open"])
+    book.save(packed)
+    rows = read(packed.getvalue(), "plan.xlsx")
+    assert windows(rows) == [(2, "01 08:00", "01 11:00", 2), (3, "end: it is empty")]
+
+
+def test_events_of_a_calendar_are_read_with_their_gpus_and_rules() -> None:
+    pytest.importorskip("icalendar")
+    event = "BEGIN:VEVENT\nUID:{0}\nDTSTAMP:20270101T000000Z\nSUMMARY:{1}\nDTSTART{2}\n{3}\nEND:VEVENT\n"
+    events = [
+        event.format(1, "course 2 GPUs", ";TZID=Europe/Berlin:20270201T090000", "DURATION:PT3H"),
+        event.format(2, "all day", ";VALUE=DATE:20270201", "DTEND;VALUE=DATE:20270202"),
+        event.format(3, "talk", ":20270201T090000Z", "DTEND:20270201T100000Z\nRRULE:FREQ=WEEKLY;COUNT=3"),
+        event.format(4, "ever", ":20270201T090000Z", "DTEND:20270201T100000Z\nRRULE:FREQ=WEEKLY"),
+        event.format(5, "off", ":20270201T090000Z", "DTEND:20270201T100000Z\nSTATUS:CANCELLED"),
+    ]
+    text = f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{''.join(events)}END:VCALENDAR\n".replace("\n", "\r\n")
+    rows = read(text, "lab.ics")
+    assert windows(rows) == [
+        (1, "01 08:00", "01 11:00", 2),
+        (2, "31 23:00", "01 23:00", None),
+        (3, "01 09:00", "01 10:00", None),
+        (4, "RRULE: it has no last day (UNTIL or COUNT)"),
+        (5, "it is canceled in the calendar"),
+    ]
+    assert [row.asked.repeats for row in rows[:3] if row.asked] == [None, None, "FREQ=WEEKLY;COUNT=3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("who,when\na,b", "a.csv", "has no column start and end; it has: who, when"),
+        ("start,end\n", "a.csv", "no bookings in the file"),
+        ("start,end\n" + "2027-02-01,2027-02-02\n" * 501, "a.csv", "501 rows"),
+        ("hello", "a.docx", "ends with none of"),
+        ("hello", "a.xlsx", "not an XLSX workbook"),
+        ("hello", "a.ics", "not an iCalendar file"),
+        ("x" * 2_000_000, "a.csv", "more than 1024 KiB"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_as_a_whole(text: str, name: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        read(text, name)
+    with pytest.raises(InvalidRequest, match="is unknown"):
+        read("start,end", zone="Mars/Base")
+
+
+async def imported(on: Stage, text: str, *, dry_run: bool, caller: Any = CALLER) -> BookingImportView:
+    asked = BookingFile(file_name="a.csv", content=text.encode(), dry_run=dry_run)
+    task = asyncio.create_task(on.allocator.run())  # passes go on, as they do in a server
+    try:
+        async with asyncio.timeout(60):
+            return await on.booking_imports.run(caller, asked)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def lines(view: BookingImportView) -> list[tuple[str, str]]:
+    return [(one.state.value, one.message.partition(";")[0]) for one in view.rows]
+
+
+async def test_a_dry_run_says_what_each_row_becomes_and_the_import_does_it_once() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        day = datetime.fromtimestamp(on.clock.now_us() / 1e6, UTC) + timedelta(days=2)
+        rows = ["name,start,end,gpus"]
+        for gpus in (1, 2, 99):
+            rows.append(f"lab,{day:%Y-%m-%d} 09:00,{day:%Y-%m-%d} 12:00,{gpus}")
+        text = "\n".join([*rows, f"back,{day:%Y-%m-%d} 12:00,{day:%Y-%m-%d} 09:00,1"])
+        before = on.state.revision
+        dry = await imported(on, text, dry_run=True)
+        assert (on.state.revision, dry.dry_run) == (before, True)
+        assert [state for state, _ in lines(dry)] == ["bookable", "refused", "refused", "wrong"]
+        assert lines(dry)[1][1].startswith(
+            "1 GPU can be free for the whole window, and 2 were asked for. In the way: lab"
+        )
+        done = await imported(on, text, dry_run=False)
+        assert [state for state, _ in lines(done)] == ["booked", "refused", "refused", "wrong"]
+        assert [(one.name, one.gpus) for one in on.state.bookings.open()] == [("lab", 1)]
+        again = await imported(on, text, dry_run=False)
+        assert lines(again)[0] == ("known", "It is booked already.")
+        assert len(on.state.bookings.open()) == 1
+
+
+async def test_only_operators_book_for_others() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        text = "user,start,end\nnobody,1970-01-03 09:00,1970-01-03 10:00\n"
+        assert lines(await imported(on, text, dry_run=True)) == [("wrong", "user: there is no user nobody")]
+        ben = replace(CALLER, user=UserId("ben"), role=Role.USER)
+        assert lines(await imported(on, text, dry_run=True, caller=ben))[0][0] == "wrong"

@@ -1,0 +1,280 @@
+"""Explanations: the reason with its evidence, who is ahead, and remedies that hold when they are applied."""
+
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from aliquot.core.model.snapshot import PendingRow
+from aliquot_schema.errors import Forbidden
+from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.orchestration import OrchestratorState
+from aliquot_schema.policies import Pool
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.reasons import Reason, RemedyKind
+from aliquot_schema.requests import Caller, Role, SessionAmendment
+from aliquot_schema.resources.slots import SlotAmounts
+from aliquot_schema.states import SessionState as S
+from aliquot_schema.views.explanations import ExplanationView, RemedyView
+from forecast_records import told
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+USER = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER, projects=(ProjectId("audio"),))
+
+
+async def why(on: Stage, name: SessionId, *, caller: Caller = USER) -> ExplanationView:
+    found = await on.queries.session_why(caller, name)
+    assert found is not None
+    return found
+
+
+def by_kind(found: ExplanationView) -> dict[RemedyKind, RemedyView]:
+    return {remedy.kind: remedy for remedy in found.remedies}
+
+
+def amendment(remedy: RemedyView) -> SessionAmendment:
+    """What a click on a remedy sends."""
+    terms = remedy.change
+    assert terms is not None
+    fields: dict[str, Any] = {name: getattr(terms, name) for name in SessionAmendment.__dataclass_fields__}
+    if terms.slots is not None:
+        fields["slots"] = [(slot.slot, slot.amount) for slot in terms.slots]
+    return SessionAmendment(**fields)
+
+
+async def crowded(on: Stage) -> tuple[SessionId, SessionId, SessionId]:
+    """One that runs on one of two GPUs, the head that wants both, and a long one behind it that wants one."""
+    held = await on.submit(time_limit=3600)
+    await on.advance()
+    head = await on.submit(devices=2, time_limit=3600)
+    behind = await on.submit(time_limit=7200)
+    await on.advance()
+    return held, head, behind
+
+
+async def test_it_names_what_is_in_the_way_with_its_expected_end_and_who_is_ahead() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        held, head, behind = await crowded(on)
+        first, second = await why(on, head), await why(on, behind)
+        assert first.waits is not None
+        assert (first.waits.reason, first.position, first.ahead) == (Reason.INSUFFICIENT, 1, ())
+        [holder] = first.in_the_way
+        assert (holder.session_id, holder.owner, holder.gpus, holder.is_overdue) == (held, "ann", 1.0, False)
+        assert first.expected_start == holder.until
+        assert second.waits is not None
+        assert (second.waits.reason, second.position) == (Reason.RESERVED, 2)
+        assert [other.session_id for other in second.ahead] == [head]
+        assert [(other.session_id, other.until) for other in second.in_the_way] == [(head, first.expected_start)]
+
+
+async def with_spare_pool(on: Stage) -> tuple[SessionId, SessionId, SessionId]:
+    """As `crowded`, beside a free GPU in another pool."""
+    pools = {**on.state.policy.pools, PoolId("spare"): Pool()}
+    await on.journal.transact(lambda draft: draft.put(replace(on.state.policy, pools=pools), "changed"), actor="ann")
+    moved = replace(on.state.agents[AgentId("b")], pool=PoolId("spare"))
+    await on.journal.transact(lambda draft: draft.put(moved, "pool_assigned"), actor="ann")
+    return await crowded(on)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+async def test_each_remedy_that_its_owner_can_apply_starts_it_when_it_is_applied(place: int) -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
+        name = (await with_spare_pool(on))[place]
+        remedies = by_kind(await why(on, name))
+    kinds = {1: {RemedyKind.FEWER_GPUS, RemedyKind.SHARE}, 2: {RemedyKind.TIME_LIMIT, RemedyKind.POOL}}
+    assert kinds[place] <= set(remedies)
+    for kind, remedy in remedies.items():
+        if remedy.change is None:
+            assert kind is RemedyKind.WAIT
+            continue
+        async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
+            target = (await with_spare_pool(on))[place]
+            await on.sessions.update_session(USER, target, amendment(remedy), None)
+            await on.advance()
+            assert on.session(target).state is S.RUNNING, remedy
+
+
+async def test_a_command_applies_it_and_those_delayed_are_named() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        _, head, behind = await crowded(on)
+        limit = by_kind(await why(on, behind))[RemedyKind.TIME_LIMIT]
+        assert limit.command == f"aliquot session change {behind} --time-limit 58m"
+        assert (limit.summary, limit.starts_now, limit.applies) == (
+            "with a time limit of 58 min instead of 2 h",
+            True,
+            True,
+        )
+        assert limit.delays == ()
+        wait = by_kind(await why(on, head))[RemedyKind.WAIT]
+        assert (wait.starts_now, wait.applies, wait.command) == (False, False, None)
+        assert wait.starts_at == (await why(on, head)).expected_start
+
+
+async def test_quota_arithmetic_and_another_project() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        await on.create_project("audio")
+        name = quota_id(QuotaScope.PROJECT, "default")
+        quota = Quota(id=name, scope=QuotaScope.PROJECT, name="default", max_slots=SlotAmounts({"cuda.device": 2}))
+        await on.journal.transact(lambda draft: draft.put(quota, "set"), actor="ann")
+        holder = await on.submit(time_limit=60)
+        await on.advance()
+        waits = await on.submit(devices=2)
+        await on.advance()
+        found = await why(on, waits)
+        assert found.waits is not None
+        assert (found.waits.reason, found.waits.held, found.waits.limit) == (Reason.QUOTA, "1", "2")
+        assert [other.session_id for other in found.in_the_way] == [holder]
+        remedies = by_kind(found)
+        assert remedies[RemedyKind.PROJECT].command == f"aliquot session change {waits} --project audio"
+        raised = remedies[RemedyKind.QUOTA]
+        assert raised.summary == "if an operator raises the quota of project default from 2 GPUs to 3 GPUs"
+        assert raised.command == "aliquot quota set project:default --max cuda.device=3"
+        assert not raised.applies
+        assert by_kind(await why(on, waits, caller=CALLER))[RemedyKind.QUOTA].applies
+
+
+async def test_strangers_are_told_why_but_offered_nothing_that_they_may_not_do() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        _, head, _ = await crowded(on)
+        stranger = replace(USER, user=UserId("bob"))
+        found = await why(on, head, caller=stranger)
+        assert found.waits is not None
+        assert set(by_kind(found)) == {RemedyKind.WAIT}
+        with pytest.raises(Forbidden):
+            await on.sessions.update_session(stranger, head, SessionAmendment(time_limit=60), None)
+
+
+async def test_it_is_kept_until_something_changes_or_half_a_minute_has_passed() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        _, head, _ = await crowded(on)
+        first = await why(on, head)
+        assert await why(on, head) is first
+        on.clock.passes(31)
+        later = await why(on, head)
+        assert later.at > first.at
+        await on.submit(devices=1)
+        assert (await why(on, head)).revision > later.revision
+
+
+async def test_a_session_that_does_not_wait_is_not_explained_and_nothing_starts_while_scheduling_is_stopped() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        held, head, _ = await crowded(on)
+        found = await why(on, held)
+        assert (found.waits, found.remedies, found.position) == (None, (), None)
+        assert await on.queries.session_why(USER, "ses_none") is None
+        stopped = replace(on.state.orchestration, state=OrchestratorState.STOPPED)
+        await on.journal.transact(lambda draft: draft.put(stopped, "stopped"), actor="ann")
+        found = await why(on, head)
+        assert found.waits is not None
+        assert (found.waits.reason, found.remedies) == (Reason.STOPPED, ())
+
+
+async def test_a_session_behind_a_quota_has_no_place_in_the_queue() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        quota = Quota(
+            id=quota_id(QuotaScope.PROJECT, "audio"),
+            scope=QuotaScope.PROJECT,
+            name="audio",
+            max_slots=SlotAmounts({"cuda.device": 1}),
+        )
+        await on.journal.persist(lambda draft: draft.put(quota, "changed"), actor="ann")
+        await on.submit(project="audio")
+        await on.advance()
+        behind = await on.submit(project="audio", priority="critical")
+        waiting = [await on.submit(devices=4), await on.submit(devices=4)]
+        await on.advance()
+        assert on.state.verdicts[behind].reason is Reason.QUOTA
+        assert [on.state.position(name) for name in (behind, *waiting)] == [None, 1, 2]
+        assert on.state.queue() == [*waiting, behind]
+        found = await why(on, waiting[1], caller=CALLER)
+        assert (found.position, [other.session_id for other in found.ahead]) == (2, waiting[:1])
+        found = await why(on, behind, caller=CALLER)
+        assert (found.position, found.ahead) == (None, ())
+
+
+def answered(on: Stage, *, sooner: RemedyKind | None = None) -> list[PendingRow]:
+    """Answer the open question about changes: three hours, and one with fewer GPUs; returns the rows asked about."""
+    question = on.desk.take()
+    assert question is not None
+    rows = [one.row for one in question.supposed]
+    fewer = [row for row in rows if row.request != rows[0].request]
+    now_us = on.clock.now_us()
+    hours = [1 if sooner is RemedyKind.FEWER_GPUS and row in fewer[:1] else 3 for row in rows]
+    question.answer.set_result(
+        tuple(told(row.session_id, now_us, (50, 60 * count, 600)) for row, count in zip(rows, hours, strict=True))
+    )
+    return rows
+
+
+async def two_gpus_taken(on: Stage) -> SessionId:
+    """A session that waits for two GPUs, each held by another session."""
+    for _ in range(2):
+        await on.submit(time_limit=3600)
+    await on.advance()
+    waits = await on.submit(devices=2, time_limit=3600)
+    await on.advance()
+    return waits
+
+
+async def why_once_asked(on: Stage, name: SessionId) -> ExplanationView:
+    """An explanation, and a moment for its question to be put."""
+    found = await why(on, name)
+    await anyio.lowlevel.checkpoint()
+    return found
+
+
+async def test_a_change_that_does_not_start_it_now_is_forecast_when_it_is_asked_for() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        waits = await two_gpus_taken(on)
+        assert (await why_once_asked(on, waits)).is_forecasting is False
+        with on.desk.served():
+            first = await why_once_asked(on, waits)
+            assert first.is_forecasting is True
+            assert RemedyKind.FEWER_GPUS not in by_kind(first)
+            rows = answered(on, sooner=RemedyKind.FEWER_GPUS)
+            assert rows[0] == on.state.pending[waits]
+            assert {row.session_id for row in rows} == {waits}
+            await anyio.lowlevel.checkpoint()
+            found = await why_once_asked(on, waits)
+            assert found.is_forecasting is False
+            assert on.desk.take() is None
+            [sooner] = [remedy for remedy in found.remedies if remedy.p50_earlier is not None]
+            assert (sooner.kind, sooner.p50_earlier, sooner.starts_now, sooner.applies) == (
+                RemedyKind.FEWER_GPUS,
+                7200.0,
+                False,
+                True,
+            )
+            await on.sessions.update_session(USER, waits, amendment(sooner), None)
+            again = await why_once_asked(on, waits)
+            assert again.is_forecasting is True
+            assert all(remedy.p50_earlier is None for remedy in again.remedies)
+
+
+async def test_forecasts_of_changes_are_asked_for_again_after_a_minute_and_shown_until_then() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        waits = await two_gpus_taken(on)
+        with on.desk.served():
+            await why_once_asked(on, waits)
+            answered(on, sooner=RemedyKind.FEWER_GPUS)
+            await anyio.lowlevel.checkpoint()
+            on.clock.passes(61)
+            found = await why_once_asked(on, waits)
+            assert found.is_forecasting is False
+            assert RemedyKind.FEWER_GPUS in by_kind(found)
+            answered(on)
+            await anyio.lowlevel.checkpoint()
+            assert RemedyKind.FEWER_GPUS not in by_kind(await why_once_asked(on, waits))
+
+
+async def test_nothing_is_shown_of_changes_while_the_forecast_process_does_not_answer() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        waits = await two_gpus_taken(on)
+        with on.desk.served():
+            await why_once_asked(on, waits)
+        found = await why_once_asked(on, waits)
+        assert (found.is_forecasting, [one for one in found.remedies if one.p50_earlier is not None]) == (False, [])

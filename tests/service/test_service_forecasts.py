@@ -1,0 +1,370 @@
+"""Records of forecasts over the course of sessions, and what the forecast process is sent."""
+
+import pickle
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aliquot.core.foresight.scoring import AccuracyReport
+from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow
+from aliquot.service.foresight.learning import Learner, PastSessions
+from aliquot.service.foresight.process_messages import Ask, Ended, SnapshotDifference, SnapshotMirror
+from aliquot.service.foresight.process_messages import RowChanges as Rows
+from aliquot.service.foresight.records import Recorder
+from aliquot.service.foresight.relay import BoardPublisher, BoardReceiver, packed, unpacked
+from aliquot.service.metrics.counters import ForecastMeasures
+from aliquot.service.ports import SessionQuery
+from aliquot.service.state.forecast_board import ForecastBoard
+from aliquot.service.state.snapshots import take
+from aliquot.store.open import open_store
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.ids import SessionId, kernel_id
+from aliquot_schema.views.forecasts import ForecastView
+from forecast_records import HOUR_US, MINUTE_US, forecast, record, told
+from service_bench import agent
+from service_stage import CALLER, Stage, StepClock, stage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[DatabaseStore]:
+    store = open_store("", data_folder=tmp_path, now_us=lambda: 1)
+    await store.open()
+    yield store
+    await store.close()
+
+
+def recorder(on: Stage, database: DatabaseStore) -> Recorder:
+    made = Recorder(on.state, store=database.forecasts, measures=ForecastMeasures())
+    on.journal.subscribe(made.hear)
+    return made
+
+
+async def waiting(on: Stage) -> tuple[SessionId, SessionId]:
+    """A session that holds the only device, and one that waits for it."""
+    first = await on.submit()
+    await on.advance()
+    second = await on.submit()
+    await on.advance()
+    return first, second
+
+
+async def make_way(on: Stage, running: SessionId) -> None:
+    """End a session that runs, so that the next one starts."""
+    on.executor.ends(kernel_id(running, attempt=1, rank=0))
+    await on.settle()
+    await on.advance()
+
+
+async def shown(on: Stage, session_id: str) -> ForecastView:
+    view = await on.queries.session(CALLER, session_id)
+    assert view is not None
+    assert view.forecast is not None
+    return view.forecast
+
+
+async def stored(database: DatabaseStore, session_id: str) -> dict[int, ForecastRecord]:
+    found = await database.forecasts.page(None, since_us=0, limit=100)
+    return {record.age_s: record for record in found if record.session_id == session_id}
+
+
+def tell(on: Stage, made: Recorder, one: Told) -> None:
+    on.state.board.tick(on.clock.now_us())
+    on.state.board.tell([one])
+    made.note([one])
+
+
+async def test_a_start_inside_the_band_comes_true(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        first, second = await waiting(on)
+        tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
+        view = await shown(on, second)
+        assert view.now is not None
+        assert view.now.start is not None
+        assert view.at_submission == view.now
+        on.clock.passes(30 * 60)
+        await make_way(on, first)
+        await made.flush(now_us=on.clock.now_us())
+        found = (await stored(database, second))[0]
+        assert (found.outcome, found.settled_us) == (
+            ForecastOutcome.STARTED,
+            on.state.sessions[second].scheduled_us,
+        )
+        view = await shown(on, second)
+        assert (view.now, view.came_true) == (None, True)
+        assert [score.outcome for score in made.scores()] == ["started"]
+
+
+async def test_a_session_that_waits_past_its_band_is_late_at_once(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        _, second = await waiting(on)
+        tell(on, made, told(second, on.clock.now_us(), (1, 3, 9)))
+        on.clock.passes(8 * 60)
+        made.tick(on.clock.now_us())
+        assert made.scores() == ()
+        on.clock.passes(2 * 60)
+        now_us = on.clock.now_us()
+        made.tick(now_us)
+        on.state.board.tick(now_us)
+        assert [score.outcome for score in made.scores()] == [ForecastOutcome.LATE]
+        view = await shown(on, second)
+        assert view.came_true is False
+        assert view.now is not None
+        assert (view.now.start, view.now.unknown) == (
+            None,
+            "its band has passed, and nothing has changed in the cluster since",
+        )
+
+
+async def test_a_forecast_is_told_again_at_three_ages_and_scored_at_each(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        first, second = await waiting(on)
+        tell(on, made, told(second, on.clock.now_us(), (600, 700, 900)))
+        for minutes in (16, 50, 200):
+            on.clock.passes(minutes * 60)
+            on.state.board.tell([told(second, on.clock.now_us(), (300, 400, 500))])
+            made.tick(on.clock.now_us())
+        await make_way(on, first)
+        await made.flush(now_us=on.clock.now_us())
+        found = await stored(database, second)
+        assert list(found) == [0, 900, 3600, 14_400]
+        assert {record.outcome for record in found.values()} == {ForecastOutcome.STARTED}
+        assert found[900].made_us - found[0].made_us >= 15 * MINUTE_US
+        assert [score.age_s for score in made.scores()] == [0, 900, 3600, 14_400]
+
+
+async def waiting_array(on: Stage) -> tuple[SessionId, SessionId]:
+    """A session that holds the only device, and an array that waits for it."""
+    first = await on.submit()
+    await on.advance()
+    array = await on.submit(array="3-5")
+    await on.advance()
+    return first, array
+
+
+async def test_an_array_is_judged_by_its_first_task(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        first, array = await waiting_array(on)
+        tell(on, made, told(array, on.clock.now_us(), (10, 30, 90)))
+        on.clock.passes(30 * 60)
+        await make_way(on, first)
+        task = on.state.sessions[SessionId(f"{array}_3")]
+        assert (await shown(on, array)).came_true is True
+        again = told(array, on.clock.now_us(), (20, 40, 80))
+        tell(on, made, again)
+        on.clock.passes(5 * 60)
+        await make_way(on, task.id)
+        assert on.state.board.now[array] == again
+        on.clock.passes(5 * 60)
+        await make_way(on, SessionId(f"{array}_4"))
+        await made.flush(now_us=on.clock.now_us())
+        found = await stored(database, array)
+        assert (list(found), found[0].outcome, found[0].settled_us) == ([0], ForecastOutcome.STARTED, task.scheduled_us)
+        assert found[0].ended_us == on.state.sessions[task.id].ended_us
+        assert [score.ended_us is None for score in made.scores()] == [True, False]
+        assert await database.forecasts.days() == ((on.clock.now_us() // (24 * HOUR_US), 1),)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_restart_finds_the_task_of_an_array_that_started_first(database: DatabaseStore, ends: bool) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        first, array = await waiting_array(on)
+        tell(on, made, told(array, on.clock.now_us(), (10, 30, 90)))
+        await made.flush(now_us=on.clock.now_us())
+        on.journal.unsubscribe(on.journal.subscriptions[-1])
+        on.clock.passes(20 * 60)
+        await make_way(on, first)
+        task = SessionId(f"{array}_3")
+        started_us = on.state.sessions[task].scheduled_us
+        if ends:
+            on.clock.passes(60)
+            await make_way(on, task)
+        again = recorder(on, database)
+        await again.load(events=on.store, now_us=on.clock.now_us())
+        if not ends:
+            on.clock.passes(60)
+            await make_way(on, task)
+        scores = again.scores()
+        assert [one.settled_us for one in scores] == [started_us, started_us]
+        assert [one.ended_us is None for one in scores] == [True, False]
+
+
+async def test_an_array_that_is_canceled_before_any_task_starts_is_censored(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        _, array = await waiting_array(on)
+        tell(on, made, told(array, on.clock.now_us(), (10, 30, 90)))
+        await on.cancel(array)
+        assert [score.outcome for score in made.scores()] == [ForecastOutcome.CANCELED]
+
+
+@pytest.mark.parametrize("how", ["cancel", "hold"])
+async def test_who_leaves_the_queue_without_a_start_is_censored(database: DatabaseStore, how: str) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        _, second = await waiting(on)
+        tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
+        if how == "cancel":
+            await on.cancel(second)
+        else:
+            await on.sessions.hold_session(CALLER, second, None)
+        await made.flush(now_us=on.clock.now_us())
+        assert (await stored(database, second))[0].outcome is ForecastOutcome.CANCELED
+
+
+async def test_a_restart_finds_what_was_open_and_what_became_of_it(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        first, second = await waiting(on)
+        third = await on.submit()
+        await on.advance()
+        for name in (second, third):
+            tell(on, made, told(name, on.clock.now_us(), (10, 30, 90)))
+        await made.flush(now_us=on.clock.now_us())
+        on.journal.unsubscribe(on.journal.subscriptions[-1])
+        on.clock.passes(20 * 60)
+        await make_way(on, first)
+        again = recorder(on, database)
+        await again.load(events=on.store, now_us=on.clock.now_us())
+        assert [(one.session_id, one.outcome) for one in again.scores()] == [(second, ForecastOutcome.STARTED)]
+        await again.flush(now_us=on.clock.now_us())
+        found = (await stored(database, second))[0]
+        assert found.settled_us == on.state.sessions[second].scheduled_us
+        assert (await stored(database, third))[0].outcome is ForecastOutcome.WAITING
+        await on.cancel(third)
+        assert [one.outcome for one in again.scores()] == [ForecastOutcome.CANCELED]
+
+
+async def test_what_starts_at_once_is_only_counted(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        made = recorder(on, database)
+        await on.submit()
+        await on.submit(array="0-3")
+        await on.advance()
+        day = on.clock.now_us() // (24 * HOUR_US)
+        assert await made.flush(now_us=on.clock.now_us()) == ((day, 2),)
+        assert await database.forecasts.days() == ((day, 2),)
+        assert await database.forecasts.page(None, since_us=0, limit=10) == ()
+
+
+async def test_a_held_session_is_told_why_there_is_no_forecast(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        recorder(on, database)
+        _, second = await waiting(on)
+        assert (await shown(on, second)).missing == "no forecast has been made yet"
+        await on.sessions.hold_session(CALLER, second, None)
+        missing = (await shown(on, second)).missing
+        assert missing is not None
+        assert missing.startswith("it is held")
+
+
+async def test_the_process_has_the_snapshot_that_the_server_has() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        difference, mirror = SnapshotDifference(), SnapshotMirror()
+        held: list[str] = []
+        for step in range(8):
+            held.append(await on.submit())
+            await on.advance()
+            if step % 3 == 2:
+                await on.cancel(SessionId(held.pop(0)))
+                await on.advance()
+            sent, got = _through(on, difference, mirror)
+            assert got.revision == sent.revision
+            assert sorted(got.agents, key=_id) == sorted(sent.agents, key=_id)
+            assert sorted(got.queue, key=_id) == sorted(sent.queue, key=_id)
+            assert sorted(got.running, key=_id) == sorted(sent.running, key=_id)
+            assert (got.used, got.holders, got.run_times) == (sent.used, sent.holders, sent.run_times)
+
+
+def _through(on: Stage, difference: SnapshotDifference, mirror: SnapshotMirror) -> tuple[Any, Any]:
+    snapshot = take(on.state)
+    ask = Ask(number=1, snapshot=snapshot, policy=Policy(), now_us=1, wanted=None, first_rows=None, samples=1)
+    for message in difference.messages(ask):
+        arrived = pickle.loads(pickle.dumps(message))
+        if isinstance(arrived, Rows):
+            mirror.change(arrived)
+        elif isinstance(arrived, Ask):
+            return snapshot, mirror.snapshot(arrived)
+    raise AssertionError("the request is missing")
+
+
+def _id(row: Any) -> str:
+    return str(getattr(row, "session_id", None) or row.id)
+
+
+async def test_what_is_read_from_the_store_is_what_was_heard() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        learner = Learner()
+        on.journal.subscribe(learner.hear)
+        first, second = await waiting(on)
+        third = await on.submit()
+        await on.cancel(third)
+        on.clock.passes(60)
+        await make_way(on, first)
+        heard = learner.take()
+        past = PastSessions(on.store, on.clock)
+        read = [one async for page in past.pages() for one in page]
+        assert len(await on.store.sessions(SessionQuery())) == 3
+        assert {one.session_id for one in heard if isinstance(one, PendingRow)} == {first, second, third}
+        assert {one.session_id for one in read if isinstance(one, PendingRow)} == {first, second, third}
+        by_id = {one.session_id: one for one in heard if isinstance(one, Ended)}
+        assert by_id == {one.session_id: one for one in read if isinstance(one, Ended)}
+        assert by_id[third].run is None
+        assert by_id[first].run is not None
+        assert past.versions[first] == on.state.sessions[first].version
+
+
+async def test_what_was_read_is_not_taught_again() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        learner = Learner()
+        on.journal.subscribe(learner.hear)
+        first = await on.submit()
+        assert learner.take({first: 1}) == ()
+        await on.cancel(first)
+        assert len(learner.take({first: 1})) == 1
+
+
+async def test_followers_get_the_whole_board(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        _, second = await waiting(on)
+        tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
+        on.state.board.tell(Told(forecast=forecast(f"ses_{number}", 5, (1, 2, 3))) for number in range(250))
+        content = on.state.board.content()
+        assert unpacked(packed(content)) == content
+        assert len(content.now) == 251
+
+
+async def test_a_follower_takes_over_what_the_leader_publishes_in_its_term(database: DatabaseStore) -> None:
+    leader, follower = ForecastBoard(), ForecastBoard()
+    epoch = (await database.begin_term()).epoch
+    publisher = BoardPublisher(leader, relay=database.forecasts, epoch=epoch)
+    receiver = BoardReceiver(follower, relay=database.forecasts, clock=StepClock())
+    leader.tell([told("ses_a", 5, (1, 2, 3))])
+    leader.put(record("ses_a", 5))
+    leader.report(AccuracyReport(runs=7), made_us=5)
+    await publisher.publish()
+    await receiver.run_once()
+    assert follower.content() == leader.content()
+    leader.put(record("ses_a", 5, outcome=ForecastOutcome.STARTED, settled_us=9))
+    await publisher.publish()
+    await receiver.run_once()
+    assert follower.now.get(SessionId("ses_a")) is None
+    first = follower.first.get(SessionId("ses_a"))
+    assert first is not None
+    assert first.outcome is ForecastOutcome.STARTED
+    await database.begin_term()
+    leader.lack("gone")
+    await publisher.publish()
+    await receiver.run_once()
+    assert follower.missing is None

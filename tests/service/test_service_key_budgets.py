@@ -1,0 +1,118 @@
+"""Budgets of API keys: sessions and GPU-hours are counted, refused when used up, and follow from the event log."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from aliquot.service.accounts.key_budgets import GPU_HOUR, PREVIEWED_S
+from aliquot.service.state.state import State
+from aliquot.service.views.terms import moment
+from aliquot_schema.errors import Forbidden, QuotaExceeded
+from aliquot_schema.events import Event
+from aliquot_schema.identity.accounts import ApiKey, KeyScope
+from aliquot_schema.ids import KeyId
+from aliquot_schema.requests import NewBooking, NewSession, SessionAmendment
+from aliquot_schema.resources.leases import Lease
+from aliquot_schema.sessions import Session
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+KEY = KeyId("key_bot")
+BOT = replace(CALLER, key_id=KEY)
+HOUR_S = 3600
+
+
+async def with_key(on: Stage, **more: Any) -> None:
+    key = ApiKey(id=KEY, user=CALLER.user, name="lab-bot", scope=KeyScope.SUBMIT, digest="d", **more)
+    await on.journal.persist(lambda draft: draft.put(key, "created"), actor="ann")
+
+
+def request(**more: Any) -> NewSession:
+    return NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")], **more)
+
+
+def counted(on: Stage) -> ApiKey:
+    return on.state.people.keys[KEY]
+
+
+def recomputed(events: tuple[Event, ...]) -> tuple[int, int]:
+    """(sessions, GPU use) of the key, from the event log alone."""
+    state, submitted, use = State(), 0, 0
+    for event in events:
+        record = event.record
+        if isinstance(record, Session) and record.version == 1 and record.array_id is None and record.key_id == KEY:
+            submitted += 1 if record.tasks is None else len(record.tasks.waiting)
+        if isinstance(record, Lease) and event.kind == "lease.released":
+            session = None if record.session_id is None else state.sessions.get(record.session_id)
+            if session is not None and session.key_id == KEY:
+                held_ms = (record.released_us or 0) // 1000 - record.granted_us // 1000
+                use += state.books.rate(record.id) * held_ms
+        state.apply(event)
+    return submitted, use
+
+
+async def test_sessions_are_counted_with_the_tasks_of_arrays_and_refused_beyond_the_budget() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, sessions_max=4)
+        made = (await on.sessions.create_session(BOT, request(array="0-2"))).session
+        assert on.state.sessions[made.id].key_id == KEY  # type: ignore[index]
+        with pytest.raises(QuotaExceeded, match="budget of key lab-bot is 4 sessions; it has 1 left and needs 2"):
+            await on.sessions.create_sessions(BOT, [request(), request()])
+        await on.sessions.create_session(BOT, request())
+        assert counted(on).submitted == 4
+        await on.sessions.create_session(CALLER, request())
+        assert recomputed(await on.events())[0] == counted(on).submitted
+
+
+async def test_gpu_hours_are_counted_while_a_session_runs_and_after_its_end() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await with_key(on, gpu_use_max=2 * GPU_HOUR)
+        first = await on.sessions.create_session(BOT, request())
+        await on.advance()
+        on.clock.passes(HOUR_S)
+        await on.sessions.create_session(BOT, request())
+        await on.advance()
+        on.clock.passes(HOUR_S / 2)
+        with pytest.raises(QuotaExceeded, match=r"is 2 GPU-hours; it has used 2\.00"):
+            await on.sessions.create_session(BOT, request())
+        for kernel in list(on.state.kernels.values()):
+            on.executor.ends(kernel.id)
+        await on.settle()
+        assert counted(on).gpu_use == pytest.approx(2 * GPU_HOUR, rel=1e-3)
+        assert recomputed(await on.events()) == (counted(on).submitted, counted(on).gpu_use)
+        with pytest.raises(QuotaExceeded):
+            await on.sessions.retry_session(BOT, first.session.id, None)
+
+
+async def test_a_request_is_previewed_before_it_is_submitted() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await with_key(on, dry_run_first=True)
+        with pytest.raises(Forbidden, match="key lab-bot must preview each request"):
+            await on.sessions.create_session(BOT, request())
+        await on.previews.preview(BOT, request())
+        with pytest.raises(Forbidden):
+            await on.sessions.create_session(BOT, request(name="another"))
+        await on.sessions.create_session(BOT, request(idempotency_key="once"))
+        on.clock.passes(PREVIEWED_S + 1)
+        with pytest.raises(Forbidden):
+            await on.sessions.create_session(BOT, request())
+        assert not (await on.sessions.create_session(BOT, request(idempotency_key="once"))).created
+        await on.sessions.create_session(CALLER, request())
+
+
+async def test_a_key_that_must_preview_changes_no_request_and_one_with_a_budget_books_nothing() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, dry_run_first=True, gpu_use_max=GPU_HOUR)
+        held = (await on.sessions.create_session(CALLER, request(held=True))).session
+        with pytest.raises(Forbidden, match="cancel the session, preview the new request"):
+            await on.sessions.update_session(BOT, held.id, SessionAmendment(time_limit=60.0), None)
+        assert on.state.sessions[held.id].spec.time_limit_ms is None  # type: ignore[index]
+        now = moment(on.clock.now_us())
+        asked = NewBooking(name="b", starts_at=now, ends_at=now + timedelta(hours=1), gpus=1, nodes=[])
+        with pytest.raises(Forbidden, match="a budget of GPU-hours"):
+            await on.bookings.reserve(BOT, asked)
+        assert not on.state.bookings.open()

@@ -1,0 +1,109 @@
+"""A server that observes: who uses which GPU by its processes, the hours of a week, and the report for operators."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from aliquot.cli.cluster.observed_report import page
+from aliquot.service.admin.policy import SchedulingPause, stop_to_observe
+from aliquot.service.alerts.observation import Observation
+from aliquot.service.alerts.routing import Receiver
+from aliquot.service.views.observed_gpus import observed_gpus, observed_week, week_of
+from aliquot.service.views.terms import moment
+from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.errors import InvalidRequest
+from aliquot_schema.ids import AgentId
+from aliquot_schema.orchestration import OperatingMode
+from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
+from notices_stage import Notices, notices
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+OPS = Receiver(name="chat", kind="webhook")
+PAIR = [agent("a", devices=2)]
+
+
+async def minute(on: Stage, observation: Observation, *, use: float = 0.0) -> None:
+    """One minute in which anna, who has no user here, has a process on the first GPU."""
+    on.clock.passes(60)
+    first, second = on.state.agents[AgentId("a")].devices
+    process = DeviceProcess(pid=7, memory_bytes=5 << 30, user="anna", is_job=False)
+    readings = (
+        DeviceReading(device_id=first.id, utilization_pct=use, processes=(process,)),
+        DeviceReading(device_id=second.id, utilization_pct=0.0, processes=()),
+    )
+    await on.hear(ReadingsTaken(agent_id=AgentId("a"), at_us=1, readings=readings))
+    await observation.run_once()
+
+
+def observing(on: Stage) -> Observation:
+    return Observation(state=on.state, journal=on.journal, clock=on.clock)
+
+
+async def told(on: Notices) -> list[str]:
+    await on.tell()
+    return [words for letter in on.boxes["chat"].words for words in letter]
+
+
+async def test_who_uses_a_gpu_is_seen_by_its_processes_and_added_up() -> None:
+    async with stage(PAIR) as on:
+        watch = observing(on)
+        for _ in range(61):
+            await minute(on, watch)
+        first, second = observed_gpus(on.state)
+        assert [(one.user, one.processes, one.memory_bytes) for one in first.people] == [("anna", 1, 5 << 30)]
+        assert second.people == ()
+        week = week_of(moment(on.clock.now_us()))
+        found = observed_week(on.state, week)
+        assert found is not None
+        (anna,) = found.people
+        assert (anna.user, round(anna.gpu_hours, 2), round(anna.idle_hours, 2)) == ("anna", 1.0, 1.0)
+        assert (round(found.gpu_hours, 2), round(anna.fair_hours, 2)) == (2.0, 2.0)
+        text = page([], found)  # type: ignore[arg-type]
+        assert "anna" in text
+        assert "<script" not in text
+        again = observing(on)  # the next leader goes on from what was recorded
+        for _ in range(16):
+            await minute(on, again)
+        later = observed_week(on.state, week)
+        assert later is not None
+        assert later.gpu_hours > found.gpu_hours
+
+
+async def test_a_report_of_the_week_goes_to_operators_once() -> None:
+    async with notices(OPS, agents=PAIR) as stage:
+        on = stage.on
+        await stage.tell()
+        watch = observing(on)
+        for _ in range(20):
+            await minute(on, watch, use=80.0)
+        on.clock.passes(7 * 86_400)
+        await minute(on, watch)
+        await minute(on, watch)
+        (words,) = await told(stage)
+        assert words.startswith(
+            "GPUs in week 1970-W01: 50 % of 0.6 GPU-hours were taken, 0 % of that without use. anna"
+        )
+        await minute(on, observing(on))
+        assert len(await told(stage)) == 1
+
+
+async def test_a_server_that_observes_starts_nothing_and_cannot_be_told_to() -> None:
+    async with stage(PAIR) as on:
+        await stop_to_observe(on.journal, on.clock, OperatingMode.OBSERVE)
+        name = await on.submit()
+        await on.advance()
+        assert on.state.sessions[name].state == "queued"
+        pause = SchedulingPause(state=on.state, journal=on.journal, clock=on.clock, mode=OperatingMode.OBSERVE)
+        with pytest.raises(InvalidRequest, match="start it without --observe first"):
+            await pause.start_orchestrator(CALLER, None)
+        free = SchedulingPause(state=on.state, journal=on.journal, clock=on.clock, mode=OperatingMode.ENFORCE)
+        await free.start_orchestrator(CALLER, None)
+        await on.advance()
+        assert on.state.sessions[name].state == "running"
+
+
+def test_weeks_are_those_of_the_calendar() -> None:
+    assert week_of(datetime(2026, 11, 23, tzinfo=UTC)) == "2026-W48"

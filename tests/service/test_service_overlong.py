@@ -1,0 +1,44 @@
+"""A session that runs far longer than similar ones did is an alert for its owner, with both times."""
+
+from dataclasses import replace
+
+import pytest
+
+from aliquot.core.prediction import Prediction
+from aliquot_schema.ids import KernelId
+from notices_stage import notices
+from service_bench import agent
+
+pytestmark = pytest.mark.anyio
+
+MINUTE_S = 60
+
+
+def test_a_run_far_beyond_the_mean_of_enough_runs_counts_and_others_do_not() -> None:
+    known = Prediction(estimate_ms=600_000, median_ms=600_000, runs=5, likeness="your", is_limited=False)
+    assert not known.is_exceeded(10 * 600_000 + 3_600_000)
+    assert known.is_exceeded(10 * 600_000 + 3_600_001)
+    assert not replace(known, runs=4).is_exceeded(10**9)
+    assert known.is_exceeded(2 * 600_000 + 3_600_001, pct=200)
+
+
+async def test_the_owner_reads_how_long_it_runs_and_how_long_similar_ones_did() -> None:
+    async with notices(agents=[agent("a", devices=1)]) as stage:
+        on = stage.on
+        for _ in range(5):
+            name = await on.submit()
+            await on.advance()
+            on.clock.passes(10 * MINUTE_S)
+            on.executor.ends(KernelId(f"{name}.1.0"), code=0)
+            await on.settle()
+        name = await on.submit()
+        await on.advance()
+        assert await stage.look(159 * MINUTE_S) == (0, 0)
+        assert await stage.look(2 * MINUTE_S) == (1, 0)
+        (alert,) = on.state.alert_index.alerts.values()
+        assert (alert.rule, alert.subject, alert.owners) == ("session_overlong", name, ("ann",))
+        assert alert.words.startswith(f"{name} of ann has run for 2 h; mean of your last 5 runs of true")
+        on.executor.ends(KernelId(f"{name}.1.0"), code=0)
+        await on.settle()
+        await stage.look()
+        assert await stage.look(600) == (0, 1)

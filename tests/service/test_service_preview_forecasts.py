@@ -1,0 +1,148 @@
+"""Forecasts of sessions that are not submitted: by the forecast process, one session at a time."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from aliquot.core.foresight.forecast import Supposed
+from aliquot.core.foresight.run_times import EndedRun
+from aliquot.core.model.policy import Policy
+from aliquot.core.prediction import Workload
+from aliquot.service.foresight.process import Forecaster
+from aliquot.service.foresight.process_messages import Ask, Ended, Lesson, SnapshotDifference, SupposedMade
+from aliquot.service.state.forecast_board import ASKED_MAX
+from aliquot.service.state.forecasts import workload_of
+from aliquot.service.state.rows import pending_row
+from aliquot.service.state.snapshots import take
+from aliquot_schema.errors import AliquotError, LimitExceeded, Unavailable
+from aliquot_schema.ids import SessionId
+from aliquot_schema.requests import NewSession
+from aliquot_schema.views.forecasts import ForecastView
+from service_bench import agent
+from service_stage import CALLER, Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+
+def asks(devices: str) -> NewSession:
+    return NewSession(argv=("true",), shell=None, slots=[("cuda.device", devices)], cluster_size=1)
+
+
+HOUR_MS = 3_600_000
+RUNS = 80
+
+
+def taught(on: Stage) -> Forecaster:
+    """A forecast process in which sessions of the caller ran for one hour each."""
+    made = Forecaster()
+    ended = []
+    for number in range(RUNS):
+        workload = Workload(user=CALLER.user, program=None, milli=1000, limit_ms=None)
+        run = EndedRun(workload=workload, duration_ms=HOUR_MS)
+        ended.append(Ended(session_id=SessionId(f"ses_{number}"), at_us=on.clock.now_us(), run=run))
+    made.take(Lesson(learned=tuple(ended)))
+    return made
+
+
+@contextmanager
+def answering(on: Stage) -> Iterator[None]:
+    """Answer questions as the leader's loop does, without another process."""
+    forecaster, difference = taught(on), SnapshotDifference()
+
+    async def serve() -> None:
+        while True:
+            if (question := on.desk.take()) is not None:
+                ask = Ask(
+                    number=1,
+                    snapshot=take(on.state),
+                    policy=on.state.rules,
+                    now_us=on.clock.now_us(),
+                    wanted=None,
+                    first_rows=None,
+                    samples=8,
+                    supposed=question.supposed,
+                )
+                for message in difference.messages(ask):
+                    for answer in forecaster.take(message):
+                        if isinstance(answer, SupposedMade):
+                            question.answer.set_result(answer.told)
+            await asyncio.sleep(0)
+
+    with on.desk.served():
+        task = asyncio.create_task(serve())
+        yield
+        task.cancel()
+
+
+def known(found: ForecastView | AliquotError) -> ForecastView:
+    assert isinstance(found, ForecastView)
+    return found
+
+
+async def test_each_is_forecast_as_if_it_were_submitted_alone() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await on.submit()
+        await on.advance()
+        with answering(on):
+            one, again, both, many = await on.previews.forecasts(CALLER, [asks("1"), asks("1"), asks("2"), asks("3")])
+        # One GPU is free, and two sessions of one GPU are not in each other's way.
+        for found in (known(one).now, known(again).now):
+            assert found is not None
+            assert found.starts_now
+        waiting = known(both).now
+        assert waiting is not None
+        assert waiting.start is not None
+        assert not waiting.starts_now
+        assert 3000 <= (waiting.start.p50 - waiting.made_at).total_seconds() <= 3700
+        assert isinstance(many, AliquotError)
+        assert on.state.pending == {}
+
+
+async def test_without_a_leader_that_forecasts_it_says_so() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        [found] = await on.previews.forecasts(CALLER, [asks("1")])
+        assert known(found).now is None
+        assert known(found).missing
+
+
+async def test_questions_end_with_the_term_and_have_a_limit() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        with on.desk.served():
+            asked = [asyncio.create_task(on.desk.ask([])) for _ in range(ASKED_MAX)]
+            await asyncio.sleep(0)
+            with pytest.raises(Unavailable, match="many"):
+                await on.desk.ask([])
+            asked[0].cancel()
+            await asyncio.sleep(0)
+            assert len(on.desk) == ASKED_MAX - 1
+        for one in asked[1:]:
+            with pytest.raises(Unavailable, match="leading server"):
+                await one
+        with pytest.raises(LimitExceeded):
+            await on.previews.forecasts(CALLER, [asks("1")] * 9)
+
+
+async def test_one_too_far_back_in_a_long_queue_is_not_forecast() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        names = [await on.submit() for _ in range(4)]
+        sessions = [on.state.sessions[name] for name in names]
+        rows = [pending_row(session, workload=workload_of(session)) for session in sessions]
+        forecaster, difference = taught(on), SnapshotDifference()
+        snapshot = replace(take(on.state), queue=rows)
+        last = replace(rows[-1], session_id=SessionId("ses_supposed"), queued_us=rows[-1].queued_us + 1)
+        ask = Ask(
+            number=1,
+            snapshot=snapshot,
+            policy=Policy.of(on.state.policy),
+            now_us=on.clock.now_us(),
+            wanted=None,
+            first_rows=2,
+            samples=2,
+            supposed=(Supposed(row=last, run_times=None),),
+        )
+        answers = [answer for message in difference.messages(ask) for answer in forecaster.take(message)]
+        assert isinstance(answers[0], SupposedMade)
+        assert answers[0].told == (None,)

@@ -1,0 +1,117 @@
+"""Session templates: for whom they are, who may change them, and what the audit shows."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from aliquot.service.sessions.templates import Templates
+from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound
+from aliquot_schema.ids import ProjectId, UserId
+from aliquot_schema.requests import Caller, Role
+from aliquot_schema.views.templates import FIELDS_BYTES_MAX, TEMPLATES_MAX
+from service_bench import agent
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+ANN = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER, projects=(ProjectId("vision"),))
+BOB = replace(ANN, user=UserId("bob"))
+EVE = replace(ANN, user=UserId("eve"), projects=())
+OLGA = replace(EVE, user=UserId("olga"), role=Role.OPERATOR)
+FIELDS = json.dumps({"command": "python train.py", "amount": "2"})
+
+
+def templates(on: Stage) -> Templates:
+    return Templates(state=on.state, journal=on.journal, clock=on.clock)
+
+
+async def test_members_share_them_and_others_do_not_see_them() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await on.create_project("vision")
+        made = templates(on)
+        saved = await made.save_template(ANN, "vision", " train ", FIELDS)
+        assert (saved.template.name, saved.template.saved_by, saved.template.fields) == ("train", "ann", FIELDS)
+        await made.save_template(EVE, "default", "shared", "{}")
+        names = {caller.user: [one.name for one in made.templates(caller)] for caller in (ANN, BOB, EVE, OLGA)}
+        assert names == {
+            "ann": ["shared", "train"],
+            "bob": ["shared", "train"],
+            "eve": ["shared"],
+            "olga": ["shared", "train"],
+        }
+
+
+async def test_their_authors_and_operators_change_them() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await on.create_project("vision")
+        made = templates(on)
+        await made.save_template(ANN, "vision", "train", FIELDS)
+        for change in (made.save_template(BOB, "vision", "train", "{}"), made.delete_template(BOB, "vision", "train")):
+            with pytest.raises(Forbidden, match="of ann"):
+                await change
+        await made.save_template(OLGA, "vision", "train", "{}")
+        assert [one.fields for one in made.templates(BOB)] == ["{}"]
+        await made.save_template(BOB, "vision", "other", "{}")
+        await made.delete_template(OLGA, "vision", "train")
+        assert [one.name for one in made.templates(ANN)] == ["other"]
+        with pytest.raises(NotFound):
+            await made.delete_template(ANN, "vision", "train")
+        await made.save_template(BOB, "vision", "train", FIELDS)
+        assert [one.saved_by for one in made.templates(ANN)] == ["bob", "bob"]
+        kinds = [event.kind for event in await on.store.events_after(0, limit=100) if "template" in event.kind]
+        assert kinds == [f"action.template_{what}" for what in ("saved", "saved", "saved", "deleted", "saved")]
+
+
+@pytest.mark.parametrize(
+    ("caller", "project", "name", "fields", "error"),
+    [
+        (replace(ANN, role=Role.VIEWER), "vision", "x", "{}", Forbidden),
+        (EVE, "vision", "x", "{}", Forbidden),
+        (OLGA, "nothing", "x", "{}", InvalidRequest),
+        (ANN, "vision", "", "{}", InvalidRequest),
+        (ANN, "vision", "x" * 61, "{}", InvalidRequest),
+        (ANN, "vision", "a\nb", "{}", InvalidRequest),
+        (ANN, "vision", "x", "[]", InvalidRequest),
+        (ANN, "vision", "x", "{", InvalidRequest),
+        (ANN, "vision", "x", json.dumps({"command": "x" * FIELDS_BYTES_MAX}), LimitExceeded),
+    ],
+)
+async def test_what_is_no_template_is_refused(
+    caller: Caller, project: str, name: str, fields: str, error: type[AliquotError]
+) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await on.create_project("vision")
+        made = templates(on)
+        with pytest.raises(error):
+            await made.save_template(caller, project, name, fields)
+        assert made.templates(OLGA) == ()
+
+
+async def test_a_project_has_a_limited_number() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = templates(on)
+        for number in range(TEMPLATES_MAX):
+            await made.save_template(EVE, "default", f"number {number}", "{}")
+        with pytest.raises(LimitExceeded):
+            await made.save_template(EVE, "default", "one more", "{}")
+        await made.save_template(EVE, "default", "number 1", FIELDS)
+        await made.delete_template(EVE, "default", "number 2")
+        await made.save_template(EVE, "default", "one more", "{}")
+
+
+async def test_personal_templates_are_seen_and_changed_by_their_owner_alone() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = templates(on)
+        for caller in (ANN, BOB):
+            await made.save_template(
+                caller, "", "train", json.dumps({"command": f"{{{{lr=0.1}}}} {caller.user} {{{{n}}}}"})
+            )
+        assert [(one.project, one.saved_by) for one in made.templates(ANN)] == [("", "ann")]
+        assert made.templates(OLGA) == ()
+        assert [(one.name, one.default) for one in made.templates(BOB)[0].parameters] == [("lr", "0.1"), ("n", None)]
+        await made.delete_template(BOB, "", "train")
+        assert (made.templates(BOB), len(made.templates(ANN))) == ((), 1)
+        many = json.dumps({"command": " ".join(f"{{{{a{number}}}}}" for number in range(33))})
+        with pytest.raises(LimitExceeded, match="parameters"):
+            await made.save_template(ANN, "", "many", many)

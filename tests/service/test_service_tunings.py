@@ -1,0 +1,192 @@
+"""Tunings: how their proposals reach the policy, and how a policy on trial is kept or taken back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from aliquot.clock import RandomIds
+from aliquot.core.foresight.accuracy import GroupAccuracy
+from aliquot.core.foresight.scoring import AccuracyReport
+from aliquot.service.backtests.jobs import Backtests
+from aliquot.service.backtests.policy_trial import BY_TUNING, LEFT_US, TRIAL_ID, TRIAL_US, PolicyTrial
+from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
+from aliquot.service.state.forecast_board import SWITCHED_OFF
+from aliquot_schema.errors import InvalidRequest, StateConflict, VersionConflict
+from aliquot_schema.ids import UserId
+from aliquot_schema.policies import Weights
+from aliquot_schema.requests import Caller, NewTuning, Role
+from aliquot_schema.views.backtests import BacktestState, BacktestView, TuneApply, TuningChange, TuningReport
+from service_bench import agent
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+OPERATOR = Caller(user=UserId("root"), request_id="req_1", role=Role.OPERATOR)
+MANUAL = NewTuning()
+CHANGE = TuningChange(field="age", name="weights.age", value=16, before="4", after="16")
+
+
+def proposal(version: int, **more: Any) -> TuningReport:
+    fields: dict[str, Any] = {"changes": (CHANGE,), "is_better": True, "verdict": "Better."}
+    return TuningReport(
+        since_us=0,
+        split_us=1,
+        until_us=2,
+        base_version=version,
+        tries=3,
+        searched=(),
+        unseen=(),
+        losers=(),
+        **(fields | more),
+    )
+
+
+@dataclass
+class FakeRunner:
+    """Finds what it is made with."""
+
+    news: BacktestNews
+    orders: list[BacktestOrder] = field(default_factory=list)
+
+    async def run(self, order: BacktestOrder) -> AsyncIterator[BacktestNews]:
+        self.orders.append(order)
+        yield self.news
+
+
+async def tuned(on: Stage, report: TuningReport, asked: NewTuning = MANUAL) -> tuple[Backtests, BacktestView]:
+    """A tuning that has ended."""
+    runner = FakeRunner(BacktestNews(tuning=report))
+    jobs = Backtests(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds(), runner=runner)
+    begun = await jobs.start_tuning(OPERATOR, asked)
+    async with asyncio.timeout(60):
+        while True:
+            found = await jobs.backtest(OPERATOR, begun.id)
+            assert found is not None
+            if found.state is BacktestState.COMPLETED:
+                break
+            await asyncio.sleep(0)
+    [order] = runner.orders
+    assert order.tuning is not None
+    assert order.since_us < order.tuning.split_us < order.until_us
+    return jobs, found
+
+
+async def test_a_proposal_is_applied_by_one_command_and_once() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        jobs, found = await tuned(on, proposal(on.state.policy.version))
+        assert (found.applied_version, on.state.policy.weights.age) == (None, 4)
+        applied = await jobs.apply_tuning(OPERATOR, found.id)
+        assert applied.applied_version == on.state.policy.version
+        assert on.state.policy.weights == replace(Weights(), age=16)
+        assert (await jobs.apply_tuning(OPERATOR, found.id)).applied_version == applied.applied_version
+        assert on.state.actions["tuning_applied"].facts["changes"] == "weights.age=16"
+        assert TRIAL_ID not in on.state.actions
+
+
+async def test_a_proposal_that_is_no_better_or_of_an_older_policy_is_refused() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        jobs, found = await tuned(on, proposal(on.state.policy.version, is_better=False, verdict="Keep the policy."))
+        with pytest.raises(StateConflict, match="Keep the policy"):
+            await jobs.apply_tuning(OPERATOR, found.id)
+        jobs, found = await tuned(on, proposal(on.state.policy.version + 7))
+        with pytest.raises(VersionConflict):
+            await jobs.apply_tuning(OPERATOR, found.id)
+        assert on.state.policy.weights == Weights()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (NewTuning(tries=0), "tries"),
+        (NewTuning(seed=-1), "seed"),
+        (NewTuning(apply=TuneApply.AUTO), "needs the forecasts"),
+    ],
+)
+async def test_what_cannot_be_tuned_is_refused(asked: NewTuning, said: str) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        on.state.board.lack(SWITCHED_OFF)
+        with pytest.raises(InvalidRequest, match=said):
+            await tuned(on, proposal(0), asked)
+
+
+async def test_an_order_without_weights_cannot_be_tuned() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        await on.journal.transact(lambda draft: draft.put(replace(draft.policy(), order="fcfs"), "changed"), actor="x")
+        with pytest.raises(InvalidRequest, match="order fcfs has no weights"):
+            await tuned(on, proposal(1))
+
+
+def late(on: Stage, part: float, *, n: int = 60) -> None:
+    """So many of the sessions told a wait under the present policy started after their P90."""
+    group = GroupAccuracy(
+        group=f"policy: {on.state.policy.version}",
+        n=n,
+        days=3,
+        inside=0.9 - part,
+        inside_low=0.0,
+        inside_high=1.0,
+        below=0.1,
+        above=part,
+        within_1_min=0.0,
+        within_10_min=0.0,
+        within_factor_2=0.0,
+        pinball_us=0,
+        baseline_pinball_us=None,
+    )
+    on.state.board.accuracy = AccuracyReport(groups=(group,))
+
+
+async def on_trial(on: Stage) -> PolicyTrial:
+    on.state.board.missing = None
+    _, found = await tuned(on, proposal(on.state.policy.version), NewTuning(apply=TuneApply.AUTO))
+    assert found.applied_version == on.state.policy.version
+    assert on.state.policy.weights.age == 16
+    return PolicyTrial(state=on.state, journal=on.journal, clock=on.clock)
+
+
+async def test_a_policy_on_trial_is_taken_back_when_waits_stay_above_the_band() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        trial = await on_trial(on)
+        assert await trial.run_once() is None, "too few forecasts are known"
+        late(on, 0.5, n=10)
+        assert await trial.run_once() is None
+        late(on, 0.5)
+        assert await trial.run_once() == "policy_trial_left_band"
+        on.clock.passes(LEFT_US / 2e6)
+        assert await trial.run_once() is None
+        restarted = PolicyTrial(state=on.state, journal=on.journal, clock=on.clock)
+        on.clock.passes(LEFT_US / 1.9e6)
+        assert await restarted.run_once() == "policy_trial_taken_back"
+        assert on.state.policy.weights == Weights()
+        assert "50%" in on.state.actions[TRIAL_ID].facts["reason"]
+        events = await on.events()
+        assert [(event.kind, event.actor) for event in events if event.kind == "policy.changed"] == [
+            ("policy.changed", BY_TUNING)
+        ] * 2
+        assert await restarted.run_once() is None
+
+
+async def test_a_policy_on_trial_that_returns_into_the_band_is_kept() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        trial = await on_trial(on)
+        late(on, 0.5)
+        assert await trial.run_once() == "policy_trial_left_band"
+        late(on, 0.12)
+        assert await trial.run_once() == "policy_trial_in_band"
+        on.clock.passes(TRIAL_US / 1e6)
+        assert await trial.run_once() == "policy_trial_ended"
+        assert on.state.policy.weights.age == 16
+        assert on.state.actions[TRIAL_ID].facts["state"] == "kept"
+
+
+async def test_a_policy_that_an_operator_changes_is_on_trial_no_more() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        trial = await on_trial(on)
+        await on.journal.transact(
+            lambda draft: draft.put(replace(draft.policy(), backfill_depth=7), "changed"), actor="x"
+        )
+        late(on, 0.9)
+        assert await trial.run_once() == "policy_trial_ended"
+        assert (on.state.policy.weights.age, on.state.policy.backfill_depth) == (16, 7)

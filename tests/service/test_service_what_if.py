@@ -1,0 +1,112 @@
+"""What-if questions: one more session, a drained agent, another policy, more agents; nothing is changed."""
+
+from typing import Any
+
+import pytest
+
+from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.requests import Caller, NewSession, Role, WhatIf
+from aliquot_schema.states import SessionState as S
+from aliquot_schema.views.explanations import WhatIfView
+from service_bench import agent
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+USER = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER)
+HOUR_S = 3600
+
+
+async def ask(on: Stage, **asked: Any) -> WhatIfView:
+    revision, held = on.state.revision, on.held()
+    found = await on.queries.what_if(USER, WhatIf(**asked))
+    assert (on.state.revision, on.held()) == (revision, held)
+    return found
+
+
+async def waiting_for_one(on: Stage) -> tuple[SessionId, SessionId]:
+    """One that runs for an hour on all GPUs of agent a, and one that wants as many."""
+    first = await on.submit(devices=2, time_limit=HOUR_S)
+    await on.advance()
+    second = await on.submit(devices=2, time_limit=HOUR_S)
+    await on.advance()
+    assert [on.session(name).state for name in (first, second)] == [S.RUNNING, S.QUEUED]
+    return first, second
+
+
+def request(devices: int, **more: Any) -> NewSession:
+    return NewSession(argv=("true",), shell=None, slots=[("cuda.device", str(devices))], **more)
+
+
+async def test_one_more_session_says_when_it_starts_and_who_waits_longer() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first, _ = await waiting_for_one(on)
+        found = await ask(on, session=request(2, time_limit=HOUR_S))
+        assert found.session is not None
+        assert not found.session.starts_now
+        assert found.session_start is not None
+        assert (found.session_start - found.at).total_seconds() == pytest.approx(2 * HOUR_S, abs=1)
+        assert (found.later, found.sooner, found.starts, found.displaced) == ((), (), (), ())
+        policy = {"order": "priority"}
+        urgent = await ask(on, session=request(2, time_limit=HOUR_S, priority="normal"), policy=policy)
+        assert urgent.later_count == 0
+        assert first
+
+
+async def test_a_priority_that_overtakes_delays_the_one_that_waited() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await on.submit(devices=2, time_limit=HOUR_S)
+        await on.advance()
+        low = await on.submit(devices=2, time_limit=HOUR_S, priority="low")
+        await on.advance()
+        found = await ask(on, session=request(2, time_limit=HOUR_S), policy={"order": "priority"})
+        [delay] = found.later
+        assert (delay.session.session_id, found.later_count) == (low, 1)
+        assert delay.before is not None
+        assert delay.after is not None
+        assert (delay.after - delay.before).total_seconds() == pytest.approx(HOUR_S, abs=1)
+        assert found.wait_before == pytest.approx(HOUR_S, abs=1)
+        assert found.wait_after == pytest.approx((found.wait_before or 0) + HOUR_S, abs=1)
+
+
+async def test_two_more_agents_start_what_waits() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        _, second = await waiting_for_one(on)
+        found = await ask(on, like="a", count=2)
+        assert [other.session_id for other in found.starts] == [second]
+        with pytest.raises(NotFound):
+            await ask(on, like="nobody")
+        with pytest.raises(InvalidRequest):
+            await ask(on, like="a", count=65)
+
+
+async def test_a_drain_names_those_that_it_displaces_and_those_that_wait_longer() -> None:
+    async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
+        first, second = await on.submit(devices=2, time_limit=HOUR_S), await on.submit(devices=2, time_limit=HOUR_S)
+        await on.advance()
+        third = await on.submit(devices=2, time_limit=HOUR_S)
+        await on.advance()
+        place = on.state.kernels_in(on.session(first))[0].agent_id
+        evicted = await ask(on, drain=place, evict=True)
+        assert [other.session_id for other in evicted.displaced] == [first]
+        kept = await ask(on, drain=place)
+        assert kept.displaced == ()
+        fourth = await on.submit(devices=2, time_limit=HOUR_S)
+        await on.advance()
+        later = await ask(on, drain=place)
+        assert {delay.session.session_id for delay in later.later} <= {third, fourth}
+        assert later.later_count == 1
+        assert second
+
+
+async def test_a_question_without_a_change_or_of_a_viewer_is_refused() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        with pytest.raises(InvalidRequest):
+            await ask(on)
+        with pytest.raises(NotFound):
+            await ask(on, drain="nobody")
+        with pytest.raises(InvalidRequest):
+            await ask(on, policy={"order": "whim"})
+        viewer = Caller(user=UserId("eve"), request_id="req_test", role=Role.VIEWER)
+        with pytest.raises(Forbidden):
+            await on.queries.what_if(viewer, WhatIf(drain="a"))

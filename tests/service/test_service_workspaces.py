@@ -1,0 +1,148 @@
+"""Uploads of working directories: what is asked for, limits of users, retention, and the way to an agent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from agent_stand import order
+from aliquot.execution.agent.workspaces.cache import WorkspaceCache, WorkspaceStream
+from aliquot.service.accounts.workspaces import Workspaces
+from aliquot.service.ports import Executor
+from aliquot_schema.async_tasks import Worker
+from aliquot_schema.cluster.streams import StreamTarget
+from aliquot_schema.cluster.workspaces import WorkspaceUse
+from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.requests import Caller, Role
+from service_bench import agent
+from service_stage import Stage, stage
+from workspace_parts import RULES, named, tree, workspaces_of
+
+pytestmark = pytest.mark.anyio
+
+ANN = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER)
+BOB = replace(ANN, user=UserId("bob"))
+
+
+@asynccontextmanager
+async def office(folder: Path, **rules: Any) -> AsyncIterator[tuple[Stage, Workspaces]]:
+    async with stage([agent("a", devices=1)]) as on:
+        yield on, workspaces_of(on.state, on.journal, folder, replace(RULES, **rules))
+
+
+async def test_only_what_is_missing_is_asked_for_and_the_audit_names_each_upload_once(tmp_path: Path) -> None:
+    async with office(tmp_path) as (on, uploads):
+        first = await uploads.upload(ANN, tree(a="one", b="two"))
+        assert set(first.missing) == {named(b"one"), named(b"two")}
+        for data in (b"one", b"two"):
+            await uploads.keep(ANN, data)
+        assert (await uploads.upload(ANN, tree(a="one", b="two"))).missing == ()
+        assert (await uploads.upload(ANN, tree(a="one", b="two"))).missing == ()
+        assert (await uploads.upload(ANN, tree(a="one", b="three"))).missing == (named(b"three"),)
+        assert len((await uploads.upload(BOB, tree(a="one", b="two"))).missing) == 2, "contents are not shared"
+        recorded = on.state.actions["workspace/ann"].facts
+        assert (recorded["workspace"], recorded["files"]) == (tree(a="one", b="two").id, "2")
+        await uploads.check(UserId("ann"), tree(a="one", b="two").id)
+        with pytest.raises(InvalidRequest, match="upload it again"):
+            await uploads.check(UserId("bob"), tree(a="one", b="two").id)
+
+
+async def test_limits_of_a_tree_and_of_a_user(tmp_path: Path) -> None:
+    async with office(tmp_path) as (_, uploads):
+        with pytest.raises(Forbidden):
+            await uploads.upload(replace(ANN, role=Role.VIEWER), tree())
+        with pytest.raises(InvalidRequest, match="listing before"):
+            await uploads.keep(ANN, b"x")
+        with pytest.raises(LimitExceeded, match="gitignore"):
+            await uploads.upload(ANN, tree(a="x" * 1001))
+        for letter in "abc":
+            data = letter * 900
+            assert len((await uploads.upload(ANN, tree(a=data))).missing) == 1, "the unused tree before is deleted"
+            await uploads.keep(ANN, data.encode())
+            await uploads.upload(ANN, tree(a=data))
+        with pytest.raises(LimitExceeded, match="your uploads"):
+            await uploads.keep(ANN, b"d" * 900)
+
+
+async def test_a_tree_is_kept_while_a_session_waits_for_it(tmp_path: Path) -> None:
+    async with office(tmp_path, kept_s=-1.0) as (on, uploads):
+        await uploads.upload(ANN, tree(a="one"))
+        await uploads.keep(ANN, b"one")
+        used = await uploads.upload(ANN, tree(a="one"))
+        session_id = await on.submit(workspace=used.id)
+        store = uploads._store
+        assert store.expire(-1.0, used=uploads._used()) == 0
+        await on.cancel(session_id)
+        assert store.expire(-1.0, used=uploads._used()) == 1
+        assert store.blocks(UserId("ann")) == {}
+
+
+class OneAgent:
+    """The part of an executor that brings workspaces: one agent with a cache."""
+
+    def __init__(self, cache: WorkspaceCache) -> None:
+        self.cache, self.worker, self.sent = cache, Worker("test"), 0
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> WorkspaceStream:
+        if agent_id != "a":
+            raise Unavailable("no such agent")
+        assert target.workspace is not None
+        stream = WorkspaceStream(self.cache, target.workspace, worker=self.worker)
+        write = stream.write
+
+        async def counted(data: bytes) -> None:
+            self.sent += len(data)
+            for first in range(0, len(data), 7):
+                await write(data[first : first + 7])
+
+        stream.write = counted  # type: ignore[method-assign]
+        return stream
+
+
+async def test_an_agent_gets_what_it_lacks_and_nothing_twice(tmp_path: Path) -> None:
+    async with office(tmp_path / "server") as (_, uploads):
+        files = tree(a="one", b__c="two")
+        await uploads.upload(ANN, files)
+        for data in (b"one", b"two"):
+            await uploads.keep(ANN, data)
+        await uploads.upload(ANN, files)
+        one = OneAgent(WorkspaceCache(tmp_path / "agent"))
+        executor, use = cast(Executor, one), WorkspaceUse(owner=ANN.user, id=files.id)
+        asked = order("true", workspace=use)
+        assert not one.cache.has(files.id)
+        await uploads.bring(executor, AgentId("a"), asked)
+        first = one.sent
+        assert one.cache.read(files.id) == files
+        await uploads.bring(executor, AgentId("a"), asked)
+        assert one.sent - first == 8 + len(files.encoded())
+        gone = order("true", workspace=replace(use, id="0" * 40))
+        await uploads.bring(executor, AgentId("a"), gone)
+        with pytest.raises(NotFound):
+            one.cache.read(gone.workspace.id if gone.workspace else "")
+        with pytest.raises(Unavailable):
+            await uploads.bring(executor, AgentId("b"), asked)
+        await one.worker.close()
+
+
+async def test_an_agent_refuses_contents_that_are_not_what_they_say(tmp_path: Path) -> None:
+    files, worker = tree(a="one"), Worker("test")
+    listing = files.encoded()
+    for told, then in ((listing, b"two"), (listing.replace(b"one", b"xxx") + b" ", b""), (b"x" * 10, b"")):
+        cache = WorkspaceCache(tmp_path / named(told + then)[:8])
+        stream = WorkspaceStream(cache, WorkspaceUse(owner=ANN.user, id=files.id), worker=worker)
+        await stream.write(len(told).to_bytes(8, "big") + told + len(then).to_bytes(8, "big") + then)
+        answers = b""
+        if then:
+            answers = await stream.read()
+            assert msgspec.json.decode(answers)["blocks"] == [named(b"one")]
+            with pytest.raises(InvalidRequest):
+                await stream.read()
+        await stream.close()
+        assert not cache.has(files.id)
+    await asyncio.wait_for(worker.close(), 5)

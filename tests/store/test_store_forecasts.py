@@ -1,0 +1,90 @@
+"""Records of forecasts: written once, settled for all ages, read in order, removed by age."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aliquot.core.foresight.told import DAY_US, ForecastOutcome, Settlement
+from aliquot.service.foresight.ports import PublishedBoard
+from aliquot.store.store import DatabaseStore
+from forecast_records import HOUR_US, record
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+NOW_US = 100 * DAY_US
+
+
+@pytest.fixture
+async def opened(place: Place) -> AsyncIterator[DatabaseStore]:
+    store = place.store()
+    assert isinstance(store, DatabaseStore)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_a_record_is_read_as_it_was_written_and_the_first_one_stays(opened: DatabaseStore) -> None:
+    first, unknown = record("ses_a", NOW_US), record("ses_b", NOW_US + 1, None)
+    await opened.forecasts.add([first, unknown])
+    await opened.forecasts.add([record("ses_a", NOW_US + 5, (1, 2, 3))])
+    assert await opened.forecasts.page(None, since_us=0, limit=10) == (first, unknown)
+    assert await opened.forecasts.page(first, since_us=0, limit=10) == (unknown,)
+    assert await opened.forecasts.page(None, since_us=NOW_US + 1, limit=10) == (unknown,)
+
+
+async def test_an_outcome_is_that_of_all_ages_and_closes_them(opened: DatabaseStore) -> None:
+    ages = [record("ses_a", NOW_US), record("ses_a", NOW_US + HOUR_US, age_s=3600)]
+    other = record("ses_b", NOW_US)
+    await opened.forecasts.add([*ages, other])
+    late = Settlement(session_id=ages[0].session_id, outcome=ForecastOutcome.LATE)
+    started = Settlement(
+        session_id=ages[0].session_id, outcome=ForecastOutcome.STARTED, settled_us=NOW_US + 2 * HOUR_US
+    )
+    await opened.forecasts.settle([late])
+    assert {one.outcome for one in await opened.forecasts.open_records(since_us=0)} == {"late", "waiting"}
+    await opened.forecasts.settle([late, started])
+    assert {(one.session_id, one.age_s, one.settled_us) for one in await opened.forecasts.open_records(since_us=0)} == {
+        ("ses_a", 0, NOW_US + 2 * HOUR_US),
+        ("ses_a", 3600, NOW_US + 2 * HOUR_US),
+        ("ses_b", 0, None),
+    }
+    ended = Settlement(
+        session_id=ages[0].session_id,
+        outcome=ForecastOutcome.STARTED,
+        settled_us=NOW_US + 2 * HOUR_US,
+        ended_us=NOW_US + 3 * HOUR_US,
+    )
+    await opened.forecasts.settle([ended])
+    assert await opened.forecasts.open_records(since_us=0) == (other,)
+    assert await opened.forecasts.settled(limit=5) == (ended.of(ages[0]),)
+    assert await opened.forecasts.open_records(since_us=NOW_US + 1) == ()
+
+
+async def test_days_are_added_up_and_what_is_old_is_removed(opened: DatabaseStore) -> None:
+    for day, count in ((3, 2), (90, 1), (90, 4)):
+        await opened.forecasts.count_at_once(day, count)
+    assert await opened.forecasts.days() == ((3, 2), (90, 5))
+    await opened.forecasts.add([record("ses_a", 3 * DAY_US), record("ses_b", 4 * DAY_US), record("ses_c", 95 * DAY_US)])
+    assert await opened.forecasts.remove(10 * DAY_US, limit=1) == 1
+    assert await opened.forecasts.remove(10 * DAY_US, limit=5) == 1
+    assert await opened.forecasts.remove(10 * DAY_US, limit=5) == 0
+    assert [one.session_id for one in await opened.forecasts.page(None, since_us=0, limit=10)] == ["ses_c"]
+    assert await opened.forecasts.days() == ((90, 5),)
+
+
+async def test_followers_read_what_the_leader_of_the_present_term_published_last(opened: DatabaseStore) -> None:
+    epoch = (await opened.begin_term()).epoch
+    assert await opened.forecasts.newest((0, 0)) is None
+    await opened.forecasts.put(PublishedBoard(epoch=epoch, number=1, body=b"one"))
+    await opened.forecasts.put(PublishedBoard(epoch=epoch, number=2, body=b"two"))
+    found = await opened.forecasts.newest((0, 0))
+    assert found == PublishedBoard(epoch=epoch, number=2, body=b"two")
+    assert await opened.forecasts.newest((epoch, 2)) is None
+    later = (await opened.begin_term()).epoch
+    assert await opened.forecasts.newest((0, 0)) is None
+    await opened.forecasts.put(PublishedBoard(epoch=later, number=1, body=b"new"))
+    await opened.forecasts.put(PublishedBoard(epoch=epoch, number=3, body=b"old"))
+    found = await opened.forecasts.newest((0, 0))
+    assert found is not None
+    assert found.body == b"new"

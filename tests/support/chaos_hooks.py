@@ -1,0 +1,102 @@
+"""Faults of the machine under a real process: its clock, its name service and its disk, steered by files.
+
+A folder on PYTHONPATH has a `sitecustomize` that shifts `time.time` and fails `socket.getaddrinfo`; a small library
+that is preloaded fails `fsync`. Jobs have neither: the spawner starts Python without site packages.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from machine_lacks import MachineLacks
+
+SITE: Final = """
+import os, socket, time
+_folder = {folder!r}
+_time, _time_ns, _resolve = time.time, time.time_ns, socket.getaddrinfo
+def _shift_s():
+    try:
+        with open(os.path.join(_folder, "shift")) as file:
+            return int(file.read() or 0)
+    except OSError:
+        return 0
+def _getaddrinfo(host, *rest, **named):
+    text = host.decode() if isinstance(host, bytes) else host
+    if os.path.exists(os.path.join(_folder, "no-names")) and text and any(part.isalpha() for part in text):
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+    return _resolve(host, *rest, **named)
+time.time = lambda: _time() + _shift_s()
+time.time_ns = lambda: _time_ns() + _shift_s() * 10**9
+socket.getaddrinfo = _getaddrinfo
+"""
+FSYNC: Final = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int fails(void) { const char *flag = getenv("CHAOS_FSYNC"); return flag && access(flag, F_OK) == 0; }
+int fsync(int file) {
+  int (*real)(int) = dlsym(RTLD_NEXT, "fsync");
+  if (fails()) { errno = ENOSPC; return -1; }
+  return real(file);
+}
+int fdatasync(int file) {
+  int (*real)(int) = dlsym(RTLD_NEXT, "fdatasync");
+  if (fails()) { errno = ENOSPC; return -1; }
+  return real(file);
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Faults that can be switched on and off while the process runs."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a process whose clock and name service are steered."""
+        (self.folder / "sitecustomize.py").write_text(SITE.format(folder=str(self.folder)))
+        return {"PYTHONPATH": str(self.folder)}
+
+    def fsync_environment(self) -> dict[str, str]:
+        """Of a process whose disk is steered.
+
+        Raises:
+            MachineLacks: there is no C compiler.
+        """
+        compiler = shutil.which("cc")
+        if compiler is None:
+            raise MachineLacks("a C compiler is needed to make fsync fail")
+        source, library = self.folder / "fsync.c", self.folder / "fsync.so"
+        source.write_text(FSYNC)
+        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
+        subprocess.run(command, check=True, capture_output=True)
+        return {"LD_PRELOAD": str(library), "CHAOS_FSYNC": str(self.folder / "fsync-fails")}
+
+    def set_clock(self, seconds: int) -> None:
+        """Let the process's wall clock be ahead by so much; negative is behind."""
+        draft = self.folder / "shift.draft"
+        draft.write_text(str(seconds))
+        os.replace(draft, self.folder / "shift")
+
+    def stop_names(self) -> None:
+        """Let no host name resolve."""
+        (self.folder / "no-names").touch()
+
+    def start_names(self) -> None:
+        """Let host names resolve again."""
+        (self.folder / "no-names").unlink()
+
+    def fail_fsync(self) -> None:
+        """Let the disk be full whenever data is to reach it."""
+        (self.folder / "fsync-fails").touch()
+
+    def mend_fsync(self) -> None:
+        """Let the disk be a disk again."""
+        (self.folder / "fsync-fails").unlink()

@@ -1,0 +1,113 @@
+"""What an attack costs a server, by the kernel's counters: one in a process of its own, or one in this process."""
+
+import gc
+import json
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+
+from rest_server import RestServer
+
+CPU_S_MAX: Final = 0.100
+"""Each takes less than half of it on a core of its own; cores that are shared take up to twice as long for the same."""
+TRIES: Final = 6
+DELAY_TRIES: Final = 3
+MEMORY_BYTES_MAX: Final = 50_000_000
+"""What a refused request may add to the most memory that the server has had."""
+T = TypeVar("T")
+
+
+class Attacker:
+    """Somebody with a key, on a connection that is kept as long as the server keeps it."""
+
+    def __init__(self, server: RestServer, client: httpx.Client) -> None:
+        self._server = server
+        self._client = client
+        self.place = (urlsplit(server.address).hostname or "", urlsplit(server.address).port or 0)
+
+    def post(self, body: bytes, *, path: str = "/graphql") -> tuple[int, bytes]:
+        """What the server answers."""
+        answer = self._client.post(path, content=body, headers={"content-type": "application/json"})
+        return answer.status_code, answer.content
+
+    def cpu_s(self, work: Callable[[], object]) -> float:
+        """CPU time of the server in the best of some tries: whatever else it does is counted too."""
+        spent = []
+        for _ in range(TRIES):
+            before = cpu_ns(self._server.pid)
+            work()
+            spent.append(cpu_ns(self._server.pid) - before)
+        return min(spent) / 1e9
+
+    def delay_s(self, work: Callable[[], object]) -> float:
+        """CPU time of the server from a request for /healthz to its answer, while the work is done beside it: the
+        longest of each try, in the best of some tries."""
+        longest = []
+        with httpx.Client(base_url=self._server.address, timeout=60) as other:
+            for _ in range(DELAY_TRIES):
+                beside, waits = threading.Thread(target=work), [0]
+                beside.start()
+                while beside.is_alive():
+                    before = cpu_ns(self._server.pid)
+                    assert other.get("/healthz").status_code == 200
+                    waits.append(cpu_ns(self._server.pid) - before)
+                beside.join()
+                longest.append(max(waits))
+        return min(longest) / 1e9
+
+    def works(self) -> bool:
+        """Whether others are answered."""
+        status, body = self.post(b'{"query": "{ __typename }"}')
+        return status == 200 and json.loads(body)["data"] == {"__typename": "Query"}
+
+
+def cpu_ns(pid: int) -> int:
+    """What all threads of a process have run."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
+
+def memory_bytes_most(pid: int) -> int:
+    """The most memory that a process has had."""
+    return _memory_bytes(pid, "VmHWM")
+
+
+def _forget_memory_most() -> None:
+    """From now on the most memory that this process has had is counted anew."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _memory_bytes(pid: int, what: str) -> int:
+    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(what)]
+    return int(line.split()[1]) * 1024
+
+
+async def costs_little(attack: Callable[[int], Awaitable[T]], *, cpu_s_max: float = CPU_S_MAX) -> T:
+    """Attack a server in this process, and assert what that costs both sides together; returns what the last attack
+    did.
+
+    Args:
+        attack: is given the number of the try, so that it can send something that is not cached.
+        cpu_s_max: CPU time of all threads in the best of some tries: the others were disturbed.
+    """
+    spent, added = [], []
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(TRIES):
+            _forget_memory_most()
+            before, began = _memory_bytes(os.getpid(), "VmRSS"), time.process_time()
+            found = await attack(number)
+            spent.append(time.process_time() - began)
+            added.append(memory_bytes_most(os.getpid()) - before)
+    finally:
+        gc.enable()
+    assert min(spent) <= cpu_s_max, f"{min(spent) * 1e3:.0f} ms"
+    assert max(added) <= MEMORY_BYTES_MAX, f"{max(added)} bytes"
+    return found
