@@ -37,7 +37,7 @@ async def test_a_colleague_starts_from_a_template_of_the_project(browser: Browse
         await page.get_by_role("button", name=re.compile("Start from")).click()
         menu = page.get_by_role("dialog", name="Start from")
         await menu.get_by_label("Save the form as").fill("two GPUs")
-        await menu.get_by_role("button", name="this browser").click()
+        await menu.get_by_role("button", name="me, in every browser").click()
         await page.get_by_role("option", name="project sound").click()
         await menu.get_by_role("button", name="Save", exact=True).click()
         await expect(menu).to_contain_text("sound, by tom")

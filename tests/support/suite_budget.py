@@ -5,6 +5,10 @@ while it waits for its servers, the other process runs the suites that compute.
 
 The budgets are limits for two slow cores, not measures of anything; half of their sum is less than an hour. A suite may
 use what those before it in the same process have left; once that is gone too, the rest of it fails instead of running.
+
+A failed test of a suite that drives real processes runs once more, a few times per run: on two busy cores, a browser or
+a process now and then misses a deadline that says nothing about the product. The summary counts these as reruns and
+shows what failed (server/decisions/0099).
 """
 
 import time
@@ -51,6 +55,12 @@ FIRST: Final = ("e2e", "ledger", "api", "store", "core", "execution", "simulatio
 LAST: Final = ("browser", "load", "docker", "release")
 """Suites that start many processes, which would slow down the first one if they ran beside it."""
 
+RERUN: Final = frozenset({"attacks", "browser", "cli", "demo", "docker", "docs", "e2e", "execution", "load", "release"})
+"""Suites with real processes."""
+RERUNS_MAX: Final = 4
+"""Per process of the tests. More failures than that have a cause."""
+
+_reruns: list[pytest.TestReport] = []
 _spent_s: Counter[str] = Counter()
 _told_s: Counter[str] = Counter()
 _over: set[str] = set()
@@ -86,6 +96,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SuiteSc
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the suites."""
     items.sort(key=_rank)
+    for item in items:
+        if _suite(item) in RERUN:
+            item.add_marker(pytest.mark.flaky(reruns=1, condition=_may_rerun))
+
+
+def _may_rerun() -> bool:
+    return len(_reruns) < RERUNS_MAX
 
 
 def _rank(item: pytest.Item) -> int:
@@ -98,6 +115,8 @@ def _rank(item: pytest.Item) -> int:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add up the times of all processes."""
     _told_s[_suite_of(report.nodeid)] += report.duration
+    if report.outcome == "rerun":
+        _reruns.append(report)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -122,7 +141,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what each suite took."""
+    """Print what each suite took, and what failed at first."""
+    for report in _reruns:
+        terminalreporter.section(f"failed at first: {report.nodeid}")
+        terminalreporter.line(str(report.longrepr))
     terminalreporter.section("time by suite")
     for suite, spent in _told_s.most_common():
         terminalreporter.line(f"{suite:<14}{spent:8.1f} s of {BUDGET_S.get(suite, BUDGET_S_OTHERS)}")

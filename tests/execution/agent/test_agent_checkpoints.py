@@ -3,11 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGUSR1
+from threading import Event, Thread
 from typing import Final
 
 import pytest
 
 from agent_stand import Stand, agent_config, new_kernel, shell, until
+from aliquot.execution.agent import checkpoints
+from aliquot.execution.agent.agent_folder import AgentFolder
+from aliquot.execution.agent.checkpoints import Checkpoints
+from aliquot.execution.agent.json_files import replace_file
+from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.settings import DiskRules
 from aliquot_schema.cluster.launching import CheckpointOrder, KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.ids import AgentId, KernelId, kernel_id, kernel_parts
@@ -154,3 +160,34 @@ async def test_a_shared_folder_brings_it_to_another_agent(agent_home: Path, tmp_
     finally:
         for stand in (here, there):
             await stand.close()
+
+
+def test_the_end_waits_for_a_look_that_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last report held no checkpoint if a look of another thread had seen DONE and not yet noted it."""
+    folder = AgentFolder(tmp_path)
+    kernel = KernelHandle(folder=folder.kernel(new_kernel()))
+    kernel.folder.pid.parent.mkdir(parents=True)
+    kernel.folder.pid.touch()
+    (folder.sessions / kernel.session_id / checkpoints.FOLDER).mkdir(parents=True)
+    (folder.sessions / kernel.session_id / checkpoints.FOLDER / "DONE").touch()
+    is_noting, may_note = Event(), Event()
+
+    def slowly(path: Path, fields: dict[str, object]) -> None:
+        is_noting.set()
+        may_note.wait()
+        replace_file(path, fields)
+
+    monkeypatch.setattr(checkpoints, "replace_file", slowly)
+    kept = Checkpoints(AgentId("agent-1"), folder=folder, shared=None)
+    seen: list[int | None] = []
+    periodic = Thread(target=kept.look, args=(kernel,))
+    last = Thread(target=lambda: (kept.look(kernel, ended={"exit_code": 0}), seen.append(kernel.saved_ms)))
+    periodic.start()
+    is_noting.wait()
+    last.start()
+    last.join(0.2)
+    may_note.set()
+    for thread in (periodic, last):
+        thread.join()
+    assert seen == [kernel.saved_ms]
+    assert kernel.saved_ms is not None

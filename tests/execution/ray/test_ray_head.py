@@ -109,7 +109,7 @@ async def test_rays_own_messages_are_shown_for_the_first_failed_start_alone(
         await run_until(
             RayNodeOptions(head=address), lambda: starts.exists() and len(starts.read_text().splitlines()) >= 3
         )
-    started, ended = [record.getMessage() for record in caplog.records]
+    started, ended = [record.getMessage() for record in caplog.records if record.name == "aliquot.node"]
     assert started.startswith("starting a Ray node")
     assert ended.startswith("the Ray node ended with exit code 3")
     assert f"Check that {address} is the head's address" in ended

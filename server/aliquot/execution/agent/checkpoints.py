@@ -71,15 +71,17 @@ class Checkpoints:
         if kernel_parts(kernel.kernel_id)[2] != 0:
             return False
         path = self._folder.sessions / kernel.session_id
-        mark = _mark(path)
-        if mark is not None and mark != kernel.checkpoint_mark:
-            kernel.checkpoint_mark = mark
-            began_us = _began_us(kernel)
-            if began_us is not None and mark[1] // 1000 >= began_us:
-                return self._acknowledge(kernel, path, mark, ran_ms=(mark[1] // 1000 - began_us) // 1000)
-        if ended is not None and ended["exit_code"] == CHECKPOINT_EXIT_CODE:
-            return self._acknowledge(kernel, path, None, ran_ms=ended["ran_ms"] or 0)
-        return False
+        # The end of a kernel waits for a look that is under way: its last report holds what that look finds.
+        with kernel.checkpoint_lock:
+            mark = _mark(path)
+            if mark is not None and mark != kernel.checkpoint_mark:
+                kernel.checkpoint_mark = mark
+                began_us = _began_us(kernel)
+                if began_us is not None and mark[1] // 1000 >= began_us:
+                    return self._acknowledge(kernel, path, mark, ran_ms=(mark[1] // 1000 - began_us) // 1000)
+            if ended is not None and ended["exit_code"] == CHECKPOINT_EXIT_CODE:
+                return self._acknowledge(kernel, path, None, ran_ms=ended["ran_ms"] or 0)
+            return False
 
     def share(self, kernel: KernelHandle) -> None:
         """Copy the last acknowledged checkpoint of a kernel to the shared folder, and delete older copies there.
@@ -87,16 +89,19 @@ class Checkpoints:
         Nothing is copied if the job replaces DONE meanwhile: the next call copies the newer checkpoint. Errors are
         logged.
         """
-        kept_ms = kernel.saved_ms
-        if self._shared is None or kept_ms is None:
-            return
-        source = self._folder.sessions / kernel.session_id
-        try:
-            place = self._shared_folder(kernel, owner=os.lstat(source / FOLDER))
-            with _opened(place) as target, _opened(source) as path, _as_owner(path / FOLDER):
-                kernel.is_shared = _copy(path, target=target, name=str(kept_ms))
-        except (OSError, shutil.Error) as error:
-            _log.warning("the checkpoint of %s cannot be copied to %s: %s", kernel.session_id, self._shared, error)
+        with kernel.copy_lock:
+            kept_ms = kernel.saved_ms
+            if self._shared is None or kept_ms is None or kernel.is_shared:
+                return
+            source = self._folder.sessions / kernel.session_id
+            try:
+                place = self._shared_folder(kernel, owner=os.lstat(source / FOLDER))
+                with _opened(place) as target, _opened(source) as path, _as_owner(path / FOLDER):
+                    is_whole = _copy(path, target=target, name=str(kept_ms))
+                with kernel.checkpoint_lock:
+                    kernel.is_shared = is_whole and kernel.saved_ms == kept_ms
+            except (OSError, shutil.Error) as error:
+                _log.warning("the checkpoint of %s cannot be copied to %s: %s", kernel.session_id, self._shared, error)
 
     def _acknowledge(self, kernel: KernelHandle, path: Path, mark: Mark | None, *, ran_ms: int) -> bool:
         kept_ms = (kernel.resumed_ms or 0) + ran_ms

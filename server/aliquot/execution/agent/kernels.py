@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
+from threading import Lock
 
 from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.json_files import read_file
@@ -47,6 +48,9 @@ class KernelHandle:
     """Whether it is being copied now."""
     checkpoint_mark: tuple[int, int] | None = None
     """See `checkpoints.Mark`."""
+    checkpoint_lock: Lock = field(default_factory=Lock, repr=False)
+    """Held while its checkpoint is looked at; `copy_lock`, while it is copied."""
+    copy_lock: Lock = field(default_factory=Lock, repr=False)
     host_use: HostUse | None = None
     """The last measurement, taken at `measured_at`, in seconds of the monotonic clock."""
     measured_at: float = -inf
