@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from aliquot.cli.acceptance.cluster_view import until_joined
@@ -83,6 +84,10 @@ async def test_an_app_of_a_session_is_reached_at_an_origin_of_its_own(two_gpus: 
             await client.change(CANCEL, {"id": id})
             await until_state(client, id, "canceled")
         assert (await app.http.get("/")).status_code == 409
+    headers = {"authorization": f"Bearer {two_gpus.token}", "accept": "text/html"}
+    async with httpx.AsyncClient(base_url=two_gpus.url, headers=headers) as browser:
+        led = await browser.get(web["url"])
+        assert (led.status_code, led.headers["location"]) == (303, f"/sessions/{id}")
     code, _, errors = await piped("session", "open", id, "web", environment=place(two_gpus), given=b"")
     assert (code, b"is not running" in errors) == (3, True), errors
 

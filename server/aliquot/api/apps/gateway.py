@@ -86,10 +86,19 @@ class AppGateway:
             owner_only = not self._addresses.isolates
             await self._streams.admit_app(caller, app.session_id, app.name, owner_only=owner_only)
         except AliquotError as error:
-            return refusal(request.scope, _status_of(error), error.code, error.message)
+            return self._not_entered(request, app, error)
         address = self._addresses.origin(app, request.scope, request.headers["host"])
         query = f"ticket={self._tickets.ticket(app, bearer)}&next={quote(request.query_params.get('next', '/'))}"
         return RedirectResponse(f"{address}{TICKET_PATH}?{query}", status_code=303)
+
+    @staticmethod
+    def _not_entered(request: Request, app: AppName, error: AliquotError) -> Response:
+        """A person whose session has ended meanwhile is led to its page, which says why it ended."""
+        if "text/html" not in request.headers.get("accept", ""):
+            return refusal(request.scope, _status_of(error), error.code, error.message)
+        if isinstance(error, StateConflict):
+            return RedirectResponse(f"/sessions/{app.session_id}", status_code=303)
+        return _page(error.message, status=_status_of(error))
 
     def _signed_out(self, request: Request) -> Response:
         """A strict cookie is not sent when another site leads here: this page leads here again, which is no other
