@@ -4,6 +4,7 @@ import pytest
 
 from simulation_bugs import BUGS
 from simulation_run import BrokenRun, simulate
+from simulation_shrinking import course, shrunk
 
 SEEDS = 300
 
@@ -13,6 +14,19 @@ SEEDS = 300
 def test_a_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS[name](monkeypatch)
     assert _first_found() is not None, f"{SEEDS} seeds say nothing of {BUGS[name].__doc__}"
+
+
+def test_a_broken_run_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS["charged_twice"](monkeypatch)
+    with pytest.raises(BrokenRun) as raised:
+        simulate(2)
+    least = shrunk(raised.value, seed=2, runs_max=40)
+    assert least.rule == raised.value.rule
+    assert len(least.schedule.happened) <= 4 < 40 < len(raised.value.schedule.happened)
+    assert "submits" in course(least)
+    with pytest.raises(BrokenRun) as again:
+        simulate(2, left_out=least.schedule.left_out)
+    assert str(again.value) == str(least)
 
 
 def _first_found() -> int | None:

@@ -36,6 +36,7 @@ class Faults:
             self.answer_lost,
         )
         self._lies_in_wait = False
+        self._number = 0
         place.loop.on_step = self._step
         place.on_decided = self._pounce
 
@@ -127,8 +128,11 @@ class Faults:
         if step >= self._next:
             self._next = step + self._draw()
             strike = self._random.choice(self._kinds)
-            self.counts[strike.__name__] = self.counts.get(strike.__name__, 0) + 1
-            strike()
+            self._number += 1
+            words = strike.__name__.replace("_", " ")
+            if self._place.schedule.happens(f"fault {self._number}", words, at_s=self._place.loop.time()):
+                self.counts[strike.__name__] = self.counts.get(strike.__name__, 0) + 1
+                strike()
 
     def _draw(self) -> int:
         return 1 + round(self._random.expovariate(1 / STEPS_BETWEEN))

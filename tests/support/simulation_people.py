@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import fields
 from random import Random
 from typing import Any
 
@@ -9,7 +10,7 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import UserId
-from aliquot_schema.requests import Caller, Role
+from aliquot_schema.requests import Caller, NewSession, Role
 from simulation_place import Place
 from simulation_server import Server
 from simulation_wishes import new_session, wish
@@ -33,8 +34,8 @@ class People:
         async with asyncio.TaskGroup() as crowd:
             for number in range(submissions):
                 crowd.create_task(self._submit(f"key-{number}", after_s=self._random.random() * seconds))
-            for _ in range(submissions):
-                crowd.create_task(self._meddle(after_s=self._random.random() * seconds * 1.3))
+            for number in range(submissions):
+                crowd.create_task(self._meddle(f"change {number}", after_s=self._random.random() * seconds * 1.3))
 
     async def settle(self, end: Callable[[UseCases, Caller], Awaitable[Any]]) -> None:
         """Have something done, however long it takes."""
@@ -47,6 +48,8 @@ class People:
         await asyncio.sleep(after_s)
         owner = self._random.choice(USERS)
         request = new_session(self._random, key=key, known=tuple(self.acknowledged.values()))
+        if not self._happens(f"submission {key}", f"{owner} submits {_words(request)}"):
+            return
         while True:
             is_done, answer = await self._ask(lambda cases: cases.sessions.create_session(_caller(owner), request))
             if is_done and not isinstance(answer, Exception):
@@ -62,13 +65,17 @@ class People:
         assert known == session_id, f"{key} was {known}, and is {session_id} now"
         assert session_id in self._place.truth.sessions, f"{session_id} was acknowledged, and is not in the log"
 
-    async def _meddle(self, *, after_s: float) -> None:
+    async def _meddle(self, name: str, *, after_s: float) -> None:
         await asyncio.sleep(after_s)
         if self.acknowledged:
             session_id = self._random.choice(tuple(self.acknowledged.values()))
             machine = self._random.choice(tuple(self._place.machines))
-            act = wish(self._random, session_id=session_id, machine=machine)
-            await self._ask(lambda cases: act(cases, _caller("ann")))
+            words, act = wish(self._random, session_id=session_id, machine=machine)
+            if self._happens(name, f"ann: {words}"):
+                await self._ask(lambda cases: act(cases, _caller("ann")))
+
+    def _happens(self, name: str, words: str) -> bool:
+        return self._place.schedule.happens(name, words, at_s=self._place.loop.time())
 
     async def _ask(self, question: Callable[[UseCases], Awaitable[Any]]) -> tuple[bool, Any]:
         """Whether there was an answer, and what it was; a refusal is an answer."""
@@ -97,6 +104,13 @@ class People:
         if not isinstance(error, AliquotError):
             raise error
         return True, error
+
+
+def _words(request: NewSession) -> str:
+    """What is not as by default."""
+    plain = NewSession(argv=(), shell=None, slots=())
+    said = {each.name: getattr(request, each.name) for each in fields(request)}
+    return ", ".join(f"{name}={value}" for name, value in said.items() if value != getattr(plain, name))
 
 
 def _caller(name: str) -> Caller:

@@ -13,6 +13,22 @@ from simulation_weather import Weather
 
 
 @dataclass
+class Schedule:
+    """What happens to a run from outside. What is left out is drawn and does not happen."""
+
+    left_out: frozenset[str] = frozenset()
+    happened: dict[str, str] = field(default_factory=dict)
+    """The time and the words of each, by its name."""
+
+    def happens(self, name: str, words: str, *, at_s: float) -> bool:
+        """Whether it happens now; it is written down."""
+        if name in self.left_out:
+            return False
+        self.happened[name] = f"{at_s:8.2f} s  {words}"
+        return True
+
+
+@dataclass
 class SeatLock:
     """Who leads, where several servers share the database."""
 
@@ -31,6 +47,7 @@ class Place:
     machines: dict[str, Machine]
     truth: Truth
     disk: Disk
+    schedule: Schedule = field(default_factory=Schedule)
     seat: SeatLock = field(default_factory=SeatLock)
     on_decided: Callable[[Process], None] = lambda process: None
     """A leader's process has decided to place something, and has not begun to commit it."""

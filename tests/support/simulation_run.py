@@ -20,7 +20,7 @@ from simulation_faults import Faults
 from simulation_loop import SeededLoop
 from simulation_machine import Machine, one_life
 from simulation_people import People
-from simulation_place import Place
+from simulation_place import Place, Schedule
 from simulation_records import check_records
 from simulation_server import LoneServer, Server
 from simulation_shared import SharedServer
@@ -66,20 +66,37 @@ class Outcome:
 class BrokenRun(AssertionError):
     """A rule was broken; the message holds the command that repeats it."""
 
+    def __init__(self, seed: int, error: BaseException, schedule: Schedule) -> None:
+        command = f"scripts/simulate --seeds 1 --from {seed}"
+        super().__init__(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}")
+        self.schedule = schedule
+        self.rule = _raised_at(error)
+        """Where it was found: the same rule is broken by what is found at the same line."""
 
-def simulate(seed: int) -> Outcome:
+
+def simulate(seed: int, *, left_out: frozenset[str] = frozenset()) -> Outcome:
     """Run one seed: odd ones with a server that is alone, even ones with two that share the database.
+
+    Args:
+        left_out: names of faults, submissions and changes that do not happen, as in `Schedule`.
 
     Raises:
         BrokenRun: something is wrong, or never came to an end.
     """
     kinds = (LoneServer,) if seed % 2 else (SharedServer, SharedServer)
+    schedule = Schedule(left_out)
     try:
-        return on_new_loop(seed, lambda loop, random: Run(loop, random, kinds).outcome())
+        return on_new_loop(seed, lambda loop, random: Run(loop, random, kinds, schedule=schedule).outcome())
     except Exception as raised:
-        error = _first(raised)
-        command = f"scripts/simulate --seeds 1 --from {seed}"
-        raise BrokenRun(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}") from raised
+        raise BrokenRun(seed, _first(raised), schedule) from raised
+
+
+def _raised_at(error: BaseException) -> tuple[str, str, int]:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = ("", 0) if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return type(error).__name__, *place
 
 
 def on_new_loop(seed: int, work: Callable[[SeededLoop, Random], Coroutine[Any, Any, T]]) -> T:
@@ -104,7 +121,9 @@ def _first(error: BaseException) -> BaseException:
 class Run:
     """Everything of a run, put together."""
 
-    def __init__(self, loop: SeededLoop, random: Random, kinds: tuple[type[Server], ...]) -> None:
+    def __init__(
+        self, loop: SeededLoop, random: Random, kinds: tuple[type[Server], ...], *, schedule: Schedule
+    ) -> None:
         self._loop = loop
         wall, weather = WallClock(loop), Weather(loop, random)
         self._machines = {
@@ -121,6 +140,7 @@ class Run:
             machines=self._machines,
             truth=truth,
             disk=disk,
+            schedule=schedule,
         )
         for machine in self._machines.values():
             machine.on_start, machine.on_forget = self._check_start, self._check_forgotten

@@ -45,8 +45,8 @@ def new_session(random: Random, *, key: str, known: Sequence[str]) -> NewSession
     return NewSession(argv=("run", key), shell=None, idempotency_key=key, **asked)
 
 
-def wish(random: Random, *, session_id: str, machine: str) -> Act:
-    """Something to change."""
+def wish(random: Random, *, session_id: str, machine: str) -> tuple[str, Act]:
+    """Something to change, in words and as it is done."""
     priority = random.choice(PRIORITIES)
     changes = {"order": random.choice(ORDERS), "placement": random.choice(PLACEMENTS)}
     limit = str(random.randrange(1, 6))
@@ -56,25 +56,35 @@ def wish(random: Random, *, session_id: str, machine: str) -> Act:
     allocation = NewExternalAllocation(
         job_id=job, gpu_count=random.choice(("1", "1", "2", "0.5")), lease=random.choice((20.0, 300.0))
     )
-    acts: list[Act] = [
-        lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None),
-        lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None),
-        lambda cases, caller: cases.sessions.hold_session(caller, session_id, None),
-        lambda cases, caller: cases.sessions.release_session(caller, session_id, None),
-        lambda cases, caller: cases.sessions.retry_session(caller, session_id, None),
-        lambda cases, caller: cases.sessions.update_session_priority(caller, session_id, priority, None),
-        lambda cases, caller: cases.administration.policy.update_policy(caller, changes, None),
-        lambda cases, caller: cases.administration.agents.drain_agent(caller, machine, note=None, evicts=evicts),
-        lambda cases, caller: cases.administration.agents.resume_agent(caller, machine),
-        lambda cases, caller: cases.administration.quotas.set_quota(caller, quota, None),
-        lambda cases, caller: cases.administration.agents.set_agent_schedulable(
-            caller, machine, schedulable=evicts, note=None
+    session = f"session {session_id}"
+    acts: list[tuple[str, Act]] = [
+        (f"cancel {session}", lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None)),
+        (f"cancel {session}", lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None)),
+        (f"hold {session}", lambda cases, caller: cases.sessions.hold_session(caller, session_id, None)),
+        (f"release {session}", lambda cases, caller: cases.sessions.release_session(caller, session_id, None)),
+        (f"retry {session}", lambda cases, caller: cases.sessions.retry_session(caller, session_id, None)),
+        (
+            f"priority {priority} for {session}",
+            lambda cases, caller: cases.sessions.update_session_priority(caller, session_id, priority, None),
         ),
-        lambda cases, caller: cases.external_allocations.allocate(caller, allocation),
-        lambda cases, caller: cases.external_allocations.allocate(caller, allocation),
-        lambda cases, caller: cases.external_allocations.release(caller, job),
-        lambda cases, caller: cases.administration.pause.stop_orchestrator(caller, None),
-        lambda cases, caller: cases.administration.pause.start_orchestrator(caller, None),
+        (f"policy {changes}", lambda cases, caller: cases.administration.policy.update_policy(caller, changes, None)),
+        (
+            f"drain {machine}, evicts={evicts}",
+            lambda cases, caller: cases.administration.agents.drain_agent(caller, machine, note=None, evicts=evicts),
+        ),
+        (f"resume {machine}", lambda cases, caller: cases.administration.agents.resume_agent(caller, machine)),
+        (f"quota {quota}", lambda cases, caller: cases.administration.quotas.set_quota(caller, quota, None)),
+        (
+            f"{machine} schedulable={evicts}",
+            lambda cases, caller: cases.administration.agents.set_agent_schedulable(
+                caller, machine, schedulable=evicts, note=None
+            ),
+        ),
+        (f"{allocation}", lambda cases, caller: cases.external_allocations.allocate(caller, allocation)),
+        (f"{allocation}", lambda cases, caller: cases.external_allocations.allocate(caller, allocation)),
+        (f"release the external job {job}", lambda cases, caller: cases.external_allocations.release(caller, job)),
+        ("stop the orchestrator", lambda cases, caller: cases.administration.pause.stop_orchestrator(caller, None)),
+        ("start the orchestrator", lambda cases, caller: cases.administration.pause.start_orchestrator(caller, None)),
     ]
     return random.choice(acts)
 

@@ -1,0 +1,62 @@
+"""Shrinks a run that breaks a rule: leaves out faults and requests for as long as the same rule is broken."""
+
+from collections.abc import Callable, Sequence
+
+from simulation_run import BrokenRun, simulate
+
+Try = Callable[[frozenset[str]], BrokenRun | None]
+
+
+def shrunk(broken: BrokenRun, *, seed: int, runs_max: int = 300) -> BrokenRun:
+    """The same rule broken by fewer faults and requests; leaving out one more of them shows it no longer.
+
+    All draw from one stream of chance, so a run goes on in another way where something is left out; it counts as
+    smaller only if fewer things happen until the rule is broken.
+
+    Args:
+        runs_max: the best so far is returned after this many runs.
+    """
+    best = broken
+
+    def fails(left_out: frozenset[str]) -> BrokenRun | None:
+        try:
+            simulate(seed, left_out=left_out)
+        except BrokenRun as error:
+            return error if error.rule == broken.rule else None
+        return None
+
+    runs = 0
+    size = max(len(best.schedule.happened) // 2, 1)
+    while runs < runs_max:
+        smaller, tried = _without_some(best, size, fails, runs_max=runs_max - runs)
+        runs += tried
+        if smaller is best and size == 1:
+            break
+        size = max(size // 2, 1)
+        best = smaller
+    return best
+
+
+def _without_some(best: BrokenRun, size: int, fails: Try, *, runs_max: int) -> tuple[BrokenRun, int]:
+    """Leave out groups of `size`, one after the other; returns the best run, and how many were tried."""
+    names = list(best.schedule.happened)
+    tried = 0
+    for group in _groups(names, size):
+        if tried == runs_max:
+            break
+        if best.schedule.happened.keys() & group:
+            tried += 1
+            found = fails(best.schedule.left_out | group)
+            if found is not None and len(found.schedule.happened) < len(best.schedule.happened):
+                best = found
+    return best, tried
+
+
+def _groups(names: Sequence[str], size: int) -> list[frozenset[str]]:
+    """The last ones first: they matter least."""
+    return [frozenset(names[max(end - size, 0) : end]) for end in range(len(names), 0, -size)]
+
+
+def course(broken: BrokenRun) -> str:
+    """What happened to a run, a line each."""
+    return "\n".join(broken.schedule.happened.values())
