@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from aliquot.core.invariants import violations
+from aliquot.service.leadership.clock_keeper import AHEAD_US_MAX
 from aliquot.store.queries.queries import events_after
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.events import Event, Record
@@ -27,7 +28,8 @@ class Truth:
         """Without machines nothing is asked of them."""
         self.end: Sequence[Any] = ()
         """The row in which the log ends, its hash included."""
-        self._is_clock_corrected = False
+        self._was_clock_wrong = False
+        self._newest_us = 0
         self.revision = 0
         self.epoch = 0
         self.sessions: dict[str, Session] = {}
@@ -59,8 +61,10 @@ class Truth:
         return [lease for lease in self.leases.values() if lease.released_us is None]
 
     def _take(self, event: Event) -> None:
-        if event.kind == CLOCK_CORRECTED:
-            self._is_clock_corrected = True
+        # An event far before another one: of two servers, one had started by a wrong clock; a correction is due.
+        self._newest_us = max(self._newest_us, event.at_us)
+        if event.kind == CLOCK_CORRECTED or event.at_us < self._newest_us - AHEAD_US_MAX:
+            self._was_clock_wrong = True
         assert event.number == self.revision + 1, f"event {event.number} follows {self.revision}"
         assert event.epoch >= self.epoch, f"event {event.number} of epoch {event.epoch} follows epoch {self.epoch}"
         self.revision, self.epoch = event.number, event.epoch
@@ -128,7 +132,7 @@ class Truth:
         sessions = live | {kernel.session_id: self.sessions[kernel.session_id] for kernel in kernels}
         complete = [kernel for kernel in self.kernels.values() if kernel.session_id in sessions]
         wrong = violations(self.agents.values(), sessions=sessions.values(), kernels=complete, leases=leases)
-        if self._is_clock_corrected:
-            # A change that was being committed when the clock was corrected keeps the times of the wrong one.
+        if self._was_clock_wrong:
+            # Until the correction, and in a change that was being committed then, times of the wrong clock are left.
             wrong = [words for words in wrong if not words.endswith("out of order")]
         assert not wrong, "; ".join(wrong)
