@@ -11,6 +11,7 @@ from aliquot.service.use_cases import UseCases
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewSession, Role
+from simulation_http import OWNER
 from simulation_place import Place
 from simulation_server import Server
 from simulation_wishes import new_session, wish
@@ -51,9 +52,9 @@ class People:
         if not self._happens(f"submission {key}", f"{owner} submits {_words(request)}"):
             return
         while True:
-            is_done, answer = await self._ask(lambda cases: cases.sessions.create_session(_caller(owner), request))
+            is_done, answer = await self._ask_server(lambda server: _create(server, owner, request))
             if is_done and not isinstance(answer, Exception):
-                self._remember(owner, key, answer.session.id)
+                self._remember(owner, key, answer)
                 if self._random.random() > 0.1:
                     return
             elif is_done:
@@ -78,16 +79,23 @@ class People:
         return self._place.schedule.happens(name, words, at_s=self._place.loop.time())
 
     async def _ask(self, question: Callable[[UseCases], Awaitable[Any]]) -> tuple[bool, Any]:
+        """As `_ask_server`, without HTTP."""
+
+        async def ask(server: Server) -> Any:
+            assert server.cases is not None
+            return await question(server.cases)
+
+        return await self._ask_server(ask)
+
+    async def _ask_server(self, question: Callable[[Server], Awaitable[Any]]) -> tuple[bool, Any]:
         """Whether there was an answer, and what it was; a refusal is an answer."""
         up = [server for server in self._servers() if server.is_up]
         if not up:
             return False, None
         server = self._random.choice(up)
-        assert server.cases is not None
-        cases = server.cases
 
         async def handle() -> Any:
-            return await question(cases)
+            return await question(server)
 
         task = server.process.spawn(handle())
         await asyncio.wait([task], timeout=self._random.choice((0.01, 0.1, PATIENCE_S, PATIENCE_S)))
@@ -104,6 +112,16 @@ class People:
         if not isinstance(error, AliquotError):
             raise error
         return True, error
+
+
+async def _create(server: Server, owner: str, request: NewSession) -> str:
+    """The new session's id. One user comes over HTTP, and reads what the dashboard reads, too."""
+    if owner == OWNER:
+        session_id = await server.http.submit(request)
+        await server.http.read()
+        return session_id
+    assert server.cases is not None
+    return str((await server.cases.sessions.create_session(_caller(owner), request)).session.id)
 
 
 def _words(request: NewSession) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from aliquot_schema.states import KernelState
 from simulation_clock import WallClock
 from simulation_disk import Disk
 from simulation_faults import Faults
+from simulation_http import numbered_requests
 from simulation_loop import SeededLoop
 from simulation_machine import Machine, one_life
 from simulation_people import People
@@ -105,7 +107,7 @@ def on_new_loop(seed: int, work: Callable[[SeededLoop, Random], Coroutine[Any, A
     loop = SeededLoop(random, steps_max=STEPS_MAX)
     asyncio.set_event_loop(loop)
     try:
-        with _quiet():
+        with _quiet(), numbered_requests():
             return loop.run_until_complete(work(loop, random))
     finally:
         loop.bury()
@@ -300,10 +302,12 @@ class Run:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the service, which warns of every fault."""
+    """Silences the service, which warns of every fault, and GraphQL, which leaves coroutines of a killed server."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            yield
     finally:
         logging.disable(before)

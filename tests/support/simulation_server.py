@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 from aliquot.clock import SystemClock
@@ -15,6 +16,7 @@ from aliquot_schema.ids import AgentId
 from lone_service import Orchestrator, Ports, load_state
 from simulation_clock import SeededIds
 from simulation_disk import ProcessDatabase
+from simulation_http import HttpDoor
 from simulation_loop import Process
 from simulation_network import Network
 from simulation_place import Place
@@ -39,6 +41,12 @@ class Server(ABC):
         )
         self.ids = SeededIds(place.random, first=life)
         self._place = place
+
+    @cached_property
+    def http(self) -> HttpDoor:
+        """Once it answers."""
+        assert self.cases is not None
+        return HttpDoor(self.cases)
 
     @property
     def is_up(self) -> bool:

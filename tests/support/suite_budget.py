@@ -39,7 +39,7 @@ BUDGET_S: Final = {
     "architecture": 100,
     "benchmarks": 80,
     "browser": 700,
-    "simulation": 260,
+    "simulation": 330,
     "load": 160,
     "docker": 180,
     "release": 130,
