@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from math import log
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from typing import Final
 
 from registry import Key, scenario
@@ -76,9 +77,11 @@ async def full_pass() -> dict[str, float]:
     Key(name="decide_100k_s", what="a pass over 100,000 pending on 1,213 nodes", reach="<= 3"),
     Key(name="decide_100k_rss_bytes", what="memory of a process with 100,000 pending rows", reach="<= 400000000"),
     Key(name="placements_per_s_10k_nodes", what="placements on 10,000 nodes, per second", reach=">= 5000"),
+    Key(name="scale_time_exponent", what="growth of a pass with the queue or the cluster; 1 = like it", reach="<= 1.1"),
+    Key(name="scale_memory_exponent", what="growth of its memory", reach="<= 1.1"),
 )
 async def growth() -> dict[str, float]:
-    """Growth with the queue and with the cluster; the table is printed."""
+    """Growth with the queue and with the cluster; the table and the fitted exponents are printed."""
     if not is_present():
         print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
         return {}
@@ -91,11 +94,28 @@ async def growth() -> dict[str, float]:
             file=sys.stderr,
             flush=True,
         )
+    exponents = _exponents(found)
+    for name, exponent in exponents.items():
+        print(f"  {name}: exponent {exponent:.2f}", file=sys.stderr, flush=True)
     most, widest = (next(one for one in found if one.pending == GROWTH_PENDING[-1]), found[-1])
     return {
         "decide_100k_s": most.first_s,
         "decide_100k_rss_bytes": most.rss_bytes,
         "placements_per_s_10k_nodes": widest.placed / widest.first_s,
+        "scale_time_exponent": max(value for name, value in exponents.items() if "rss" not in name),
+        "scale_memory_exponent": max(value for name, value in exponents.items() if "rss" in name),
+    }
+
+
+def _exponents(found: Sequence["Growth"]) -> dict[str, float]:
+    """The slopes of lines through the logarithms of each figure, over the queue and over the cluster."""
+    axes = {"pending": found[: len(GROWTH_PENDING)], "nodes": found[len(GROWTH_PENDING) :]}
+    return {
+        f"{figure} over {axis}": linear_regression(
+            [log(getattr(one, axis)) for one in lines], [log(getattr(one, figure)) for one in lines]
+        ).slope
+        for axis, lines in axes.items()
+        for figure in ("first_s", "again_s", "rss_bytes")
     }
 
 
