@@ -5,6 +5,7 @@ Spent is what the statements say, plus the price so far of what is held now.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from aliquot.core.billing.entries import accounts_of, held_milli_of
@@ -54,8 +55,11 @@ class Budgets:
         self._prices = prices
         self._now_us = now_us
         self._limited = {quota.id: quota for quota in snapshot.quotas.values() if quota.budget is not None}
-        self._agents = {agent.id: agent for agent in snapshot.agents}
         self._spent: dict[QuotaId, int] = {}
+
+    @cached_property
+    def _agents(self) -> dict[AgentId, AgentRow]:
+        return {agent.id: agent for agent in self._snapshot.agents}
 
     @property
     def are_set(self) -> bool:
