@@ -9,7 +9,8 @@ import traceback
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-import crash  # noqa: F401 # registers its scenario, as do the others
+import agent_fleet  # noqa: F401 # registers its scenario, as do the others
+import crash  # noqa: F401
 import explanations  # noqa: F401
 import failover  # noqa: F401
 import fleet_reading  # noqa: F401
