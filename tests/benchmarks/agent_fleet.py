@@ -101,7 +101,7 @@ async def _admit(size: int) -> Admitted:
                 began = time.perf_counter()
                 async with _fleet(server, names):
                     took.append(time.perf_counter() - began)
-            return Admitted(size, *took, max(longest), _rss_bytes(server))
+            return Admitted(size, took[0], took[1], max(longest), _rss_bytes(server))
 
 
 @asynccontextmanager
