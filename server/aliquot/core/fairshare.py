@@ -74,12 +74,7 @@ class Balance:
 
     def used_at(self, now_us: int, *, half_life_ms: int = HALF_LIFE_MS) -> int:
         """Decayed usage at a time >= `at_us`, including what is held since."""
-        if now_us <= self.at_us or not (self.used or self.holds_milli):
-            return self.used
-        kept = decay(now_us - self.at_us, half_life_ms=half_life_ms)
-        # The integral of a constant usage with decay: rate x half-life / ln 2 x (1 - decay).
-        grown = self.holds_milli * half_life_ms * ((1 << _BITS) - kept) * 10**18 // _LN2_E18
-        return (self.used * kept + grown) >> _BITS
+        return used_after(self.used, self.holds_milli, now_us - self.at_us, half_life_ms=half_life_ms)
 
     def charged_in(self, month: int, *, now_us: int) -> int:
         """Charged in `month`, the month of `now_us`, including what is held since."""
@@ -236,6 +231,16 @@ class Usage:
             for (project, user), balance in self.balances.items()
             if scope is QuotaScope.CLUSTER or name == (user if scope is QuotaScope.USER else project)
         )
+
+
+def used_after(used: int, holds_milli: int, elapsed_us: int, *, half_life_ms: int) -> int:
+    """Decayed usage after a time in which an amount was held; see `Balance.used_at`."""
+    if elapsed_us <= 0 or not (used or holds_milli):
+        return used
+    kept = decay(elapsed_us, half_life_ms=half_life_ms)
+    # The integral of a constant usage with decay: rate x half-life / ln 2 x (1 - decay).
+    grown = holds_milli * half_life_ms * ((1 << _BITS) - kept) * 10**18 // _LN2_E18
+    return (used * kept + grown) >> _BITS
 
 
 def decay(elapsed_us: int, *, half_life_ms: int = HALF_LIFE_MS) -> int:

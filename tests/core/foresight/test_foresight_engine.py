@@ -9,12 +9,21 @@ import pytest
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.foresight.decided_cluster import DecidedCluster
-from aliquot.core.foresight.engine import Engine, Future, Started, cluster_of, first_in_order, starts, unsupported
+from aliquot.core.foresight.engine import (
+    Arrival,
+    Engine,
+    Future,
+    Started,
+    cluster_of,
+    first_in_order,
+    starts,
+    unsupported,
+)
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, Snapshot
-from aliquot.core.simulation.cluster import pool
+from aliquot.core.simulation.cluster import nodes, pool
 from aliquot.core.simulation.trace import gpu_request
-from aliquot_schema.ids import SessionId, UserId, task_id
+from aliquot_schema.ids import ProjectId, SessionId, UserId, task_id
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill, PolicyDocument
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
@@ -68,6 +77,74 @@ def test_a_run_stops_at_a_time() -> None:
     until_us = sorted(one.at_us for one in everything.values())[len(everything) // 2]
     found = starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, until_us=until_us)
     assert found == {name: one for name, one in everything.items() if one.at_us <= until_us}
+
+
+@pytest.mark.parametrize("order", ["fair_share", "relative_age", "fcfs", "sjf"])
+@pytest.mark.parametrize(("seed", "longest_h"), [(0, 4), (1, 4), (2, 4), (3, 480), (4, 480)])
+def test_long_queues_of_many_users_are_as_decide_has_them(order: str, seed: int, longest_h: int) -> None:
+    """Some users have used much, some nothing, and one GPU is never free. The longer runs last some half-lives."""
+    dice = random.Random(f"{order} {seed}")
+    rows = [
+        replace(
+            row,
+            owner=UserId(f"u{min(int(dice.paretovariate(0.7)), 15)}"),
+            project=ProjectId(dice.choice("pqr")),
+            request=gpu_request(1000 * dice.choice([1, 1, 1, 2, 4])),
+            cluster_size=dice.choice([1] * 6 + [2, 3]),
+            queued_us=NOW_US - 8 * HOUR_US + number * dice.randrange(600_000_000),
+            estimate_ms=dice.choice([None, 600_000, 3_600_000, 9_000_000]),
+        )
+        for number, row in enumerate(plain_rows(70, seed=seed))
+    ]
+    waiting = [row for row in rows if row.queued_us <= NOW_US]
+    coming = sorted((row for row in rows if row.queued_us > NOW_US), key=lambda row: row.queued_us)
+    usage = Usage()
+    for number in range(0, 15, 2):
+        user, project = UserId(f"u{number}"), ProjectId("pqr"[number % 3])
+        for milli, hours in ((1000 * number, 9), (-1000 * number, 2)):
+            usage = usage.held(milli, user=user, project=project, now_us=NOW_US - hours * HOUR_US)
+    agents = nodes(3, gpus_each=4)
+    held = {device: 1000 for device in list(agents[0].layout.devices)[:1]}
+    snapshot = Snapshot(revision=0, agents=agents, used={agents[0].node_id: held}, queue=waiting, usage=usage)
+    future = Future(
+        left_us={},
+        run_us={row.session_id: dice.randrange(60_000_000, longest_h * HOUR_US) for row in waiting},
+        arrivals=[Arrival(at_us=row.queued_us, row=row, run_us=dice.randrange(HOUR_US)) for row in coming],
+    )
+    policy = replace(Policy.of(PolicyDocument()), order=order)
+    found = starts(snapshot, policy, future, now_us=NOW_US)
+    assert len(found) > 30
+    assert list(found.items()) == list(starts(snapshot, policy, future, now_us=NOW_US, exact=True).items())
+
+
+def test_the_second_session_without_room_gets_the_reservation_that_the_first_cannot_have() -> None:
+    """The first one never fits, as devices are held by no session. The last one would delay the second one."""
+    agents = nodes(2, gpus_each=2)
+    sizes, ages_h = {"never": 4, "second": 2, "long": 1}, {"never": 3, "second": 2, "long": 1}
+    rows = {
+        name: replace(
+            plain_rows(1, seed=0)[0],
+            session_id=SessionId(name),
+            request=gpu_request(1000),
+            cluster_size=sizes[name],
+            queued_us=NOW_US - ages_h[name] * HOUR_US,
+            limit_ms=40_000_000,
+        )
+        for name in sizes
+    }
+    first = replace(rows["long"], session_id=SessionId("runs"))
+    began = DecidedCluster(
+        Snapshot(revision=0, agents=agents[:1], used={}, queue=[first], usage=Usage()), Policy(order="fcfs"), seed=0
+    )
+    assert len(began.run(NOW_US - HOUR_US).starts) == 1
+    state = began.snapshot()
+    never = {device: 1000 for device in agents[1].layout.devices}
+    snapshot = replace(state, agents=agents, used={**state.used, agents[1].node_id: never}, queue=list(rows.values()))
+    future = Future(left_us={first.session_id: HOUR_US}, run_us={SessionId(name): HOUR_US for name in rows})
+    policy = replace(Policy.of(PolicyDocument()), order="relative_age")
+    found = starts(snapshot, policy, future, now_us=NOW_US)
+    assert {name: one.at_us - NOW_US for name, one in found.items()} == {"second": HOUR_US, "long": 2 * HOUR_US}
+    assert found == starts(snapshot, policy, future, now_us=NOW_US, exact=True)
 
 
 def test_what_the_fast_engine_cannot_do_goes_to_decide() -> None:

@@ -7,12 +7,13 @@ once; where two scores are too close to tell apart, or nearly nothing was used y
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
+from math import exp, expm1, log
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from aliquot.core.fairshare import Balance, ProjectUser, Usage
+from aliquot.core.fairshare import Balance, ProjectUser, Usage, used_after
 from aliquot.core.model.queue import IntArray
 from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares, weight_of
 from aliquot_schema.ids import QuotaId
@@ -84,12 +85,18 @@ class AccountUsage:
         self._holds: list[int] = []
         self._waiting: list[int] = []
         """How many rows of each account are in the queue."""
-        self._columns: Floats = np.zeros((3, 0))
-        """[3, accounts] usage, usage less what the present rate leads to in the long run, and since when."""
+        self._columns: Floats = np.zeros((2, 0))
+        """[2, accounts] at the time of reference: usage, and usage less what the present rate leads to in the long run.
+        Of an account whose rate has changed since then: what they would have been with the present rate."""
+        self._reference_us = max([balance.at_us for balance in usage.balances.values()], default=0)
+        self._per_us = LN2 / (usage.half_life_ms * 1000)
+        """Decay of usage, natural logarithm per microsecond."""
         self._held_milli = 0
         """Of all accounts."""
         self._groups: _Groups | None = None
         """None = outdated."""
+        self._faint_from_us = 0
+        """Until then, usage of no faint account falls to nearly nothing."""
         for key, balance in usage.balances.items():
             number = names.of(key)
             self._grow(number)
@@ -120,7 +127,12 @@ class AccountUsage:
         if not (self._used[number] or self._holds[number] or self._waiting[number]):
             self._groups = None
         if now_us > self._at_us[number]:
-            self._used[number] = self._balance(number).used_at(now_us, half_life_ms=self._half_life_ms)
+            self._used[number] = used_after(
+                self._used[number],
+                self._holds[number],
+                now_us - self._at_us[number],
+                half_life_ms=self._half_life_ms,
+            )
             self._at_us[number] = now_us
         self._holds[number] += rate_milli
         self._held_milli += rate_milli
@@ -130,21 +142,31 @@ class AccountUsage:
         """[accounts] fairness of those that wait, within `TOLERANCE` of `exact`; None if that is not certain."""
         groups = self._groups
         if groups is None:
-            groups = self._groups = self._grouped()
+            groups, self._faint_from_us = self._grouped(), 0
+            self._groups = groups
         if not groups.is_certain:
             return None
-        used, change, at_us = self._columns
-        used = used + change * np.expm1((at_us - now_us) * groups.per_us)
+        at_reference, change = self._columns
+        used = change * expm1((self._reference_us - now_us) * self._per_us)
+        used += at_reference
         total = float(np.add.reduce(used))
         held = self._held_milli * self._half_life_ms * ERROR_PER_HELD + 2 * len(used)
         if total < held * groups.ratio * CERTAIN:
             return None
-        if groups.faint is not None and np.count_nonzero(used.take(groups.faint) < FAINT):
-            return None
-        of_project = np.bincount(groups.project, used).take(groups.project) * groups.of_project + total
+        if groups.faint is not None and now_us >= self._faint_from_us:
+            least = float(used.take(groups.faint).min())
+            if least < FAINT:
+                return None
+            # Usage falls no faster than it decays.
+            self._faint_from_us = now_us + int(log(least / FAINT) / self._per_us)
+        of_project: Floats = np.bincount(groups.project, used).take(groups.project) * groups.of_project
+        of_project += total
         used *= groups.of_user
         used += total
-        terms: Floats = (1 / of_project + 1 / used) * (total * (PARTS_PER_ONE / 2))
+        terms: Floats = of_project + used
+        of_project *= used
+        terms /= of_project
+        terms *= total * (PARTS_PER_ONE / 2)
         return terms
 
     def exact(self, *, now_us: int) -> Floats:
@@ -182,7 +204,6 @@ class AccountUsage:
             faint=faint if len(faint) else None,
             is_certain=least > 0 and ERROR_PER_USED * ratio * CERTAIN <= 1,
             ratio=ratio,
-            per_us=LN2 / (self._half_life_ms * 1000),
         )
 
     def _balance(self, number: int) -> Balance:
@@ -190,15 +211,27 @@ class AccountUsage:
 
     def _write(self, number: int) -> None:
         """Bring the columns of an account up to date."""
-        used = float(self._used[number])
+        passed = (self._at_us[number] - self._reference_us) * self._per_us
+        if passed > 1:
+            self._refer_to(self._at_us[number])
+            passed = 0.0
         long_run = self._holds[number] * (self._half_life_ms / LN2)
-        self._columns[:, number] = used, used - long_run, self._at_us[number]
+        change = (self._used[number] - long_run) * exp(passed)
+        self._columns[0, number] = long_run + change
+        self._columns[1, number] = change
+
+    def _refer_to(self, at_us: int) -> None:
+        """Move the time of reference; `exp` of the time since then stays small."""
+        decayed = expm1((self._reference_us - at_us) * self._per_us)
+        self._columns[0] += self._columns[1] * decayed
+        self._columns[1] *= 1 + decayed
+        self._reference_us = at_us
 
     def _grow(self, number: int) -> None:
         while len(self._used) <= number:
             for column in (self._used, self._at_us, self._holds, self._waiting):
                 column.append(0)
-            self._columns = np.concatenate([self._columns, np.zeros((3, 1))], axis=1)
+            self._columns = np.concatenate([self._columns, np.zeros((2, 1))], axis=1)
             self._groups = None
 
 
@@ -217,5 +250,3 @@ class _Groups:
     """Whether all weights are above 0, and alike enough for floating point."""
     ratio: float
     """The largest ratio of weights."""
-    per_us: float
-    """Decay of usage, natural logarithm per microsecond."""

@@ -33,8 +33,8 @@ from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import QuotaScope, quota_id
 from aliquot_schema.sessions import Priority
 
-EMPTY: Final = 2**62
-"""Submission of the first session of an empty bucket."""
+LAST_US: Final = 2**62
+"""Later than every submission."""
 Place = tuple[int, SessionId]
 """Submission and id: the place of a session in the queue."""
 BucketKey = tuple[Kind, Priority, UserId, ProjectId, Workload | None, int | None, int | None]
@@ -73,28 +73,83 @@ class Bucket:
         """Backfill reserves by it."""
         self.work_ms = 0
         """Predicted work of one session, in milliseconds of the whole pool."""
+        self.growth = 1.0
+        """How much faster age counts because of the part of the pool; 1 = no faster."""
+        self.fixed = 0
+        """The part of the score that time does not change."""
 
 
 class BucketColumns:
-    """What scores read of buckets, in arrays that have room for more of them."""
+    """What exact scores read of buckets, in an array that has room for more of them."""
 
     def __init__(self) -> None:
         self.ints: IntArray = np.zeros((5, 16), dtype=np.int64)
         """[5, buckets or more] account, kind, pool, half of the part of the pool, fixed part of the score."""
-        self.growth: Floats = np.zeros(16)
-        """[buckets or more] how much faster age counts because of the part of the pool; 1 = no faster."""
-        self.fixed: Floats = np.zeros(16)
-        """[buckets or more] fixed part of the score."""
 
-    def write(self, bucket: Bucket, *, fixed: int) -> None:
+    def write(self, bucket: Bucket) -> None:
         """Bring the columns of a bucket up to date."""
-        number, half = bucket.number, bucket.part // 2
-        if number >= len(self.fixed):
+        number = bucket.number
+        if number >= self.ints.shape[1]:
             self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)], axis=1)
-            self.growth, self.fixed = np.tile(self.growth, 2), np.tile(self.fixed, 2)
-        self.ints[:, number] = bucket.account, bucket.kind, bucket.pool, half, fixed
-        self.growth[number] = 1 + half / PARTS_OF_POOL
-        self.fixed[number] = fixed
+        self.ints[:, number] = bucket.account, bucket.kind, bucket.pool, bucket.part // 2, bucket.fixed
+
+
+class FilledBuckets:
+    """What rough scores read of the buckets that are not empty, without gaps, in any order."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._places: dict[int, int] = {}
+        """By number."""
+        self._floats: Floats = np.zeros((3, 16))
+        """[3, buckets or more] submission of the first session, growth, fixed part of the score."""
+        self._ints: IntArray = np.zeros((3, 16), dtype=np.int64)
+        """[3, buckets or more] account, kind, pool."""
+
+    def copy(self) -> "FilledBuckets":
+        """An independent copy."""
+        other = FilledBuckets()
+        other.numbers, other._places = self.numbers.copy(), self._places.copy()
+        other._floats, other._ints = self._floats.copy(), self._ints.copy()
+        return other
+
+    @property
+    def floats(self) -> Floats:
+        """[3, buckets] submission of the first session, growth, fixed part of the score."""
+        return self._floats[:, : len(self.numbers)]
+
+    @property
+    def ints(self) -> IntArray:
+        """[3, buckets] account, kind, pool."""
+        return self._ints[:, : len(self.numbers)]
+
+    def put(self, bucket: Bucket, queued_us: int) -> None:
+        """Set when the first session of a bucket was submitted."""
+        place = self._places.get(bucket.number)
+        if place is not None:
+            self._floats[0, place] = queued_us
+            return
+        place = self._places[bucket.number] = len(self.numbers)
+        self.numbers.append(bucket.number)
+        if place >= self._ints.shape[1]:
+            self._floats = np.concatenate([self._floats, self._floats], axis=1)
+            self._ints = np.concatenate([self._ints, self._ints], axis=1)
+        self._floats[:, place] = queued_us, bucket.growth, bucket.fixed
+        self._ints[:, place] = bucket.account, bucket.kind, bucket.pool
+
+    def remove(self, bucket: Bucket) -> None:
+        """Leave out a bucket that has become empty."""
+        place, last = self._places.pop(bucket.number), self.numbers.pop()
+        if last != bucket.number:
+            self.numbers[place], self._places[last] = last, place
+            self._floats[:, place] = self._floats[:, len(self.numbers)]
+            self._ints[:, place] = self._ints[:, len(self.numbers)]
+
+    def refresh(self, bucket: Bucket) -> None:
+        """Bring the fixed part of the score up to date."""
+        place = self._places.get(bucket.number)
+        if place is not None:
+            self._floats[2, place] = bucket.fixed
 
 
 class Buckets:
@@ -185,6 +240,7 @@ class Buckets:
         queue = Queue.of([bucket.row])
         bucket.pool = self.pool(bucket.row.where.pool)
         bucket.part = int(parts_of_pools(queue, self._nodes.index)[0])
+        bucket.growth = 1 + bucket.part // 2 / PARTS_OF_POOL
         bucket.milli = int(queue.column(LEAST_MILLI)[0])
         bucket.has_gpus = bucket.milli > 0
         bucket.cores = dict(bucket.row.request).get(CPU, 0) * bucket.row.cluster_size
@@ -204,7 +260,8 @@ class Buckets:
             pool=row.where.pool,
         )
         bucket.work_ms = min(bucket.estimate_ms, BACKLOG_MS_MAX) * bucket.part // PARTS_OF_POOL
-        self._columns.write(bucket, fixed=self.fixed_score(bucket))
+        bucket.fixed = self.fixed_score(bucket)
+        self._columns.write(bucket)
 
 
 class WaitingTasks(NamedTuple):
@@ -233,13 +290,12 @@ class Waiting:
         self._arrays: dict[SessionId, WaitingTasks] = {}
         self._sessions: list[int] = []
         """[buckets] number of sessions; each task of a job array counts as one."""
-        self.heads: IntArray = np.full(16, EMPTY, dtype=np.int64)
-        """[buckets or more] submission of the first session of each."""
+        self.filled = FilledBuckets()
         self.by_kind: Final[list[int]] = []
         """Number of rows of each kind."""
         self.work_ms: Final[dict[tuple[int, bool], int]] = {}
         """Predicted work by pool, with and without accelerators."""
-        self._oldest_us, self._newest_us = EMPTY, 0
+        self._oldest_us, self._newest_us = LAST_US, 0
 
     def is_past(self, now_us: int) -> bool:
         """Whether all were submitted before now, and not so long ago that orders no longer tell their ages apart."""
@@ -251,7 +307,7 @@ class Waiting:
         other._rows = [rows.copy() for rows in self._rows]
         other._names, other._arrays = self._names.copy(), self._arrays.copy()
         other._sessions = self._sessions.copy()
-        other.heads = self.heads.copy()
+        other.filled = self.filled.copy()
         other.by_kind.extend(self.by_kind)
         other.work_ms.update(self.work_ms)
         other._oldest_us, other._newest_us = self._oldest_us, self._newest_us
@@ -269,8 +325,6 @@ class Waiting:
         while len(self._rows) <= number:
             self._rows.append([])
             self._sessions.append(0)
-        if len(self.heads) <= number:
-            self.heads = np.concatenate([self.heads, np.full(len(self.heads) + number, EMPTY, dtype=np.int64)])
         insort(self._rows[number], (row.queued_us, name))
         self._oldest_us = min(self._oldest_us, row.queued_us)
         self._newest_us = max(self._newest_us, row.queued_us)
@@ -322,6 +376,7 @@ class Waiting:
 
     def reckon(self, bucket: Bucket, *, was_ms: int) -> None:
         """Count the work of a bucket anew after its prediction changed."""
+        self.filled.refresh(bucket)
         if bucket.number < len(self._rows):
             key = bucket.pool, bucket.has_gpus
             more = (bucket.work_ms - was_ms) * self._sessions[bucket.number]
@@ -334,7 +389,10 @@ class Waiting:
 
     def _count(self, bucket: Bucket, change: int) -> None:
         rows = self._rows[bucket.number]
-        self.heads[bucket.number] = rows[0][0] if rows else EMPTY
+        if rows:
+            self.filled.put(bucket, rows[0][0])
+        else:
+            self.filled.remove(bucket)
         while len(self.by_kind) <= bucket.kind:
             self.by_kind.append(0)
         self.by_kind[bucket.kind] += change

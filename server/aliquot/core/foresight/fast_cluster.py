@@ -263,8 +263,12 @@ class FastCluster:
                 if self._ground.policy.backfill is Backfill.NONE:
                     break
                 continue
-            while window is None and blocked:
-                window = self._reserve(blocked.pop(0), now_us)
+            if window is None and blocked:
+                window = self._first_window(blocked, now_us, is_whole=walk.is_whole)
+                if window is None and not walk.is_whole:
+                    walk = Walk(buckets, waiting, scores=scores, rooms=rooms, is_whole=True)
+                    dropped.clear()
+                    continue
                 outlasts = window is not None and now_us + bucket.planned_us > window.at_us
             if window is not None and outlasts and (placed := window.place(bucket.spots[-1], placed)) is None:
                 outlasting.add(kind)
@@ -286,6 +290,19 @@ class FastCluster:
                 self._in_pool[bucket.pool] -= 1
                 self._accounts.wait(bucket.account, -1)
             self._accounts.hold(session.account, session.rate_milli, now_us=now_us)
+
+    def _first_window(self, blocked: list[Bucket], now_us: int, *, is_whole: bool) -> Window | None:
+        """The reservation of the first of the blocked buckets that can get one; those up to it are taken out.
+
+        Args:
+            is_whole: whether none was left out behind the first one. If some were, only the first one is tried.
+        """
+        window = None
+        while window is None and blocked:
+            window = self._reserve(blocked.pop(0), now_us)
+            if not is_whole:
+                blocked.clear()
+        return window
 
     def _reserve(self, bucket: Bucket, now_us: int) -> Window | None:
         return reserve(

@@ -63,6 +63,13 @@ class Spot:
         """Read the tables of the request again, after they were made anew."""
         self.fills[:] = [table.fills(self.size) for table in self.tables.by_row]
 
+    def score(self, row: int, state: int) -> int:
+        """The score of a row in a state."""
+        if row in self.closed:
+            return NOWHERE
+        score = self.tables.by_row[row].scores[state]
+        return score + self.tables.offsets[row] if score > LAST else score
+
 
 class Nodes:
     """The open nodes in the rows of the cluster arrays, with all tables made for them."""
@@ -184,6 +191,8 @@ class NodeCapacity:
         self._free_milli: int | None = None
         self._like: NodeCapacity | None = None
         """The capacity that this was copied from; its scores are reused."""
+        self._since = 0
+        """The version of that capacity which this was copied from."""
 
     def free_milli(self) -> int:
         """Free accelerators in total."""
@@ -199,8 +208,14 @@ class NodeCapacity:
 
     def copy(self) -> "NodeCapacity":
         """An independent copy."""
-        other = NodeCapacity(self._nodes, self.held)
-        other._like, other._free_milli = self, self._free_milli
+        other = self.at(len(self.log), held=self.held)
+        other._free_milli = self._free_milli
+        return other
+
+    def at(self, version: int, *, held: Sequence[int]) -> "NodeCapacity":
+        """An independent copy of an earlier version, with what was held then."""
+        other = NodeCapacity(self._nodes, held)
+        other._like, other._since = self, version
         return other
 
     def take(self, parts: Iterable[Part]) -> None:
@@ -241,6 +256,25 @@ class NodeCapacity:
         while (best := max(scores, default=NOWHERE)) != NOWHERE:
             row = scores.index(best)
             grant = by_row[row].grants[self.held[row]]
+            if grant is not None:
+                return Parts(((row, grant.delta),), grant.milli, grant.rate_milli)
+            scores[row] = NOWHERE
+        return None
+
+    def place_beside(self, spot: Spot, held: Mapping[int, int]) -> Parts | None:
+        """`place` if something else is held on some rows."""
+        if spot.size > 1:
+            other = self.copy()
+            for row, state in held.items():
+                other.put(row, state)
+            return other.place(spot)
+        scores = self._known(spot).scores.copy()
+        for row, state in held.items():
+            scores[row] = spot.score(row, state)
+        by_row = spot.tables.by_row
+        while (best := max(scores, default=NOWHERE)) != NOWHERE:
+            row = scores.index(best)
+            grant = by_row[row].grants[held[row] if row in held else self.held[row]]
             if grant is not None:
                 return Parts(((row, grant.delta),), grant.milli, grant.rate_milli)
             scores[row] = NOWHERE
@@ -299,7 +333,7 @@ class NodeCapacity:
             else:
                 base = like._known(spot)
                 known = _Scores(base.scores.copy(), base.counts.copy(), len(log))
-                self._score(spot, known, [row for row, state in enumerate(like.held) if state != held[row]])
+                self._score(spot, known, {*log, *like.log[self._since :]})
             self._scores[spot] = known
         elif known.seen < len(log):
             self._score(spot, known, log[known.seen :])
@@ -316,6 +350,16 @@ class NodeCapacity:
             known.scores[row] = score + offsets[row] if score > LAST else score
             if spot.size > 1:
                 known.counts[row] = tables[row].counts[held[row]]
+
+
+def place_on(spot: Spot, held: Mapping[int, int]) -> Parts | None:
+    """Where the only kernel of a session fits on some rows, in the states that they are in."""
+    scored = {row: score for row, state in held.items() if (score := spot.score(row, state)) != NOWHERE}
+    for row in sorted(scored, key=lambda row: (-scored[row], row)):
+        grant = spot.tables.by_row[row].grants[held[row]]
+        if grant is not None:
+            return Parts(((row, grant.delta),), grant.milli, grant.rate_milli)
+    return None
 
 
 def _best(scores: Sequence[int], counts: Sequence[int], *, left: int) -> int | None:

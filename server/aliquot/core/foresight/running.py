@@ -5,7 +5,7 @@ A reservation reads the next few expected ends, and the work left is first compa
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Final
@@ -18,6 +18,8 @@ from aliquot_schema.ids import QuotaId, SessionId, SlotName
 
 HORIZON_US: Final = 3_600_000_000
 """How long bounds of the work left are valid."""
+NEVER_US: Final = 2**63
+"""Later than every end."""
 
 
 class RunningSession:
@@ -149,30 +151,35 @@ class RunningSet:
         self._leaving -= session.is_leaving
         return session
 
-    def in_order_of_ends(self, now_us: int) -> Iterable[End]:
-        """Expected ends, ids and sessions, the earliest first; see `expected_ends.ExpectedEnds`."""
-        if not self._ends or self._ends[0][0] > now_us:
-            return self._ends
-        return self._with_overdue(now_us)
+    def expected(self, now_us: int) -> tuple[Sequence[End], int]:
+        """Planned ends, and how many of them are overdue; see `expected_ends.ExpectedEnds`.
 
-    def _with_overdue(self, now_us: int) -> Iterator[End]:
+        Those that are overdue come first, and are expected to end in the reverse order, see `overdue_end_us`.
+        """
         ends = self._ends
+        if not ends or ends[0][0] > now_us:
+            return ends, 0
         late = bisect_left(ends, (now_us + 1,))
-        # The longer a session is overdue, the later it is expected to end.
-        overdue = [(_overdue_end_us(end[2], now_us), *end[1:]) for end in reversed(ends[:late])]
-        if self._leaving:
-            overdue.sort(key=itemgetter(0))
-        early = 0
+        if not self._leaving:
+            return ends, late
+        overdue = [(overdue_end_us(end[2], now_us), *end[1:]) for end in reversed(ends[:late])]
+        return sorted(overdue + ends[late:], key=itemgetter(0)), 0
+
+    def in_order_of_ends(self, now_us: int) -> Iterator[End]:
+        """Expected ends, ids and sessions, the earliest first."""
+        ends, late = self.expected(now_us)
+        early = late - 1
         for end in islice(ends, late, None):
-            while early < len(overdue) and overdue[early][0] <= end[0]:
-                yield overdue[early]
-                early += 1
+            while early >= 0 and (at_us := overdue_end_us(ends[early][2], now_us)) <= end[0]:
+                yield at_us, *ends[early][1:]
+                early -= 1
             yield end
-        yield from overdue[early:]
+        for _, name, session in reversed(ends[: early + 1]):
+            yield overdue_end_us(session, now_us), name, session
 
     def work_ms(self, group: tuple[int, bool], now_us: int) -> int:
         """Predicted work left of a group."""
-        return sum(session.work_ms(now_us) for session in self._by_name.values() if session.group == group)
+        return sum([session.work_ms(now_us) for session in self._by_name.values() if session.group == group])
 
     def work_ms_most(self, group: tuple[int, bool], now_us: int) -> int:
         """An upper bound of `work_ms`."""
@@ -188,8 +195,10 @@ class RunningSet:
         self._most_ms[session.group] = self._most_ms.get(session.group, 0) + most_ms
 
 
-def _overdue_end_us(session: RunningSession, now_us: int) -> int:
-    return now_us + (OVERRUN_US_MIN if session.is_leaving else max(now_us - session.ends_us, OVERRUN_US_MIN))
+def overdue_end_us(session: RunningSession, now_us: int) -> int:
+    """When a session is expected to end whose planned end has passed."""
+    overrun_us = now_us - session.ends_us
+    return now_us + (overrun_us if overrun_us > OVERRUN_US_MIN and not session.is_leaving else OVERRUN_US_MIN)
 
 
 class Peaks:
@@ -215,10 +224,11 @@ class Peaks:
             waiting_ms: predicted work of waiting sessions by group.
         """
         known_ms = peak_ms(self._peaks.get(pool), now_us)
-        above = []
-        for group in ((pool, True), (pool, False)):
-            if waiting_ms.get(group, 0) + running.work_ms_most(group, now_us) > known_ms:
-                above.append(group)
+        above = [
+            group
+            for group in ((pool, True), (pool, False))
+            if waiting_ms.get(group, 0) + running.work_ms_most(group, now_us) > known_ms
+        ]
         if not above:
             return known_ms
         found_ms = max(waiting_ms.get(group, 0) + running.work_ms(group, now_us) for group in above)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aliquot.core.foresight.accounts import TOLERANCE, AccountUsage, Floats
-from aliquot.core.foresight.buckets import EMPTY, Bucket, Buckets, Waiting
+from aliquot.core.foresight.buckets import Bucket, Buckets, Waiting
 from aliquot.core.model.queue import IntArray
 from aliquot.core.scheduler.backlog import PARTS_OF_POOL
 from aliquot.core.scheduler.ordering import DURATION_MAX_MS
@@ -26,8 +26,10 @@ AGED: Final = frozenset({"fair_share", "relative_age"})
 ROUNDED: Final = 3
 """Ages are rounded down by up to 3 millionths: the wait to a millisecond, of a unit of at least an hour, the quotient,
 and the half of it at most that is added for the part of the pool."""
-Entry = tuple[float, int, int]
-"""Minus the score, submission, number of the bucket: the lowest is next, among equals the one with the lower id."""
+Entry = tuple[float, int]
+"""Score and number of the bucket: the highest score is next, then the earliest submission, then the lowest id."""
+LOWEST: Final = -np.inf
+"""Below every score."""
 Flags = npt.NDArray[np.bool_]
 
 
@@ -82,14 +84,17 @@ class BucketScores:
         else:
             self._fairness, self.tolerance = self._accounts.exact(now_us=self._now_us).astype(np.int64), 0
 
-    def rough(self, numbers: IntArray, heads: IntArray) -> Floats:
-        """The scores of sessions of some buckets, in floating point."""
-        columns, rates = self._columns, self._rates
-        growth = columns.growth.take(numbers)
-        growth *= rates[0] if len(rates) == 1 else np.array(rates).take(columns.ints[2].take(numbers))
-        scores = columns.fixed.take(numbers) + (self._now_us - heads) * growth
+    def rough(self) -> Floats:
+        """The scores of the first sessions of all filled buckets, in floating point."""
+        filled, rates = self._waiting.filled, self._rates
+        heads, growth, fixed = filled.floats
+        accounts, _, pools = filled.ints
+        scores: Floats = self._now_us - heads
+        scores *= growth
+        scores *= rates[0] if len(rates) == 1 else np.array(rates).take(pools)
+        scores += fixed
         if self._terms is not None:
-            scores += (self._terms * self._fair).take(columns.ints[0].take(numbers))
+            scores += (self._terms * self._fair).take(accounts)
         return scores
 
     def of(self, numbers: IntArray, heads: IntArray) -> IntArray:
@@ -114,9 +119,7 @@ class BucketScores:
         """The score of a session of a bucket, in plain numbers."""
         if not self.is_rough:
             return int(self.of(np.array([bucket.number]), np.array([queued_us]))[0])
-        columns, number = self._columns, bucket.number
-        growth = float(columns.growth[number]) * self._rates[bucket.pool]
-        score = float(columns.fixed[number]) + (self._now_us - queued_us) * growth
+        score = bucket.fixed + (self._now_us - queued_us) * bucket.growth * self._rates[bucket.pool]
         return score if self._terms is None else score + self._fair * float(self._terms[bucket.account])
 
     def _to_integers(self) -> None:
@@ -133,12 +136,19 @@ class Walk:
     """One walk; buckets that cannot matter are left out."""
 
     def __init__(
-        self, buckets: Buckets, waiting: Waiting, *, scores: BucketScores, rooms: Sequence[bool] | None
+        self,
+        buckets: Buckets,
+        waiting: Waiting,
+        *,
+        scores: BucketScores,
+        rooms: Sequence[bool] | None,
+        is_whole: bool = False,
     ) -> None:
         """
         Args:
             rooms: [kinds] whether there is room for the kind; of a kind without room, the first session alone matters,
                 as it may get the reservation. None = all sessions matter.
+            is_whole: whether the first sessions of all kinds without room are needed, not just the first of them all.
         """
         self._buckets = buckets
         self._columns = buckets.columns()
@@ -148,40 +158,42 @@ class Walk:
         self._extra: list[Entry] = []
         """Sessions behind started ones, the next one last."""
         self._ahead: list[Entry] = []
-        self._sort((waiting.heads[: len(buckets.found)] != EMPTY).nonzero()[0])
+        self.is_whole: Final = is_whole or rooms is None
+        """Whether no session is left out that would matter if the first one without room got no reservation."""
+        if scores.is_rough and not self._sort_roughly():
+            scores.refine()
+        if not scores.is_rough:
+            self._sort(np.array(waiting.filled.numbers, dtype=np.int64))
 
     def next(self) -> Bucket | None:
         """The bucket whose first session is next."""
         extra, ahead, found = self._extra, self._ahead, self._buckets.found
         if not extra:
-            return found[ahead.pop()[2]] if ahead else None
+            return found[ahead.pop()[1]] if ahead else None
         if self._scores.tolerance:
             rivals = [*extra[-2:-1], *ahead[-1:]]
             if any(self._is_close(extra[-1], other) for other in rivals):
-                numbers = [entry[2] for entry in (*extra, *ahead)]
+                numbers = [entry[1] for entry in (*extra, *ahead)]
                 self._scores.refine()
                 extra.clear()
                 self._sort(np.array(numbers))
                 return self.next()
         line = extra if not ahead or self._with_id(extra[-1]) < self._with_id(ahead[-1]) else ahead
-        return found[line.pop()[2]]
+        return found[line.pop()[1]]
 
     def started(self, bucket: Bucket) -> None:
         """The first session of the bucket that `next` gave last has started; the one behind it takes its place."""
         place = self._waiting.first(bucket.number)
         if place is not None:
             score = self._scores.of_one(bucket, queued_us=place[0])
-            self._extra.append((-score, place[0], bucket.number))
+            self._extra.append((score, bucket.number))
             if len(self._extra) > 1:
                 self._extra.sort(key=self._with_id, reverse=True)
 
     def _sort(self, numbers: IntArray) -> None:
         """Set the sessions ahead to the first ones of some buckets."""
-        heads = self._waiting.heads.take(numbers)
-        if self._scores.is_rough:
-            if self._sort_roughly(numbers, heads):
-                return
-            self._scores.refine()
+        firsts = [self._waiting.first(number) for number in numbers.tolist()]
+        heads = np.array([place[0] for place in firsts if place is not None], dtype=np.int64)
         scores = self._scores.of(numbers, heads)
         order = np.lexsort((-heads, scores))
         numbers, heads, scores = numbers.take(order), heads.take(order), scores.take(order)
@@ -192,50 +204,74 @@ class Walk:
             self._scores.refine()
             self._sort(numbers)
             return
-        entries = self._entries(numbers, heads, scores)
+        entries: list[Entry] = list(zip(scores.tolist(), numbers.tolist(), strict=True))
         if np.count_nonzero(gaps) < len(gaps) and np.count_nonzero((gaps == 0) & (heads[1:] == heads[:-1])):
             entries.sort(key=self._with_id, reverse=True)
         if self._rooms is not None:
-            matter = self._that_matter(np.array([entry[2] for entry in entries]), self._rooms)
+            kinds = self._columns.ints[1].take([entry[1] for entry in entries])
+            matter = self._that_matter(kinds, self._rooms)
             entries = [entries[place] for place in matter.nonzero()[0].tolist()]
         self._ahead = entries
 
-    def _sort_roughly(self, numbers: IntArray, heads: IntArray) -> bool:
+    def _sort_roughly(self) -> bool:
         """Set the sessions ahead by rough scores; False if one that matters is too close to another one."""
-        scores = self._scores.rough(numbers, heads)
+        scores = self._scores.rough()
+        kinds = self._waiting.filled.ints[1]
+        places: IntArray | None = None
+        if not self.is_whole:
+            places = self._first_blocked_and_open(kinds, scores)
+            if places is None:
+                return False
+            scores = scores.take(places)
         order = scores.argsort()
-        numbers, scores = numbers.take(order), scores.take(order)
+        scores = scores.take(order)
+        places = order if places is None else places.take(order)
         close = scores[1:] - scores[:-1] <= self._scores.tolerance
         is_close = np.count_nonzero(close) > 0
-        if self._rooms is not None:
-            matter = self._that_matter(numbers, self._rooms)
+        if self._rooms is not None and self.is_whole:
+            matter = self._that_matter(kinds.take(places), self._rooms)
             if is_close and np.count_nonzero(close & (matter[1:] | matter[:-1])):
                 return False
-            places = matter.nonzero()[0]
-            numbers, scores, order = numbers.take(places), scores.take(places), order.take(places)
+            scores, places = scores[matter], places[matter]
         elif is_close:
             return False
-        self._ahead = self._entries(numbers, heads.take(order), scores)
+        numbers = self._waiting.filled.numbers
+        self._ahead = list(zip(scores.tolist(), [numbers[place] for place in places.tolist()], strict=True))
         return True
 
-    def _entries(self, numbers: IntArray, heads: IntArray, scores: IntArray | Floats) -> list[Entry]:
-        return list(zip((-scores).tolist(), heads.tolist(), numbers.tolist(), strict=True))
+    def _first_blocked_and_open(self, kinds: IntArray, scores: Floats) -> IntArray | None:
+        """Places of the first bucket without room and of all with room; None if it is not certain which is first."""
+        assert self._rooms is not None, "without rooms all sessions matter"
+        is_open = self._rooms.take(kinds)
+        blocked = np.where(is_open, LOWEST, scores)
+        first = int(blocked.argmax())
+        highest = float(blocked[first])
+        if highest != LOWEST:
+            blocked[first] = LOWEST
+            if highest - float(blocked[blocked.argmax()]) <= self._scores.tolerance:
+                return None
+            is_open[first] = True
+        return is_open.nonzero()[0]
 
-    def _that_matter(self, numbers: IntArray, rooms: Flags) -> Flags:
-        """Which of the buckets, the next one last, are of a kind with room, or the first ones of their kind."""
-        kinds = self._columns.ints[1].take(numbers)
+    def _that_matter(self, kinds: IntArray, rooms: Flags) -> Flags:
+        """Which of the buckets, the next one last, are of a kind with room, or the first ones of their kind.
+
+        Args:
+            kinds: of the buckets.
+        """
         matter: Flags = rooms.take(kinds)
-        first = np.full(len(rooms), len(numbers) - 1)
-        first[kinds] = np.arange(len(numbers))
+        first = np.full(len(rooms), len(kinds) - 1)
+        first[kinds] = np.arange(len(kinds))
         matter[first] = True
         return matter
 
     def _with_id(self, entry: Entry) -> tuple[float, int, SessionId]:
-        place = self._waiting.first(entry[2])
+        """Sorts the next one first."""
+        place = self._waiting.first(entry[1])
         assert place is not None, "an empty bucket is not ahead"
-        return entry[0], entry[1], place[1]
+        return -entry[0], *place
 
     def _is_close(self, entry: Entry, other: Entry) -> bool:
         account = self._columns.ints[0]
-        is_same = not self._scores.is_rough and account[entry[2]] == account[other[2]]
+        is_same = not self._scores.is_rough and account[entry[1]] == account[other[1]]
         return not is_same and abs(entry[0] - other[0]) <= self._scores.tolerance

@@ -3,11 +3,11 @@
 The same search and the same rules as in `scheduler.backfill`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, Part, Parts, Spot
-from aliquot.core.foresight.running import End, RunningSession, RunningSet
+from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, Part, Parts, Spot, place_on
+from aliquot.core.foresight.running import NEVER_US, End, RunningSession, RunningSet, overdue_end_us
 from aliquot.core.scheduler.backfill import earliest
 
 
@@ -51,37 +51,73 @@ class _Steps:
         return min(step, len(self.ends) - 1)
 
 
+class Reserved:
+    """Capacity at the time of a reservation: the nodes on which sessions end before it; made when it is first read."""
+
+    __slots__ = ("_before", "_changed", "_made", "_now", "_since", "at_us")
+
+    def __init__(self, now: NodeCapacity, changed: Mapping[int, int], *, at_us: int) -> None:
+        """
+        Args:
+            changed: by row, what is held on the nodes on which sessions end.
+        """
+        self.at_us: Final = at_us
+        self._now = now
+        self._before = now.held.copy()
+        """Sessions that start before the first reading end before the reservation, and are not part of it."""
+        self._since = len(now.log)
+        self._changed = changed
+        self._made: NodeCapacity | None = None
+
+    def held(self, row: int) -> int:
+        """What is held on a node then."""
+        if self._made is not None:
+            return self._made.held[row]
+        changed = self._changed.get(row)
+        return self._before[row] if changed is None else changed
+
+    def place(self, head: Spot) -> Parts | None:
+        """Where the head fits then, after it has not fit without the changed nodes."""
+        if head.size > 1 or self._made is not None:
+            return self.capacity().place(head)
+        return place_on(head, self._changed)
+
+    def capacity(self) -> NodeCapacity:
+        """All of it."""
+        if self._made is None:
+            self._made = self._now.at(self._since, held=self._before)
+            for row, state in self._changed.items():
+                self._made.put(row, state)
+        return self._made
+
+
 class Window:
     """Capacity that backfilled sessions may use; see `BackfillWindow`."""
 
     def __init__(
         self,
         head: Spot,
-        placed: Parts,
-        at_us: int,
+        base: Reserved,
         *,
-        base: NodeCapacity,
         now: NodeCapacity,
         nodes: Nodes,
+        placed: Parts | None = None,
         spare: int | None = None,
     ) -> None:
         """
         Args:
-            placed: the devices reserved for the head.
-            at_us: when the head is to start.
-            base: free capacity then, without the head.
+            base: free capacity when the head is to start, without the head.
             now: free capacity at present.
+            placed: the devices reserved for the head; None = not looked for yet, but it fits.
             spare: how many more kernels of the head fit in `base`, if the head is additive; None = not known.
         """
-        self.at_us: Final = at_us
+        self.at_us: Final = base.at_us
         self._spare = spare
         self._head = head
         self._placed = placed
         self._base = base
         self._now = now
         self._nodes = nodes
-        self._both: NodeCapacity | None = None
-        """Per device, the larger of what is held now and what is held once the head has started; None = outdated."""
 
     def place(self, spot: Spot, placed: Parts) -> Parts | None:
         """Where a session that outlasts the window may run; None if it must wait.
@@ -89,26 +125,22 @@ class Window:
         Args:
             placed: where it fits now.
         """
-        both = self._both
-        if both is None:
-            both = self._both = self._now.copy()
-            for row, _ in self._placed.parts:
-                self._combine(row, both)
-        beside = both.place(spot)
+        beside = self._now.place_beside(spot, self._beside_head())
         if beside is not None:
             return beside
         if self._spare is not None and self._spare < self._displaced(placed.parts):
             return None  # the head fits nowhere else
-        later = self._base.copy()
-        later.take(self._placed.parts)
+        base = self._base.capacity()
+        later = base.copy()
+        later.take(self._reserved().parts)
         if placed.milli > later.free_milli():
             return None
-        without = self._base.copy()
+        without = base.copy()
         without.take(placed.parts)
         moved = without.place(self._head)
         if moved is None:
             return None
-        self._placed, self._both = moved, None
+        self._placed = moved
         return placed
 
     def take(self, parts: tuple[Part, ...], *, outlasts: bool) -> None:
@@ -116,19 +148,35 @@ class Window:
         if outlasts:
             if self._spare is not None:
                 self._spare -= self._displaced(parts)
-            self._base.take(parts)
-        if self._both is not None:
-            for row, _ in parts:
-                self._combine(row, self._both)
+            self._base.capacity().take(parts)
+
+    def _reserved(self) -> Parts:
+        """The devices reserved for the head."""
+        if self._placed is None:
+            self._placed = self._base.place(self._head)
+        assert self._placed is not None, "a session fits where enough of its kernels fit"
+        return self._placed
+
+    def _beside_head(self) -> Mapping[int, int]:
+        """By row of the head, per device the larger of what is held now and what is held once the head has started.
+
+        On other rows no more is held then than now.
+        """
+        later: dict[int, int] = {}
+        for row, delta in self._reserved().parts:
+            later[row] = (later[row] if row in later else self._base.held(row)) + delta
+        held, shapes = self._now.held, self._nodes.shapes
+        return {row: shapes[row].larger(held[row], state) for row, state in later.items()}
 
     def _displaced(self, parts: tuple[Part, ...]) -> int:
         """How many kernels of an additive head no longer fit in `base` beside a session."""
-        fills, closed, held = self._head.fills, self._head.closed, self._base.held
-        return sum([fills[row][held[row]] - fills[row][held[row] + more] for row, more in parts if row not in closed])
-
-    def _combine(self, row: int, both: NodeCapacity) -> None:
-        later = self._base.held[row] + sum(delta for at, delta in self._placed.parts if at == row)
-        both.put(row, self._nodes.shapes[row].larger(self._now.held[row], later))
+        fills, closed = self._head.fills, self._head.closed
+        lost = 0
+        for row, more in parts:
+            if row not in closed:
+                state = self._base.held(row)
+                lost += fills[row][state] - fills[row][state + more]
+        return lost
 
 
 def reserve(
@@ -162,7 +210,8 @@ def reserve(
     if found is None:
         return None
     step, (base, placed) = earliest(fit, low, step, found)
-    return Window(head, placed, steps.times_us[step], base=base, now=now, nodes=nodes)
+    changed = {row: state for row, state in enumerate(base.held) if state != now.held[row]}
+    return Window(head, Reserved(now, changed, at_us=steps.times_us[step]), now=now, nodes=nodes, placed=placed)
 
 
 def _reserve_by_count(
@@ -177,23 +226,32 @@ def _reserve_by_count(
     held: dict[int, int] = {}
     """States of the nodes that sessions have ended on."""
     missing = head.size - (now.count(head) if head.size > 1 else 0)
-    for at_us, _, session in running.in_order_of_ends(now_us):
+    ends, ahead = running.expected(now_us)
+    early, count = ahead - 1, len(ends)
+    early_us = overdue_end_us(ends[early][2], now_us) if early >= 0 else NEVER_US
+    ahead_us = ends[ahead][0] if ahead < count else NEVER_US
+    while True:
+        # The longer a session is overdue, the later it is expected to end.
+        is_overdue = early_us <= ahead_us
+        at_us = early_us if is_overdue else ahead_us
         if at_us != step_us:
-            if short <= 0 and missing <= 0:
+            if missing <= 0 and (short <= 0 or at_us == NEVER_US):
                 break
+            if at_us == NEVER_US:
+                return None
             step_us = at_us
+        if is_overdue:
+            session = ends[early][2]
+            early -= 1
+            early_us = overdue_end_us(ends[early][2], now_us) if early >= 0 else NEVER_US
+        else:
+            session = ends[ahead][2]
+            ahead += 1
+            ahead_us = ends[ahead][0] if ahead < count else NEVER_US
         for row, delta in session.parts:
             before = held[row] if row in held else states[row]
             held[row] = state = before - delta
             if row not in closed:
                 missing -= fills[row][state] - fills[row][before]
         short -= session.milli
-    else:
-        if missing > 0 or not step_us:
-            return None
-    base = now.copy()
-    for row, state in held.items():
-        base.put(row, state)
-    placed = base.place(head)
-    assert placed is not None, "a session fits where enough of its kernels fit"
-    return Window(head, placed, step_us, base=base, now=now, nodes=nodes, spare=-missing)
+    return Window(head, Reserved(now, held, at_us=step_us), now=now, nodes=nodes, spare=-missing)
