@@ -31,6 +31,7 @@ from aliquot.execution.agent.isolation.sandbox import (
 )
 from aliquot.execution.agent.isolation.settings import ConfinementRules, SandboxMode
 from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.workspaces.activation import packages_of
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.cluster.agents import Capabilities
 from aliquot_schema.cluster.launching import LaunchOrder
@@ -226,7 +227,7 @@ class AgentConfinement:
                 raise _missing_secret(grant)
         if not self._is_sandboxed(order, user=user) or order.working_directory is None:
             return
-        start, own = order.working_directory, self._own(order, kernel=kernel, session=session)
+        start, own = order.working_directory, self._own(order, user=user, kernel=kernel, session=session)
         if not is_visible(start, rules=self._rules, user=user, own=own, hidden=self._hidden()):
             text = f"working_directory: {start[:200]} is not visible in the sandbox; add it to sandbox-mounts"
             raise InvalidRequest(text, field="working_directory")
@@ -253,7 +254,7 @@ class AgentConfinement:
         arguments = sandbox_arguments(
             self._rules,
             user=user,
-            own=self._own(order, kernel=kernel, session=session),
+            own=self._own(order, user=user, kernel=kernel, session=session),
             hidden=self._hidden(),
             device_nodes=device_nodes(order.spec, self._gates(order.spec)),
             environment=environment,
@@ -275,7 +276,7 @@ class AgentConfinement:
         image."""
         if order.image is None or self._runtime is None:
             return None
-        own = self._own(order, kernel=kernel, session=session)
+        own = self._own(order, user=user, kernel=kernel, session=session)
         gpus = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.startswith(_UUIDS)]
         nodes = device_nodes(order.spec, self._gates(order.spec))
         asked = Container(
@@ -324,11 +325,14 @@ class AgentConfinement:
         self._faults[user] = sandbox_fault(user)
         return self._faults[user]
 
-    def _own(self, order: LaunchOrder, *, kernel: KernelFolder, session: Path) -> OwnFolders:
+    def _own(self, order: LaunchOrder, *, user: JobUser, kernel: KernelFolder, session: Path) -> OwnFolders:
         readable = [kernel.resource]
         if any(grant.use.as_file is not None for grant in order.secrets):
             readable.append(self.secrets.of(kernel.path))
-        writable = (kernel.work, session / "checkpoint", session / "result")
+        writable = [kernel.work, session / "checkpoint", session / "result"]
+        packages = packages_of(order, user=user, folder=self._folder)
+        if packages is not None:
+            writable.append(packages)
         return OwnFolders(writable=_real(writable), readable=_real(readable))
 
 
