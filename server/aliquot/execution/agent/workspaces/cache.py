@@ -31,7 +31,7 @@ from aliquot_schema.cluster.workspaces import (
     workspace_fault,
 )
 from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable
-from aliquot_schema.sessions import WORKSPACE_ID
+from aliquot_schema.ids import WORKSPACE_ID
 
 KEPT_S: Final = 7 * 86_400.0
 SWEEP_S: Final = 3600.0
