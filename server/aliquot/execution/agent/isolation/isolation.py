@@ -13,6 +13,7 @@ from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.cgroups import Groups
 from aliquot.execution.agent.isolation.containers import (
     ENVIRONMENT,
+    REGISTRY,
     Container,
     Runtime,
     command,
@@ -222,6 +223,9 @@ class AgentConfinement:
         if order.image is not None and self._runtime is None:
             text = f"no containers can be run here: {self._runtime_fault}"
             raise UnsupportedResource(text, slot="image", requested=order.image)
+        if self._runtime is Runtime.DOCKER and _has_registry(order):
+            text = f"Docker reads no credentials from the secret file {REGISTRY}; log in as {user.name} on the node"
+            raise UnsupportedResource(text, slot="image", requested=str(order.image))
         for grant in order.secrets:
             if grant.value is None:
                 raise _missing_secret(grant)
@@ -293,6 +297,7 @@ class AgentConfinement:
             gpus=gpus,
             device_nodes=[node for node in nodes if "nvidia" not in node],
             pids=order.limits.processes or self._rules.processes or None,
+            registry=self.secrets.of(kernel.path.absolute()) / REGISTRY if _has_registry(order) else None,
         )
         line = command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi)
         return line, environment_file(asked)
@@ -334,6 +339,11 @@ class AgentConfinement:
         if packages is not None:
             writable.append(packages)
         return OwnFolders(writable=_real(writable), readable=_real(readable))
+
+
+def _has_registry(order: LaunchOrder) -> bool:
+    """Whether credentials for the image come with the order."""
+    return order.image is not None and any(grant.use.as_file == REGISTRY for grant in order.secrets)
 
 
 def _missing_secret(grant: SecretGrant) -> AliquotError:
