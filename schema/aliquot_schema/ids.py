@@ -41,6 +41,7 @@ LEASE_PREFIX = "lea_"
 BOOKING_PREFIX = "bkg_"
 INDEX_DIGITS_MAX = 9
 """Digits of an index in a job array."""
+WORKSPACE_ID: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 
 
 def task_id(array: SessionId, *, index: int) -> SessionId:

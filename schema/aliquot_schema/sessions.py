@@ -1,6 +1,5 @@
 """Sessions: the request a user submits, its state and its result."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
@@ -24,7 +23,6 @@ ENVIRONMENT_MAX: Final = 512
 DEPENDENCIES_MAX: Final = 256
 RETRIES_MAX: Final = 100
 FALLBACKS_MAX: Final = 8
-WORKSPACE_ID: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 UV: Final = "uv"
 """The environment of the workspace's own `uv.lock`."""
 ENVIRONMENT_CHARS_MAX: Final = 1024

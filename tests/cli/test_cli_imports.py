@@ -25,10 +25,14 @@ print(json.dumps([name for name in json.loads(sys.argv[2]) if sys.modules.get(na
 """
 
 
-def _imported(call: list[str], *, server: str, token: str) -> tuple[list[str], subprocess.CompletedProcess[str]]:
-    """The heavy modules that a call imported, and how it ended."""
+def _imported(
+    call: list[str], *, server: str, token: str, of: tuple[str, ...] = HEAVY
+) -> tuple[list[str], subprocess.CompletedProcess[str]]:
+    """Which of these modules a call imported, and how it ended."""
+    end = call.index("--") if "--" in call else len(call)
+    words = [*call[:end], "--server", server, *call[end:]]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps([*call, "--server", server]), json.dumps(HEAVY)],
+        [sys.executable, "-c", SCRIPT, json.dumps(words), json.dumps(of)],
         capture_output=True,
         text=True,
         check=True,
@@ -55,3 +59,25 @@ def test_a_command_about_one_session_loads_no_heavy_module(call: list[str]) -> N
     heavy, done = _imported(call, server="http://127.0.0.1:1", token="a token that no server knows")
     assert "http://127.0.0.1:1: " in done.stderr
     assert heavy == []
+
+
+SESSION = f"ses_{'0' * 8}-{'0000-' * 3}{'0' * 12}"
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (["session", "shell", SESSION, "--rank", "1", "--", "true", "-x"], []),
+        (["shell", "-r", "gpu=0.5", "-t", "1h", "--", "true"], ["aliquot.client.blocking"]),
+        (["session", "create", "-r", "gpu=0.5", "--retries", "2", "--", "true"], ["aliquot.client.blocking"]),
+    ],
+    ids=["session shell", "shell", "session create"],
+)
+def test_words_and_numbers_are_read_without_pydantic(
+    call: list[str], expected: list[str], demo_server: RestServer
+) -> None:
+    """Imports are the largest part of the time to a terminal's prompt. A whole id needs no client to look it up."""
+    of = ("pydantic", "httpx._client", "aliquot.client.client", "aliquot.client.blocking")
+    heavy, done = _imported(call, server=demo_server.address, token="a token that no server knows", of=of)
+    assert "give the file of a valid key" in done.stderr
+    assert heavy == expected

@@ -184,6 +184,41 @@ async def test_tensorboard_shows_its_page(notebooks: OwnServer, tmp_path: Path) 
         assert (await app.http.get("/data/environment")).json()["data_location"] == str(tmp_path)
 
 
+@pytest.mark.skipif(shutil.which("mlflow", path=JUPYTER) is None, reason="there is no MLflow beside JupyterLab")
+async def test_mlflow_answers_its_own_pages_at_its_own_address(notebooks: OwnServer) -> None:
+    """It refuses hosts and origins that it was not told of."""
+    from aliquot.cli.session.app import preset
+
+    wanted, home = preset("mlflow"), notebooks.folder / "home"
+    home.mkdir()
+    variables = {"PATH": f"{JUPYTER}:{os.environ['PATH']}", "HOME": str(home)}
+    environment = [{"name": name, "value": value} for name, value in variables.items()]
+    async with notebooks.client() as client:
+        id = await submit(
+            client, wanted["command"], {"cpu": "1"}, environment=environment, apps=[{"name": wanted["app"]}]
+        )
+        await until_state(client, id, "running")
+    _, printed, _ = await piped("session", "open", id, "--no-browser", given=b"", environment=place(notebooks))
+    async with own_app(printed.decode().strip()) as app:
+
+        async def answered() -> str:
+            answer = await app.http.get("/")
+            return answer.text if answer.status_code == 200 else ""
+
+        page = ""
+        for _ in range(3):  # each waits for at most a minute; on a busy machine it starts slowly
+            with suppress(TimeoutError):
+                page = page or await until(answered)
+        assert "<title>MLflow</title>" in page
+        made = await app.http.post(
+            "/ajax-api/2.0/mlflow/experiments/create",
+            json={"name": "first"},
+            headers={"origin": f"http://{app.host}"},
+        )
+        assert made.status_code == 200, made.text
+    assert (home / "mlflow.db").is_file()
+
+
 async def test_two_notebooks_on_one_node_have_ports_of_their_own(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         ids = [await submit(client, "sleep 100", {"cpu": "1"}, apps=[{"name": "lab"}]) for _ in range(2)]

@@ -112,7 +112,7 @@ async def test_an_agent_gets_what_it_lacks_and_nothing_twice(tmp_path: Path) -> 
         for data in (b"one", b"two"):
             await uploads.keep(ANN, data)
         await uploads.upload(ANN, files)
-        one = OneAgent(WorkspaceCache(tmp_path / "agent"))
+        one = OneAgent(WorkspaceCache(tmp_path / "agent", packages=tmp_path / "packages"))
         executor, use = cast(Executor, one), WorkspaceUse(owner=ANN.user, id=files.id)
         asked = order("true", workspace=use)
         assert not one.cache.has(files.id)
@@ -134,7 +134,8 @@ async def test_an_agent_refuses_contents_that_are_not_what_they_say(tmp_path: Pa
     files, worker = tree(a="one"), Worker("test")
     listing = files.encoded()
     for told, then in ((listing, b"two"), (listing.replace(b"one", b"xxx") + b" ", b""), (b"x" * 10, b"")):
-        cache = WorkspaceCache(tmp_path / named(told + then)[:8])
+        folder = tmp_path / named(told + then)[:8]
+        cache = WorkspaceCache(folder, packages=folder / "packages")
         stream = WorkspaceStream(cache, WorkspaceUse(owner=ANN.user, id=files.id), worker=worker)
         await stream.write(len(told).to_bytes(8, "big") + told + len(then).to_bytes(8, "big") + then)
         answers = b""

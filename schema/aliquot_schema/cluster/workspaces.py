@@ -15,8 +15,7 @@ from itertools import accumulate
 from typing import Final
 
 from aliquot_schema.cluster.results import path_fault
-from aliquot_schema.ids import UserId
-from aliquot_schema.sessions import WORKSPACE_ID
+from aliquot_schema.ids import WORKSPACE_ID, UserId
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Every block of a file but its last one has this size."""

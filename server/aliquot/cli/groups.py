@@ -3,11 +3,12 @@
 Also the names of values in `--help`, and the conversion of values that need no check.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,6 +16,8 @@ from typer.main import get_command, get_group
 from typing_extensions import override
 
 from aliquot.cli.suggestions import SuggestingGroup
+
+_DIGITS: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class LazyGroup(SuggestingGroup):
@@ -101,7 +104,8 @@ def read_plainly(command: Any) -> None:
 
 
 class _PlainValue:
-    """Conversion of one parameter's value: of absent values, text and unchecked paths here, of all others by typer."""
+    """Conversion of one parameter's value: of absent values, text, lists of it, whole numbers and unchecked paths here,
+    of all others, and of wrong ones, by typer."""
 
     def __init__(self, checked: Callable[[], Any], descriptor: Any) -> None:
         self._checked = checked
@@ -113,13 +117,21 @@ class _PlainValue:
         is_single = isinstance(value, str) and info.parser is None
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        if kind in (int, float) and type(value) is kind:  # a default; what is typed is text
+        if kind in (int, float, bool) and type(value) is kind:  # a default or a flag; what is typed is text
             return value
-        if is_single and kind is str:
+        if is_single and (kind is str or (get_origin(kind) is Literal and value in get_args(kind))):
             return value
+        if is_single and kind is int and _DIGITS.fullmatch(value) and _is_within(int(value), info):
+            return int(value)
+        if kind == list[str] and info.parser is None and isinstance(value, list | tuple):
+            return list(value)
         if is_single and kind is Path and not (info.exists or info.resolve_path):
             return Path(value)
         return self._checked().coerce(value, param=param, ctx=ctx)
+
+
+def _is_within(number: int, info: Any) -> bool:
+    return (info.min is None or number >= info.min) and (info.max is None or number <= info.max)
 
 
 def _value_name(option: Any, context: typer.Context) -> str:

@@ -62,12 +62,12 @@ def _is_environment(path: Path) -> bool:
 
 def synced(client: "BlockingClient", wanted: "CreateSessionInput", folder: Path | None) -> "CreateSessionInput":
     """The request with the uploaded folder as its workspace; says on standard error what was uploaded."""
+    if folder is None:
+        return wanted
     from msgspec.structs import replace
 
     from aliquot.client.workspaces import WorkspaceFault
 
-    if folder is None:
-        return wanted
     try:
         found = client.upload(folder)
     except WorkspaceFault as error:

@@ -14,6 +14,8 @@ from aliquot.execution.agent.isolation.containers import Container, Runtime, com
 from aliquot.execution.agent.isolation.settings import Mount
 from aliquot.execution.agent.job_user import JobUser
 from aliquot_schema.cluster.launching import KernelPhase
+from aliquot_schema.identity.secrets import SecretGrant, SecretUse
+from aliquot_schema.ids import UserId
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +41,7 @@ for word in "$@"; do
     shift
     case $word in
     --env-file=*) cat "${{word#--env-file=}}" > {folder}/variables ;;
+    --authfile=*) cat "${{word#--authfile=}}" > {folder}/credentials ;;
     tiny) break ;;
     none) echo 'no such image' >&2; exit 125 ;;
     esac
@@ -77,6 +80,13 @@ def test_apptainer_takes_names_files_and_urls() -> None:
     assert {"--containall", "--cleanenv", "--nv", "--bind=/data:/data:ro"} <= set(words)
     for image in ("/images/x.sif", "oras://host/x"):
         assert command(Runtime.APPTAINER, "/bin/a", replace(ASKED, image=image, gpus=()))[-3] == image
+
+
+def test_credentials_of_a_registry_are_named_where_the_runtime_takes_a_file() -> None:
+    asked = replace(ASKED, registry=Path("/run/registry.json"))
+    for runtime in Runtime:
+        assert ("--authfile=/run/registry.json" in command(runtime, "/bin/x", asked)) is (runtime is not Runtime.DOCKER)
+        assert not [word for word in command(runtime, "/bin/x", ASKED) if "authfile" in word]
 
 
 def test_variables_of_the_node_and_those_with_line_breaks_stay_out() -> None:
@@ -121,6 +131,20 @@ async def test_the_runtime_runs_in_the_jobs_place_with_an_environment_of_its_own
     assert "SECRET_NAME=value\n" in (folder / "variables").read_text()
     failed = await stand.run(order("true", image="none"))
     assert failed.exit_code == 125
+
+
+async def test_credentials_of_a_registry_come_with_the_session(recorded: tuple[Stand, Path]) -> None:
+    stand, folder = recorded
+    use = SecretUse(name="ghcr", as_file="registry.json")
+    grant = SecretGrant(owner=UserId("ann"), use=use, value='{"auths": {}}')
+    report = await stand.run(order("true", image="tiny", secrets=(grant,)))
+    assert report.exit_code == 0
+    assert (folder / "credentials").read_text() == '{"auths": {}}'
+    assert "auths" not in (folder / "arguments").read_text()
+    stand.core._preparation.confinement._runtime = Runtime.DOCKER
+    refused = await stand.run(order("true", image="tiny", secrets=(grant,)))
+    assert (refused.phase, refused.code) == (KernelPhase.REFUSED, "unsupported_resource")
+    assert "Docker reads no credentials" in str(refused.message)
 
 
 async def test_an_agent_without_a_runtime_refuses_images(stand: Stand) -> None:

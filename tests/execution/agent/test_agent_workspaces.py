@@ -1,6 +1,7 @@
 """Workspaces on an agent: what a job finds in its working directory, and the environment that it runs in."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent_stand import Stand, order, shell
-from aliquot.execution.agent.workspaces.activation import activated
+from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.workspaces.activation import activated, packages_of
+from aliquot.execution.agent.workspaces.cache import WorkspaceCache
 from aliquot_schema.cluster.launching import NO_WORKSPACE, KernelPhase
 from aliquot_schema.cluster.workspaces import RECORD, Workspace, WorkspaceFile, WorkspaceUse
 from aliquot_schema.ids import KernelId, UserId, kernel_parts
@@ -59,6 +62,34 @@ async def test_an_environment_is_activated_recorded_and_missed(stand: Stand, tmp
     assert "there is no environment at /nonexistent on this node" in output(stand, wanted.kernel_id)
     session_id, _, _ = kernel_parts(wanted.kernel_id)
     assert not (stand.config.folder / "sessions" / session_id / "result" / RECORD).exists()
+
+
+async def test_packages_are_kept_for_the_owner_alone_and_for_a_week_after_their_last_use(tmp_path: Path) -> None:
+    """The cache of uv of an account without a home."""
+    cache = WorkspaceCache(tmp_path / "workspaces", packages=tmp_path / "packages")
+    user = JobUser(name="x", uid=os.getuid(), gid=os.getgid(), groups=(), home="/none", shell="/bin/sh", switches=False)
+    asked = [
+        order("true", activates="uv", workspace=WorkspaceUse(owner=UserId(owner), id="0" * 40))
+        for owner in ("ann", "ann", "ben")
+    ]
+    of_ann, again, of_ben = (packages_of(one, user=user, folder=tmp_path) for one in asked)
+    assert of_ann == again != of_ben
+    assert packages_of(asked[0], user=replace(user, home=str(tmp_path)), folder=tmp_path) is None
+    assert packages_of(order("true", activates="/env"), user=user, folder=tmp_path) is None
+    assert of_ann is not None
+    assert of_ben is not None
+    for folder in (of_ann, of_ben):
+        cache.open_packages(folder, user=user)
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "wheels").mkdir()
+        (folder / "wheels" / "one").write_text("kept")
+        (folder / "link").symlink_to(tmp_path / "other")
+        os.utime(folder, (0, 0))
+    (tmp_path / "other").mkdir()
+    cache.open_packages(of_ben, user=user)
+    cache.sweep()
+    assert (list(of_ann.iterdir()), (tmp_path / "other").is_dir()) == ([], True)
+    assert (of_ben / "wheels" / "one").read_text() == "kept"
 
 
 @pytest.mark.parametrize("kind", ["venv", "conda"])

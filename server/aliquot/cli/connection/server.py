@@ -148,14 +148,27 @@ def connected(*, cluster: str | None, server: str | None, token_file: Path | Non
     Raises:
         typer.Exit: the server refused, or could not be asked; the failure has been printed.
     """
+    with failures_shown():
+        from aliquot.client import BlockingClient, find_place
+
+        with BlockingClient.at(find_place(cluster=cluster, server=server, token_file=token_file)) as client:
+            yield client
+
+
+@contextmanager
+def failures_shown() -> Iterator[None]:
+    """Prints why the server could not be asked, or what it refused, and ends the command.
+
+    Raises:
+        typer.Exit: instead of any failure.
+    """
     # Imports make objects that live as long as the command: looking for garbage among them finds none.
     gc.set_threshold(_GC_OBJECTS)
-    from aliquot.client import BlockingClient, ClientFailure, GraphQLFault, NoPlace, Refused, find_place
+    from aliquot.client.errors import ClientFailure, GraphQLFault, NoPlace, Refused
     from aliquot_schema.errors import AliquotError, NotFound, Unauthenticated
 
     try:
-        with BlockingClient.at(find_place(cluster=cluster, server=server, token_file=token_file)) as client:
-            yield client
+        yield
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except Refused as error:

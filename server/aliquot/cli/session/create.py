@@ -29,7 +29,7 @@ from aliquot.cli.working_directory import environments_of, synced
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
-    from aliquot.client.generated.enums import SandboxProfile, Topology
+    from aliquot.client.generated.enums import Topology
     from aliquot.client.generated.inputs import CreateSessionInput, MetricInput, SecretUseInput, SessionLimitsInput
 
 
@@ -70,13 +70,6 @@ def limits_of(processes: int | None, open_files: int | None) -> "SessionLimitsIn
     if processes is None and open_files is None:
         return None
     return SessionLimitsInput(processes=processes, open_files=open_files)
-
-
-def sandbox_of(wanted: bool) -> "SandboxProfile | None":
-    """The sandbox profile; there is only one."""
-    from aliquot.client.generated.enums import SandboxProfile
-
-    return SandboxProfile.STANDARD if wanted else None
 
 
 def topology_of(text: str) -> "Topology":
@@ -176,7 +169,7 @@ def create(
         working_directory=None if chdir is None else str(chdir.absolute()), secrets=secrets_of(secret, secret_file),
         command=CommandInput(argv=_argv(ctx, command)), retries_own_failures=retry_own_failures, max_retries=retries,
         idempotency_key=idempotency_key, priority=priority_of(priority), topology=topology_of(topology), run_id=run_id,
-        sandbox=sandbox_of(sandbox), cluster_size=cluster_size, max_parallel=max_parallel, gpu_memory_gb=gpu_memory,
+        sandbox=o.sandbox_of(sandbox), cluster_size=cluster_size, max_parallel=max_parallel, gpu_memory_gb=gpu_memory,
         preemptible=preemptible, project=project, models=model, array=array, pool=pool, held=hold, booking=booking,
         **_durations(time_limit, estimate, grace, checkpoint_every), limits=limits_of(max_processes, max_open_files),
         cluster_size_min=cluster_size_min, **_pairs_in(tag, label, env, metric), slots=slots_of(resources), name=name,

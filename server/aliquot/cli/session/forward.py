@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from typer import Argument, Option
 
-from aliquot.cli.connection.server import REFUSED, AtServer, InCluster, TokenFile, connected, fail, usage
-from aliquot.cli.session.names import find_session
+from aliquot.cli.connection.server import REFUSED, AtServer, InCluster, TokenFile, fail, failures_shown, usage
+from aliquot.cli.session.names import find_id
 from aliquot.cli.session.options import SessionId
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 
@@ -47,10 +47,9 @@ def forward(
     from aliquot.client import find_place
 
     pairs = [_pair(text) for text in ports]
-    with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        id = find_session(client, session_id)
+    with failures_shown():
         place = find_place(cluster=cluster, server=server, token_file=token_file)
-        asyncio.run(_forward(place, id, rank, pairs))
+        asyncio.run(_forward(place, find_id(place, session_id), rank, pairs))
 
 
 def _pair(text: str) -> PortPair:

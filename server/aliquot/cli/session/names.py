@@ -10,6 +10,7 @@ from aliquot.cli.connection.server import REFUSED, USAGE, fail
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
+    from aliquot.client.config import Place
     from aliquot.client.generated.inputs import DependencyInput
     from aliquot.client.generated.sessions import Session
 
@@ -47,6 +48,17 @@ def find_session(client: "BlockingClient", text: str) -> str:
         words = f"there is no session {printable(text)[:80]}; give {FORMS}"
         fail(words, advice="`aliquot session list --all` lists all sessions", code=REFUSED)
     return f"{find_session(client, task['array'])}_{task['index']}"
+
+
+def find_id(place: "Place", text: str) -> str:
+    """As `find_session`; a whole id is not looked up, so that it costs neither a request nor a client."""
+    written = text.strip().removeprefix("…")
+    if _WHOLE.fullmatch(written):
+        return written
+    from aliquot.client import BlockingClient
+
+    with BlockingClient.at(place) as client:
+        return find_session(client, text)
 
 
 def look_up(client: "BlockingClient", text: str) -> "Session":

@@ -13,6 +13,7 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import format_duration, parse_duration
 
 if TYPE_CHECKING:
+    from aliquot.client.generated.enums import SandboxProfile
     from aliquot.client.generated.inputs import AppInput, DependencyInput, NameValueInput, SlotAmountInput
 
 
@@ -194,6 +195,13 @@ Preview = Annotated[bool, Option("--preview", help="Submit nothing; show whether
 DEFAULT_SLOTS: Final = ("cpu=1",)
 MEMORY_BYTES_MIN: Final = 2**20
 """A smaller amount is a number whose unit was forgotten: no program starts with it."""
+
+
+def sandbox_of(wanted: bool) -> "SandboxProfile | None":
+    """The sandbox profile; there is only one."""
+    from aliquot.client.generated.enums import SandboxProfile
+
+    return SandboxProfile.STANDARD if wanted else None
 
 
 def slots_of(resources: Sequence[str] | None) -> "list[SlotAmountInput]":

@@ -14,10 +14,11 @@ from aliquot.cli.connection.server import (
     TokenFile,
     connected,
     fail,
+    failures_shown,
     usage,
 )
 from aliquot.cli.session import options as o
-from aliquot.cli.session.names import find_session
+from aliquot.cli.session.names import find_id
 from aliquot.cli.session.options import seconds_of, slots_of
 
 if TYPE_CHECKING:
@@ -62,10 +63,9 @@ def shell_in_session(
     """
     from aliquot.client import find_place
 
-    with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        id = find_session(client, session_id)
+    with failures_shown():
         place = find_place(cluster=cluster, server=server, token_file=token_file)
-        code = _attach(place, id, rank=rank, name=name, command=tuple(command or ()))
+        code = _attach(place, find_id(place, session_id), rank=rank, name=name, command=tuple(command or ()))
     raise typer.Exit(code)
 
 
@@ -81,7 +81,6 @@ def shell(
     token_file: TokenFile = None,
 ) -> None:
     """Get a new session with a shell in it; the session ends with the shell. The exit code is that of the shell."""
-    from aliquot.cli.session.create import sandbox_of
     from aliquot.client import find_place
     from aliquot.client.generated.inputs import CancelSessionInput, CommandInput, CreateSessionInput
 
@@ -92,7 +91,7 @@ def shell(
         time_limit=seconds_of(time_limit, option="--time-limit") or TIME_LIMIT_S,
         project=project,
         pool=pool,
-        sandbox=sandbox_of(sandbox),
+        sandbox=o.sandbox_of(sandbox),
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         place = find_place(cluster=cluster, server=server, token_file=token_file)

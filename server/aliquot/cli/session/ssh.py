@@ -10,8 +10,8 @@ from typing import Annotated, Final
 
 from typer import Argument
 
-from aliquot.cli.connection.server import REFUSED, AtServer, InCluster, TokenFile, connected, fail
-from aliquot.cli.session.names import find_session
+from aliquot.cli.connection.server import REFUSED, AtServer, InCluster, TokenFile, fail, failures_shown
+from aliquot.cli.session.names import find_id
 
 PREFIX: Final = "aliquot-"
 INSTALL: Final = "asyncssh is not installed; `pip install 'aliquot[ssh]'` installs it"
@@ -43,9 +43,10 @@ def ssh_proxy(host: Host, cluster: InCluster = None, server: AtServer = None, to
         from aliquot.cli.session.ssh_server import serve
     except ModuleNotFoundError:
         fail(INSTALL, code=REFUSED)
-    with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        id = find_session(client, host.removeprefix(PREFIX))
-    asyncio.run(serve(find_place(cluster=cluster, server=server, token_file=token_file), id))
+    with failures_shown():
+        place = find_place(cluster=cluster, server=server, token_file=token_file)
+        id = find_id(place, host.removeprefix(PREFIX))
+    asyncio.run(serve(place, id))
     # The thread that reads standard input would keep the program from ending.
     sys.stdout.flush()
     os._exit(0)

@@ -11,6 +11,7 @@ from typing import Final
 from aliquot.core.model.snapshot import milli_of
 from aliquot_schema.errors import InvalidRequest, LimitExceeded
 from aliquot_schema.identity.secrets import FILE_NAME, SECRET_NAME, SECRETS_OF_SESSION_MAX, SecretUse
+from aliquot_schema.ids import WORKSPACE_ID
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.metrics import MetricPattern, patterns_fault
 from aliquot_schema.requests import NewFallback, NewSession
@@ -35,7 +36,6 @@ from aliquot_schema.sessions import (
     IMAGE_CHARS_MAX,
     TAGS_MAX,
     UV,
-    WORKSPACE_ID,
     ArrayTasks,
     Fallback,
     SessionSpec,

@@ -23,7 +23,7 @@ from aliquot.execution.agent.isolation.limits import Limits
 from aliquot.execution.agent.job_user import JobUser, resolve_user
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.spawner.device_gate import close_devices
-from aliquot.execution.agent.workspaces.activation import activated, variables
+from aliquot.execution.agent.workspaces.activation import PACKAGES, activated, packages_of, variables
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
 from aliquot.execution.agent.workspaces.unpacking import unpack
 from aliquot.execution.devices.plugin import DeviceGate
@@ -120,6 +120,7 @@ def job_environment(
     session: Path,
     resource_file: Path,
     secrets: Path,
+    packages: Path | None = None,
 ) -> dict[str, str]:
     """Build a job's environment variables.
 
@@ -128,6 +129,7 @@ def job_environment(
         work: the kernel's work folder; HOME if the account has no home folder.
         session: the folder shared by all attempts of the session.
         secrets: the folder for secret files.
+        packages: the folder of uv's cache; None = where uv puts it.
     Returns:
         Login variables, overridden by the user's (except reserved names), by secrets, device variables and Aliquot's.
     """
@@ -156,7 +158,7 @@ def job_environment(
     if any(grant.use.as_file is not None for grant in order.secrets):
         ours[SECRETS_DIR] = str(secrets)
     own = login | asked
-    return own | variables(order, own, work=work) | secret_environment(order) | dict(devices) | ours
+    return own | variables(order, own, work=work, packages=packages) | secret_environment(order) | dict(devices) | ours
 
 
 def _is_reserved(name: str) -> bool:
@@ -203,7 +205,7 @@ class Preparation:
         self._device_environment = device_environment
         self._device_gates = device_gates
         self._can_gate = False
-        self.workspaces = WorkspaceCache(folder.path / "workspaces")
+        self.workspaces = WorkspaceCache(folder.path / "workspaces", packages=folder.path / PACKAGES)
         self.checkpoints = Checkpoints(config.id, folder=folder, shared=config.disk.checkpoint_folder)
         self.confinement = AgentConfinement(
             config.confinement, folder=config.folder, limit_memory=config.limit_memory, gates=device_gates
@@ -286,6 +288,9 @@ class Preparation:
         user = self.user_for(order.user)
         self.checkpoints.resume(kernel, user=user)
         session: Path = self._folder.session(kernel.session_id, user=user)
+        packages = packages_of(order, user=user, folder=self._folder.path.absolute())
+        if packages is not None:
+            self.workspaces.open_packages(packages, user=user)
         environment = job_environment(
             order,
             user=user,
@@ -295,6 +300,7 @@ class Preparation:
             session=session,
             resource_file=kernel.folder.resource,
             secrets=self.confinement.secrets.of(kernel.folder.path),
+            packages=packages,
         )
         return start_request(
             order,

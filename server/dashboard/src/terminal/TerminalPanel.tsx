@@ -1,11 +1,14 @@
-import { lazy, Suspense, useCallback, useState } from "react";
+import { useCallback, useEffect, useState } from "react";
 import { Button } from "react-aria-components";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { CopyButton } from "../parts/CopyButton";
 import type { TerminalState } from "./connection";
 
-const Terminal = lazy(() => import("./Terminal"));
+/** The code of the terminal, which only those load who open one. */
+const load = () => import("./Terminal");
+const preload = () => void load().catch(() => null);
+type Loaded = typeof import("./Terminal").default;
 
 interface Props {
   readonly sessionId: string;
@@ -30,6 +33,7 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
     setWords(said || WORDS[state]);
     setEnded(state === "ended");
   }, []);
+  const Terminal = useLoaded(opened !== null);
   const open = (name: string) => {
     setEnded(false);
     setWords("");
@@ -62,7 +66,7 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
             <Check text="Watch only" isOn={isReadOnly} onChange={setReadOnly} />
           </>
         ) : (
-          <Button className="button" onPress={() => open(newName())}>
+          <Button className="button" onHoverStart={preload} onFocus={preload} onPress={() => open(newName())}>
             Open a terminal
           </Button>
         )}
@@ -72,7 +76,7 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
       </div>
       {opened && command ? (
         <>
-          <Suspense fallback={<p className="quiet">Loading …</p>}>
+          {Terminal ? (
             <Terminal
               key={`${opened.name} ${opened.rank} ${isReadOnly}`}
               sessionId={sessionId}
@@ -81,7 +85,9 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
               isReadOnly={isReadOnly}
               onState={onState}
             />
-          </Suspense>
+          ) : (
+            <p className="quiet">Loading …</p>
+          )}
           <div className="row small">
             <span className="quiet">The same terminal in a shell:</span>
             <code>{command}</code>
@@ -94,6 +100,20 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
       ) : null}
     </section>
   );
+}
+
+/** The terminal when it is loaded. React shows the fallback of a `lazy` part for at least 0.3 s, even if it is there. */
+function useLoaded(isWanted: boolean): Loaded | null {
+  const [found, setFound] = useState<{ readonly terminal?: Loaded; readonly error?: unknown }>({});
+  useEffect(() => {
+    if (!isWanted || found.terminal) return;
+    load().then(
+      (module) => setFound({ terminal: module.default }),
+      (error: unknown) => setFound({ error }),
+    );
+  }, [isWanted, found.terminal]);
+  if (found.error) throw found.error;
+  return found.terminal ?? null;
 }
 
 function asked(): Opened | null {

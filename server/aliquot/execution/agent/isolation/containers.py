@@ -23,6 +23,8 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _PATIENCE_S: Final = 20.0
 ENVIRONMENT: Final = ".container-environment"
 """File among the kernel's secret files, which are in memory and removed at its end."""
+REGISTRY: Final = "registry.json"
+"""Secret file with credentials of registries, in the form of `podman login` and of Docker's `config.json`."""
 NAME: Final = "aliquot-"
 """Before the kernel's id, in the names of containers."""
 _NOT_PASSED: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "USER"})
@@ -61,6 +63,8 @@ class Container:
     device_nodes: Sequence[str] = ()
     """Device files, for devices that are not NVIDIA's."""
     pids: int | None = None
+    registry: Path | None = None
+    """File with credentials of registries, see `REGISTRY`; None = those that the account has stored."""
 
 
 def command(runtime: Runtime, program: str, asked: Container, *, has_cdi: bool = True) -> list[str]:
@@ -94,7 +98,11 @@ def environment_file(asked: Container) -> bytes:
 def _podman(asked: Container) -> list[str]:
     """The container's processes stay in the job's cgroups and under its shim; no daemon is involved."""
     users = "--userns=host" if asked.user.uid == 0 else "--userns=keep-id"
-    return ["--cgroups=disabled", "--log-driver=none", "--ulimit=host", users]
+    return ["--cgroups=disabled", "--log-driver=none", "--ulimit=host", users, *_credentials(asked)]
+
+
+def _credentials(asked: Container) -> list[str]:
+    return [] if asked.registry is None else [f"--authfile={asked.registry}"]
 
 
 def _docker(asked: Container) -> list[str]:
@@ -120,7 +128,7 @@ def _apptainer(asked: Container) -> list[str]:
     """Apptainer has no option for single GPUs: the driver's files are bound, and device gates or
     `CUDA_VISIBLE_DEVICES` keep a job to its own."""
     arguments = ["--containall", "--no-home", "--cleanenv", "--writable-tmpfs", f"--env-file={asked.environment_file}"]
-    arguments += [f"--pwd={asked.working_directory}"]
+    arguments += [f"--pwd={asked.working_directory}", *_credentials(asked)]
     arguments += [f"--bind={path}:{path}" for path in asked.folders]
     arguments += [f"--bind={path}:{path}:ro" for path in asked.files]
     arguments += [f"--bind={one.path}:{one.path}:{'rw' if one.writable else 'ro'}" for one in asked.mounts]

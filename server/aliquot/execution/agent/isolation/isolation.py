@@ -13,6 +13,7 @@ from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.cgroups import Groups
 from aliquot.execution.agent.isolation.containers import (
     ENVIRONMENT,
+    REGISTRY,
     Container,
     Runtime,
     command,
@@ -31,6 +32,7 @@ from aliquot.execution.agent.isolation.sandbox import (
 )
 from aliquot.execution.agent.isolation.settings import ConfinementRules, SandboxMode
 from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.workspaces.activation import packages_of
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.cluster.agents import Capabilities
 from aliquot_schema.cluster.launching import LaunchOrder
@@ -221,12 +223,15 @@ class AgentConfinement:
         if order.image is not None and self._runtime is None:
             text = f"no containers can be run here: {self._runtime_fault}"
             raise UnsupportedResource(text, slot="image", requested=order.image)
+        if self._runtime is Runtime.DOCKER and _has_registry(order):
+            text = f"Docker reads no credentials from the secret file {REGISTRY}; log in as {user.name} on the node"
+            raise UnsupportedResource(text, slot="image", requested=str(order.image))
         for grant in order.secrets:
             if grant.value is None:
                 raise _missing_secret(grant)
         if not self._is_sandboxed(order, user=user) or order.working_directory is None:
             return
-        start, own = order.working_directory, self._own(order, kernel=kernel, session=session)
+        start, own = order.working_directory, self._own(order, user=user, kernel=kernel, session=session)
         if not is_visible(start, rules=self._rules, user=user, own=own, hidden=self._hidden()):
             text = f"working_directory: {start[:200]} is not visible in the sandbox; add it to sandbox-mounts"
             raise InvalidRequest(text, field="working_directory")
@@ -253,7 +258,7 @@ class AgentConfinement:
         arguments = sandbox_arguments(
             self._rules,
             user=user,
-            own=self._own(order, kernel=kernel, session=session),
+            own=self._own(order, user=user, kernel=kernel, session=session),
             hidden=self._hidden(),
             device_nodes=device_nodes(order.spec, self._gates(order.spec)),
             environment=environment,
@@ -275,7 +280,7 @@ class AgentConfinement:
         image."""
         if order.image is None or self._runtime is None:
             return None
-        own = self._own(order, kernel=kernel, session=session)
+        own = self._own(order, user=user, kernel=kernel, session=session)
         gpus = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.startswith(_UUIDS)]
         nodes = device_nodes(order.spec, self._gates(order.spec))
         asked = Container(
@@ -292,6 +297,7 @@ class AgentConfinement:
             gpus=gpus,
             device_nodes=[node for node in nodes if "nvidia" not in node],
             pids=order.limits.processes or self._rules.processes or None,
+            registry=self.secrets.of(kernel.path.absolute()) / REGISTRY if _has_registry(order) else None,
         )
         line = command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi)
         return line, environment_file(asked)
@@ -324,12 +330,20 @@ class AgentConfinement:
         self._faults[user] = sandbox_fault(user)
         return self._faults[user]
 
-    def _own(self, order: LaunchOrder, *, kernel: KernelFolder, session: Path) -> OwnFolders:
+    def _own(self, order: LaunchOrder, *, user: JobUser, kernel: KernelFolder, session: Path) -> OwnFolders:
         readable = [kernel.resource]
         if any(grant.use.as_file is not None for grant in order.secrets):
             readable.append(self.secrets.of(kernel.path))
-        writable = (kernel.work, session / "checkpoint", session / "result")
+        writable = [kernel.work, session / "checkpoint", session / "result"]
+        packages = packages_of(order, user=user, folder=self._folder)
+        if packages is not None:
+            writable.append(packages)
         return OwnFolders(writable=_real(writable), readable=_real(readable))
+
+
+def _has_registry(order: LaunchOrder) -> bool:
+    """Whether credentials for the image come with the order."""
+    return order.image is not None and any(grant.use.as_file == REGISTRY for grant in order.secrets)
 
 
 def _missing_secret(grant: SecretGrant) -> AliquotError:

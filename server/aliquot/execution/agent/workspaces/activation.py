@@ -4,10 +4,12 @@ It is done by a shell in the job, as the job's account and within its sandbox. T
 that terminals of the session have them too.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from aliquot.execution.agent.job_user import JobUser
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.cluster.workspaces import RECORD
 from aliquot_schema.sessions import UV
@@ -16,6 +18,8 @@ SHELL: Final = "/bin/sh"
 NAME: Final = "aliquot-environment"
 """Name of the script in messages of the shell."""
 VENV: Final = ".venv"
+PACKAGES: Final = "packages"
+"""Folder of the agent with a cache of uv for each owner and account."""
 NOT_FOUND: Final = 127
 """Exit code when the environment is not on the node, as of a shell that does not find a command."""
 
@@ -72,13 +76,34 @@ def prefix_of(order: LaunchOrder, *, work: Path) -> str | None:
     return order.activates
 
 
-def variables(order: LaunchOrder, environment: Mapping[str, str], *, work: Path) -> dict[str, str]:
+def packages_of(order: LaunchOrder, *, user: JobUser, folder: Path) -> Path | None:
+    """The folder where uv keeps what it downloaded and built, for later sessions of the same owner and account. None if
+    the job does not use uv, or if the account has a home on this node, where uv keeps it by itself.
+
+    Args:
+        folder: the agent's.
+    """
+    if order.activates != UV or order.workspace is None:
+        return None
+    if order.image is None and Path(user.home).is_dir():
+        return None
+    name = hashlib.sha256(f"{user.uid} {order.workspace.owner}".encode()).hexdigest()
+    return folder / PACKAGES / name[:32]
+
+
+def variables(
+    order: LaunchOrder, environment: Mapping[str, str], *, work: Path, packages: Path | None = None
+) -> dict[str, str]:
     """Variables of the environment.
 
     Args:
         environment: the job's other variables, for PATH.
+        packages: see `packages_of`.
     """
     prefix = prefix_of(order, work=work)
     if prefix is None:
         return {}
-    return {"PATH": f"{prefix}/bin:{environment.get('PATH', '')}", "VIRTUAL_ENV": prefix}
+    found = {"PATH": f"{prefix}/bin:{environment.get('PATH', '')}", "VIRTUAL_ENV": prefix}
+    if packages is not None:
+        found["UV_CACHE_DIR"] = environment.get("UV_CACHE_DIR", str(packages))
+    return found

@@ -2,6 +2,7 @@
 
     workspaces/blocks/<2 digits>/<SHA-256>   a block
     workspaces/listings/<id>.json            a workspace whose blocks are all there
+    packages/<owner and account>/            what uv keeps for sessions whose account has no home
 
 What no session has used for `KEPT_S` is deleted. All methods of `WorkspaceCache` block on disk I/O.
 """
@@ -9,6 +10,7 @@ What no session has used for `KEPT_S` is deleted. All methods of `WorkspaceCache
 import asyncio
 import hashlib
 import os
+import shutil
 import threading
 import time
 from contextlib import suppress
@@ -17,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from aliquot.execution.agent.job_user import JobUser
 from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 from aliquot_schema.cluster.workspaces import (
@@ -28,7 +31,7 @@ from aliquot_schema.cluster.workspaces import (
     workspace_fault,
 )
 from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable
-from aliquot_schema.sessions import WORKSPACE_ID
+from aliquot_schema.ids import WORKSPACE_ID
 
 KEPT_S: Final = 7 * 86_400.0
 SWEEP_S: Final = 3600.0
@@ -41,7 +44,8 @@ _HEAD_BYTES: Final = 8
 class WorkspaceCache:
     """The blocks and listings that one agent has."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, packages: Path) -> None:
+        self._packages = packages
         self._blocks = folder / "blocks"
         self._listings = folder / "listings"
         self._swept_at: float | None = None
@@ -93,6 +97,19 @@ class WorkspaceCache:
         """The file of a block."""
         return self._blocks / block[:2] / block
 
+    def open_packages(self, folder: Path, *, user: JobUser) -> None:
+        """Make the folder of uv's cache that an account may write, or mark it as used."""
+        with self._lock:
+            self._packages.mkdir(exist_ok=True)
+            self._packages.chmod(0o711)  # independent of the umask
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                os.utime(folder)
+                return
+            if user.switches:
+                os.chown(folder, user.uid, user.gid)
+
     def sweep(self) -> None:
         """Delete what was not used for `KEPT_S`; at most once in `SWEEP_S`."""
         now = time.monotonic()
@@ -106,6 +123,18 @@ class WorkspaceCache:
                     with suppress(OSError):
                         if path.is_file() and path.stat().st_mtime < oldest:
                             path.unlink()
+            for path in self._packages.glob("*"):
+                with suppress(OSError):
+                    if path.stat().st_mtime < oldest:
+                        self._empty(path)
+
+    def _empty(self, folder: Path) -> None:
+        """Delete what is in the folder. A session that still runs may fill it again."""
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)  # follows no links
+            else:
+                path.unlink(missing_ok=True)
 
     def _touch(self, block: str, size: int) -> bool:
         path = self.block(block)
