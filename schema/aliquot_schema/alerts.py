@@ -45,6 +45,11 @@ class AlertRule(StrEnum):
     """An account has spent more of its budget of the month than the threshold, in percent."""
     SESSION_OVERLONG = "session_overlong"
     """A session has run for more than the threshold, in percent of the mean of similar runs, and for an hour beyond."""
+    USE_DROPPED = "use_dropped"
+    """A session used its GPU steadily and has used it almost not at all for the threshold, in seconds."""
+    SLOW_TWIN = "slow_twin"
+    """A task of an array, or a GPU of a session, is used less than the threshold, in percent of the median of the
+    others."""
     LEADER_CHANGED = "leader_changed"
     """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
     NO_LEADER = "no_leader"
@@ -70,6 +75,8 @@ class NoticeKind(StrEnum):
     GPU_IDLE = "gpu_idle"
     BUDGET_SPENT = "budget_spent"
     SESSION_OVERLONG = "session_overlong"
+    USE_DROPPED = "use_dropped"
+    SLOW_TWIN = "slow_twin"
     LEADER_CHANGED = "leader_changed"
     NO_LEADER = "no_leader"
     CLOCK_CORRECTED = "clock_corrected"
@@ -98,10 +105,12 @@ OWNERS_HEAR: Final = (
     NoticeKind.BUDGET_SPENT,
     NoticeKind.GPU_IDLE,
     NoticeKind.SESSION_OVERLONG,
+    NoticeKind.USE_DROPPED,
+    NoticeKind.SLOW_TWIN,
     NoticeKind.SESSION_COMPLETED,
 )
 """Kinds that owners of sessions and of processes can receive."""
-OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-3]
+OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-5]
 """Kinds that owners receive unless they choose otherwise. Steps of the idle process are always sent."""
 
 
@@ -116,7 +125,8 @@ class NoticeRule:
     threshold: int = 0
     """In the rule's unit, see `AlertRule`."""
     floor: int = 0
-    """`failure_rate`: minimum number of sessions that ended in the hour; `session_overlong`: of similar runs."""
+    """`failure_rate`: minimum number of sessions that ended in the hour; `session_overlong`: of similar runs;
+    `slow_twin`: of those compared."""
     for_s: int = 0
     """Seconds that the condition must hold without interruption."""
     severity: Severity = Severity.WARNING

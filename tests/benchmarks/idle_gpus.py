@@ -10,11 +10,13 @@ from typing import Final
 from registry import Key, scenario
 
 from aliquot.core.idleness import SECOND_US, IdleRule, IdleState, UseReading
+from aliquot.core.use_trend import UseTrend
 from simulation import FOLDER
 
 FILE: Final = FOLDER.parent / "gpu_use" / "serving_pods.parquet"
 ABSENT: Final = "no recording of GPU use: set ALIQUOT_TRACES to a folder with gpu_use/serving_pods.parquet"
 LATE_US: Final = 300 * SECOND_US
+DROPPED_US: Final = 900 * SECOND_US
 MISSING_US: Final = 180 * SECOND_US
 GAP_US: Final = 900 * SECOND_US
 """A spell does not continue over missing readings for longer than this."""
@@ -41,6 +43,25 @@ async def idle_gpus() -> dict[str, float]:
     values = _measured(list(pods.values()), rule)
     held_back = _measured([readings for pod, readings in pods.items() if pod % 2], rule)
     return values | {f"{name}_held_back": value for name, value in held_back.items()}
+
+
+@scenario(
+    Key(name="use_dropped_alarms", what="alarms of dropped use on 75 GPUs, 57 GPU-days", reach="<= 6"),
+)
+async def dropped_use() -> dict[str, float]:
+    """The recording does not say whether something was wrong, so each alarm counts: an upper bound of false alarms.
+    `use_steady_hours` are the GPU-hours in which one was possible."""
+    if not FILE.exists():
+        raise RuntimeError(ABSENT)
+    alarms = steady_us = 0
+    for _, readings in _pods():
+        trend = UseTrend()
+        for reading in readings:
+            before, trend = trend, trend.after(reading.at_us, reading.utilization_pct)
+            alarms += trend.is_dropped(DROPPED_US) and not before.is_dropped(DROPPED_US)
+            if trend.steady_pct is not None and trend.last_us is not None and before.last_us is not None:
+                steady_us += trend.last_us - before.last_us
+    return {"use_dropped_alarms": alarms, "use_steady_hours": steady_us / (3600 * SECOND_US)}
 
 
 def _measured(pods: list[tuple[UseReading, ...]], rule: IdleRule) -> dict[str, float]:

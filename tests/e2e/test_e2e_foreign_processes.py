@@ -1,12 +1,6 @@
 """A real server on stand-ins for two NVIDIA GPUs, and real processes that use them outside Aliquot."""
 
-import asyncio
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,42 +11,13 @@ from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from cli_people import Person
 from e2e_sessions import session, submit, until, until_state
+from own_processes import stranger
 
 pytestmark = pytest.mark.anyio
 
-FAKE: Final = Path(__file__).parents[1] / "execution" / "devices" / "fake_nvml.c"
 FIRST: Final = "GPU-00000000-aaaa-0000-0000-000000000000"
 SECOND: Final = "GPU-11111111-bbbb-0000-0000-000000000000"
 DEVICES: Final = "{ agents { edges { node { devices { id kind foreign_usage foreign_users } } } } }"
-CUSTOM: Final = """
-import aliquot.execution.devices.nvml_devices as readings
-import aliquot.service.agents.reaper as reaper
-readings.in_initial_pid_namespace = lambda proc: True
-reaper.INTERVAL_S = 1.0
-"""
-"""A container's pids are not the driver's; those of the stand-in are. Inspections are frequent, to save time."""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the stand-in for NVIDIA's library")
-    path = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, FAKE, "-ldl"], check=True, timeout=120)
-    return path
-
-
-@pytest.fixture
-def machine(library: Path) -> Iterator[Path]:
-    """A folder with the library, in which `holders/GPU/PID` is a process on a GPU with its memory."""
-    folder = Path(tempfile.mkdtemp(prefix="aliquot-gpus-"))
-    shutil.copy(library, folder)
-    for gpu in "01":
-        (folder / "holders" / gpu).mkdir(parents=True)
-    (folder / "sitecustomize.py").write_text(CUSTOM)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @asynccontextmanager
@@ -60,22 +25,6 @@ async def served(machine: Path, **settings: str) -> AsyncIterator[tuple[OwnServe
     paths = {"LD_LIBRARY_PATH": str(machine), "PYTHONPATH": str(machine)}
     async with OwnServer(environment=paths | settings) as server, server.client() as client:
         yield server, client
-
-
-@asynccontextmanager
-async def stranger(machine: Path, *, gpu: int) -> AsyncIterator[str]:
-    """A process on a GPU that Aliquot did not start; yields the account that it runs as."""
-    account = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-    change: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid} if os.geteuid() == 0 else {}
-    process = await asyncio.create_subprocess_exec("/bin/sleep", "600", **change)
-    mark = machine / "holders" / str(gpu) / str(process.pid)
-    mark.write_text(str(3 * 2**30))
-    try:
-        yield account.pw_name
-    finally:
-        mark.unlink()
-        process.kill()
-        await process.wait()
 
 
 async def gpus(client: Client) -> dict[str, tuple[bool, list[str]]]:

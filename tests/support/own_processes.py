@@ -1,6 +1,12 @@
 """Processes that tests start, and their end."""
 
+import asyncio
+import os
+import pwd
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 END_S_MAX: Final = 60.0
@@ -14,3 +20,19 @@ def end(process: "subprocess.Popen[Any]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+@asynccontextmanager
+async def stranger(machine: Path, *, gpu: int) -> AsyncIterator[str]:
+    """A process on a GPU that Aliquot did not start; yields the account that it runs as."""
+    account = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    change: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid} if os.geteuid() == 0 else {}
+    process = await asyncio.create_subprocess_exec("/bin/sleep", "600", **change)
+    mark = machine / "holders" / str(gpu) / str(process.pid)
+    mark.write_text(str(3 * 2**30))
+    try:
+        yield account.pw_name
+    finally:
+        mark.unlink()
+        process.kill()
+        await process.wait()

@@ -35,7 +35,7 @@ def set_rule(
         str | None,
         typer.Option(metavar="THRESHOLD", help="The threshold: a number in the rule's unit, or a duration like 30m."),
     ] = None,
-    floor: Annotated[int | None, typer.Option(help="For failure_rate: ended sessions needed at least.")] = None,
+    floor: Annotated[int | None, typer.Option(help="How many sessions a rule compares at least.")] = None,
     for_s: Annotated[
         str | None,
         typer.Option("--for", metavar="DURATION", help="How long it must hold, like 10m; a number is seconds."),

@@ -22,6 +22,8 @@ UNITS: Final = {
     AlertRule.GPU_IDLE: "seconds",
     AlertRule.BUDGET_SPENT: "percent",
     AlertRule.SESSION_OVERLONG: "percent",
+    AlertRule.USE_DROPPED: "seconds",
+    AlertRule.SLOW_TWIN: "percent",
     AlertRule.LEADER_CHANGED: "seconds",
     AlertRule.CLOCK_CORRECTED: "seconds",
 }

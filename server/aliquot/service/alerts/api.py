@@ -130,8 +130,8 @@ def _given_rule(changes: NoticeRuleChanges) -> dict[str, Any]:
     for name, limit in _LIMITS.items():
         if name in given and not 0 <= given[name] <= limit:
             raise InvalidRequest(f"{name}: 0 to {limit}", field=name)
-    if given.get("floor") and changes.rule is not AlertRule.FAILURE_RATE:
-        raise InvalidRequest("floor: only rule failure_rate has one; leave it out", field="floor")
+    if given.get("floor") and not DEFAULTS[changes.rule].floor:
+        raise InvalidRequest(f"floor: the rule {changes.rule} has none; leave it out", field="floor")
     return given
 
 

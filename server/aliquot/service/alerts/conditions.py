@@ -5,13 +5,13 @@ Leadership and Ray are not part of the state, so `leader_checks` makes the check
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import month_of
-from aliquot.service.alerts.message_texts import SECOND_US, duration, session_label
-from aliquot.service.state.idle_devices import HeldDevice
+from aliquot.service.alerts.message_texts import NAMED_MAX, SECOND_US, duration, session_label
+from aliquot.service.alerts.rules import AlertCondition
+from aliquot.service.alerts.use_conditions import gpu_idle, session_overlong, slow_twin, use_dropped
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.idle_gpus import idle_behind_quotas
@@ -26,8 +26,6 @@ from aliquot_schema.views.server import RayView
 
 WINDOW_US: Final = 3_600_000_000
 
-NAMED_MAX: Final = 5
-"""Sessions named in one message."""
 FAULT_CHARS_SHOWN: Final = 300
 _BROKEN: Final = frozenset({Discrepancy.DEVICE_GONE, Discrepancy.DEVICE_UNHEALTHY})
 
@@ -45,15 +43,6 @@ def failure_rate(state: State, *, now_us: int) -> tuple[int, int]:
         ended += 1
         failed += session.state is SessionState.FAILED
     return failed, ended
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertCondition:
-    """A condition that holds now: its subject, a message, and the owners of the sessions concerned."""
-
-    subject: str
-    words: str
-    owners: tuple[UserId, ...] = field(default=())
 
 
 Check = Callable[[State, NoticeRule, int], Iterator[AlertCondition]]
@@ -170,26 +159,6 @@ def gpus_idle_behind_quotas(state: State, rule: NoticeRule, _now_us: int) -> Ite
         yield AlertCondition(subject="quotas", words=idle.message)
 
 
-def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Sessions that hold GPUs without use for longer than the threshold, each with its owner."""
-    idle: dict[SessionId, list[HeldDevice]] = defaultdict(list)
-    for held in state.readings.idle_devices.idle(rule.threshold * SECOND_US):
-        for session_id in held.sessions & state.sessions.keys():
-            idle[session_id].append(held)
-    for session_id, devices in sorted(idle.items()):
-        session = state.sessions[session_id]
-        names = ", ".join(sorted(held.device.name for held in devices[:NAMED_MAX]))
-        more = f" and {len(devices) - NAMED_MAX} more" if len(devices) > NAMED_MAX else ""
-        idle_s = min(held.use.idle_us for held in devices) // SECOND_US
-        since = "" if any(held.use.was_used for held in devices) else ", nor at any time since it started"
-        yield AlertCondition(
-            subject=session_id,
-            words=f"{session_label(session)} of {session.owner} holds {names}{more} and has not used "
-            f"{'it' if len(devices) == 1 else 'them'} for {duration(idle_s)}{since}",
-            owners=(session.owner,),
-        )
-
-
 def budget_spent(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
     """Budgets of the month that are spent beyond the threshold in percent, each with those it concerns."""
     limited = [quota for quota in state.quotas.values() if quota.budget]
@@ -221,18 +190,6 @@ def _holders(state: State, quota: Quota) -> set[UserId]:
     return members | {account.user for account in state.accounts.values() if account.project == quota.name}
 
 
-def session_overlong(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
-    """Sessions that run far longer than similar ones did, each with its owner and both times."""
-    for row in state.running_rows.rows():
-        session, known = state.sessions.get(row.session_id), state.forecasts.of(row.session_id)
-        if session is None or known is None or session.started_us is None or session.is_external_allocation:
-            continue
-        ran_ms = (now_us - session.started_us) // 1000
-        if not row.is_leaving and known.is_exceeded(ran_ms, pct=rule.threshold, runs_min=rule.floor):
-            words = f"{session_label(session)} of {session.owner} has run for {duration(ran_ms // 1000)}; "
-            yield AlertCondition(subject=session.id, words=words + known.sentence(), owners=(session.owner,))
-
-
 CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.QUEUE_BACKLOG: queue_backlog,
     AlertRule.LONG_WAIT: long_wait,
@@ -246,6 +203,8 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.GPU_IDLE: gpu_idle,
     AlertRule.BUDGET_SPENT: budget_spent,
     AlertRule.SESSION_OVERLONG: session_overlong,
+    AlertRule.USE_DROPPED: use_dropped,
+    AlertRule.SLOW_TWIN: slow_twin,
 }
 """Rules that are checked on the state; see `leader_checks` for the others."""
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from aliquot.service.alerts.conditions import CHECKS, AlertCondition, Check
+from aliquot.service.alerts.conditions import CHECKS, Check
 from aliquot.service.alerts.context import AlertContext
 from aliquot.service.alerts.message_texts import SECOND_US, printable
-from aliquot.service.alerts.rules import Rules
+from aliquot.service.alerts.rules import AlertCondition, Rules
 from aliquot.service.ports import NotLeader, StoreUnavailable
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.alerts import ALERT_PREFIX, Alert, AlertRule, NoticeRule

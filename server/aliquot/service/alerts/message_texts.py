@@ -29,6 +29,8 @@ LINE_CHARACTERS: Final = 500
 OUTPUTS_MAX: Final = 5
 """Outputs in one message: sessions that fail together mostly fail for the same reason."""
 _WITH_OUTPUT: Final = frozenset({NoticeKind.SESSION_FAILED, NoticeKind.RETRIES_SPENT})
+NAMED_MAX: Final = 5
+"""Sessions named in one message."""
 SECOND_US: Final = 1_000_000
 
 

@@ -1,16 +1,19 @@
-"""Notice rules: when alerts open. A rule changed at run time wins over the settings."""
+"""Notice rules and the conditions that they find. A rule changed at run time wins over the settings."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aliquot.core.prediction import OVERLONG_PCT, OVERLONG_RUNS
 from aliquot.service.state.alerts import AlertIndex
 from aliquot_schema.alerts import AlertRule, NoticeRule, Severity
 from aliquot_schema.billing import WARNED_PCT
+from aliquot_schema.ids import UserId
 
 FLOOR: Final = 20
 HOUR_S: Final = 3600
+TWINS_MIN: Final = 4
+"""With fewer, one cannot tell which of them is the unusual one."""
 
 DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
     rule: NoticeRule(id=rule.value, threshold=threshold, floor=floor, for_s=for_s, severity=severity)
@@ -26,6 +29,8 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
         (AlertRule.GPU_IDLE, HOUR_S // 2, 0, 0, Severity.WARNING),
         (AlertRule.BUDGET_SPENT, WARNED_PCT, 0, 0, Severity.WARNING),
         (AlertRule.SESSION_OVERLONG, OVERLONG_PCT, OVERLONG_RUNS, 0, Severity.INFO),
+        (AlertRule.USE_DROPPED, HOUR_S // 4, 0, 0, Severity.WARNING),
+        (AlertRule.SLOW_TWIN, 50, TWINS_MIN, 600, Severity.INFO),
         (AlertRule.LEADER_CHANGED, 600, 0, 0, Severity.INFO),
         (AlertRule.NO_LEADER, 0, 0, 60, Severity.CRITICAL),
         (AlertRule.CLOCK_CORRECTED, HOUR_S, 0, 0, Severity.WARNING),
@@ -38,6 +43,15 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
 def mute_id(rule: AlertRule) -> str:
     """Id of the record that mutes a rule. It is separate, so that muting does not override the settings of the rule."""
     return f"mute:{rule.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertCondition:
+    """A condition that holds now: its subject, a message, and the owners of the sessions concerned."""
+
+    subject: str
+    words: str
+    owners: tuple[UserId, ...] = field(default=())
 
 
 class Rules:

@@ -5,10 +5,11 @@ to one of them: it is idle while none uses it, and its time starts anew when a h
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aliquot.core.idleness import IdleRule, IdleState, UseReading
+from aliquot.core.use_trend import UseTrend
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import DeviceId, LeaseId, NodeId, SessionId
 from aliquot_schema.resources.devices import Device, DeviceReading
@@ -27,6 +28,7 @@ class HeldDevice:
     sessions: frozenset[SessionId]
     """Without external allocations."""
     use: IdleState
+    trend: UseTrend = field(default=UseTrend())
     idle_us_before: int = 0
     """Idle time in earlier spells that reached the limit of the rule."""
 
@@ -71,6 +73,7 @@ class IdleDevices:
                     leases=held.leases,
                     sessions=held.sessions,
                     use=use,
+                    trend=known.trend.after(now_us, reading.utilization_pct),
                     idle_us_before=known.idle_us_before + ended_us,
                 )
 
@@ -83,6 +86,11 @@ class IdleDevices:
         """Devices that were idle for at least this long at their last reading."""
         for own in self._held.values():
             yield from (held for held in own.values() if held.use.idle_us >= limit_us)
+
+    def all(self) -> Iterator[HeldDevice]:
+        """All that are measured."""
+        for own in self._held.values():
+            yield from own.values()
 
     def of(self, session_id: SessionId) -> Iterator[HeldDevice]:
         """The measured GPUs of a session."""

@@ -45,10 +45,10 @@ export function RuleDialogue({ rule, onClose, onDone }: Props) {
         ) : null}
         {hasFloor(rule) ? (
           <Text
-            label="Ended sessions needed"
+            label="Compared, at least"
             value={draft.floor}
             wrong={wrongs.floor}
-            hint="Within the last hour, at least."
+            hint="Below this number of sessions, or of GPUs of one session, the rule says nothing."
             onChange={(floor) => edit({ floor })}
           />
         ) : null}

@@ -47,7 +47,7 @@ export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
               </td>
               <td className="figure">
                 {thresholdOf(rule) || "—"}
-                {hasFloor(rule) ? <div className="quiet small">of at least {rule.floor} sessions</div> : null}
+                {hasFloor(rule) ? <div className="quiet small">of at least {rule.floor}</div> : null}
               </td>
               <td className="figure">{rule.for_s ? duration(rule.for_s * 1000) : "0 s"}</td>
               <td>

@@ -37,9 +37,11 @@ export function thresholdOf({ threshold, unit }: Rule): string {
   return unit === "percent" ? `${threshold} %` : `${threshold} ${unit}`;
 }
 
-/** Whether the rule needs a minimum number of ended sessions. */
+const WITH_FLOOR: ReadonlySet<Rule["rule"]> = new Set<Rule["rule"]>(["failure_rate", "session_overlong", "slow_twin"]);
+
+/** Whether the rule needs a minimum number of sessions or GPUs to compare. */
 export function hasFloor({ rule }: Pick<Rule, "rule">): boolean {
-  return rule === "failure_rate";
+  return WITH_FLOOR.has(rule);
 }
 
 export function wrongsOf(rule: Rule, draft: Draft): Partial<Record<keyof Draft, string>> {
