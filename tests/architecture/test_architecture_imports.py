@@ -11,6 +11,26 @@ from architecture_sources import ROOT, SERVER, modules, place, tree
 
 SPAWNER = SERVER / "execution" / "agent" / "spawner"
 HEAVY = ("aiosmtplib", "alembic", "asyncpg", "httpx", "pynvml", "ray", "rich")
+NOT_AT_START = (
+    *("aiosmtplib", "alembic", "asyncpg", "httpx", "ray", "rich"),
+    *("argon2", "cryptography", "fsspec", "httpcore", "jwt", "matplotlib", "requests", "s3fs", "textual", "yaml"),
+    *(
+        "aliquot.api.apps.proxy",
+        "aliquot.core.simulation.trace",
+        "aliquot.demo",
+        "aliquot_schema.graphql.client_codegen",
+    ),
+)
+SERVER_START = """
+import asyncio, sys
+import aliquot.cli.listener
+from aliquot.app import serving
+from aliquot.settings import read_settings
+async def main():
+    async with serving(read_settings(data_folder=sys.argv[1], local_agents=False)):
+        print(*[name for name in sys.argv[2:] if name in sys.modules])
+asyncio.run(main())
+"""
 
 
 def test_layers_and_contracts_hold() -> None:
@@ -52,6 +72,15 @@ def test_start_up_does_not_import_what_it_may_not_need(module: str) -> None:
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout.split() == []
+
+
+def test_a_server_starts_without_the_libraries_it_may_not_need(tmp_path: Path) -> None:
+    """The first start makes the tables, with alembic; the second is the usual one."""
+    for unwanted in (set(NOT_AT_START) - {"alembic"}, NOT_AT_START):
+        command = [sys.executable, "-c", SERVER_START, str(tmp_path / "data"), *unwanted]
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert outcome.returncode == 0, outcome.stderr
+        assert outcome.stdout.split() == []
 
 
 def _imported(node: ast.AST) -> list[str]:

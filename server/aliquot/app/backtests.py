@@ -15,21 +15,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import Connection
 
 from aliquot.core.model.policy import Policy
-from aliquot.core.simulation.backtest import Variant, backtest
-from aliquot.core.simulation.recorded_history import RecordedHistory
-from aliquot.core.simulation.tuning import TuningTask, tune
 from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
-from aliquot.service.backtests.recording import record
 from aliquot.store.engines.sqlite import connect_reader
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.mapping import ENCODER, decoder
 from aliquot.store.open import choose_database, sqlite_path
 from aliquot_schema.errors import AliquotError
+
+if TYPE_CHECKING:
+    from aliquot.core.simulation.recorded_history import RecordedHistory
 
 NICE: Final = 15
 CPU_S_MAX: Final = 3600
@@ -103,6 +102,9 @@ def main() -> None:
 
 
 async def _run(task: BacktestTask) -> None:
+    from aliquot.core.simulation.backtest import Variant, backtest
+    from aliquot.core.simulation.tuning import TuningTask, tune
+
     order, progress = task.order, Progress()
     if order.tuning is not None:
         first, later = await _read(task, (order.since_us, order.tuning.split_us, order.until_us), progress)
@@ -126,8 +128,10 @@ async def _run(task: BacktestTask) -> None:
     _tell(BacktestNews(report=report))
 
 
-async def _read(task: BacktestTask, times_us: Sequence[int], progress: "Progress") -> list[RecordedHistory]:
+async def _read(task: BacktestTask, times_us: Sequence[int], progress: "Progress") -> "list[RecordedHistory]":
     """The histories between these times, one after another."""
+    from aliquot.service.backtests.recording import record
+
     database = Reading(task.database_url, Path(task.data_folder))
     await database.open()
     try:

@@ -22,7 +22,6 @@ from starlette.websockets import WebSocket
 
 from aliquot.api.apps.addresses import AppAddresses, AppName, AppPorts
 from aliquot.api.apps.headers import cookie_header, fault, jar_of, own_cookie
-from aliquot.api.apps.proxy import AppRefused, HttpExchange, SocketExchange
 from aliquot.api.apps.tickets import COOKIE_S, AppTickets
 from aliquot.api.authentication import TokenAuth, caller_of
 from aliquot.api.connections import OpenConnections, OpenCounts
@@ -138,6 +137,8 @@ class AppGateway:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send, host: str) -> Response | None:
         """Pass a request on; returns an answer of this server's own instead, if any."""
+        from aliquot.api.apps.proxy import AppRefused, HttpExchange  # its libraries are loaded by the first app opened
+
         app = self._addresses.app_at(scope, host)
         if app is None:
             return PlainTextResponse("There is no such app. Open it from the page of its session.", 404)
@@ -174,6 +175,8 @@ class AppGateway:
 
     async def _socket(self, browser: WebSocket, host: str) -> Response | None:
         """Pass a WebSocket on; returns why not, if it is refused."""
+        from aliquot.api.apps.proxy import AppRefused, SocketExchange
+
         scope = browser.scope
         app = self._addresses.app_at(scope, host)
         if app is None:

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from aliquot.core.policy_changes import amended
-from aliquot.core.simulation.tuning import check_order
 from aliquot.core.validation.fields import count, label
 from aliquot.service.access import check_role
 from aliquot.service.backtests.policy_trial import BY_TUNING, begin_trial
@@ -234,6 +233,10 @@ class Backtests(OperatorCommands):
         return since_us, until_us
 
     def _tuning_order(self, asked: NewTuning) -> BacktestOrder:
+        from aliquot.core.simulation.tuning import (
+            check_order,
+        )  # the simulator is loaded by the first search for weights
+
         since_us, until_us = self._span(asked.since, asked.until, usual_us=28 * DAY_US)
         split_us = since_us + (until_us - since_us) * 2 // 3 if asked.split is None else microseconds(asked.split)
         if not since_us < split_us < until_us:
