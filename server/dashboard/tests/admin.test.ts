@@ -7,6 +7,7 @@ import { countText, nowText, useOf } from "../src/admin/quotas/use";
 
 const IDLE = { action: "off", tell: 1800, again: 1800, act: 1800, keep: 14_400, projects: [] } as const;
 const POLICY: PolicyPartsFragment = {
+  prices: { rates: [], currency: "EUR", utc_offset_minutes: 0, at_budget: "hold" },
   version: 4,
   order: "fair_share",
   backfill: "easy",

@@ -93,6 +93,8 @@ class Operation:
     handler: Handler
     answer: Any
     """Type of the response body."""
+    media_type: str = "application/json"
+    """Of the response body. For another one, the handler returns the body as text."""
     status: int = 200
     body: type | None = None
     """Type of the request body; None = none."""
@@ -235,7 +237,10 @@ class RestEndpoint:
             return problem_response(500, "internal", words, request_id=request_id)
 
     def _response(self, value: object) -> Response:
-        return Response(encoded(value), self._operation.status, {"content-type": "application/json"})
+        kind = self._operation.media_type
+        if kind == "application/json":
+            return Response(encoded(value), self._operation.status, {"content-type": kind})
+        return Response(str(value), self._operation.status, {"content-type": f"{kind}; charset=utf-8"})
 
     def _wrong_type(self, request: Request) -> str | None:
         """CSRF protection: pages of other sites can send forms and plain text with a browser's cookies, but neither

@@ -56,7 +56,7 @@ def _operation(operation: Operation, refs: dict[Any, Any], components: dict[str,
 
 
 def _responses(operation: Operation, refs: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
-    answer = {"application/json": {"schema": refs[operation.answer]}}
+    answer = {operation.media_type: {"schema": refs[operation.answer]}}
     yield str(operation.status), {"description": "Success.", "content": answer}
     if operation.method != "GET":
         yield "413", {"description": HTTPStatus(413).phrase}

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from aliquot.api.context import Contexts
 from aliquot.api.encoding import request_id_of
 from aliquot.api.limits import Limits, QueryRates
-from aliquot.api.rest import cluster, jobs, orchestrator, reservations
+from aliquot.api.rest import billing, cluster, jobs, orchestrator, reservations
 from aliquot.api.rest.framework import RestEndpoint, encoded, error_response
 from aliquot.api.rest.openapi import document
 from aliquot_schema.errors import Unauthenticated
@@ -19,6 +19,7 @@ from aliquot_schema.errors import Unauthenticated
 Answer = Callable[[Request], Awaitable[Response]]
 
 OPERATIONS: Final = (
+    *billing.OPERATIONS,
     *cluster.OPERATIONS,
     *jobs.QUEUE_OPERATIONS,
     *jobs.SESSION_OPERATIONS,

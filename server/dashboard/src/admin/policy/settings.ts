@@ -1,5 +1,6 @@
 import { DURATION_FORM, durationText, secondsOf } from "../../format/times";
 import type { PolicyPartsFragment, UpdatePolicyInput } from "../../generated/graphql";
+import { PRICES_FORM, ratesOf, ratesText } from "./prices";
 
 export interface Setting {
   /** Its path in the API: `order`, `weights.age`. */
@@ -10,6 +11,8 @@ export interface Setting {
   readonly options?: readonly string[];
   /** Whether it is a duration: a number of seconds, or text like 7d. */
   readonly isDuration?: boolean;
+  /** What a text that is neither a number nor a duration may be; without it, it is one of these. */
+  readonly words?: { readonly isRight: (text: string) => boolean; readonly form: string };
 }
 
 export interface Group {
@@ -143,6 +146,36 @@ export const GROUPS: readonly Group[] = [
       { path: "retries.jitter_pct", label: "Jitter, %", hint: "Random change of each wait." },
     ],
   },
+  {
+    title: "Prices",
+    page: "operating/billing.html#prices",
+    settings: [
+      {
+        path: "prices.rates",
+        label: "Prices",
+        hint: "Per GPU and hour; the first that applies counts. Empty = nothing is billed. 0.5 hours=20-7; 2.5 model=H100; 1",
+        words: { isRight: (text) => ratesOf(text) !== null, form: PRICES_FORM },
+      },
+      {
+        path: "prices.currency",
+        label: "Currency",
+        hint: "Its name.",
+        words: { isRight: (text) => /^[A-Za-z]{1,8}$/.test(text), form: "Enter 1 to 8 letters." },
+      },
+      {
+        path: "prices.utc_offset_minutes",
+        label: "Hours of the day, minutes ahead of UTC",
+        hint: "60 = UTC+1.",
+        words: { isRight: (text) => /^-?\d{1,4}$/.test(text), form: "Enter whole minutes, -1440 to 1440." },
+      },
+      {
+        path: "prices.at_budget",
+        label: "At 100 % of a budget",
+        hint: "Hold new sessions, or give them the priority low.",
+        options: ["hold", "low"],
+      },
+    ],
+  },
 ];
 
 export type Values = Readonly<Record<string, string>>;
@@ -168,12 +201,16 @@ export function changesOf(before: Values, after: Values): Change[] {
 
 /** Messages about invalid numbers and durations, by path. */
 export function wrongsOf(values: Values): Readonly<Record<string, string>> {
-  const bad = SETTINGS.filter(({ path, options, isDuration }) => {
+  const bad = SETTINGS.filter(({ path, options, isDuration, words }) => {
     const text = values[path]?.trim() ?? "";
+    if (words) return !words.isRight(text);
     return !options && (isDuration ? !(secondsOf(text) >= 0) : !/^\d+(\.\d+)?$/.test(text));
   });
   return Object.fromEntries(
-    bad.map(({ path, isDuration }) => [path, isDuration ? DURATION_FORM : "Enter a number, 0 or more."]),
+    bad.map(({ path, isDuration, words }) => [
+      path,
+      words?.form ?? (isDuration ? DURATION_FORM : "Enter a number, 0 or more."),
+    ]),
   );
 }
 
@@ -233,9 +270,12 @@ export function policyOf(text: string): { readonly input: UpdatePolicyInput | nu
 }
 
 /** Every setting with a value that is allowed. */
-const valuesAllowed = (): Values => Object.fromEntries(SETTINGS.map(({ path }) => [path, "0"]));
+const valuesAllowed = (): Values =>
+  Object.fromEntries(SETTINGS.map(({ path }) => [path, path === "prices.currency" ? "EUR" : "0"]));
 
-function typed(path: string, text: string): string | number | boolean {
+function typed(path: string, text: string): unknown {
+  if (path === "prices.rates") return ratesOf(text);
+  if (path === "prices.currency") return text.trim();
   const setting = SETTINGS.find((one) => one.path === path);
   if (setting?.options === FLAG) return text === "true";
   return setting?.options ? text : numberOf(path, text);
@@ -248,6 +288,7 @@ export function numberOf(path: string, text: string): number {
 
 /** A value of the policy as text: durations like 7d, everything else unchanged. */
 export function textOf(path: string, value: unknown): string {
+  if (Array.isArray(value)) return ratesText(value as PolicyPartsFragment["prices"]["rates"]);
   return isDuration(path) && typeof value === "number" ? durationText(value) : String(value);
 }
 
