@@ -7,8 +7,10 @@ the page that sent it. What is passed on has none of the server's credentials.
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable
 from html import escape
+from importlib import import_module
 from typing import Final
 from urllib.parse import quote
 
@@ -38,6 +40,7 @@ OPEN_PATH: Final = "/sessions/{session_id}/apps/{name}"
 OWN_PATHS: Final = "/.aliquot/"
 """Of each app's origin; never passed on."""
 TICKET_PATH: Final = "/.aliquot/open"
+PROXY: Final = "aliquot.api.apps.proxy"
 _AGAIN: Final = "again"
 _POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _STATUS: Final = {Forbidden: 403, NotFound: 404, StateConflict: 409, InvalidRequest: 400}
@@ -120,6 +123,9 @@ class AppGateway:
         return dispatch
 
     async def _take(self, scope: Scope, receive: Receive, send: Send, host: str) -> None:
+        if PROXY not in sys.modules:
+            # Its libraries are loaded by the first app opened, and not by the event loop.
+            await asyncio.to_thread(import_module, PROXY)
         scope[REQUEST_ID] = f"{REQUEST_PREFIX}{uuid_utils.uuid7()}"
         scope.setdefault("path_params", {})
         if scope["type"] == "websocket":
@@ -137,7 +143,7 @@ class AppGateway:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send, host: str) -> Response | None:
         """Pass a request on; returns an answer of this server's own instead, if any."""
-        from aliquot.api.apps.proxy import AppRefused, HttpExchange  # its libraries are loaded by the first app opened
+        from aliquot.api.apps.proxy import AppRefused, HttpExchange
 
         app = self._addresses.app_at(scope, host)
         if app is None:

@@ -233,9 +233,8 @@ class Backtests(OperatorCommands):
         return since_us, until_us
 
     def _tuning_order(self, asked: NewTuning) -> BacktestOrder:
-        from aliquot.core.simulation.tuning import (
-            check_order,
-        )  # the simulator is loaded by the first search for weights
+        # The simulator is loaded by the first search for weights.
+        from aliquot.core.simulation.tuning import check_order
 
         since_us, until_us = self._span(asked.since, asked.until, usual_us=28 * DAY_US)
         split_us = since_us + (until_us - since_us) * 2 // 3 if asked.split is None else microseconds(asked.split)
