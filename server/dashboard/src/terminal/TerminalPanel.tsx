@@ -1,11 +1,12 @@
-import { lazy, Suspense, useCallback, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import { Button } from "react-aria-components";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { CopyButton } from "../parts/CopyButton";
 import type { TerminalState } from "./connection";
 
-const Terminal = lazy(() => import("./Terminal"));
+const load = () => import("./Terminal");
+const Terminal = lazy(load);
 
 interface Props {
   readonly sessionId: string;
@@ -26,6 +27,8 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
   const [isReadOnly, setReadOnly] = useState(() => new URLSearchParams(location.search).has("watch"));
   const [words, setWords] = useState("");
   const [isEnded, setEnded] = useState(false);
+  // Its code comes before the click, so that the prompt waits only for the shell.
+  useEffect(() => void load().catch(() => undefined), []);
   const onState = useCallback((state: TerminalState, said: string) => {
     setWords(said || WORDS[state]);
     setEnded(state === "ended");
