@@ -51,20 +51,22 @@ async def test_an_example_is_ready_when_chosen(
 
 
 @NEEDS_AXE
-async def test_what_is_ours_in_it_is_accessible(browser: Browser, demo: OwnServer) -> None:
+async def test_it_is_accessible(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         for scheme in ("light", "dark"):
             await tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of its words
             page = await tab.open("/graphiql")
             await expect(page.get_by_role("link", name="Aliquot", exact=True)).to_be_visible()
             await expect(page.locator(".examples")).to_be_visible()
-            assert await tab.accessibility(".graphiql-logo, .examples") == []
+            await page.get_by_role("button", name="New tab").click()
+            await expect(page.locator(".graphiql-tab-button[aria-current=true]")).to_have_count(1)
+            assert await tab.accessibility() == []
 
 
 async def test_what_somebody_has_edited_keeps_its_tab(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/graphiql")
-        tabs = page.locator(".graphiql-tabs [role=tab]")
+        tabs = page.locator(".graphiql-tab")
         await choose(page, "Cluster", "doctor", "differences")
         await expect(tabs).to_have_count(1)
         await page.locator(".graphiql-query-editor .view-lines").click()

@@ -17,6 +17,18 @@ pytestmark = pytest.mark.anyio
 
 SOON = """mutation { set_notice_rule(input: { rule: gpu_idle, threshold: 2 }) { __typename } }"""
 
+MOVED = """
+new PerformanceObserver((list) => {
+  for (const { sources } of list.getEntries()) {
+    for (const { node, previousRect, currentRect } of sources) {
+      if (!document.getElementById("content")?.contains(node)) continue;
+      window.moved = [...(window.moved ?? []), `${node.textContent.slice(0, 30)}: ${currentRect.y - previousRect.y}`];
+    }
+  }
+}).observe({ type: "layout-shift", buffered: true });
+"""
+"""Notes what moves on the page while it loads."""
+
 
 @NEEDS_AXE
 async def test_its_page_says_what_a_session_used(browser: Browser, demo: OwnServer) -> None:
@@ -29,6 +41,18 @@ async def test_its_page_says_what_a_session_used(browser: Browser, demo: OwnServ
         await expect(use).to_contain_text("Advice: It ran for less than 5 min, too short to judge.")
         await expect(use.get_by_role("row").nth(1)).to_contain_text("0.5")
         assert await tab.accessibility() == []
+
+
+async def test_nothing_moves_on_its_page_while_it_loads(browser: Browser, demo: OwnServer) -> None:
+    async with demo.client() as client:
+        session = await submit(client, "for i in $(seq 50); do echo $i; done; sleep 1000", {"cuda.device": "1"})
+        await until_state(client, session, "running")
+        async with signed_in(browser, demo, viewport={"width": 1440, "height": 3000}) as tab:
+            await tab.page.add_init_script(MOVED)
+            page = await tab.open(f"/sessions/{session}")
+            await expect(page.get_by_role("region", name="What it used")).to_contain_text("Advice")
+            assert await page.evaluate("window.moved ?? []") == []
+        await client.change(CANCEL, {"id": session})
 
 
 async def test_a_page_that_does_not_exist_leads_back(browser: Browser, demo: OwnServer) -> None:

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { amountOf, bytes, plain, quantities, quantity, shares } from "../src/format/amounts";
+import { amountOf, bytes, hoursText, plain, quantities, quantity, shares } from "../src/format/amounts";
 
 describe("amounts as the API writes them", () => {
   test.each([
@@ -36,6 +36,7 @@ test("amounts are joined", () => {
 test("figures have as many places as help", () => {
   expect([plain(10.7), plain(2.3000000000000003), plain(4)]).toEqual(["10.7", "2.3", "4"]);
   expect(shares(0.5)).toBe("0.50");
+  expect([hoursText(0), hoursText(0.0012), hoursText(0.01), hoursText(2.345)]).toEqual(["0", "< 0.01", "0.01", "2.35"]);
   expect([bytes(0), bytes(1536), bytes(85_899_345_920), bytes(8.2 * 2 ** 30)]).toEqual([
     "0 B",
     "1.5 KiB",

@@ -4,6 +4,7 @@ import type { Fault } from "./faults";
 import { onEvent, type Event } from "./feed";
 import { seen } from "./seen";
 import { shared } from "./sharing";
+import { useLoading } from "./Together";
 
 export interface Live<T> {
   readonly data: T | null;
@@ -66,6 +67,7 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
 
   const again = useCallback(() => refresh.current(), []);
   const current = state.key === key ? state : NOTHING;
+  useLoading(current.at === null && current.fault === null);
   return { data: current.data as T | null, fault: current.fault, at: current.at, refresh: again };
 }
 

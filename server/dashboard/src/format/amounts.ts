@@ -13,6 +13,11 @@ export function plain(value: number): string {
   return String(Math.round(value * 100) / 100);
 }
 
+/** GPU-hours with two decimal places; what is less but not nothing is `< 0.01`. */
+export function hoursText(value: number): string {
+  return value > 0 && value < 0.01 ? "< 0.01" : plain(value);
+}
+
 /** Shares of a device with two decimal places, for columns. */
 export function shares(value: number): string {
   return value.toFixed(2);

@@ -12,6 +12,7 @@ import { ask } from "./asking";
 import { ExamplesIcon, ExamplesPane } from "./ExamplesPane";
 import { FIRST } from "./examples";
 import { filled } from "./filling";
+import { listTabs } from "./tabs";
 
 const url = `${location.origin}/graphql`;
 const fetcher = createGraphiQLFetcher({
@@ -31,6 +32,7 @@ if (!user.get()) {
   // The dashboard signs in, and returns here afterwards.
   location.assign("/?next=/graphiql");
 } else if (root) {
+  listTabs(root);
   void show(createRoot(root));
 }
 

@@ -1,5 +1,5 @@
 import { Link } from "wouter";
-import { gpus, plain } from "../format/amounts";
+import { gpus, hoursText } from "../format/amounts";
 import { useNow } from "../format/clock";
 import { asked } from "../session/standing";
 import { figure, type Column } from "../parts/Table";
@@ -39,7 +39,7 @@ export function GpuCells({ session, isEnded }: { readonly session: Row; readonly
         </td>
       )}
       <td className="figure" data-label="GPU-hours">
-        {hours === null ? "—" : plain(hours)}
+        {hours === null ? "—" : hoursText(hours)}
       </td>
     </>
   );

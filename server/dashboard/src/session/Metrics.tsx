@@ -1,6 +1,7 @@
 import { lazy, Suspense } from "react";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
+import { Loading } from "../api/Together";
 import { SessionMetricsDocument } from "../generated/graphql";
 import type { Session } from "./loading";
 import { pointsOf, valueText } from "./metrics";
@@ -26,7 +27,7 @@ export function Metrics({ session }: { readonly session: Session }) {
           {found.is_partial ? "of a part of its output; the rest is being read" : "over steps"}
         </span>
       </div>
-      <Suspense>
+      <Suspense fallback={<Loading />}>
         <div className="plots">
           {found.series.map((series) => {
             const { steps, values } = pointsOf(series);

@@ -1,5 +1,6 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { useLive, type Live } from "../api/live";
+import { Loading } from "../api/Together";
 import { courseOf, joined, type Course } from "../history/course";
 import { loadSessionHistory, type History } from "../history/loading";
 import { Faults } from "../parts/Faults";
@@ -42,7 +43,7 @@ export function Readings({ session, devices }: Props) {
       </div>
       <Faults of={past} />
       {history.warning ? <p className="note warn">{history.warning}</p> : null}
-      <Suspense>
+      <Suspense fallback={<Loading />}>
         <div className="plots">
           {plots.map(({ metric, label, top, course }) => (
             <Plot

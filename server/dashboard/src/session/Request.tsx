@@ -1,5 +1,5 @@
 import { Link } from "wouter";
-import { plain } from "../format/amounts";
+import { hoursText } from "../format/amounts";
 import { useNow } from "../format/clock";
 import { duration } from "../format/times";
 import { words } from "../format/words";
@@ -13,7 +13,7 @@ export function Request({ session }: { readonly session: Session }) {
   const hours = gpuHours(session, useNow());
   const facts: readonly (readonly [string, string | null])[] = [
     ["resources", asked(session)],
-    ["GPU-hours of the newest attempt", hours === null ? null : plain(hours)],
+    ["GPU-hours of the newest attempt", hours === null ? null : hoursText(hours)],
     ["memory per GPU", session.gpu_memory_gb ? `at least ${session.gpu_memory_gb} GB` : null],
     ["models", session.models.join(", ") || null],
     ["labels", pairs(session.labels)],

@@ -1,13 +1,17 @@
 import { Link } from "wouter";
+import type { Live } from "../api/live";
+import { Together, useLoading } from "../api/Together";
 import { useIdentity } from "../identity/me";
 import { mayOpen } from "../identity/rights";
 import { LogPanel } from "../log/LogPanel";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { useDevices } from "./devices";
+import type { Found } from "./found";
 import { Heading } from "./Heading";
 import { IdleNotice } from "./IdleNotice";
 import { Kernels } from "./Kernels";
+import type { Session } from "./loading";
 import { Metrics } from "./Metrics";
 import { Readings } from "./Readings";
 import { Receipts } from "./Receipts";
@@ -30,9 +34,6 @@ import { Why } from "./Why";
 /** One session, from its submission to its end. */
 export function SessionPage({ params }: { readonly params: { readonly id: string } }) {
   const live = useSession(params.id);
-  const me = useIdentity();
-  const devices = useDevices(live.data?.session ?? null);
-  const course = useSteps(params.id, live.data?.session);
   if (!live.data) return <Faults of={live} />;
   const { session } = live.data;
   if (!session) {
@@ -45,10 +46,23 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
       </Empty>
     );
   }
+  return (
+    <Together key={session.id} className="stack">
+      <Parts session={session} live={live} />
+    </Together>
+  );
+}
+
+function Parts({ session, live }: { readonly session: Session; readonly live: Live<Found> }) {
+  const me = useIdentity();
+  const devices = useDevices(session);
+  const course = useSteps(session.id, session);
+  // Its buttons depend on the role.
+  useLoading(me === null);
   // An array has no output itself: each of its tasks has its own page.
   const hasRun = session.attempt > 0 && !session.tasks;
   return (
-    <div className="stack">
+    <>
       <Faults of={live} />
       <Heading session={session} refresh={live.refresh} />
       <IdleNotice session={session} refresh={live.refresh} />
@@ -81,6 +95,6 @@ export function SessionPage({ params }: { readonly params: { readonly id: string
           <Readings session={session} devices={devices} />
         </>
       ) : null}
-    </div>
+    </>
   );
 }

@@ -1,6 +1,6 @@
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
-import { bytes, ofBytes, plain } from "../format/amounts";
+import { bytes, hoursText, ofBytes, plain } from "../format/amounts";
 import { duration } from "../format/times";
 import { SessionStatsDocument, type SessionStatsQuery } from "../generated/graphql";
 import { figure, Table } from "../parts/Table";
@@ -87,7 +87,7 @@ function factsOf(found: Found): string[] {
   return [
     `Waited ${duration(found.wait * 1000)}`,
     ...(found.ran === null ? [] : [`ran ${duration(found.ran * 1000)}${limit}`]),
-    `${plain(found.gpu_hours)} GPU-hours in all attempts`,
+    `${hoursText(found.gpu_hours)} GPU-hours in all attempts`,
     ...(found.cost ? [`cost ${found.cost.text}`] : []),
   ];
 }

@@ -12,12 +12,12 @@ const EVERY_MS = 2_000;
 const NO_AGENTS = "none";
 
 /** The devices of a session's agents, with their last readings; refreshed while it holds any. */
-export function useDevices(session: Session | null): Live<readonly NamedDevice[]> {
+export function useDevices(session: Session): Live<readonly NamedDevice[]> {
   const agents = useMemo(
-    () => [...new Set(session?.kernels.map((kernel) => kernel.agent_id))].sort(),
-    [session?.kernels],
+    () => [...new Set(session.kernels.map((kernel) => kernel.agent_id))].sort(),
+    [session.kernels],
   );
-  const options = session?.holds_devices ? { everyMs: EVERY_MS } : {};
+  const options = session.holds_devices ? { everyMs: EVERY_MS } : {};
   return useLive(() => load(agents), agents.join() || NO_AGENTS, options);
 }
 

@@ -10,10 +10,10 @@ const RETRY_MS = 10_000;
 const NOTHING: Course = { steps: [], isCut: false };
 
 /** The steps of a session; loaded again after changes, and `RETRY_MS` after a failure. */
-export function useSteps(id: string, session: Session | null | undefined): Course {
+export function useSteps(id: string, session: Session): Course {
   const { data, fault, refresh } = useLive(() => loadSteps(id), id);
   // Not its version, which also rises with its priority and with each task of an array.
-  const { state, attempt, held_by, preemptions } = session ?? {};
+  const { state, attempt, held_by, preemptions } = session;
   useEffect(refresh, [refresh, state, attempt, held_by, preemptions]);
   useEffect(() => {
     if (!fault) return;
