@@ -6,6 +6,7 @@ import sys
 
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewSession, Role
+from simulation_place import Schedule
 from simulation_run import Run, on_new_loop
 from simulation_server import LoneServer
 
@@ -53,5 +54,8 @@ class Crowd(Run):
 def blocks_over_time(*, pending: int, seconds: float) -> list[int]:
     """See `Crowd.blocks`."""
     return on_new_loop(
-        1, lambda loop, random: Crowd(loop, random, (LoneServer,)).blocks(pending=pending, seconds=seconds)
+        1,
+        lambda loop, random: Crowd(loop, random, (LoneServer,), schedule=Schedule()).blocks(
+            pending=pending, seconds=seconds
+        ),
     )

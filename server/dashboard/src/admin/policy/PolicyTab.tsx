@@ -131,6 +131,9 @@ function PolicyForm({ policy, refresh }: FormProps) {
   );
 }
 
+/** What people read for `true` and `false`. */
+const FLAGS: Readonly<Record<string, string>> = { true: "yes", false: "no" };
+
 interface FieldProps {
   readonly setting: Setting;
   readonly value: string;
@@ -144,7 +147,12 @@ function Field({ setting, value, wrong, onChange }: FieldProps) {
   const known = setting.options.includes(value) ? setting.options : [...setting.options, value];
   return (
     <div className="stack tight">
-      <Choice label={setting.label} value={value} options={known.map((id) => ({ id, text: id }))} onChange={onChange} />
+      <Choice
+        label={setting.label}
+        value={value}
+        options={known.map((id) => ({ id, text: FLAGS[id] ?? id }))}
+        onChange={onChange}
+      />
       <span className="quiet small">{setting.hint}</span>
     </div>
   );

@@ -112,7 +112,7 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
         hint={`${use.cost_month.toFixed(2)} spent this month, UTC, by the prices of the policy`}
         onChange={(budget) => edit({ budget })}
       />
-      <p className="quiet small">Empty fields set no limit.</p>
+      <p className="quiet small">Empty fields set no limit, and guarantee nothing.</p>
       <TryLastWeek key={JSON.stringify(run)} run={run} isDisabled={isWrong} />
     </Dialogue>
   );
@@ -141,13 +141,14 @@ function AmountFields({ title, hint, group, amounts, wrongs, use, onChange }: Am
       onChange={(value) => onChange({ ...amounts, [name]: value })}
     />
   );
+  const empty = group === "own" ? "none" : "no limit";
   return (
     <fieldset className="stack amounts" aria-label={title}>
       <legend>{title}</legend>
       {hint ? <p className="quiet small">{hint}</p> : null}
       <div className="pair">
-        {field("gpus", "GPUs", "no limit")}
-        {field("cpus", "CPUs", "no limit")}
+        {field("gpus", "GPUs", empty)}
+        {field("cpus", "CPUs", empty)}
       </div>
       <div className="pair">
         {field("mem", "Memory", "like 64g")}
