@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import count
 from typing import Final
 
 from aliquot.core.scheduler.cache import PassCache
@@ -216,20 +215,23 @@ class Queries:
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         """Pending sessions in queue order."""
         line = list(enumerate(self._state.queue(), start=1))
-        turns = count(1)
         verdicts = self._state.verdicts
-        turn_of = {
-            session_id: next(turns)
-            for _, session_id in line
-            if (verdict := verdicts.get(session_id)) is None or verdict.reason not in OUT_OF_LINE
-        }
-        return cut(
-            line,
-            page,
-            key=lambda item: item[1],
-            show=lambda item: self._entry(caller, position=item[0], session_id=item[1], turn=turn_of.get(item[1])),
-            revision=self._state.revision,
-        )
+
+        def is_out_of_line(session_id: SessionId) -> bool:
+            verdict = verdicts.get(session_id)
+            return verdict is not None and verdict.reason in OUT_OF_LINE
+
+        @cache
+        def skipped() -> int:
+            return sum(is_out_of_line(session_id) for _, session_id in line)
+
+        def show(item: tuple[int, SessionId]) -> QueueEntryView:
+            position, session_id = item
+            # Those out of line come after those in line, and before those that no pass has seen.
+            turn = None if is_out_of_line(session_id) else position - (0 if session_id in verdicts else skipped())
+            return self._entry(caller, position=position, session_id=session_id, turn=turn)
+
+        return cut(line, page, key=lambda item: item[1], show=show, revision=self._state.revision)
 
     def _agent_seen(self, caller: Caller, agent: Agent) -> AgentView:
         return agent_seen(caller, agent_view(self._state, agent), self._state.sessions)

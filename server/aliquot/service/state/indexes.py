@@ -276,21 +276,30 @@ class LastVerdicts:
         self.promised_us: Mapping[SessionId, int] = {}
         self._positions: dict[SessionId, int] | None = None
         """Made when a position is asked for: a pass over a long queue does not wait for it."""
+        self._line: list[SessionId] | None = None
 
     def store(self, verdicts: Mapping[SessionId, Verdict], *, promised_us: Mapping[SessionId, int]) -> None:
         """Store the results of a pass: verdicts in queue order, and start times promised by reservations."""
         self.verdicts = verdicts
         self.promised_us = promised_us
-        self._positions = None
+        self._positions = self._line = None
+
+    def line(self) -> Sequence[SessionId]:
+        """The sessions in queue order, then those out of line."""
+        if self._line is None:
+            positions = self._known_positions()
+            self._line = [*positions, *(name for name in self.verdicts if name not in positions)]
+        return self._line
 
     def position(self, session_id: SessionId) -> int | None:
         """Position in the queue, from 1; None when the pass did not see the session, or it is out of line."""
-        if session_id not in self.verdicts:
-            return None
+        return self._known_positions().get(session_id) if session_id in self.verdicts else None
+
+    def _known_positions(self) -> dict[SessionId, int]:
         if self._positions is None:
             line = (name for name, verdict in self.verdicts.items() if verdict.reason not in OUT_OF_LINE)
             self._positions = {name: position for position, name in enumerate(line, start=1)}
-        return self._positions.get(session_id)
+        return self._positions
 
 
 class Retention:

@@ -189,10 +189,10 @@ class State:
 
     def queue(self) -> list[SessionId]:
         """Pending sessions in the order of the last pass, then those without a position, then those submitted since."""
-        seen = [session_id for session_id in self.verdicts if session_id in self.pending]
-        seen.sort(key=lambda session_id: self.position(session_id) is None)
-        fresh = [session_id for session_id in self.pending if session_id not in self.verdicts]
-        return seen + fresh
+        pending, verdicts = self.pending, self.verdicts
+        seen = [session_id for session_id in self._last_verdicts.line() if session_id in pending]
+        is_all = len(seen) == len(pending)
+        return seen if is_all else seen + [session_id for session_id in pending if session_id not in verdicts]
 
     def position(self, session_id: SessionId) -> int | None:
         """Position in the queue of the last pass, from 1; None when the session does not wait for its turn."""
