@@ -17,7 +17,7 @@ PRINT = "from simulation_run import simulate; print([simulate(seed).digest for s
 BLOCK = 20
 SEEDS = 300 if IS_LONG else 100
 """`scripts/test --long` runs them all."""
-FRESH_S = 240 if IS_LONG else 30
+FRESH_S = 240 if IS_LONG else 12
 
 blocks = [pytest.param(first, marks=[pytest.mark.slow] * (first > 1)) for first in range(1, SEEDS, BLOCK)]
 
