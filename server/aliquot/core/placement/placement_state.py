@@ -231,7 +231,10 @@ class PlacementState:
         """
         strategy = self._strategies.strategy(placement, asked, size_max=self.size_max)
         if self._board is None or self._board.strategy is not strategy:
+            before = self._board
             self._board = Scoreboard(self.cluster, strategy, seed=seed)
+            if before is not None:
+                self._board.keep_nowhere(before)
         self._board.begin(seed)
         return self._board
 

@@ -90,6 +90,12 @@ class Scoreboard:
         self._own.clear()
         return other
 
+    def keep_nowhere(self, before: "Scoreboard") -> None:
+        """Take over which requests fit nowhere from a board of the same cluster: no strategy has a say in it."""
+        for wanted, known in before._scored.items():
+            if known.is_nowhere and self._cluster.freed_at <= known.seen:
+                self._scored[wanted] = known
+
     def best(self, wanted: PlacementRequest, *, without: Sequence[int] = ()) -> Choice | None:
         """The row with the best score; None if the request fits nowhere (cached until something becomes free)."""
         scored = self._scored.get(wanted)

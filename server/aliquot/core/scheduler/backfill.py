@@ -7,6 +7,8 @@ Source: Lifka, The ANL/IBM SP scheduling system, JSSPP 1995; here on exact devic
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
+from operator import is_not
 from typing import TypeVar
 
 from aliquot.core.allocation.occupancy import occupancy_on
@@ -152,10 +154,9 @@ class _CombinedCapacity(FreeCapacity):
 
     def __init__(self, snapshot: Snapshot, policy: Policy, *, now: FreeCapacity, later: FreeCapacity) -> None:
         used = dict(now.used)
-        for node_id, held in later.used.items():
-            held_now = used.get(node_id)
-            if held_now is not held:
-                used[node_id] = held if held_now is None else larger_of(held_now, held)
+        for node_id in list(compress(later.used, map(is_not, map(used.get, later.used), later.used.values()))):
+            held, held_now = later.used[node_id], used.get(node_id)
+            used[node_id] = held if held_now is None else larger_of(held_now, held)
         super().__init__(replace(snapshot, used=used, holders={}), policy, cache=now.cache)
         self._now = now
         self._later = later

@@ -30,6 +30,8 @@ class HolderIndex:
 
     def follow(self, held: Mapping[NodeId, HoldersOn]) -> Mapping[SlotName, Sequence[Pair]]:
         """The pairs of each slot, sorted; valid until the next call."""
+        if held == self._read:  # compares the mappings by identity first
+            return self._pairs
         changed = [node_id for node_id, holders in held.items() if self._read.get(node_id) is not holders]
         gone = [node_id for node_id in self._read if node_id not in held]
         moves_each = CHANGED_PART * (len(changed) + len(gone)) <= len(held)

@@ -62,7 +62,7 @@ class PreemptionClaims:
         """Preempt for a row that does not fit; None if it may not preempt, or preemption would not help.
 
         Args:
-            left_ms: see `ordering.left_ms`.
+            left_ms: see `ordering.left_ms`; read under a preemptive order alone.
             capacity: free now; earlier claims are held in it.
             running: all sessions that hold devices in it; victims are marked as leaving there.
         """

@@ -23,15 +23,16 @@ from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassConte
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
 from aliquot.core.scheduler.expected_ends import PlannedEnds, estimates_ms, planned_durations_ms
 from aliquot.core.scheduler.free_capacity import FreeCapacity, shortage
-from aliquot.core.scheduler.ordering import left_ms
+from aliquot.core.scheduler.ordering import PREEMPTIVE, left_ms
 from aliquot.core.scheduler.placer import Placer
 from aliquot.core.scheduler.preemption import PreemptionClaims
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 
-CHUNK: Final = 512
-"""Rows of the line from which closed kinds are left out at a time."""
+CHUNK_MIN: Final = 32
+CHUNK_MAX: Final = 512
+"""Rows of the line from which closed kinds are left out at a time: few at first, as most kinds close early."""
 OPEN, TO_LONG, TO_ALL = range(3)
 """Rows of a kind that are not tried: none, those that may still run when the head is to start, all."""
 
@@ -183,7 +184,7 @@ class SchedulingPass:
         known = np.full(int(kinds.max(initial=-1)) + 1, None, dtype=np.object_)
         for place in np.sort(first_places(kinds[judged])).tolist():
             position = int(waiting[judged[place]])
-            known[self._kinds[position]] = self._verdict(self._queue[position])
+            known[self._kinds[position]] = self._verdict(position)
         found: list[Verdict] = known[kinds].tolist()
         return [skipped.get(name) or verdict for name, verdict in zip(names, found, strict=True)] if skipped else found
 
@@ -195,8 +196,10 @@ class SchedulingPass:
 
     def _untried(self, line: IntArray) -> Iterator[int]:
         """Positions of the line, in order, without the rows of kinds that are closed by the time they come."""
-        for start in range(0, len(line), CHUNK):
-            chunk = line[start : start + CHUNK]
+        start, size = 0, CHUNK_MIN
+        while start < len(line):
+            chunk = line[start : start + size]
+            start, size = start + size, min(2 * size, CHUNK_MAX)
             closed = self._closed[self._kinds[chunk]]
             if closed.any():
                 chunk = chunk[(closed == OPEN) | ((closed == TO_LONG) & ~self._outlast(chunk))]
@@ -308,7 +311,7 @@ class SchedulingPass:
         """Preempt for a row if it may; the devices it is to get are held for it."""
         claim = self._claims.claim(
             row,
-            left_ms=int(self._left_ms[position]),
+            left_ms=int(self._left_ms[position]) if self._context.policy.order in PREEMPTIVE else 0,
             capacity=self._capacity,
             running=self._running,
             quotas=self._quotas,
@@ -421,13 +424,16 @@ class SchedulingPass:
         head = next((place for place, name in enumerate(names) if name not in self._skipped), len(names))
         found = [self._skipped[name] for name in names[:head]]
         if head < len(names):
-            found.append(self._verdict(self._queue[int(waiting[head])]))
+            found.append(self._verdict(int(waiting[head])))
             behind = Verdict(reason=Reason.BEHIND_HEAD, evidence=Evidence(blocked_by=(names[head],)))
             found += [self._skipped.get(name, behind) for name in names[head + 1 :]]
         return found
 
-    def _verdict(self, row: PendingRow) -> Verdict:
-        kernels = self._placer.place(row)
+    def _verdict(self, position: int) -> Verdict:
+        row, kind = self._queue[position], self._kinds[position]
+        # Capacity only shrinks during a pass: what did not fit when it was tried does not fit now.
+        is_full = row.cluster_size == 1 and self._closed[kind] == TO_ALL
+        kernels = () if is_full else self._placer.place(row)
         reservation = self.reservation()
         if len(kernels) < row.cluster_size and self._calendar:
             unbooked = self._placer.place(row, as_if_unbooked=True)
