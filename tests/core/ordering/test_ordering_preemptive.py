@@ -114,6 +114,29 @@ def test_a_session_is_displaced_right_after_a_checkpoint(
     assert plan.wake_at_us == (None if wakes_in_min is None else NOW_US + wakes_in_min * 60 * SECOND_US)
 
 
+@pytest.mark.parametrize("order", PREEMPTIVE)
+@pytest.mark.parametrize(("waited_s", "wakes_in_s"), [(0, 90), (89, 1), (90, None)])
+def test_a_session_first_waits_as_long_as_grace_and_restart_take(
+    order: str, waited_s: int, wakes_in_s: int | None
+) -> None:
+    short = row("short", at=NOW_US - waited_s * SECOND_US, cuda_device="1", estimate_ms=MINUTE_MS)
+    policy = Policy(order=order, backfill=Backfill.EASY, preemption=RULES)
+    plan = decide(busy([TWO], [running()], [short]), policy, now_us=NOW_US, seed=0)
+    assert len(plan.evictions) == (wakes_in_s is None)
+    assert plan.wake_at_us == (None if wakes_in_s is None else NOW_US + wakes_in_s * SECOND_US)
+
+
+@pytest.mark.parametrize("order", PREEMPTIVE)
+@pytest.mark.parametrize(("ends_min", "preemptions"), [(70, 0), (80, 1)])
+def test_nothing_is_displaced_for_a_session_that_gets_room_meanwhile(
+    order: str, ends_min: int, preemptions: int
+) -> None:
+    """The short job comes a minute before a checkpoint of the long one, and waits for 90 s at most."""
+    found = course(order, [(0, 600, 2, True), (0, ends_min, 2, False), (69, 5, 2, True)])
+    assert found.preemptions == (preemptions, 0, 0)
+    assert found.started_us[2] == (71 if preemptions else 70) * 60 * SECOND_US
+
+
 def test_a_checkpoint_that_is_overdue_is_not_waited_for() -> None:
     assert evicted(running(saved_ms=30 * MINUTE_MS)) == ["long"]
     assert evicted(running(saved_ms=51 * MINUTE_MS)) == []

@@ -7,6 +7,11 @@ restart. The largest gain is preferred.
 A session that saves its work at intervals is displaced right after a checkpoint, while at most 1 / `FRESH_DIVISOR` of
 an interval is unsaved. Later in the interval it is left alone until its next checkpoint, unless that is more than
 `WAIT_MS_MAX` away: the waiting session loses minutes, and the running one loses next to no work.
+
+A session displaces another only after it has waited as long as the grace and the restart take: devices that become free
+meanwhile cost nothing. A wait and a displacement then cost together at most twice what the better choice costs.
+
+Source: Karlin et al., Competitive randomized algorithms for nonuniform problems, Algorithmica 11, 1994 (ski rental).
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +37,7 @@ class Displaceable:
     now: Sequence[RunningRow] = ()
     """Those that may be displaced at once, the largest gain first."""
     again_us: int | None = None
-    """When the one with the largest gain of those left alone has its next checkpoint; None = none is."""
+    """When the one with the largest gain of those left alone may be displaced; None = none is left alone."""
 
 
 class Displacement:
@@ -67,7 +72,7 @@ class Displacement:
         gains = gain_ms.tolist()
         places = [place for place, gain in enumerate(gains) if gain > 0]
         places.sort(key=lambda place: (-gains[place], allowed[place].session_id))
-        waits_ms = {place: self._next_save_ms(allowed[place], int(ran_ms[place])) for place in places}
+        waits_ms = {place: self._wait_ms(row, allowed[place], int(ran_ms[place])) for place in places}
         soon_ms = next((wait_ms for wait_ms in waits_ms.values() if wait_ms is not None), None)
         return Displaceable(
             now=[allowed[place] for place, wait_ms in waits_ms.items() if wait_ms is None],
@@ -87,8 +92,19 @@ class Displacement:
 
     def lost_ms(self, held: RunningRow, ran_ms: int) -> int:
         """Run time that a preemption costs a session: work since its last checkpoint, grace and restart."""
+        return _unsaved_ms(held, ran_ms) + self._least_lost_ms(held)
+
+    def _least_lost_ms(self, held: RunningRow) -> int:
+        """Run time that a preemption costs a session whatever its last checkpoint holds."""
         grace_ms = self._rules.grace_ms if held.grace_ms is None else held.grace_ms
-        return _unsaved_ms(held, ran_ms) + grace_ms + self._rules.restart_ms
+        return grace_ms + self._rules.restart_ms
+
+    def _wait_ms(self, row: PendingRow, held: RunningRow, ran_ms: int) -> int | None:
+        """Time until a row may displace a session; None = it may now."""
+        waited_ms = (self._now_us - row.queued_us) // 1000
+        if waited_ms < self._least_lost_ms(held):
+            return self._least_lost_ms(held) - waited_ms
+        return self._next_save_ms(held, ran_ms)
 
     def _next_save_ms(self, held: RunningRow, ran_ms: int) -> int | None:
         """Time to a session's next checkpoint if it is worth waiting for; None if not."""
