@@ -114,6 +114,10 @@ class Queue(Sequence[PendingRow]):
         column: IntArray = self._table[number]
         return column
 
+    def kinds(self) -> Sequence[Kind]:
+        """Kinds of rows by the numbers in `KIND`; some may have no row left."""
+        return self._codes.kinds.keys
+
     def pools(self) -> Sequence[PoolId]:
         """Pools by the numbers in `POOL`."""
         return self._codes.pools.keys

@@ -14,6 +14,7 @@ from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.model.agent_index import PLAIN, Accelerator, AgentIndex
+from aliquot.core.model.queue import Kind
 from aliquot.core.model.snapshot import AgentRow, HoldersOn, RunningRow
 from aliquot.core.placement.placement_state import PlacementState
 from aliquot.core.scheduler.backlog import RunningWork
@@ -22,6 +23,7 @@ from aliquot.core.scheduler.feasibility import FeasibilityCache
 from aliquot.core.scheduler.holders import HolderIndex, Pair
 from aliquot.core.scheduler.temporary_agents import TemporaryRows
 from aliquot_schema.ids import NodeId, SlotName
+from aliquot_schema.reasons import Verdict
 from aliquot_schema.resources.devices import ResourceSpec
 
 NOTHING: Final[Occupancy] = {}
@@ -108,6 +110,15 @@ class Totals:
         return columns.free_sum(used)
 
 
+class Shortages(NamedTuple):
+    """Why kinds of rows do not fit while usage and holders stay the same."""
+
+    used: Mapping[NodeId, Occupancy]
+    holders: Mapping[NodeId, HoldersOn]
+    by_kind: dict[int, tuple[Kind, int, Verdict]]
+    """By number of the kind: the kind, the kernels of it that fit, and the verdict."""
+
+
 class RunningTraits(NamedTuple):
     """What a pass has to know about running sessions as a whole."""
 
@@ -138,6 +149,7 @@ class PassCache:
         self._traits: tuple[Sequence[RunningRow], RunningTraits] | None = None
         self._ends: tuple[Sequence[RunningRow], PlannedEnds] | None = None
         self._holders: HolderIndex | None = None
+        self._shortages: Shortages | None = None
 
     def agent_index(self, agents: Sequence[AgentRow]) -> AgentIndex:
         """The agents, indexed; other agents, or other layouts, than before clear the rest of the cache."""
@@ -147,6 +159,7 @@ class PassCache:
             self._totals = {}
             self._free_milli = None
             self._holders = None
+            self._shortages = None
         return self._agent_index
 
     def totals(self, slot: SlotName, models: tuple[str, ...]) -> Totals:
@@ -184,6 +197,16 @@ class PassCache:
         if self._ends is None or self._ends[0] is not running:
             self._ends = running, PlannedEnds(running)
         return self._ends[1]
+
+    def shortages(
+        self, used: Mapping[NodeId, Occupancy], holders: Mapping[NodeId, HoldersOn]
+    ) -> dict[int, tuple[Kind, int, Verdict]]:
+        """See `Shortages`; empty if usage or holders changed since the last call."""
+        known = self._shortages
+        # Equality compares the mappings of nodes by identity first. Copies are kept, as a node may get another mapping.
+        if known is None or known.used != used or known.holders != holders:
+            known = self._shortages = Shortages(dict(used), dict(holders), {})
+        return known.by_kind
 
     def holders(self, held: Mapping[NodeId, HoldersOn]) -> Mapping[SlotName, Sequence[Pair]]:
         """Holders by slot; valid during this pass."""

@@ -134,16 +134,18 @@ class ExpectedEnds:
     """
 
     def __init__(self, ends: PlannedEnds, *, now_us: int) -> None:
-        expected_us = _extended(ends.ends_us, ends.is_leaving, now_us=now_us)
-        # The longer a session is overdue, the later it is expected to end: the order by planned ends does not hold.
-        order = np.argsort(expected_us, kind="stable")
-        times_us = expected_us[order]
+        order, times_us, milli = ends.order, ends.ends_us, ends.milli
+        if len(times_us) and times_us[0] <= now_us:
+            # The longer a session is overdue, the later it is expected to end: the order by planned ends does not hold.
+            expected_us = _extended(ends.ends_us, ends.is_leaving, now_us=now_us)
+            places = np.argsort(expected_us, kind="stable")
+            order, times_us, milli = order[places], expected_us[places], milli[places]
         last_of_step = np.flatnonzero(np.diff(times_us, append=np.iinfo(np.int64).max))
         self._rows: Final = ends.rows
-        self._order: Final = ends.order[order]
+        self._order: Final = order
         self._last_of_step: Final = last_of_step
         self._times_us: Final = times_us[last_of_step]
-        self._released_milli: Final = np.cumsum(ends.milli[order])[last_of_step]
+        self._released_milli: Final = np.cumsum(milli)[last_of_step]
 
     def __len__(self) -> int:
         """Number of steps."""

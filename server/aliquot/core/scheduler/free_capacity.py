@@ -11,6 +11,7 @@ from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.agent_index import AgentIndex, Scope, scope_of
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Kind, Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot, accelerators_first
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.holders import Holders
@@ -62,6 +63,16 @@ class FreeCapacity:
     def cache(self) -> PassCache:
         """Results of earlier passes."""
         return self._cache
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was placed on it."""
+        return not self._taken
+
+    @cached_property
+    def shortages(self) -> dict[int, tuple[Kind, int, Verdict]]:
+        """See `cache.Shortages`; read it while the capacity is untouched."""
+        return self._cache.shortages(self._used, self._held)
 
     @property
     def used(self) -> Mapping[NodeId, Mapping[DeviceId, int]]:
@@ -183,3 +194,13 @@ def shortage(row: PendingRow, capacity: FreeCapacity, *, fits_kernels: int) -> V
             )
             return Verdict(reason=Reason.INSUFFICIENT, evidence=evidence)
     return Verdict(reason=Reason.FRAGMENTED, evidence=Evidence(blocked_by=blocked_by))
+
+
+def kind_shortage(row: PendingRow, capacity: FreeCapacity, *, kind: int, queue: Queue, fits_kernels: int) -> Verdict:
+    """`shortage` of a kind of rows; that of the pass before if nothing was placed or released since."""
+    if not capacity.is_untouched:
+        return shortage(row, capacity, fits_kernels=fits_kernels)
+    key, found = queue.kinds()[kind], capacity.shortages.get(kind)
+    if found is None or found[0] is not key or found[1] != fits_kernels:
+        found = capacity.shortages[kind] = key, fits_kernels, shortage(row, capacity, fits_kernels=fits_kernels)
+    return found[2]

@@ -22,7 +22,7 @@ from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
 from aliquot.core.scheduler.expected_ends import PlannedEnds, estimates_ms, planned_durations_ms
-from aliquot.core.scheduler.free_capacity import FreeCapacity, shortage
+from aliquot.core.scheduler.free_capacity import FreeCapacity, kind_shortage, shortage
 from aliquot.core.scheduler.ordering import PREEMPTIVE, left_ms
 from aliquot.core.scheduler.placer import Placer
 from aliquot.core.scheduler.preemption import PreemptionClaims
@@ -31,7 +31,7 @@ from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 
 CHUNK_MIN: Final = 32
-CHUNK_MAX: Final = 512
+CHUNK_MAX: Final = 4096
 """Rows of the line from which closed kinds are left out at a time: few at first, as most kinds close early."""
 OPEN, TO_LONG, TO_ALL = range(3)
 """Rows of a kind that are not tried: none, those that may still run when the head is to start, all."""
@@ -440,6 +440,8 @@ class SchedulingPass:
             if len(unbooked) >= row.cluster_size and (booked := self._calendar.verdict(row, unbooked)) is not None:
                 return booked
         if len(kernels) < row.cluster_size or reservation is None:
-            return shortage(row, self._capacity, fits_kernels=len(kernels))
+            if self._calendar:
+                return shortage(row, self._capacity, fits_kernels=len(kernels))
+            return kind_shortage(row, self._capacity, kind=int(kind), queue=self._queue, fits_kernels=len(kernels))
         evidence = Evidence(blocked_by=(reservation.session_id,), until_us=reservation.at_us)
         return Verdict(reason=Reason.RESERVED, evidence=evidence)

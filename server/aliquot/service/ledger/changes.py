@@ -6,6 +6,8 @@ Capturing runs on the event loop and must be cheap; comparing runs later, in the
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
+from operator import is_not
 from typing import Final, TypeVar
 
 from aliquot.core.model.plan import Plan
@@ -236,10 +238,10 @@ def verdict_changes(
     """
     compared: dict[tuple[int, int], bool] = {}
     found: dict[int, tuple[Verdict | None, list[tuple[int, int]]]] = {}
-    for position, row in enumerate(snapshot.queue):
-        new, old = now.get(row.session_id), before.get(row.session_id)
-        if new is old:
-            continue
+    names = [row.session_id for row in snapshot.queue]
+    news, olds = list(map(now.get, names)), list(map(before.get, names))
+    for position in compress(range(len(names)), map(is_not, news, olds)):
+        new, old = news[position], olds[position]
         key = id(new), id(old)
         if key not in compared:
             compared[key] = new == old
