@@ -15,6 +15,7 @@ from aliquot_schema.views.session_parts import (
     FailureView,
     IdleNoticeView,
     PreemptionView,
+    PreflightView,
     SavedWorkView,
     SessionServiceView,
 )
@@ -264,6 +265,8 @@ class SessionView:
     activates: str | None = None
     image: str | None = None
     shares_access: bool = False
+    preflight: PreflightView | None = None
+    """None = its command starts without a check."""
     hidden: tuple[str, ...] = ()
     """Fields hidden from the caller; see `identity.access`."""
 

@@ -21,6 +21,7 @@ from aliquot.service.views.terms import (
     moment_or_none,
     pairs,
     preemption_view,
+    preflight_view,
     saved_work_view,
     seconds,
     signal_name,
@@ -179,7 +180,7 @@ def session_view(state: State, session: Session) -> SessionView:
         cluster_size_min=spec.cluster_size_min,
         gpu_memory_gb=None if spec.gpu_memory_bytes is None else gb(spec.gpu_memory_bytes),
         environment=pairs(spec.environment),
-        **_surroundings(spec),
+        **_surroundings(session),
         estimated_duration=seconds(spec.estimated_duration_ms),
         time_limit=seconds(spec.time_limit_ms),
         max_retries=spec.max_retries,
@@ -223,9 +224,11 @@ def session_view(state: State, session: Session) -> SessionView:
     )
 
 
-def _surroundings(spec: SessionSpec) -> dict[str, Any]:
-    """Where its command runs, and who else may enter."""
+def _surroundings(session: Session) -> dict[str, Any]:
+    """Where its command runs, what is checked before, and who else may enter."""
+    spec = session.spec
     return {
+        "preflight": preflight_view(session),
         "working_directory": spec.working_directory,
         "workspace": spec.workspace,
         "activates": spec.activates,
@@ -257,6 +260,8 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     view = verdict_view(verdict)
     message = state.foreign_usage.explained(view.message, reason=view.reason)
     message = state.registry.explained(message, reason=view.reason)
+    if session.preflight is not None and session.excluded_agents:
+        message = f"{message}; not on {', '.join(session.excluded_agents)} after a failed preflight"
     return replace(view, message=state.disk_space.explained(message, reason=view.reason))
 
 
@@ -287,7 +292,8 @@ def _dependencies(state: State, session: Session) -> tuple[DependencyView, ...]:
 
 
 KINDS: Final = tuple(
-    f"session.{what}" for what in (*map(str, SessionState), "released", "requeued", "retried", "expired")
+    f"session.{what}"
+    for what in (*map(str, SessionState), "released", "requeued", "retried", "expired", "preflight_failed")
 )
 """Events that may change the state of a session; other events change its priority, its tasks and the like."""
 
