@@ -122,8 +122,11 @@ class PreflightInput:
         """The command; empty = the agent's own check."""
         if self.command is None:
             return ()
-        argv, shell = self.command.argv, self.command.shell
-        return ("/bin/sh", "-c", shell) if shell is not None and argv is None else tuple(argv or ("",))
+        shell = self.command.shell
+        if isinstance(shell, str):
+            return ("/bin/sh", "-c", shell) if shell.strip() else ("",)
+        argv = self.command.argv
+        return tuple(argv) if isinstance(argv, list) and argv else ("",)
 
 
 @strawberry.input(description="A session to submit.")

@@ -267,6 +267,10 @@ class SessionView:
     shares_access: bool = False
     preflight: PreflightView | None = None
     """None = its command starts without a check."""
+    kept: float = 0.0
+    """Seconds of run time whose work it has kept; `kept_at_start` is that at the start of its newest attempt. Parts of
+    `SessionStatsView.ettr`."""
+    kept_at_start: float = 0.0
     hidden: tuple[str, ...] = ()
     """Fields hidden from the caller; see `identity.access`."""
 

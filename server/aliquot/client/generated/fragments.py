@@ -529,9 +529,9 @@ queue_position waits { ...Verdict } expected_start failure { ...Failure } displa
 ...RightSize } cost { ...Cost }""",
     "SessionService": """name port asked_port url state""",
     "SessionStats": """
-session_id state wait ran time_limit gpu_hours lost_gpu_hours credited_gpu_hours gpus {
-...GpuStats } hosts { ...HostStats } advice warning right_size { ...RightSize } cost {
-...Cost }""",
+session_id state wait ran time_limit gpu_hours lost_gpu_hours credited_gpu_hours held
+productive ettr gpus { ...GpuStats } hosts { ...HostStats } advice warning right_size {
+...RightSize } cost { ...Cost }""",
     "SessionStep": """number at kind state attempt held_by preemption { ...Preemption }""",
     "SessionStepEdge": """node { ...SessionStep } cursor""",
     "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",
@@ -566,7 +566,7 @@ limit actual } ... on Unauthenticated { code message } ... on Forbidden { code m
 StateConflict_state: state } ... on Error { code message }""",
     "StateConflict": """code message id state""",
     "Statement": """
-project month currency held gpu_hours lines { ...StatementLine } cost credited budget
+project month currency held gpu_hours lines { ...StatementLine } ettr cost credited budget
 open_gpu_hours open_cost sessions mean_wait preemptions share entitlement behind""",
     "StatementLine": """kind amount gpu_hours part""",
     "TaskMetrics": """index session_id state series { ...MetricSeries }""",

@@ -5,6 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypedDict
 
+from aliquot.core.saved_work import kept_at_start_ms
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.ports import Store
 from aliquot.service.state.rows import planned_ms
@@ -209,7 +210,7 @@ def session_view(state: State, session: Session) -> SessionView:
         preemptions=session.preemptions,
         preemption=None if session.preemption is None else preemption_view(session.preemption),
         **idle_fields(state, session),
-        work=saved_work_view(session.work),
+        **_work(session),
         held_by=session.held_by,
         array_id=session.array_id,
         array_index=session.array_index,
@@ -222,6 +223,15 @@ def session_view(state: State, session: Session) -> SessionView:
         scheduling_policy=state.policy.order,
         allocated_gpus=allocated_gpus(state, session),
     )
+
+
+def _work(session: Session) -> dict[str, Any]:
+    """What it has saved and lost, and what its newest attempt continues."""
+    return {
+        "work": saved_work_view(session.work),
+        "kept": session.kept_ms / 1000,
+        "kept_at_start": kept_at_start_ms(session) / 1000,
+    }
 
 
 def _surroundings(session: Session) -> dict[str, Any]:
