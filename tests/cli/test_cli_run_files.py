@@ -9,6 +9,7 @@ import yaml
 
 from aliquot.cli.run.fields import CONDITIONS, read_text, schema
 from aliquot.cli.run.keys import KEYS
+from aliquot.client.generated.inputs import CommandInput
 from aliquot_schema.errors import InvalidRequest
 
 FOLDER = Path("/home/ada")
@@ -130,6 +131,6 @@ def test_a_preflight_is_a_command_or_the_agents_own(text: str, command: dict[str
     [found] = read(whole)
     check = found.request().preflight
     assert check is not None
-    assert (None if check.command is None else check.command.model_dump(exclude_none=True)) == command
+    assert check.command == (None if command is None else CommandInput(**command))
     assert check.time_limit == limit
     jsonschema.validate(yaml.safe_load(whole), schema())
