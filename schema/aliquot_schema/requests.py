@@ -202,6 +202,10 @@ class NewSession:
     """See `SessionSpec.activates`."""
     image: str | None = None
     shares_access: bool = False
+    preflight: Sequence[str] | None = None
+    """Command of the check before its own; empty = the agent's own check, None = no check."""
+    preflight_limit: float | None = None
+    """Seconds; None = the default."""
     unsupported: Mapping[str, object] = field(default_factory=dict)
     """Fields that were set but are not implemented."""
 

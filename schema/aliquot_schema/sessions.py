@@ -92,6 +92,38 @@ class Fallback:
     """Wait since submission; ascending from fallback to fallback."""
 
 
+PREFLIGHT_LIMIT_MS: Final = 60_000
+PREFLIGHT_LIMIT_S_MAX: Final = 3600
+PREFLIGHT_REPLACEMENTS_MAX: Final = 3
+"""How often a session is queued again because its preflight failed, before it fails."""
+PREFLIGHT_FAILED: Final = "preflight_failed"
+"""Code of a launch that ended because its preflight failed, and of the failure of a session without a node left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """A check on the granted devices of every rank, before the command of any rank starts."""
+
+    argv: tuple[str, ...] = ()
+    """Program and arguments; empty = the agent's own check, a bandwidth test where CUDA is there."""
+    limit_ms: int = PREFLIGHT_LIMIT_MS
+    """A check that runs longer has failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightFailures:
+    """The failed preflights of a session since it was submitted or run again."""
+
+    failures: int
+    """Attempts that ended by one."""
+    attempt: int
+    """The last of them; the next three fields are of that attempt's first failed rank."""
+    agent_id: AgentId
+    message: str
+    """With the end of the check's output."""
+    at_us: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
     """The request as validated. Immutable."""
@@ -159,6 +191,8 @@ class SessionSpec:
     containers match."""
     shares_access: bool = False
     """Whether members of its project may open its terminals, ports and apps."""
+    preflight: Preflight | None = None
+    """None = its command starts without a check."""
 
 
 APP_PORTS: Final = range(20_000, 29_500)
@@ -338,6 +372,8 @@ class Session:
     """None = its time limit was never asked to be later while it ran."""
     key_id: KeyId | None = None
     """The API key that it was submitted with; its use counts in the key's budget."""
+    preflight: PreflightFailures | None = None
+    """None = no preflight of it has failed."""
 
     @property
     def kept_ms(self) -> int:

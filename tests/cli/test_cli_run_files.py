@@ -9,6 +9,7 @@ import yaml
 
 from aliquot.cli.run.fields import CONDITIONS, read_text, schema
 from aliquot.cli.run.keys import KEYS
+from aliquot.client.generated.inputs import CommandInput
 from aliquot_schema.errors import InvalidRequest
 
 FOLDER = Path("/home/ada")
@@ -113,3 +114,23 @@ def test_the_schema_describes_every_key_and_agrees_about_files() -> None:
         checker.validate(yaml.safe_load(text))
     for text in ("resources: {gpu: 1}", "command: x\nresorces: {}", "sessions: {}", "command: x\nretries: -1"):
         assert not checker.is_valid(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "limit"),
+    [
+        ("default", None, 60.0),
+        ("./check --fast", {"shell": "./check --fast"}, 60.0),
+        ("[./check, --fast]", {"argv": ["./check", "--fast"]}, 60.0),
+        ("{command: ./check, limit: 3m}", {"shell": "./check"}, 180.0),
+        ("{limit: 3m}", None, 180.0),
+    ],
+)
+def test_a_preflight_is_a_command_or_the_agents_own(text: str, command: dict[str, Any] | None, limit: float) -> None:
+    whole = f"command: python train.py\npreflight: {text}\n"
+    [found] = read(whole)
+    check = found.request().preflight
+    assert check is not None
+    assert check.command == (None if command is None else CommandInput(**command))
+    assert check.time_limit == limit
+    jsonschema.validate(yaml.safe_load(whole), schema())

@@ -62,6 +62,27 @@ def test_an_elastic_gang_with_checkpoints_is_asked_for(http: httpx.Client) -> No
     assert submit(http, cluster_size=2, topology="require")["topology"] == "require"
 
 
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [("default", []), ("./check --fast", ["/bin/sh", "-c", "./check --fast"]), (["./check"], ["./check"])],
+)
+def test_a_preflight_is_asked_for(given: str | list[str], command: list[str], http: httpx.Client) -> None:
+    check = submit(http, preflight=given, preflight_limit="2m")["preflight"]
+    assert (check["command"], check["time_limit"], check["failures"], check["agent_id"]) == (command, 120.0, 0, None)
+    assert submit(http)["preflight"] is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"preflight": []}, {"preflight": "./check", "preflight_limit": "2h"}, {"preflight": [""]}]
+)
+def test_a_preflight_without_a_command_or_with_a_long_limit_is_refused(
+    wrong: dict[str, object], http: httpx.Client
+) -> None:
+    answer = http.post("/queue/submit", json={"command": "true", **wrong})
+    assert answer.status_code == 422
+    assert "preflight" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("field", ["time_limit", "estimated_duration", "checkpoint_every"])
 def test_a_wrong_duration_names_its_field_and_how_they_are_written(field: str, http: httpx.Client) -> None:
     answer = http.post("/queue/submit", json={"command": "true", field: "soon"})

@@ -21,6 +21,8 @@ S = SessionState
 P = KernelPhase
 
 WORDS: dict[str, dict[str, Any]] = {
+    "checking": {"phase": P.CHECKING},
+    "checked": {"phase": P.CHECKED},
     "started": {"phase": P.STARTED},
     "uncertain": {"phase": P.UNCERTAIN, "message": "the shim is gone"},
     "well": {"phase": P.EXITED, "exit_code": 0, "evidence": EndEvidence.EXIT_FILE},
@@ -28,6 +30,12 @@ WORDS: dict[str, dict[str, Any]] = {
     "killed": {"phase": P.EXITED, "signal": 15, "evidence": EndEvidence.EXIT_FILE},
     "never": {"phase": P.EXITED, "evidence": EndEvidence.TOMBSTONE},
     "refused": {"phase": P.REFUSED, "code": "insufficient_resource", "evidence": EndEvidence.REFUSED},
+    "unchecked": {
+        "phase": P.REFUSED,
+        "code": "preflight_failed",
+        "message": "it exited with code 1",
+        "evidence": EndEvidence.REFUSED,
+    },
     "unfit": {"phase": P.REFUSED, "code": "unsupported_resource", "evidence": EndEvidence.REFUSED},
 }
 

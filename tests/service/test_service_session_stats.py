@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.service.history.session_stats import HeldPart, advice, gpu_stats, host_stats
+from aliquot.service.history.session_stats import HeldPart, advice, gpu_stats, held_s, host_stats, productive_s
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.states import SessionState
@@ -90,8 +90,50 @@ def test_short_runs_are_not_judged_and_those_that_have_not_run_neither() -> None
 
 def test_of_several_attempts_on_a_gpu_the_largest_share_counts_and_its_memory() -> None:
     parts = [
-        HeldPart(agent_id=AgentId("a"), device_id=DeviceId("g"), share=share, memory_bytes=80 * 10**9, held_s=60)
+        HeldPart(
+            agent_id=AgentId("a"), device_id=DeviceId("g"), share=share, memory_bytes=80 * 10**9, from_s=0, held_s=60
+        )
         for share in (0.25, 0.5)
     ]
     [found] = gpu_stats(parts, {})
     assert (found.share, found.memory_gb, found.utilization) == (0.5, 40.0, None)
+
+
+def part(from_s: float, until_s: float) -> HeldPart:
+    return HeldPart(
+        agent_id=AgentId("a"), device_id=DeviceId("g"), share=1, memory_bytes=0, from_s=from_s, held_s=until_s - from_s
+    )
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], 0.0),
+        ([(10, 20)], 10.0),
+        ([(10, 20), (10, 20), (10, 25)], 15.0),  # the ranks of one attempt
+        ([(40, 50), (10, 20)], 20.0),  # two attempts, with a wait between
+        ([(10, 50), (20, 30), (45, 60)], 50.0),
+    ],
+)
+def test_time_with_gpus_counts_once_for_all_ranks_and_not_between_attempts(
+    spans: list[tuple[float, float]], expected: float
+) -> None:
+    assert held_s(part(*span) for span in spans) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "ended_s", "expected"),
+    [
+        (SessionState.RUNNING, None, 100.0 + 600.0),
+        (SessionState.COMPLETED, 300.0, 100.0 + 300.0),
+        (SessionState.CANCELED, 300.0, 100.0 + 300.0),
+        (SessionState.FAILED, 300.0, 150.0),
+        (SessionState.QUEUED, None, 150.0),
+    ],
+)
+def test_run_time_is_productive_unless_its_work_is_lost(
+    state: SessionState, ended_s: float | None, expected: float
+) -> None:
+    ended_at = None if ended_s is None else MOMENT + timedelta(seconds=ended_s)
+    one = replace(session(1), state=state, started_at=MOMENT, ended_at=ended_at, kept=150.0, kept_at_start=100.0)
+    assert productive_s(one, now_s=MOMENT.timestamp() + 600) == expected

@@ -48,6 +48,7 @@ async def test_a_statement_has_what_was_held_its_price_its_share_and_why_it_wait
         assert found.gpu_hours == pytest.approx(2, rel=1e-3)
         assert found.held == sum(line.amount for line in found.lines)
         assert [line.kind for line in found.lines if line.amount] == [TimeKind.USED]
+        assert found.ettr == 1
         assert found.cost == pytest.approx(4, rel=1e-3)
         assert (found.share, found.entitlement) == (pytest.approx(2 / 3, rel=1e-3), 0.5)
         assert any("67% of all device time with an entitlement of 50%" in text for text in found.behind)

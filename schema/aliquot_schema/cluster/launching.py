@@ -22,6 +22,7 @@ from aliquot_schema.resources.devices import (
 )
 from aliquot_schema.resources.leases import EndEvidence, HostUse
 from aliquot_schema.resources.slots import AMOUNT_MAX
+from aliquot_schema.sessions import PREFLIGHT_LIMIT_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,18 @@ class CheckpointOrder:
     """Run time whose work the session's last acknowledged checkpoint holds; 0 = there is none."""
     agent_id: AgentId | None = None
     """The agent that has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightOrder:
+    """A check that runs in the place of the command, before it."""
+
+    argv: tuple[str, ...] = ()
+    """Empty = the agent's own check."""
+    limit_ms: int = PREFLIGHT_LIMIT_MS
+    is_released: bool = False
+    """Whether the command may start once the check has passed. Else the kernel waits until the order is sent again with
+    this set, because the other ranks have passed too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +85,7 @@ class LaunchOrder:
     """Environment that is activated before the command: `uv`, or the absolute path of a venv or conda environment."""
     image: str | None = None
     """Container image to run it in."""
+    preflight: PreflightOrder | None = None
 
 
 NO_WORKSPACE: Final = "no_workspace"
@@ -84,12 +98,20 @@ refused again, so the session fails."""
 class KernelPhase(StrEnum):
     """State of a kernel on its agent."""
 
+    CHECKING = "checking"
+    """Its preflight runs."""
+    CHECKED = "checked"
+    """Its preflight has passed; its command has not started."""
     STARTED = "started"
     EXITED = "exited"
     REFUSED = "refused"
-    """Never started, and never will be in this attempt."""
+    """Its command never started, and never will in this attempt."""
     UNCERTAIN = "uncertain"
     """The shim is gone without an exit file; processes of the kernel may still run."""
+
+
+ALIVE: Final = frozenset(KernelPhase) - {KernelPhase.EXITED, KernelPhase.REFUSED}
+"""Phases in which a kernel has, or may have, processes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

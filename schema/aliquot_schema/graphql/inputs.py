@@ -6,7 +6,7 @@ from aliquot_schema.graphql.enums import AgentState, DependencyCondition, Topolo
 from aliquot_schema.graphql.enums import SandboxProfile as SandboxProfile
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.requests import AgentFilter, NewFallback, NewSession, SessionAmendment
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import PREFLIGHT_LIMIT_MS, Priority
 
 
 @strawberry.input(description="Limits per kernel, within the operator's settings.")
@@ -103,6 +103,30 @@ class AppInput:
         description="TCP port that rank 0 listens on, on the loopback interface of its node; 0 = the server chooses "
         "one. The variable ALIQUOT_APP_NAME has it, with the name in capital letters.",
     )
+
+
+@strawberry.input(
+    description="A check of the granted devices, on every rank, before the command of any rank starts. A node where it "
+    "fails is replaced without using a retry."
+)
+class PreflightInput:
+    command: CommandInput | None = strawberry.field(
+        default=None,
+        description="Exit code 0 = passed. Null = the agent's own check: a bandwidth test where CUDA is there.",
+    )
+    time_limit: float = strawberry.field(
+        default=PREFLIGHT_LIMIT_MS / 1000, description="Seconds; a check that runs longer has failed."
+    )
+
+    def argv(self) -> tuple[str, ...]:
+        """The command; empty = the agent's own check."""
+        if self.command is None:
+            return ()
+        shell = self.command.shell
+        if isinstance(shell, str):
+            return ("/bin/sh", "-c", shell) if shell.strip() else ("",)
+        argv = self.command.argv
+        return tuple(argv) if isinstance(argv, list) and argv else ("",)
 
 
 @strawberry.input(description="A session to submit.")
@@ -214,6 +238,9 @@ class CreateSessionInput:
     shares_access: bool = strawberry.field(
         default=False, description="Whether members of its project may open its terminals, ports and web services."
     )
+    preflight: PreflightInput | None = strawberry.field(
+        default=None, description="Check before the command; null = none."
+    )
     activates: str | None = strawberry.field(
         default=None,
         description="Environment for the command: `uv` for the workspace's own `uv.lock`, or the path of a venv or "
@@ -266,6 +293,8 @@ class CreateSessionInput:
             activates=self.activates,
             image=self.image,
             shares_access=self.shares_access,
+            preflight=None if self.preflight is None else self.preflight.argv(),
+            preflight_limit=None if self.preflight is None else self.preflight.time_limit,
             metrics=tuple((one.name, one.pattern) for one in self.metrics or ()),
             secrets=tuple((use.name, use.as_env, use.as_file) for use in self.secrets or ()),
         )

@@ -27,7 +27,7 @@ class Visibility(IntEnum):
 
 
 SESSION_FIELDS: Final[Mapping[Visibility, Mapping[str, object]]] = {
-    Visibility.OWNER: {"command": (), "environment": ()},
+    Visibility.OWNER: {"command": (), "environment": (), "preflight": None},
     Visibility.MEMBER: {
         "services": (),
         "working_directory": None,

@@ -27,7 +27,8 @@ class EndEvidence(StrEnum):
     TOMBSTONE = "tombstone"
     """The stop created the claim file first, so no start can succeed."""
     REFUSED = "refused"
-    """The agent rejected the launch before it created the claim file."""
+    """The agent rejected the launch before it created the claim file; or the preflight failed, all its processes are
+    gone, and the command was not started."""
     EXIT_FILE = "exit_file"
     """The shim wrote exit.json after the whole process tree was gone."""
     LOCK_AND_GROUP = "lock_and_group"
@@ -125,3 +126,10 @@ class Kernel:
     """The last measurement before its end; None = it has not ended, or none was taken."""
     takes_limit: bool | None = None
     """Whether its time limit can be changed while it runs; None = it has not been reported."""
+    checked_us: int | None = None
+    """When its preflight was reported as passed; None = it has none, or it has not passed."""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether its preflight lets the other ranks start; an agent of an earlier release starts without one."""
+        return self.checked_us is not None or self.state is KernelState.RUNNING

@@ -52,6 +52,8 @@ class StatementView:
     """Thousandths of a device x milliseconds; the sum of the lines."""
     gpu_hours: float
     lines: tuple[StatementLineView, ...]
+    ettr: float | None
+    """Part of what was held whose work was not lost, 0 to 1: 1 - lost / held; None = nothing was held."""
     cost: float
     credited: float
     """What preemption and faults of the cluster took; not part of `cost`."""

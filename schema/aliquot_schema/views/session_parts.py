@@ -29,6 +29,22 @@ class PreemptionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightView:
+    """The check before a session's command, and the last failure of it."""
+
+    command: tuple[str, ...]
+    """Empty = the agent's own check."""
+    time_limit: float
+    """Seconds."""
+    failures: int
+    """Attempts that it ended."""
+    agent_id: str | None
+    """Where it failed last; likewise the next two."""
+    message: str | None
+    failed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IdleNoticeView:
     """A running session that does not use its GPUs."""
 

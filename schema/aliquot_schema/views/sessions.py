@@ -15,6 +15,7 @@ from aliquot_schema.views.session_parts import (
     FailureView,
     IdleNoticeView,
     PreemptionView,
+    PreflightView,
     SavedWorkView,
     SessionServiceView,
 )
@@ -264,6 +265,12 @@ class SessionView:
     activates: str | None = None
     image: str | None = None
     shares_access: bool = False
+    preflight: PreflightView | None = None
+    """None = its command starts without a check."""
+    kept: float = 0.0
+    """Seconds of run time whose work it has kept; `kept_at_start` is that at the start of its newest attempt. Parts of
+    `SessionStatsView.ettr`."""
+    kept_at_start: float = 0.0
     hidden: tuple[str, ...] = ()
     """Fields hidden from the caller; see `identity.access`."""
 

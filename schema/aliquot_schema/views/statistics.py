@@ -265,6 +265,12 @@ class SessionStatsView:
     """Work that requeues lost, in GPU-hours."""
     credited_gpu_hours: float
     """Part of it that its owner is not charged for."""
+    held: float
+    """Time that it held GPUs, in all attempts; waits between them do not count."""
+    productive: float
+    """Run time whose work is not lost."""
+    ettr: float | None
+    """Effective training time ratio, `productive` / `held`, 0 to 1; None = it has held no GPU."""
     gpus: tuple[GpuStatsView, ...]
     hosts: tuple[HostStatsView, ...]
     """One entry per measured rank of the newest attempt."""

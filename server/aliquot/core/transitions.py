@@ -122,6 +122,7 @@ def run_again(session: Session, *, now_us: int, from_checkpoint: bool = False) -
         fallback_level=0,
         preemptions=0,
         preemption=None,
+        preflight=None,
         work=session.work if from_checkpoint else without_checkpoint(session.work),
     )
 

@@ -67,6 +67,7 @@ class SessionRow(TableRow, table=True):
     work: str | None = text_column()
     extension: str | None = text_column()
     key_id: str | None = text_column()
+    preflight: str | None = text_column()
     gpus_milli: int = number_column()
 
 
@@ -94,6 +95,7 @@ class KernelRow(TableRow, table=True):
     rendezvous_port: int | None = number_column()
     host_use: str | None = text_column()
     takes_limit: bool | None
+    checked_us: int | None = number_column()
 
 
 class LeaseRow(TableRow, table=True):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage
-from aliquot.core.saved_work import AttemptLoss, after_loss, began, loss, saved, saved_since_preempted
+from aliquot.core.saved_work import AttemptLoss, after_loss, began, kept_at_start_ms, loss, saved, saved_since_preempted
 from aliquot.core.transitions import ended_by_itself, preempt, requeue_preempted, run_again
 from aliquot_schema.ids import AgentId, UserId
 from aliquot_schema.policies import DAY_MS
@@ -157,3 +157,16 @@ def test_a_retry_forgets_the_checkpoint_unless_it_is_asked_for() -> None:
     failed = replace(session(S.FAILED), work=replace(kept(500), lost_ms=9))
     assert run_again(failed, now_us=1, from_checkpoint=True).work == failed.work
     assert run_again(failed, now_us=1).work == SavedWork(attempt=1, lost_ms=9)
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (running(), 0),
+        (running(kept(9000, attempt=2, began_ms=4000), attempt=2), 4000),
+        (running(kept(9000, attempt=2, began_ms=4000), attempt=3), 9000),  # its start has not been reported
+        (replace(running(attempt=2), preemption=replace(RECEIPT, kept_ms=7000)), 7000),
+    ],
+)
+def test_an_attempt_continues_the_work_of_the_checkpoint_that_it_started_from(one: Session, expected: int) -> None:
+    assert kept_at_start_ms(one) == expected

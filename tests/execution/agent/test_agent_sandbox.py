@@ -14,7 +14,7 @@ from agent_stand import PATIENCE_S, Stand, agent_config, marked, order, parent, 
 from aliquot.execution.agent.isolation.sandbox import sandbox_fault
 from aliquot.execution.agent.isolation.settings import ConfinementRules, Mount, SandboxMode
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
-from aliquot_schema.cluster.launching import KernelPhase, LaunchOrder
+from aliquot_schema.cluster.launching import KernelPhase, LaunchOrder, PreflightOrder
 from aliquot_schema.resources.confinement import SandboxProfile
 
 USER = resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid(), environment=os.environ)
@@ -222,3 +222,24 @@ async def test_modes(agent_home: Path) -> None:
                 assert report.phase is KernelPhase.REFUSED
         finally:
             await stand.close()
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, KernelPhase.EXITED), (7, KernelPhase.REFUSED)])
+async def test_a_preflight_runs_in_it_too(walled: Stand, agent_home: Path, code: int, phase: KernelPhase) -> None:
+    look = f"cat {agent_home.parent}/server/token; touch /usr/written; kill -0 {os.getpid()} && echo sees the server"
+    check = PreflightOrder(argv=("/bin/sh", "-c", f"echo check; {look}; exit {code}"), is_released=True)
+    asked = inside("echo job; exit 5", preflight=check)
+    report = await walled.run(asked)
+    said = walled.output(asked.kernel_id)
+    assert (report.phase, report.exit_code) == (phase, 5 if code == 0 else None)
+    assert "check" in said
+    assert "the server's own token" not in said
+    assert "sees the server" not in said
+    assert ("job" in said.splitlines()) is (code == 0)
+
+
+async def test_a_preflight_in_it_ends_at_its_time_limit(walled: Stand) -> None:
+    asked = inside("true", preflight=PreflightOrder(argv=("/bin/sleep", "600"), limit_ms=300, is_released=True))
+    report = await walled.run(asked)
+    assert str(report.message).startswith("it ran longer than 0.3 s")
+    assert not marked(asked.kernel_id)

@@ -126,6 +126,9 @@ class Statement:
     held: BigInt = strawberry.field(description="Thousandths of a device x milliseconds; the sum of the lines.")
     gpu_hours: float = strawberry.field(description="The same in GPU-hours.")
     lines: list[StatementLine] = strawberry.field(description="Device time by kind.")
+    ettr: float | None = strawberry.field(
+        description="Effective training time ratio: 1 - lost / held, 0 to 1; null if nothing was held."
+    )
     cost: float = strawberry.field(description="Price of what was held, without `credited`.")
     credited: float = strawberry.field(description="Price of work that preemption or a fault of the cluster took.")
     budget: float | None = strawberry.field(description="The project's present budget per month; null = none.")

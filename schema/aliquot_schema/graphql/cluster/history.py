@@ -126,6 +126,13 @@ class SessionStats:
     gpu_hours: float = strawberry.field(description="GPU-hours of all attempts; shares count as fractions.")
     lost_gpu_hours: float = strawberry.field(description="GPU-hours of work that requeues lost.")
     credited_gpu_hours: float = strawberry.field(description="Part of them that its owner is not charged for.")
+    held: float = strawberry.field(
+        description="Time in which it held GPUs, all attempts together; waits between them do not count."
+    )
+    productive: float = strawberry.field(description="Run time whose work is not lost.")
+    ettr: float | None = strawberry.field(
+        description="Effective training time ratio: `productive` / `held`, 0 to 1; null if it has held no GPU."
+    )
     gpus: list[GpuStats] = strawberry.field(description="Its GPUs.")
     hosts: list[HostStats] = strawberry.field(description="CPU and host memory of each measured rank.")
     advice: str = strawberry.field(description="One sentence for the next session like it.")

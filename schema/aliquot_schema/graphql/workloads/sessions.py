@@ -100,6 +100,16 @@ class Preemption:
     )
 
 
+@strawberry.type(description="The check before a session's command, and its last failure. It uses no retry.")
+class Preflight:
+    command: list[str] = strawberry.field(description="Its command; empty = the agent's own check.")
+    time_limit: float = strawberry.field(description="Seconds; a check that runs longer has failed.")
+    failures: int = strawberry.field(description="Attempts that it ended; each left out one more node.")
+    agent_id: strawberry.ID | None = strawberry.field(description="Agent on which it failed last; null = on none.")
+    message: str | None = strawberry.field(description="What failed last, with the end of the check's output.")
+    failed_at: datetime | None = strawberry.field(description="When it failed last.")
+
+
 @strawberry.type(description="A running session that does not use its GPUs, and what follows.")
 class IdleNotice:
     action: IdleAction = strawberry.field(description="What the policy does about it.")
@@ -264,6 +274,9 @@ class Session:
     image: str | None = strawberry.field(description="Container image that its command runs in.")
     shares_access: bool = strawberry.field(
         description="Whether members of its project may open its terminals, ports and web services."
+    )
+    preflight: Preflight | None = strawberry.field(
+        description="The check before its command; null = it starts without one."
     )
     hidden: list[str] = strawberry.field(
         description="Names of fields hidden from the caller, which are null or empty here."

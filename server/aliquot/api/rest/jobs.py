@@ -16,7 +16,7 @@ from aliquot_schema.states import SessionState
 from aliquot_schema.views.explanations import ExplanationView
 from aliquot_schema.views.forecasts import ForecastAccuracyView, ForecastView
 from aliquot_schema.views.results import SessionFilesView, files_view
-from aliquot_schema.views.session_parts import FailureView
+from aliquot_schema.views.session_parts import FailureView, PreflightView
 from aliquot_schema.views.sessions import AllocatedGpuView, SessionView, SlotAmountView, VerdictView
 from aliquot_schema.views.statistics import QueueStatisticsView, SessionStatsView
 
@@ -53,6 +53,8 @@ class Job(Struct, kw_only=True):
     preemptible: bool
     checkpoint_signal: str | None
     checkpoint_every: float | None
+    preflight: PreflightView | None
+    """The check before its command."""
     topology: Topology
     forecast: ForecastView | None
     scheduling_policy: str
@@ -89,6 +91,8 @@ class Sessions(Struct, kw_only=True):
     revision: int
 
 
+OWN_CHECK: Final = "default"
+"""In place of a command: the agent's own check."""
 _PLAIN = frozenset(Job.__struct_fields__) - {"job_id", "priority"}
 
 
@@ -128,6 +132,8 @@ async def submit(ask: Ask) -> Job:
         preemptible=body.preemptible,
         checkpoint_signal=body.checkpoint_signal,
         checkpoint_every=duration_seconds(body.checkpoint_every, field="checkpoint_every"),
+        preflight=_check_of(body.preflight),
+        preflight_limit=duration_seconds(body.preflight_limit, field="preflight_limit"),
         topology=body.topology,
         name=body.name,
         run_id=body.run_id,
@@ -136,6 +142,13 @@ async def submit(ask: Ask) -> Job:
         idempotency_key=ask.idempotency_key,
     )
     return job_of((await ask.context.services.sessions.create_session(ask.context.caller, request)).session)
+
+
+def _check_of(command: str | list[str] | None) -> tuple[str, ...] | None:
+    """A preflight as `NewSession` has it."""
+    if isinstance(command, str):
+        return () if command == OWN_CHECK else ("/bin/sh", "-c", command)
+    return None if command is None else tuple(command) or ("",)
 
 
 async def cancel(ask: Ask) -> Job:

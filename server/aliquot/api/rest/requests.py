@@ -21,7 +21,8 @@ Level = Literal["low", "normal", "high", "critical", 1, 2, 3, 4, "1", "2", "3", 
 
 
 class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A command to queue: text is run by /bin/sh, a list is executed directly."""
+    """A command to queue: text is run by /bin/sh, a list is executed directly. `preflight` is a command that checks the
+    GPUs first; `default` stands for a bandwidth test."""
 
     command: Command | Arguments
     gpu_count: Gpus = 1
@@ -37,6 +38,8 @@ class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
     preemptible: bool = False
     checkpoint_signal: Annotated[str, Meta(max_length=32, description="Like SIGUSR1, or a number.")] | None = None
     checkpoint_every: Duration | None = None
+    preflight: Command | Arguments | None = None
+    preflight_limit: Duration | None = None
     topology: Literal["prefer", "require"] = "prefer"
     name: Text | None = None
     run_id: Text | None = None

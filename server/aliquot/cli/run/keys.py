@@ -70,6 +70,20 @@ def _app(entry: Entry) -> dict[str, Any]:
     return {"name": name, "port": int(port or 0)}
 
 
+def _preflight(entry: Entry) -> dict[str, Any]:
+    """`default`, a command, or a table of `command` and `limit`."""
+    if entry.is_table:
+        table = entry.table()
+        command, limit_s = table.maybe("command", _check), table.maybe("limit", _seconds)
+        table.finish()
+        return {"command": command} | ({} if limit_s is None else {"time_limit": limit_s})
+    return {"command": _check(entry)}
+
+
+def _check(entry: Entry) -> dict[str, Any] | None:
+    return None if entry.is_scalar and entry.text() == "default" else read_command(entry)
+
+
 def _limit(name: str) -> Callable[[Entry], dict[str, int]]:
     return lambda entry: {name: entry.whole()}
 
@@ -103,6 +117,16 @@ def dashed(name: str) -> str:
 
 
 COMMAND: Final = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "number"]}}]}
+PREFLIGHT: Final = {
+    "oneOf": [
+        *COMMAND["oneOf"],
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"command": COMMAND, "limit": _DURATION},
+        },
+    ]
+}
 AFTER: Final = {
     "after": "have to complete before it",
     "after_any": "have to end before it",
@@ -135,6 +159,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "preferred_models": _key("preferred_models", Entry.names, NAMES, "GPUs of these models, if it fits on them now."),
     "environment": _key("environment", _pairs, _PAIRS, "Environment variables."),
     "image": _key("image", Entry.text, _TEXT, "Container image to run it in."),
+    "preflight": _key("preflight", _preflight, PREFLIGHT, "Check before it on every rank: a command, or default."),
     "shared": _key("shares_access", Entry.flag, _FLAG, "Let members of its project open terminals and services."),
     "workspace": _key("workspace", Entry.text, _TEXT, "Id of files that were uploaded before."),
     "sync": _key("sync", Entry.text, _TEXT, "Folder to upload as the working directory; relative to the file."),

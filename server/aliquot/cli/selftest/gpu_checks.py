@@ -10,9 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from aliquot.cli.selftest import cuda_probe
 from aliquot.cli.selftest.probe_jobs import ProbeFailed, ProbeJobs, ProbeReading
 from aliquot.execution.agent.gpu_memory import CODE, memory_text
+from aliquot.execution.devices import cuda_probe
 from aliquot.execution.devices.nvml_devices import SHARES, WHOLE
 from aliquot_schema.cluster.agents import Capabilities
 from aliquot_schema.cluster.launching import KernelPhase

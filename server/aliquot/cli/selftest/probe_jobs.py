@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from aliquot.cli.selftest import cuda_probe
 from aliquot.clock import SystemClock
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.agent.job_user import JobUserPolicy
+from aliquot.execution.devices import cuda_probe
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.node import node_identity
 from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, LaunchOrder, ReadingsTaken

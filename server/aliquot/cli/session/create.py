@@ -30,9 +30,17 @@ from aliquot.cli.working_directory import environments_of, synced
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.enums import Topology
-    from aliquot.client.generated.inputs import CreateSessionInput, MetricInput, SecretUseInput, SessionLimitsInput
+    from aliquot.client.generated.inputs import (
+        CreateSessionInput,
+        MetricInput,
+        PreflightInput,
+        SecretUseInput,
+        SessionLimitsInput,
+    )
 
 
+OWN_CHECK: Final = "default"
+"""Word for the agent's own check."""
 SCRIPT: Final = "aliquot.script"
 """Key of the script in the context's `meta`; absent for a command after `--`."""
 
@@ -70,6 +78,17 @@ def limits_of(processes: int | None, open_files: int | None) -> "SessionLimitsIn
     if processes is None and open_files is None:
         return None
     return SessionLimitsInput(processes=processes, open_files=open_files)
+
+
+def preflight_of(command: str | None, limit: str | None) -> "PreflightInput | None":
+    """The check before the command; None without the options."""
+    from aliquot.client.generated.inputs import CommandInput, PreflightInput
+
+    limit_s = seconds_of(limit, option="--preflight-limit")
+    if command is None:
+        return None if limit_s is None else usage("--preflight-limit needs --preflight")
+    own = None if command == OWN_CHECK else CommandInput(shell=command)
+    return PreflightInput(command=own) if limit_s is None else PreflightInput(command=own, time_limit=limit_s)
 
 
 def topology_of(text: str) -> "Topology":
@@ -126,6 +145,8 @@ def create(
     topology: o.Topology = "prefer",
     chdir: o.WorkingDirectory = None,
     image: o.Image = None,
+    preflight: o.Preflight = None,
+    preflight_limit: o.PreflightLimit = None,
     shared: o.Shared = False,
     sync: o.Sync = None,
     workspace: o.Workspace = None,
@@ -174,7 +195,7 @@ def create(
         **_durations(time_limit, estimate, grace, checkpoint_every), limits=limits_of(max_processes, max_open_files),
         cluster_size_min=cluster_size_min, **_pairs_in(tag, label, env, metric), slots=slots_of(resources), name=name,
         apps=apps_of(app), activates=activates, workspace=workspace, image=image,
-        shares_access=shared,
+        shares_access=shared, preflight=preflight_of(preflight, preflight_limit),
     )  # fmt: skip
     place = (cluster, server, token_file)
     _send(ctx, wanted, place, sync=sync, wait=wait, follow=follow, raw=raw, preview=preview, json=as_json)

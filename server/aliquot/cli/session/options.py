@@ -100,6 +100,19 @@ Image = Annotated[
     str | None,
     Option("--image", metavar="IMAGE", help="Run it in a container of this image.", rich_help_panel=_WHERE),
 ]
+Preflight = Annotated[
+    str | None,
+    Option(
+        "--preflight",
+        metavar="COMMAND",
+        help="Check the granted devices of every rank with this first; `default` = a bandwidth test.",
+        rich_help_panel=_WHERE,
+    ),
+]
+PreflightLimit = Annotated[
+    str | None,
+    Option("--preflight-limit", metavar="DURATION", help="A longer check has failed; 1m.", rich_help_panel=_WHERE),
+]
 Shared = Annotated[
     bool,
     Option("--shared", help="Let members of its project open its terminals and web services.", rich_help_panel=_WHERE),

@@ -67,6 +67,7 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("ended", moment(session.ended_at)),
         ("attempt", str(session.attempt) if session.attempt > 1 else None),
         ("checkpoint", _saved(session)),
+        ("preflight", preflight_text(session)),
         ("note", None if session.work is None else session.work.note),
         ("tasks", _tasks(session)),
         ("estimate", None if session.order_estimate is None else session.order_estimate.explanation),
@@ -83,6 +84,20 @@ def _command(argv: tuple[str, ...]) -> str:
 
     text = shlex.join(without_slurm_variables(argv)).replace("\n", "; ")
     return text if len(text) <= COMMAND_CHARS_MAX else f"{text[:COMMAND_CHARS_MAX]}..."
+
+
+def preflight_text(session: "Session") -> str | None:
+    """The check before its command, and where it failed last; None without one, or if it is hidden."""
+    import shlex
+
+    check = session.preflight
+    if check is None:
+        return None
+    text = shlex.join(check.command) or "the agent's own check"
+    if not check.failures:
+        return f"{text}, within {duration(check.time_limit)}"
+    times = "once" if check.failures == 1 else f"{check.failures} times"
+    return f"{text}; failed {times}, no retry used; last on {check.agent_id}: {check.message}"
 
 
 def _saved(session: "Session") -> str | None:

@@ -51,6 +51,9 @@ def stats_lines(found: "SessionStats", *, names: Mapping[str, str]) -> Iterator[
     yield f"{'GPU-hours':<12} {found.gpu_hours:g}"
     if found.lost_gpu_hours:
         yield f"{'lost':<12} {found.lost_gpu_hours:g} GPU-hours of work, {found.credited_gpu_hours:g} not charged"
+    if found.ettr is not None:
+        of = f"{duration(found.productive)} productive of {duration(found.held)} with GPUs"
+        yield f"{'ETTR':<12} {found.ettr * 100:.1f}%: {of}"
     if found.cost is not None:
         yield f"{'cost':<12} {printable(found.cost.text)}"
     for gpu in found.gpus:

@@ -9,7 +9,7 @@ from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.connection.tables import rough_duration, with_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
-from aliquot.cli.session.show import preemption_note, progress_text, verdict_lines
+from aliquot.cli.session.show import preemption_note, preflight_text, progress_text, verdict_lines
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,6 +59,8 @@ def why(
     for line in (None if idle is None else idle.message, note):
         if line is not None:
             print(f"  {line}")
+    if session.preflight is not None and session.preflight.failures:
+        print(f"preflight: {printable(preflight_text(session) or '')}")
     if session.order_explanation is not None:
         print(f"order: {printable(session.order_explanation)}")
     print("\n".join(explanation_lines(found)))

@@ -138,6 +138,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     """The same in GPU-hours."""
     lines: tuple[StatementLine, ...]
     """Device time by kind."""
+    ettr: float | None
+    """Effective training time ratio: 1 - lost / held, 0 to 1; null if nothing was held."""
     cost: float
     """Price of what was held, without `credited`."""
     credited: float

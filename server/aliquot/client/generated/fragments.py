@@ -345,6 +345,7 @@ code message }""",
     "Pool": """name default_limit cpu_per_gpu mem_per_gpu idle""",
     "Preemption": """cause by_session by_user at until lost_gpu_seconds""",
     "PreemptionRules": """preempt victims run_min preemptions_max grace restart idle { ...IdleRules }""",
+    "Preflight": """command time_limit failures agent_id message failed_at""",
     "PreviewForecast": """forecast { ...Forecast }""",
     "PreviewForecastResult": """
 __typename ... on PreviewForecast { forecast { ...Forecast } } ... on InvalidRequest {
@@ -507,9 +508,9 @@ topology fallbacks { ...Fallback } fallback_level preemptions preemption { ...Pr
 idle { ...IdleNotice } room_made work { ...SavedWork } held_by array_id array_index tasks
 { ...ArrayTasks } order_estimate { ...OrderEstimate } order_explanation reserve_until
 expected_start forecast { ...Forecast } services { ...SessionService } workspace activates
-image shares_access hidden requested_gpus requested_memory_gb allocated_gpus {
-...AllocatedGpu } allocation_time estimated_start_time estimated_wait_time
-scheduling_policy""",
+image shares_access preflight { ...Preflight } hidden requested_gpus requested_memory_gb
+allocated_gpus { ...AllocatedGpu } allocation_time estimated_start_time
+estimated_wait_time scheduling_policy""",
     "SessionConnection": """edges { ...SessionEdge } pageInfo { ...PageInfo } total_count revision""",
     "SessionDelay": """session { ...OtherSession } before after""",
     "SessionEdge": """node { ...Session } cursor""",
@@ -528,9 +529,9 @@ queue_position waits { ...Verdict } expected_start failure { ...Failure } displa
 ...RightSize } cost { ...Cost }""",
     "SessionService": """name port asked_port url state""",
     "SessionStats": """
-session_id state wait ran time_limit gpu_hours lost_gpu_hours credited_gpu_hours gpus {
-...GpuStats } hosts { ...HostStats } advice warning right_size { ...RightSize } cost {
-...Cost }""",
+session_id state wait ran time_limit gpu_hours lost_gpu_hours credited_gpu_hours held
+productive ettr gpus { ...GpuStats } hosts { ...HostStats } advice warning right_size {
+...RightSize } cost { ...Cost }""",
     "SessionStep": """number at kind state attempt held_by preemption { ...Preemption }""",
     "SessionStepEdge": """node { ...SessionStep } cursor""",
     "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",
@@ -565,7 +566,7 @@ limit actual } ... on Unauthenticated { code message } ... on Forbidden { code m
 StateConflict_state: state } ... on Error { code message }""",
     "StateConflict": """code message id state""",
     "Statement": """
-project month currency held gpu_hours lines { ...StatementLine } cost credited budget
+project month currency held gpu_hours lines { ...StatementLine } ettr cost credited budget
 open_gpu_hours open_cost sessions mean_wait preemptions share entitlement behind""",
     "StatementLine": """kind amount gpu_hours part""",
     "TaskMetrics": """index session_id state series { ...MetricSeries }""",

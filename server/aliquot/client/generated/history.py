@@ -141,6 +141,12 @@ class SessionStats(Struct, frozen=True, kw_only=True):
     """GPU-hours of work that requeues lost."""
     credited_gpu_hours: float
     """Part of them that its owner is not charged for."""
+    held: float
+    """Time in which it held GPUs, all attempts together; waits between them do not count."""
+    productive: float
+    """Run time whose work is not lost."""
+    ettr: float | None
+    """Effective training time ratio: `productive` / `held`, 0 to 1; null if it has held no GPU."""
     gpus: tuple[GpuStats, ...]
     """Its GPUs."""
     hosts: tuple[HostStats, ...]

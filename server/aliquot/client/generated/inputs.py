@@ -132,6 +132,18 @@ class MetricInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     """
 
 
+class PreflightInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """
+    A check of the granted devices, on every rank, before the command of any rank starts. A node where it fails is
+    replaced without using a retry.
+    """
+
+    command: CommandInput | None = None
+    """Exit code 0 = passed. Null = the agent's own check: a bandwidth test where CUDA is there."""
+    time_limit: float = 60.0
+    """Seconds; a check that runs longer has failed."""
+
+
 class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A session to submit."""
 
@@ -225,6 +237,8 @@ class CreateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Container image to run the command in, on agents that can run containers."""
     shares_access: bool = False
     """Whether members of its project may open its terminals, ports and web services."""
+    preflight: PreflightInput | None = None
+    """Check before the command; null = none."""
     activates: str | None = None
     """
     Environment for the command: `uv` for the workspace's own `uv.lock`, or the path of a venv or conda environment on

@@ -136,6 +136,23 @@ class Preemption(Struct, frozen=True, kw_only=True):
     """Usage of the preempted attempt since its last acknowledged checkpoint; null until it has ended."""
 
 
+class Preflight(Struct, frozen=True, kw_only=True):
+    """The check before a session's command, and its last failure. It uses no retry."""
+
+    command: tuple[str, ...]
+    """Its command; empty = the agent's own check."""
+    time_limit: float
+    """Seconds; a check that runs longer has failed."""
+    failures: int
+    """Attempts that it ended; each left out one more node."""
+    agent_id: str | None
+    """Agent on which it failed last; null = on none."""
+    message: str | None
+    """What failed last, with the end of the check's output."""
+    failed_at: datetime | None
+    """When it failed last."""
+
+
 class SavedWork(Struct, frozen=True, kw_only=True):
     """The last acknowledged checkpoint of a session, and the work that its requeues lost."""
 
@@ -350,6 +367,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Container image that its command runs in."""
     shares_access: bool
     """Whether members of its project may open its terminals, ports and web services."""
+    preflight: Preflight | None
+    """The check before its command; null = it starts without one."""
     hidden: tuple[str, ...]
     """Names of fields hidden from the caller, which are null or empty here."""
     requested_gpus: float

@@ -34,10 +34,13 @@ from aliquot_schema.sessions import (
     ENVIRONMENT_CHARS_MAX,
     FALLBACKS_MAX,
     IMAGE_CHARS_MAX,
+    PREFLIGHT_LIMIT_MS,
+    PREFLIGHT_LIMIT_S_MAX,
     TAGS_MAX,
     UV,
     ArrayTasks,
     Fallback,
+    Preflight,
     SessionSpec,
 )
 
@@ -367,6 +370,28 @@ def activates_of(request: NewSession) -> str | None:
         words = f"activates: {asked[:QUOTED_CHARS_MAX]!r} is not an environment; give uv, or the absolute path of a "
         raise InvalidRequest(f"{words}venv or conda environment on the nodes, without a colon", field="activates")
     return asked
+
+
+def preflight_of(request: NewSession) -> Preflight | None:
+    """The check before the command."""
+    argv, limit_s = request.preflight, request.preflight_limit
+    if argv is None:
+        return None
+    if request.external_lease is not None:
+        raise InvalidRequest("preflight: nothing is started for an external allocation", field="preflight")
+    if argv and not argv[0].strip():
+        raise InvalidRequest(
+            "preflight: its command is empty; leave it out for the agent's own check", field="preflight"
+        )
+    size = sum(len(part.encode("utf-8", "surrogatepass")) + 1 for part in argv)
+    check_limit(size, field="preflight", most=COMMAND_BYTES_MAX, unit="bytes")
+    for part in argv:
+        plain(part, field="preflight")
+    limit_ms = PREFLIGHT_LIMIT_MS if limit_s is None else milliseconds(limit_s, field="preflight")
+    if not limit_ms or limit_ms > PREFLIGHT_LIMIT_S_MAX * 1000:
+        text = f"preflight: its time limit is above 0 and at most {PREFLIGHT_LIMIT_S_MAX} seconds"
+        raise InvalidRequest(text, field="preflight")
+    return Preflight(argv=tuple(argv), limit_ms=limit_ms)
 
 
 def secrets_of(

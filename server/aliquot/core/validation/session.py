@@ -24,6 +24,7 @@ from aliquot.core.validation.fields import (
     models_of,
     named_values,
     plain,
+    preflight_of,
     sandbox_labels,
     sandbox_of,
     secrets_of,
@@ -99,6 +100,7 @@ def spec_of(request: NewSession) -> SessionSpec:
         activates=activates_of(request),
         image=image,
         shares_access=request.shares_access,
+        preflight=preflight_of(request),
         secrets=secrets_of(request.secrets, variables=tuple(environment)),
     )
     return _with_fallbacks(spec, request) if request.fallbacks else spec

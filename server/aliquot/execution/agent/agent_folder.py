@@ -46,6 +46,8 @@ class KernelFolder:
     pid.json       pids of the shim and of the job's process                0600
     request.json   stop request to the shim: {"what", "grace_ms"}           0600
     limit.json     a later time limit: {"time_limit_ms"}                    0600
+    preflight.json  mark: the check before the job has passed               0600
+    go.json        mark: the job may start, the other ranks have passed too  0600
     resumed.json   the checkpoint it started from: {"kept_ms", "note"}      0600
     exit.json      exit record, written when all processes have ended       0600
     metrics.json   metrics found in the output so far, see `results.metrics`  0600
@@ -67,6 +69,8 @@ class KernelFolder:
         self.pid = path / "pid.json"
         self.request = path / "request.json"
         self.limit = path / "limit.json"
+        self.preflight = path / "preflight.json"
+        self.go = path / "go.json"
         self.resumed = path / "resumed.json"
         self.exit = path / "exit.json"
         self.forgotten = path / "forgotten"

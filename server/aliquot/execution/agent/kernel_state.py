@@ -47,6 +47,8 @@ class KernelObservation:
     exit: dict[str, Any] | None = None
     has_pid: bool = False
     """The job's process was forked; it may have started."""
+    has_passed: bool = False
+    """Its preflight has passed."""
     takes_limit: bool = False
     """Its shim takes another time limit while it runs; those of earlier releases do not."""
 
@@ -74,7 +76,13 @@ def observe(folder: KernelFolder, *, boot_id: str, ordered_boot_id: str | None) 
     status = KernelStatus.ALIVE if held else KernelStatus.DEAD
     began = read_file(folder.pid)
     takes_limit = began is not None and bool(began.get("takes_limit"))
-    return KernelObservation(status=status, claim=claim, has_pid=began is not None, takes_limit=takes_limit)
+    return KernelObservation(
+        status=status,
+        claim=claim,
+        has_pid=began is not None,
+        has_passed=folder.preflight.exists(),
+        takes_limit=takes_limit,
+    )
 
 
 def exit_report(folder: KernelFolder, found: dict[str, Any]) -> KernelReport:

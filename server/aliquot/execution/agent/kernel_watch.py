@@ -28,6 +28,7 @@ from aliquot.execution.agent.kernel_state import (
     rebooted_exit,
 )
 from aliquot.execution.agent.kernels import KernelHandle
+from aliquot.execution.agent.preflight import check_report, failed_report, has_failed
 from aliquot.execution.agent.preparation import MARK, REBOOTED, TOO_LATE
 from aliquot.execution.agent.shim_client import open_process
 from aliquot.execution.agent.spawner_process import ShimOutcome
@@ -134,6 +135,10 @@ class KernelWatch:
         if outcome.outcome == "late":
             self._worker.spawn(self.close_to_starts(kernel, code=TOO_LATE, message="it could not be started in time"))
             return
+        if outcome.outcome == "checked":
+            self._watch(kernel, outcome.pid, outcome.start_time)
+            self.reconcile(kernel)
+            return
         if outcome.outcome == "started":
             kernel.takes_limit = True  # its shim is of this release
             self._report(kernel, KernelPhase.STARTED)
@@ -226,6 +231,9 @@ class KernelWatch:
                 self._worker.spawn(self._end_rebooted(kernel, claimed=observation.claim is not None))
 
     def _exited(self, kernel: KernelHandle, found: dict[str, Any]) -> None:
+        if has_failed(found):
+            self._end(kernel, failed_report(kernel.folder, found))
+            return
         self._checkpoints.look(kernel, ended=found)
         report = replace(_with_work(exit_report(kernel.folder, found), kernel), host_use=at_exit(kernel, found))
         if kernel.is_shared:
@@ -243,6 +251,9 @@ class KernelWatch:
             kernel.takes_limit = observation.takes_limit
             self._report(kernel, KernelPhase.STARTED)
         else:
+            if kernel.order is not None and kernel.order.preflight is not None:
+                kernel.report = check_report(observation, kernel.kernel_id, at_us=self._now_us())
+                self.report(kernel.report)
             self.check_later(kernel)
 
     def _watch(self, kernel: KernelHandle, pid: int, began: int) -> bool:

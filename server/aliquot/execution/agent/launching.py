@@ -9,6 +9,7 @@ from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.json_files import flush_folder
 from aliquot.execution.agent.kernel_watch import KernelWatch
 from aliquot.execution.agent.kernels import KernelHandle, KernelTable
+from aliquot.execution.agent.preflight import release
 from aliquot.execution.agent.preparation import Preparation, Refusal, refuse_stale, refuse_unknown
 from aliquot.execution.agent.spawner_process import SpawnerProcess
 from aliquot.execution.devices.device_set import DeviceSet
@@ -155,6 +156,8 @@ class Launching:
         stale = refuse_stale(
             order, attempt=kernel.attempt, epoch_seen=self._epoch, attempt_seen=kernel.attempt, now_us=self._now_us()
         )
+        if order.preflight is not None and order.preflight.is_released:
+            self._worker.spawn(self._worker.run(release, kernel, boot_id=self._config.node.boot_id))
         if kernel.request is None and kernel.shim is None and kernel.order is not None and stale is None:
             kernel.order = replace(kernel.order, secrets=order.secrets)  # the stored order has no secret values
             self._worker.spawn(self._resume(kernel))

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +23,14 @@ from aliquot.execution.agent.isolation.isolation import AgentConfinement, secret
 from aliquot.execution.agent.isolation.limits import Limits
 from aliquot.execution.agent.job_user import JobUser, resolve_user
 from aliquot.execution.agent.kernels import KernelHandle
+from aliquot.execution.agent.preflight import command_of
 from aliquot.execution.agent.spawner.device_gate import close_devices
 from aliquot.execution.agent.workspaces.activation import PACKAGES, activated, packages_of, variables
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
 from aliquot.execution.agent.workspaces.unpacking import unpack
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.cluster.agents import Capabilities
-from aliquot_schema.cluster.launching import CheckpointOrder, LaunchOrder
+from aliquot_schema.cluster.launching import CheckpointOrder, LaunchOrder, PreflightOrder
 from aliquot_schema.cluster.workspaces import Workspace
 from aliquot_schema.errors import AliquotError, InvalidRequest, UnsupportedResource
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, kernel_parts
@@ -49,6 +51,7 @@ def start_request(
     sandbox: tuple[str, Sequence[str]] | None,
     secrets: Path,
     container: tuple[Sequence[str], bytes] | None,
+    check: Sequence[str] | None,
     pause_at: str | None,
 ) -> dict[str, object]:
     """The spawner request; its keys are the attributes of `spawner.order.Order`. Strings for the system become bytes.
@@ -57,6 +60,7 @@ def start_request(
         sandbox: the sandbox program and its arguments.
         secrets: the folder for secret files.
         container: the command line that runs the order in its image, and its file of variables.
+        check: the command line of the preflight.
     """
     argv, files = activated(order, work=folder.work.absolute()), secret_files(order, secrets)
     if container is not None:
@@ -82,6 +86,7 @@ def start_request(
         "grace_ms": order.grace_ms,
         "not_after_us": order.not_after_us,
         "checkpoint": _asked_to_save(order.checkpoint),
+        "preflight": _check_of(order.preflight, check),
         "pause_at": pause_at,
     }
 
@@ -93,6 +98,12 @@ def _start_of(order: LaunchOrder, folder: KernelFolder) -> str | Path:
 
 def _asked_to_save(order: CheckpointOrder) -> tuple[int, int | None, int] | None:
     return None if order.signal is None else (order.signal, order.every_ms, order.before_limit_ms)
+
+
+def _check_of(order: PreflightOrder | None, check: Sequence[str] | None) -> tuple[list[bytes], int, bool] | None:
+    if order is None or check is None:
+        return None
+    return [os.fsencode(word) for word in check], order.limit_ms, not order.is_released
 
 
 def _ended(arguments: Sequence[str]) -> bytes:
@@ -302,6 +313,15 @@ class Preparation:
             secrets=self.confinement.secrets.of(kernel.folder.path),
             packages=packages,
         )
+        contained = partial(
+            self.confinement.container,
+            order,
+            user=user,
+            kernel=kernel.folder,
+            session=session,
+            environment=environment,
+        )
+        check = command_of(order, work=kernel.folder.work.absolute())
         return start_request(
             order,
             folder=kernel.folder,
@@ -315,14 +335,8 @@ class Preparation:
                 order, user=user, kernel=kernel.folder, session=session, environment=environment
             ),
             secrets=self.confinement.secrets.of(kernel.folder.path),
-            container=self.confinement.container(
-                order,
-                argv=activated(order, work=kernel.folder.work.absolute()),
-                user=user,
-                kernel=kernel.folder,
-                session=session,
-                environment=environment,
-            ),
+            container=contained(argv=activated(order, work=kernel.folder.work.absolute())),
+            check=None if check is None else line[0] if (line := contained(argv=check)) is not None else check,
             pause_at=pause_at,
         )
 

@@ -56,6 +56,11 @@ def ask_to_limit(folder: KernelFolder, claim: dict[str, Any], *, time_limit_ms: 
     return _send(claim, signal.SIGUSR2)
 
 
+def wake(claim: dict[str, Any]) -> bool:
+    """Make the shim read its files again; False if it is gone."""
+    return _send(claim, signal.SIGUSR2)
+
+
 def _send(claim: dict[str, Any], number: int) -> bool:
     shim = open_shim(claim)
     if shim is None:

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShimOutcome:
-    """A shim's report on its start: `started`, `failed`, `late` or `withdrew`."""
+    """A shim's report on its start: `checked`, `started`, `failed`, `late` or `withdrew`."""
 
     kernel_id: KernelId
     outcome: str

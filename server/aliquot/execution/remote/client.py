@@ -20,7 +20,7 @@ from aliquot.execution.remote.connection_file import marked
 from aliquot.execution.remote.dialing import ServerAddress, Unreachable, dialled, introduce, server_address
 from aliquot.execution.remote.session import AgentSession, NotLeading, Outbox, OutboxFull, Refused, ServerSilent
 from aliquot_schema.cluster.agent_protocol import PROTOCOLS, GoodBye, Hello, Welcome
-from aliquot_schema.cluster.launching import KernelPhase
+from aliquot_schema.cluster.launching import ALIVE
 from aliquot_schema.errors import StateConflict, Unavailable
 
 
@@ -236,7 +236,7 @@ class RemoteAgent:
         with suppress(TimeoutError, ChannelClosed, Unavailable):
             async with asyncio.timeout(GOOD_BYE_S_MAX):
                 kernels = (await self._core.inventory()).kernels
-                if not any(report.phase in (KernelPhase.STARTED, KernelPhase.UNCERTAIN) for report in kernels):
+                if not any(report.phase in ALIVE for report in kernels):
                     await self._channel.send(GoodBye())
 
     def _log_end(self, ends: BaseExceptionGroup[Exception]) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aliquot.service.lifecycle.agent_registration import ALIVE, NOT_CLAIMED
+from aliquot.service.lifecycle.agent_registration import NOT_CLAIMED
 from aliquot.service.state.agents import Blocked, ForeignUsers
 from aliquot.service.state.snapshots import is_present
 from aliquot.service.state.state import State
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.findings import Discrepancy
-from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelReport, SpecOnDisk
+from aliquot_schema.cluster.launching import ALIVE, Inventory, KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, SessionId
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceProcess, ResourceSpec
 from aliquot_schema.resources.leases import Kernel

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -11,6 +11,7 @@ from aliquot.core.idleness import SECOND_US
 from aliquot.core.transitions import is_overdue, unstopped
 from aliquot.service.lifecycle.agent_registration import Repairs, claimed_twice, leave, of_agent, reconcile, register
 from aliquot.service.lifecycle.kernel_reports import apply_report
+from aliquot.service.lifecycle.preflights import releases
 from aliquot.service.metrics.log_context import logging_with
 from aliquot.service.metrics.metrics import DeviceTime
 from aliquot.service.ports import Clock, Executor
@@ -27,6 +28,7 @@ from aliquot_schema.cluster.launching import (
     Inventory,
     KernelChanged,
     KernelPhase,
+    KernelReport,
     ReadingsTaken,
 )
 from aliquot_schema.ids import AgentId, DeviceId, KernelId
@@ -104,6 +106,7 @@ class AgentMessages:
 
         if reports:
             self._dispatch.stop(await self._journal.persist(change, actor=ACTOR))
+            self._release(message.report for message in reports)
             self._forget(reports)
 
     async def _take(self, message: AgentMessage) -> None:
@@ -139,12 +142,17 @@ class AgentMessages:
         self._on_reachable()
         self._dispatch.launch(repairs.launch)
         self._dispatch.stop(repairs.stop)
+        self._release(inventory.kernels)
         self._signal_again(agent_id)
         self._limit_again(agent_id)
         for kernel_id in repairs.orphans:
             log.warning("agent %s runs %s, which has no lease; it is stopped", agent_id, kernel_id)
         self._dispatch.stop_orphans(agent_id, repairs.orphans)
         self._forget([KernelChanged(agent_id=agent_id, report=report) for report in inventory.kernels])
+
+    def _release(self, reports: Iterable[KernelReport]) -> None:
+        """Let gangs start whose last rank has passed its preflight. An agent that missed it reports again."""
+        self._dispatch.launch(releases(self._state, reports, epoch=self._journal.epoch))
 
     def _signal_again(self, agent_id: AgentId) -> None:
         """Send the checkpoint signal again to preempted kernels within their grace period: the server or the

@@ -116,6 +116,7 @@ def statement_view(state: State, project: ProjectId, *, month: int, now_us: int)
         held=entered.held,
         gpu_hours=round(device_hours(entered.held), 4),
         lines=lines,
+        ettr=1 - (entered.lost_failure + entered.lost_preemption) / entered.held if entered.held else None,
         cost=entered.cost / MICROS,
         credited=entered.credited / MICROS,
         budget=None if quota is None or quota.budget is None else quota.budget / MICROS,

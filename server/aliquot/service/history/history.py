@@ -328,6 +328,7 @@ class History:
             device_id=held.device_id,
             share=self._share(held),
             memory_bytes=0 if device is None else device.memory_bytes,
+            from_s=held.from_us / SECOND_US,
             held_s=(held.ended_us - held.from_us) / SECOND_US,
         )
 

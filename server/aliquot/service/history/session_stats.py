@@ -6,6 +6,7 @@ GPUs come from the time series of their devices; CPU and host memory from what a
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.resources.slots import parse_amount
 from aliquot_schema.resources.units import format_duration, size_text
-from aliquot_schema.states import ENDED
+from aliquot_schema.states import ENDED, SessionState
 from aliquot_schema.views.sessions import KernelView, SessionView
 from aliquot_schema.views.statistics import GpuStatsView, HostStatsView, SessionStatsView
 
@@ -37,6 +38,10 @@ BUSY_SHARE: Final = 0.9
 """Of the CPUs held: a higher mean leaves none to wait for."""
 SHORT_S: Final = 300.0
 """Shorter runs are not judged."""
+KEEPING: Final = frozenset(
+    {SessionState.RUNNING, SessionState.PREEMPTING, SessionState.COMPLETED, SessionState.CANCELED}
+)
+"""States in which the newest attempt has lost no work."""
 _USE: Final = index_of(MeasureKind.DEVICES, "utilization")
 _MEMORY: Final = index_of(MeasureKind.DEVICES, "memory_used")
 
@@ -51,7 +56,31 @@ class HeldPart:
     """Of the device, 0 to 1."""
     memory_bytes: int
     """Of the whole device; 0 = unknown."""
+    from_s: float
+    """Since the epoch."""
     held_s: float
+
+
+def held_s(parts: Iterable[HeldPart]) -> float:
+    """Time in which at least one of the parts was held."""
+    total, until_s = 0.0, -math.inf
+    for part in sorted(parts, key=attrgetter("from_s")):
+        ends_s = part.from_s + part.held_s
+        total += max(ends_s - max(part.from_s, until_s), 0.0)
+        until_s = max(until_s, ends_s)
+    return total
+
+
+def productive_s(session: SessionView, *, now_s: float) -> float:
+    """Run time of a session whose work is not lost.
+
+    While the newest attempt runs, and when it completed or was canceled, all of its run time counts, and the work that
+    it continued. After any other end, only what the last acknowledged checkpoint holds.
+    """
+    if session.state not in KEEPING or session.started_at is None:
+        return session.kept
+    ended_s = now_s if session.ended_at is None else session.ended_at.timestamp()
+    return session.kept_at_start + max(ended_s - session.started_at.timestamp(), 0.0)
 
 
 def gpu_stats(parts: Sequence[HeldPart], curves: Mapping[tuple[AgentId, DeviceId], Curves]) -> tuple[GpuStatsView, ...]:
@@ -150,6 +179,7 @@ def stats_view(
         waited_s = ended_s - session.queued_at.timestamp()
     ran_s = None if began is None else max(ended_s - began.timestamp(), 0.0)
     hosts = host_stats(session.kernels, now_s=now_s)
+    held, productive = held_s(parts), productive_s(session, now_s=now_s)
     return SessionStatsView(
         session_id=session.id,
         state=session.state,
@@ -159,6 +189,9 @@ def stats_view(
         gpu_hours=round(sum(part.share * part.held_s for part in parts) / 3600, 4),
         lost_gpu_hours=0.0 if session.work is None else round(session.work.lost_gpu_seconds / 3600, 4),
         credited_gpu_hours=0.0 if session.work is None else round(session.work.credited_gpu_seconds / 3600, 4),
+        held=round(held, 3),
+        productive=round(min(productive, held), 3),
+        ettr=round(min(productive / held, 1.0), 4) if held else None,
         gpus=gpus,
         hosts=hosts,
         advice=advice(session, gpus, hosts, ran_s=ran_s),

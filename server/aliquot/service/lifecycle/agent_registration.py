@@ -14,7 +14,7 @@ from aliquot.service.lifecycle.launch_orders import Orders, attempt_of, start
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.cluster.agents import Agent, KnownSlot
-from aliquot_schema.cluster.launching import Inventory, KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.cluster.launching import ALIVE, Inventory, KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId, SessionId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.leases import EndEvidence, Kernel
@@ -163,7 +163,6 @@ def _remember_slots(draft: UnitOfWork, types: Mapping[SlotName, SlotType], *, no
             draft.put(KnownSlot(id=name, version=0, type=slot_type, first_seen_us=now_us), "first_seen")
 
 
-ALIVE: Final = frozenset({KernelPhase.STARTED, KernelPhase.UNCERTAIN})
 NOT_CLAIMED: Final = "not_claimed"
 """Code of a report on an order that the agent has stored but neither started nor stopped yet."""
 

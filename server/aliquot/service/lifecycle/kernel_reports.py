@@ -13,11 +13,12 @@ from aliquot.core.fairshare import rate_milli
 from aliquot.core.saved_work import AttemptLoss, after_loss, began, loss, saved, saved_since_preempted
 from aliquot.core.transitions import ended_by_itself, requeue_preempted, unstopped
 from aliquot.service.lifecycle.idle_sessions import idle_failure
+from aliquot.service.lifecycle.preflights import after_failure, failed_in, note_check, note_failure
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.cluster.launching import NO_ACCOUNT, NO_WORKSPACE, KernelPhase, KernelReport
 from aliquot_schema.ids import AgentId, LeaseId, UserId
 from aliquot_schema.resources.leases import EndEvidence, Kernel
-from aliquot_schema.sessions import Failure, PreemptionCause, PreemptionReceipt, Session
+from aliquot_schema.sessions import PREFLIGHT_FAILED, Failure, PreemptionCause, PreemptionReceipt, Session
 from aliquot_schema.states import ACTIVE, KernelState, SessionState
 
 
@@ -71,6 +72,8 @@ def apply_report(draft: UnitOfWork, report: KernelReport, *, agent_id: AgentId, 
     if kernel is None or kernel.agent_id != agent_id or kernel.state in UNTOLD:
         return []
     _note_work(draft, kernel, report, now_us=now_us)
+    if report.phase in (KernelPhase.CHECKING, KernelPhase.CHECKED):
+        return note_check(draft, kernel, report, now_us=now_us)
     if report.phase is KernelPhase.STARTED:
         return _started(draft, kernel, report, now_us=now_us)
     if report.phase is KernelPhase.UNCERTAIN:
@@ -115,6 +118,8 @@ def end_kernel(draft: UnitOfWork, kernel: Kernel, report: KernelReport, *, now_u
         return
     if report.phase is KernelPhase.REFUSED and report.code in FINAL:
         session = _refused_for_good(draft, session, report)
+    elif report.phase is KernelPhase.REFUSED and report.code == PREFLIGHT_FAILED:
+        session = note_failure(draft, session, ended, now_us=now_us)
     elif report.phase is KernelPhase.REFUSED and report.code in UNFIT:
         session = _exclude(draft, session, ended.agent_id)
     _update_session(draft, session, now_us=now_us)
@@ -210,6 +215,8 @@ def _end(draft: UnitOfWork, session: Session, kernels: list[Kernel], refused: li
         ended = waits if idle is None else transitions.fail(session, idle, now_us=now_us)
     elif session.failure is not None and session.failure.code in FINAL:
         ended = transitions.fail(session, session.failure, now_us=now_us)
+    elif failed_in(session):
+        ended = after_failure(draft, session, now_us=now_us)
     elif not refused:
         ended = transitions.finish(session, kernels, now_us=now_us, retries=retries)
     else:

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from aliquot.core import transitions
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.cluster.launching import CheckpointOrder, LaunchOrder
+from aliquot_schema.cluster.launching import CheckpointOrder, LaunchOrder, PreflightOrder
 from aliquot_schema.cluster.workspaces import WorkspaceUse
 from aliquot_schema.identity.secrets import SecretGrant
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, NodeId, SessionId
@@ -48,8 +48,8 @@ class LaunchAttempt:
     def order(self, kernel: Kernel, *, epoch: int) -> LaunchOrder:
         """The order for one rank; `Dispatch` adds the configured grace.
 
-        The same kernel always gets the same order, except for the epoch and for a Unix account that an administrator
-        has changed. An agent that already has an order keeps the one it has.
+        The same kernel always gets the same order, except for the epoch, for a Unix account that an administrator has
+        changed, and for the release after a preflight. An agent that already has an order keeps the one it has.
         """
         spec = self.session.spec
         return LaunchOrder(
@@ -69,6 +69,7 @@ class LaunchAttempt:
             workspace=None if spec.workspace is None else WorkspaceUse(owner=self.session.owner, id=spec.workspace),
             activates=spec.activates,
             image=spec.image,
+            preflight=self._preflight,
         )
 
     def _gang_environment(self, kernel: Kernel) -> dict[str, str]:
@@ -97,6 +98,15 @@ class LaunchAttempt:
             return {}
         together = all(member.agent_id == leader.agent_id for member in self.kernels)
         return {"MASTER_ADDR": LOOPBACK if together else self.address, "MASTER_PORT": str(leader.rendezvous_port)}
+
+    @cached_property
+    def _preflight(self) -> PreflightOrder | None:
+        """The check; a rank that is alone, or whose fellows have all passed, needs not wait after it."""
+        check = self.session.spec.preflight
+        if check is None:
+            return None
+        is_released = len(self.kernels) == 1 or all(kernel.has_passed for kernel in self.kernels)
+        return PreflightOrder(argv=check.argv, limit_ms=check.limit_ms, is_released=is_released)
 
     @cached_property
     def _checkpoint(self) -> CheckpointOrder:

@@ -291,8 +291,8 @@ def hash_of(request: NewSession) -> str:
         del parts["booking"]
     if not request.apps:
         del parts["apps"]
-    for name in ("workspace", "activates", "image", "shares_access"):
-        if not parts[name]:
+    for name in ("workspace", "activates", "image", "shares_access", "preflight", "preflight_limit"):
+        if not parts[name] and parts[name] != ():
             del parts[name]
     parts["fallbacks"] = [asdict(fallback) for fallback in request.fallbacks]
     text = json.dumps(parts, sort_keys=True, default=dict)

@@ -26,7 +26,7 @@ from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, natural_key
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.devices import Device, DeviceReading
-from aliquot_schema.sessions import SessionSpec
+from aliquot_schema.sessions import Session, SessionSpec
 from aliquot_schema.states import AgentState
 
 
@@ -390,6 +390,19 @@ class FeasibleRequests:
         if refusal is None:
             self._kinds.add(kind)
         return refusal
+
+    def is_possible_on_others(self, session: Session, *, options: AllocationOptions) -> bool:
+        """Whether the agents that a session does not exclude could run its request in force."""
+        self._refresh()
+        others = [row for row in self._agents.get(session.pool, ()) if row.id not in session.excluded_agents]
+        request = session.request
+        spec = replace(
+            session.spec,
+            slots=request.slots,
+            cluster_size=session.kernels_min,
+            gpu_memory_bytes=request.gpu_memory_bytes,
+        )
+        return bool(others) and impossible(spec, others, options) is None
 
     def _refresh(self) -> None:
         if self._version != self._registry.version:

@@ -79,6 +79,11 @@ class UnitOfWork:
         """The policy in this draft; version 0 when none was ever stored."""
         return self.find(PolicyDocument, POLICY_ID) or self._state.policy
 
+    def is_possible_on_others(self, session: Session) -> bool:
+        """Whether the agents that a session does not exclude could run it."""
+        options = self._state.rules.allocation
+        return self._state.feasible_requests.is_possible_on_others(session, options=options)
+
     def orchestration(self) -> Orchestration:
         """The orchestration record in this draft: whether scheduling is stopped."""
         return self.find(Orchestration, ORCHESTRATION_ID) or self._state.orchestration

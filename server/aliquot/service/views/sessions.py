@@ -5,6 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypedDict
 
+from aliquot.core.saved_work import kept_at_start_ms
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.ports import Store
 from aliquot.service.state.rows import planned_ms
@@ -21,6 +22,7 @@ from aliquot.service.views.terms import (
     moment_or_none,
     pairs,
     preemption_view,
+    preflight_view,
     saved_work_view,
     seconds,
     signal_name,
@@ -179,7 +181,7 @@ def session_view(state: State, session: Session) -> SessionView:
         cluster_size_min=spec.cluster_size_min,
         gpu_memory_gb=None if spec.gpu_memory_bytes is None else gb(spec.gpu_memory_bytes),
         environment=pairs(spec.environment),
-        **_surroundings(spec),
+        **_surroundings(session),
         estimated_duration=seconds(spec.estimated_duration_ms),
         time_limit=seconds(spec.time_limit_ms),
         max_retries=spec.max_retries,
@@ -208,7 +210,7 @@ def session_view(state: State, session: Session) -> SessionView:
         preemptions=session.preemptions,
         preemption=None if session.preemption is None else preemption_view(session.preemption),
         **idle_fields(state, session),
-        work=saved_work_view(session.work),
+        **_work(session),
         held_by=session.held_by,
         array_id=session.array_id,
         array_index=session.array_index,
@@ -223,9 +225,20 @@ def session_view(state: State, session: Session) -> SessionView:
     )
 
 
-def _surroundings(spec: SessionSpec) -> dict[str, Any]:
-    """Where its command runs, and who else may enter."""
+def _work(session: Session) -> dict[str, Any]:
+    """What it has saved and lost, and what its newest attempt continues."""
     return {
+        "work": saved_work_view(session.work),
+        "kept": session.kept_ms / 1000,
+        "kept_at_start": kept_at_start_ms(session) / 1000,
+    }
+
+
+def _surroundings(session: Session) -> dict[str, Any]:
+    """Where its command runs, what is checked before, and who else may enter."""
+    spec = session.spec
+    return {
+        "preflight": preflight_view(session),
         "working_directory": spec.working_directory,
         "workspace": spec.workspace,
         "activates": spec.activates,
@@ -257,6 +270,8 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     view = verdict_view(verdict)
     message = state.foreign_usage.explained(view.message, reason=view.reason)
     message = state.registry.explained(message, reason=view.reason)
+    if session.preflight is not None and session.excluded_agents:
+        message = f"{message}; not on {', '.join(session.excluded_agents)} after a failed preflight"
     return replace(view, message=state.disk_space.explained(message, reason=view.reason))
 
 
@@ -287,7 +302,8 @@ def _dependencies(state: State, session: Session) -> tuple[DependencyView, ...]:
 
 
 KINDS: Final = tuple(
-    f"session.{what}" for what in (*map(str, SessionState), "released", "requeued", "retried", "expired")
+    f"session.{what}"
+    for what in (*map(str, SessionState), "released", "requeued", "retried", "expired", "preflight_failed")
 )
 """Events that may change the state of a session; other events change its priority, its tasks and the like."""
 

@@ -14,7 +14,7 @@ from aliquot_schema.intervals import Intervals
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator
 from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt, SavedWork, Session, SessionSpec
-from aliquot_schema.views.session_parts import PreemptionView, SavedWorkView
+from aliquot_schema.views.session_parts import PreemptionView, PreflightView, SavedWorkView
 from aliquot_schema.views.sessions import (
     AllocatedGpuView,
     ArrayTasksView,
@@ -90,6 +90,21 @@ def preemption_view(receipt: PreemptionReceipt) -> PreemptionView:
         at=moment(receipt.at_us),
         until=moment(receipt.until_us),
         lost_gpu_seconds=None if lost is None else lost / MILLI / 1000,
+    )
+
+
+def preflight_view(session: Session) -> PreflightView | None:
+    """The check before a session's command, and where it failed last; None without one."""
+    check, last = session.spec.preflight, session.preflight
+    if check is None:
+        return None
+    return PreflightView(
+        command=check.argv,
+        time_limit=check.limit_ms / 1000,
+        failures=0 if last is None else last.failures,
+        agent_id=None if last is None else last.agent_id,
+        message=None if last is None else last.message,
+        failed_at=None if last is None else moment(last.at_us),
     )
 
 

@@ -39,6 +39,9 @@ class Order:
     checkpoint: tuple[int, int | None, int] | None
     """Signal that asks the job to save its work, its interval (None = only before the limit), and the time from it to
     the time limit, milliseconds; None = the job is not asked."""
+    preflight: tuple[list[bytes], int, bool] | None
+    """Command of the check before the job, its time limit in milliseconds, and whether the job then waits for
+    `go.json`; None = there is no check."""
     pause_at: str | None
     """For tests only: the process stops itself (SIGSTOP) at this step, so that a test can kill it there. In order:
     `forked`, `locked`, `claimed`, `child_forked`, `pid_written`, `gate_open`, and `child`

@@ -1,0 +1,128 @@
+"""Checks before a kernel's command, with real processes."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, is_running, marked, order, shell, until
+from aliquot_schema.cluster.launching import KernelPhase, LaunchOrder, PreflightOrder
+from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.sessions import PREFLIGHT_FAILED
+
+pytestmark = pytest.mark.anyio
+
+
+def checked(check: str, command: str, *, is_released: bool = True, limit_ms: int = 20_000) -> LaunchOrder:
+    """An order that runs a shell string as its check, and then another."""
+    argv = ("/bin/sh", "-c", check)
+    return shell(command, preflight=PreflightOrder(argv=argv, limit_ms=limit_ms, is_released=is_released))
+
+
+def output_of(stand: Stand, asked: LaunchOrder) -> str:
+    return (stand.config.folder / "kernels" / asked.kernel_id / "output.log").read_text()
+
+
+async def test_a_check_that_passes_lets_the_command_start_in_the_same_surroundings(stand: Stand) -> None:
+    asked = checked(
+        "echo check $TOY_VISIBLE $ALIQUOT_RANK; id -u", "echo job $TOY_VISIBLE $ALIQUOT_RANK; id -u; exit 3"
+    )
+    report = await stand.run(asked)
+    assert (report.phase, report.exit_code) == (KernelPhase.EXITED, 3)
+    uid = output_of(stand, asked).splitlines()[1]
+    assert output_of(stand, asked) == f"check toy-a 0\n{uid}\njob toy-a 0\n{uid}\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [
+        ("echo slow link >&2; exit 7", "it exited with code 7; its output ends with: slow link"),
+        ("echo a; echo; echo b; kill -9 $$", "it was ended by signal 9; its output ends with: a / b"),
+        ("exit 1", "it exited with code 1, no output"),
+    ],
+)
+async def test_a_check_that_fails_is_a_refusal_with_the_end_of_its_output(
+    stand: Stand, check: str, reason: str, tmp_path: Path
+) -> None:
+    report = await stand.run(checked(check, f"touch {tmp_path}/started"))
+    assert (report.phase, report.code, report.evidence) == (
+        KernelPhase.REFUSED,
+        PREFLIGHT_FAILED,
+        EndEvidence.REFUSED,
+    )
+    assert report.message == reason
+    assert not (tmp_path / "started").exists()
+
+
+async def test_a_check_that_does_not_exist_fails(stand: Stand) -> None:
+    asked = order("/bin/true", preflight=PreflightOrder(argv=("/no/such",), is_released=True))
+    report = await stand.run(asked)
+    assert report.code == PREFLIGHT_FAILED
+    assert "No such file" in str(report.message)
+
+
+async def test_a_check_ends_at_its_time_limit_with_all_of_its_processes(stand: Stand) -> None:
+    asked = checked("sleep 600 & sleep 600", "true", limit_ms=300)
+    report = await stand.run(asked)
+    assert report.code == PREFLIGHT_FAILED
+    assert str(report.message).startswith("it ran longer than 0.3 s")
+    assert not marked(asked.kernel_id)
+
+
+async def test_what_a_check_leaves_behind_is_gone_before_the_command_starts(stand: Stand) -> None:
+    asked = checked("sleep 600 & echo $!", "sleep 600")
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    assert not is_running(int(output_of(stand, asked)))
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+
+
+async def test_a_gangs_rank_waits_for_its_release(stand: Stand) -> None:
+    asked = checked("true", "echo job", is_released=False)
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.CHECKED)
+    assert output_of(stand, asked) == ""
+    await stand.core.launch([checked_again(asked)])
+    report = await stand.ended(asked.kernel_id)
+    assert (report.exit_code, output_of(stand, asked)) == (0, "job\n")
+    phases = [report.phase for report in stand.reports(asked.kernel_id)]
+    assert phases.index(KernelPhase.CHECKED) < phases.index(KernelPhase.STARTED)
+
+
+async def test_a_rank_that_waits_survives_a_restart_of_its_agent(stand: Stand) -> None:
+    asked = checked("true", "echo job", is_released=False)
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.CHECKED)
+    await stand.reopen()
+    await until(lambda: any(r.phase is KernelPhase.CHECKED for r in stand.inventory.kernels))
+    await stand.core.launch([checked_again(asked)])
+    assert (await stand.ended(asked.kernel_id)).exit_code == 0
+
+
+@pytest.mark.parametrize("check", ["sleep 600", "true"])
+async def test_a_stop_ends_a_check_and_the_wait_after_it(stand: Stand, check: str) -> None:
+    asked = checked(check, "echo job", is_released=False)
+    await stand.core.launch([asked])
+    phase = KernelPhase.CHECKED if check == "true" else KernelPhase.CHECKING
+    await stand.told(asked.kernel_id, phase)
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.phase, report.signal) == (KernelPhase.EXITED, signal.SIGTERM)
+    assert output_of(stand, asked) == ""
+
+
+async def test_the_check_of_the_agent_says_what_it_did(stand: Stand) -> None:
+    asked = shell("echo job", preflight=PreflightOrder(is_released=True))
+    report = await stand.run(asked)
+    assert report.exit_code == 0
+    first, last = output_of(stand, asked).splitlines()
+    assert first.startswith("aliquot: preflight: ")
+    assert last == "job"
+
+
+def checked_again(asked: LaunchOrder) -> LaunchOrder:
+    """The same order, released."""
+    assert asked.preflight is not None
+    released = PreflightOrder(argv=asked.preflight.argv, limit_ms=asked.preflight.limit_ms, is_released=True)
+    return shell(asked.argv[2], kernel=asked.kernel_id, preflight=released)
