@@ -22,14 +22,14 @@ WHOLE = SoakPlan(
     kill_every_s=float(os.environ.get("ALIQUOT_SOAK_KILL_EVERY_S", "300")),
 )
 FIGURES = ("server RSS, MB", "server descriptors", "server threads", "agents' RSS, MB", "agents' descriptors")
-KB_PER_JOB_MAX = 24.0
+KB_PER_JOB_MAX = 8.0
 """What a server's RSS may grow by for each job until it keeps 10,000 ended sessions."""
 JOBS_PER_HOUR = 3600 * WHOLE.jobs_per_s
 BOUNDS = (
     Bound(name="server RSS, MB", per_hour_max=JOBS_PER_HOUR * KB_PER_JOB_MAX / 1000),
-    Bound(name="server descriptors", per_hour_max=12.0),
-    Bound(name="server threads", per_hour_max=12.0),
-    Bound(name="agents' RSS, MB", per_hour_max=5.0 + JOBS_PER_HOUR * 0.2 / 1000),
+    Bound(name="server descriptors", per_hour_max=30.0),
+    Bound(name="server threads", per_hour_max=30.0),
+    Bound(name="agents' RSS, MB", per_hour_max=30.0),
     Bound(name="agents' descriptors", per_hour_max=2.0),
     Bound(name="agents' threads", per_hour_max=6.0),
     Bound(name="agents' tasks and shims", per_hour_max=2.0),

@@ -29,6 +29,8 @@ from soak_figures import HEAD, Drift, Sample, drift
 AGENTS: Final = 2
 SAMPLES: Final = 180
 """In a whole soak, at least a second apart."""
+WARM_S: Final = 90.0
+"""A server's memory grows for about so long after its start; it is left out of the slopes."""
 UNDER_WAY_MAX: Final = 400
 """Submissions that were not acknowledged yet; the next ones wait."""
 FULL_JOBS: Final = 12_000
@@ -68,7 +70,7 @@ class Soaked:
 
     def drifts(self) -> list[Drift]:
         """The slope of each figure that has one."""
-        warm_s = min(20.0, self.plan.kill_every_s / 5)
+        warm_s = min(WARM_S, self.plan.kill_every_s / 3)
         found = []
         for part, names in (
             ("server", ("server RSS, MB", FULL, "server descriptors", "server threads")),
