@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from math import log
 from pathlib import Path
+from random import random
 from statistics import linear_regression
 from typing import Final, NamedTuple
 
 import httpx
 from registry import Key, scenario
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 # A fake agent's devices are shared with the tests, whose support folder pytest alone knows.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
@@ -125,19 +126,26 @@ async def _live(server: OwnServer, name: AgentId, slots: asyncio.Semaphore, join
     """One agent, until it is cancelled."""
     headers = {AGENT_HEADER: name, "authorization": f"Bearer {KEY}"}
     hello = Hello(agent_id=name, boot_id="boot", instance="one", software_version="0", protocols=PROTOCOLS)
-    async with slots:
-        wire = await connect(
-            f"ws://127.0.0.1:{server.port}{PATH}",
-            additional_headers=headers,
-            compression=None,
-            ping_interval=None,
-            open_timeout=WAIT_S_MAX,
-            close_timeout=0,
-        )
-        await _send(wire, hello)
-        welcome = _read(await wire.recv())
-        assert isinstance(welcome, Welcome), welcome
-        await _send(wire, Joined(number=1, inventory=agent(name, devices=DEVICES).inventory()))
+    while True:
+        async with slots:
+            try:
+                wire = await connect(
+                    f"ws://127.0.0.1:{server.port}{PATH}",
+                    additional_headers=headers,
+                    compression=None,
+                    ping_interval=None,
+                    open_timeout=WAIT_S_MAX,
+                    close_timeout=0,
+                )
+            except InvalidStatus as error:
+                again_s = int(error.response.headers["retry-after"])
+            else:
+                await _send(wire, hello)
+                welcome = _read(await wire.recv())
+                assert isinstance(welcome, Welcome), welcome
+                await _send(wire, Joined(number=1, inventory=agent(name, devices=DEVICES).inventory()))
+                break
+        await asyncio.sleep(again_s + random())
     try:
         reading = asyncio.create_task(_drain(wire, joined))
         while not reading.done():

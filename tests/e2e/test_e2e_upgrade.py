@@ -148,6 +148,41 @@ async def test_a_new_agent_works_for_a_server_of_the_release_before(release: Old
             assert await agent.stop() == 0
 
 
+async def test_servers_of_two_releases_never_share_a_database(release: OldRelease, postgres: PostgresCluster) -> None:
+    """Neither beside an old leader, nor beside an old follower, nor beside a new one; jobs live on meanwhile."""
+    options = ("--no-local-agents", "--database", await asyncio.to_thread(postgres.new_database))
+    leader = OwnServer(*options, program=release.program)
+    async with leader, leader.client() as client, AsyncExitStack() as stack:
+        follower, new = OwnServer(*options, program=release.program), OwnServer(*options)
+        follower.data_folder = new.data_folder = leader.data_folder
+        await stack.enter_async_context(follower)
+        servers = [option for server in (follower, new) for option in ("--server", server.url)]
+        agent = OwnAgent(leader, "demo-1", "--demo-node", "1", *servers, program=release.program)
+        await agent.start()
+        stack.push_async_callback(agent.stop)
+        await until_joined(client, agents=1)
+        desk = Desk(leader, client)
+        job = await _running(desk, "job")
+        for left in ((leader, follower), (follower,)):
+            await _until_refused(new, *(server.url for server in left))
+            async with left[-1].client() as still:
+                await until_state(still, job, "running")
+            await leader.kill()  # the follower takes over
+        await _until_leading(follower)
+        await _until_refused(new, follower.url)
+        async with follower.client() as still:
+            await until_state(still, job, "running")
+        await follower.stop()
+        await stack.enter_async_context(new)
+        with pytest.raises(ServerFailed, match="restore the backup"):
+            await leader.start()
+        async with new.client() as upgraded:
+            await until_joined(upgraded, agents=1)
+            desk.end("job", code=3)
+            ended = await until_state(upgraded, job, "failed")
+            assert (ended["exit_code"], ended["attempt"]) == (3, 1)
+
+
 async def test_clients_of_the_release_before_work_with_a_new_server(release: OldRelease) -> None:
     async with OwnServer("--demo") as server, server.client() as client:
         await until_joined(client, agents=2)
@@ -176,6 +211,28 @@ async def _running(desk: Desk, name: str, *, devices: str = "1") -> str:
     session_id = await desk.submit(name, devices=devices)
     await until_state(desk.client, session_id, "running")
     return session_id
+
+
+async def _until_refused(server: OwnServer, *beside: str) -> None:
+    """The new release does not start beside these servers; one that was killed is forgotten in seconds."""
+
+    async def look() -> bool:
+        with pytest.raises(ServerFailed, match="servers of the older release run on this database") as refused:
+            await server.start()
+        assert "the server ended with 2" in str(refused.value)
+        said = str(refused.value).rpartition("the older release run")[2]
+        return all(url in said for url in beside) and said.count("http://") == len(beside)
+
+    await until(look)
+
+
+async def _until_leading(server: OwnServer) -> None:
+    async with server.client() as client:
+
+        async def look() -> bool:
+            return bool((await client.execute("{ orchestrator { role } }"))["orchestrator"]["role"] == "leader")
+
+        await until(look)
 
 
 async def _is_connected(agent: OwnAgent) -> bool:

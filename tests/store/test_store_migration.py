@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, make_url, text
 
 import aliquot.store.migrations
 import store_records as make
@@ -22,6 +22,7 @@ from aliquot.store import migration
 from aliquot.store.engines.sqlite import back_up
 from aliquot.store.export import ALL_TABLES
 from aliquot.store.migration import HEAD, REVISIONS
+from aliquot.store.replication.leadership import PostgresLeadershipLock
 from aliquot.store.store import Database, DatabaseStore
 from store_places import Place
 
@@ -89,6 +90,45 @@ async def test_a_database_at_the_baseline_is_upgraded_with_its_rows(
     assert session in loaded.records
     copies = list(place.folder.rglob(f"*.{HEAD}.*.backup"))
     assert len(copies) == (0 if place.url else 1)
+
+
+async def test_a_database_that_servers_of_the_older_release_use_is_not_upgraded(
+    postgres_place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither beside a leader nor beside a follower, whose session is named by its address."""
+    url, held = make_url(postgres_place.url), []
+    store = postgres_place.store()
+    await store.open()
+    await store.close()
+    for address in ("http://gpu01:8090", "http://gpu02:8090", "http://" + 80 * "x"):
+        held.append(PostgresLeadershipLock(url, address=address))
+    assert [await lock.take() for lock in held[:2]] == [True, False]
+    _add_revision(monkeypatch, tmp_path / "migrations")
+    refused = r"servers of the older release run on this database, which has schema \d+: "
+    for left in ("http://gpu01:8090, http://gpu02:8090", "http://gpu02:8090"):
+        with pytest.raises(StoreUnavailable, match=f"{refused}{left}. Stop them"):
+            await postgres_place.store().open()
+        await held.pop(0).leave()
+    assert await held[0].take()
+    with pytest.raises(StoreUnavailable, match=f"{refused}a server without a short address"):
+        await postgres_place.store().open()
+    await held[0].leave()
+    store = postgres_place.store()
+    await store.open()
+    await store.close()
+
+
+async def test_a_server_does_not_lead_once_a_newer_release_has_upgraded_its_database(postgres_place: Place) -> None:
+    store = postgres_place.store()
+    await store.open()
+    assert isinstance(store, DatabaseStore)
+    began = await store.begin_term()
+    await _run_below(postgres_place, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreUnavailable, match="schema 9999 now, and this server of an older release"):
+        await store.begin_term()
+    await _run_below(postgres_place, f"UPDATE alembic_version SET version_num = '{HEAD}'")
+    assert (await store.begin_term()).epoch == began.epoch + 1
+    await store.close()
 
 
 def _add_revision(monkeypatch: pytest.MonkeyPatch, scripts: Path) -> None:

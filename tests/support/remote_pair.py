@@ -11,7 +11,7 @@ from agent_stand import PATIENCE_S, Stand, agent_config
 from aliquot.execution.remote.codec import Channel, ChannelClosed
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.presence import Timing
 from aliquot.execution.remote.session import AgentSession, Outbox
 from aliquot_schema.cluster.agent_protocol import PROTOCOLS, Hello
 from aliquot_schema.cluster.launching import AgentMessage

@@ -121,6 +121,14 @@ class Machine:
                 self.on_forget(kernel_id)
                 self._forgotten.add(kernel_id)
 
+    def drop_forgotten(self) -> None:
+        """Delete what is kept of kernels whose end is durable at the server."""
+        for kernel_id in self._forgotten:
+            for kept in (self._orders, self._ends, self._began_us, self._resumed, self._saved):
+                kept.pop(kernel_id, None)
+            self._kept.pop(kernel_parts(kernel_id)[0], None)
+        self._forgotten.clear()
+
     @property
     def specs_open(self) -> dict[KernelId, ResourceSpec]:
         """Of kernels that have not ended, by the agent's files."""

@@ -101,10 +101,12 @@ def _raised_at(error: BaseException) -> tuple[str, str, int]:
     return type(error).__name__, *place
 
 
-def on_new_loop(seed: int, work: Callable[[SeededLoop, Random], Coroutine[Any, Any, T]]) -> T:
+def on_new_loop(
+    seed: int, work: Callable[[SeededLoop, Random], Coroutine[Any, Any, T]], *, steps_max: int = STEPS_MAX
+) -> T:
     """Run something on a loop of its own, to its end."""
     random = Random(seed)
-    loop = SeededLoop(random, steps_max=STEPS_MAX)
+    loop = SeededLoop(random, steps_max=steps_max)
     asyncio.set_event_loop(loop)
     try:
         with _quiet(), numbered_requests():

@@ -1,6 +1,13 @@
-"""Agent endpoint: one WebSocket per agent, opened by the agent and authenticated before it is accepted."""
+"""Agent endpoint: one WebSocket per agent, opened by the agent and authenticated before it is accepted.
+
+Registering an agent takes some milliseconds of the event loop. When a whole cluster connects at once, a few agents are
+registered at a time, some wait, and the others are told when to come back.
+"""
 
 import asyncio
+import math
+import time
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from starlette.responses import PlainTextResponse
@@ -31,8 +38,8 @@ class AgentGateway(Protocol):
     def refusal(self, agent_id: str, key: str) -> str | None:
         """Why this agent and key are rejected; None when they are accepted."""
 
-    async def meet(self, wire: AgentWire, *, agent_id: str, key: str) -> None:
-        """Serve one connection until its end."""
+    async def meet(self, wire: AgentWire, *, agent_id: str, key: str, on_joined: Callable[[], None]) -> None:
+        """Serve one connection until its end; `on_joined` is called when the agent is registered."""
 
 
 class StarletteWire:
@@ -69,14 +76,76 @@ class StarletteWire:
                 return
 
 
+REGISTERED_AT_ONCE: Final = 8
+WAITING_MAX: Final = 128
+"""Connections that wait for their turn; each has sent its request already, and gives up after ten seconds."""
+RETURNS_PER_S: Final = 200
+"""Agents that are told to come back in the same second."""
+RETURN_S_MAX: Final = 60.0
+REGISTRATION_S_MAX: Final = 5.0
+"""An agent that says hello and nothing more takes a place for so long."""
+
+
+class Admissions:
+    """Limits how many agents register at a time."""
+
+    def __init__(
+        self,
+        *,
+        at_once: int = REGISTERED_AT_ONCE,
+        waiting_max: int = WAITING_MAX,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """
+        Args:
+            now: seconds of a monotonic clock.
+        """
+        self._places = asyncio.Semaphore(at_once)
+        self._waiting = 0
+        self._waiting_max = waiting_max
+        self._now = now
+        self._told_until = 0.0
+        """When the last agent that was sent away comes back."""
+
+    async def take(self) -> Callable[[], None] | None:
+        """Wait for a place. Returns the function that gives it back, which may be called more than once; None when too
+        many agents wait."""
+        if self._waiting >= self._waiting_max:
+            return None
+        self._waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self._waiting -= 1
+        is_held = True
+
+        def give_back() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                limit.cancel()
+                self._places.release()
+
+        limit = asyncio.get_running_loop().call_later(REGISTRATION_S_MAX, give_back)
+        return give_back
+
+    def return_s(self) -> int:
+        """Seconds after which an agent that was sent away comes back. The next one comes later; agents add a part of a
+        second by chance."""
+        now = self._now()
+        self._told_until = min(max(now, self._told_until) + 1 / RETURNS_PER_S, now + RETURN_S_MAX)
+        return math.ceil(self._told_until - now)
+
+
 class AgentSocket:
     """The route as an ASGI application."""
 
     def __init__(self, door: AgentGateway) -> None:
         self._door = door
+        self._admissions = Admissions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept an agent, or reject it with 401 and the reason."""
+        """Accept an agent, or reject it: with 401 and the reason, or with 503 and the seconds until it may return."""
         socket = WebSocket(scope, receive, send)
         await socket.receive()
         agent_id = socket.headers.get(AGENT_HEADER, "")
@@ -86,9 +155,21 @@ class AgentSocket:
         if words is not None:
             await socket.send_denial_response(PlainTextResponse(words, 401))
             return
+        give_back = await self._admissions.take()
+        if give_back is None:
+            again = self._admissions.return_s()
+            words = f"many agents connect at once; come back in {again} s"
+            await socket.send_denial_response(PlainTextResponse(words, 503, {"retry-after": str(again)}))
+            return
+        try:
+            await self._serve(socket, agent_id=agent_id, key=key.strip(), on_joined=give_back)
+        finally:
+            give_back()
+
+    async def _serve(self, socket: WebSocket, *, agent_id: str, key: str, on_joined: Callable[[], None]) -> None:
         await socket.accept()
         wire = StarletteWire(socket)
         try:
-            await self._door.meet(wire, agent_id=agent_id, key=key.strip())
+            await self._door.meet(wire, agent_id=agent_id, key=key, on_joined=on_joined)
         finally:
             await wire.close(code=1000, reason="")

@@ -25,7 +25,7 @@ from aliquot.execution.devices.partitioning import divide
 from aliquot.execution.executors import CombinedExecutor, LocalExecutor
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.presence import Timing
 from aliquot.service.access import JobAccounts
 from aliquot.service.lifecycle.agent_registration import claimed_twice, elsewhere
 from aliquot.service.ports import Executor

@@ -12,6 +12,7 @@ from aliquot.service.leadership.ports import CurrentTerm, TermStart
 from aliquot.service.ports import Loaded
 from aliquot.store.ledger.tables import PASSES
 from aliquot.store.mapping import MAPPINGS, RecordMapping
+from aliquot.store.migration import check_may_lead
 from aliquot.store.tables import COUNTER, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import KIND_OF, Record
 from aliquot_schema.resources.leases import Kernel, Lease
@@ -33,9 +34,14 @@ def raise_epoch(connection: Connection, *, now_us: int) -> int:
 
 
 def begin_term(connection: Connection, *, now_us: int) -> TermStart:
-    """Begin the next epoch. It locks the counter like a commit, and so follows all earlier commits."""
+    """Begin the next epoch. It locks the counter like a commit, and so follows all earlier commits.
+
+    Raises:
+        StoreUnavailable: a newer release has upgraded the database.
+    """
     raised = update(COUNTER).values(epoch=COUNTER.c.epoch + 1, epoch_us=now_us).returning(*COUNTER.c)
     with connection.begin():
+        check_may_lead(connection)
         counter = connection.execute(raised).one()
         last_entry = connection.execute(_LAST_ENTRY).scalar_one()
     return TermStart(

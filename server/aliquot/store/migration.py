@@ -14,6 +14,17 @@ SCRIPTS: Final = "aliquot.store:migrations"
 _VERSION_TABLE: Final = "alembic_version"
 _POSTGRES_LOCK: Final = 0x616C6971
 """Key of the advisory lock held during a migration: `aliq`."""
+SEAT_KEY: Final = 0x616C_6971_5365_6174
+"""Key of the advisory lock that the leading server holds, the same in every database and release: `aliqSeat`."""
+_OTHER_SERVERS: Final = """
+SELECT DISTINCT a.application_name FROM pg_stat_activity a LEFT JOIN pg_locks l
+ON l.pid = a.pid AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+AND (l.classid::bigint << 32 | l.objid::bigint) = :key
+WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+AND (l.pid IS NOT NULL OR a.application_name LIKE 'http%://%')
+ORDER BY a.application_name
+"""
+"""Each server, leader or follower, has a session for the leadership lock, which is named by its address."""
 
 
 def stored_revision(connection: Connection) -> str | None:
@@ -59,13 +70,41 @@ def migrate(connection: Connection) -> None:
     """Run the missing revisions in one transaction; a failure leaves the schema unchanged.
 
     Raises:
-        StoreUnavailable: see `stored_revision`.
+        StoreUnavailable: see `stored_revision`; also if servers of the older release run on the database.
     """
     with connection.begin():
-        if connection.dialect.name == "postgresql":
+        is_shared = connection.dialect.name == "postgresql"
+        if is_shared:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
-        if stored_revision(connection) != HEAD:
+        revision = stored_revision(connection)
+        if revision is not None and revision != HEAD and is_shared:
+            _check_alone(connection, revision)
+        if revision != HEAD:
             _upgrade(connection)
+
+
+def check_may_lead(connection: Connection) -> None:
+    """Check, within a transaction, that the database was not upgraded since this server started.
+
+    Raises:
+        StoreUnavailable: it was.
+    """
+    revision = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar_one_or_none()
+    if revision != HEAD:
+        raise StoreUnavailable(
+            f"the database has schema {revision} now, and this server of an older release supports up to {HEAD}, so it "
+            "cannot lead; stop it and start the newer version"
+        )
+
+
+def _check_alone(connection: Connection, revision: str) -> None:
+    others = connection.execute(text(_OTHER_SERVERS), {"key": SEAT_KEY}).scalars().all()
+    if others:
+        names = ", ".join(name or "a server without a short address" for name in others)
+        raise StoreUnavailable(
+            f"servers of the older release run on this database, which has schema {revision}: {names}. Stop them "
+            f"before it is upgraded to {HEAD}; jobs are not affected. A server whose host died is forgotten in seconds"
+        )
 
 
 def _upgrade(connection: Connection) -> None:

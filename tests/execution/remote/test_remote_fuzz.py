@@ -22,7 +22,7 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.execution.devices.node import demo_cluster
 from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError, decode, encode, frames
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.presence import Timing
 from aliquot_schema.cluster.agent_protocol import (
     PROTOCOLS,
     Answer,

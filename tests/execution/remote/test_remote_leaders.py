@@ -60,7 +60,7 @@ def test_a_welcome_ends_the_round() -> None:
 async def test_a_server_that_follows_names_the_one_that_leads(leader: str | None) -> None:
     door = RemoteGateway(OneKey(), executor=lambda: None, leader=lambda: leader)
     server, agent = wires()
-    meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY))
+    meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY, on_joined=lambda: None))
     with pytest.raises(NotLeading) as refused:
         await introduce(Channel(agent), hello())
     assert refused.value.leader == (leader or "")
@@ -76,7 +76,7 @@ async def test_a_door_is_open_while_there_is_an_executor_and_keys_count_at_both_
     assert door.refusal(AGENT, "another key") is not None
     assert door.refusal(AGENT, KEY) is None
     server, agent = wires()
-    meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY))
+    meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY, on_joined=lambda: None))
     welcome = await introduce(Channel(agent), hello(probe=True))
     assert welcome.epoch == 7
     await meeting

@@ -10,7 +10,7 @@ from agent_stand import PATIENCE_S, marked, new_kernel, shell, until
 from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.presence import Timing
 from aliquot.execution.remote.session import Refused
 from aliquot.service.ports import Executor
 from aliquot_schema.cluster.agent_protocol import (

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from aliquot.execution.remote.executor import Presence
-from aliquot.execution.remote.link import Timing
+from aliquot.execution.remote.presence import Presence, Timing
 from aliquot.execution.remote.session import Outbox, OutboxFull
 from aliquot_schema.cluster.agent_protocol import WINDOW, Joined, KernelTold, ReadingsTold
 from aliquot_schema.cluster.agents import Agent
@@ -41,6 +40,19 @@ def test_silent_for_three_beats_is_suspect_and_for_long_is_lost_each_told_once()
         if silent := presence.judge():
             told[step / 10] = silent
     assert told == {6.1: [AgentSilent(agent_id=A)], 30.1: [AgentSilent(agent_id=A, lost=True)]}
+
+
+def test_heartbeats_of_many_agents_are_rarer_and_silence_is_judged_by_them() -> None:
+    assert TIMING.among(999) == TIMING
+    assert (TIMING.among(2000).beat_s, TIMING.among(2000).suspect_s) == (4.0, 12.0)
+    assert TIMING.among(10_000) == TIMING.among(100_000) == Timing(beat_s=6.0, lost_s=30.0)
+    watch = Watch()
+    presence = Presence(TIMING, expected=(), now=watch)
+    presence.joined(A, TIMING.among(2000))
+    watch.now += 11.9
+    assert presence.judge() == []
+    watch.now += 0.2
+    assert presence.judge() == [AgentSilent(agent_id=A)]
 
 
 def test_beats_keep_an_agent_and_a_suspect_has_to_join_again() -> None:

@@ -402,7 +402,8 @@ class EndedKernels:
     def sweep(self) -> None:
         """Delete the folders of expired kernels, and the oldest above `kept_max`."""
         oldest = time.time() - self._kept_s
-        for kernel_id, at in list(self._forgotten.items()):
+        while self._forgotten:
+            kernel_id, at = next(iter(self._forgotten.items()))
             if at >= oldest and len(self._forgotten) <= self._kept_max:
                 break
             self._folder.delete(kernel_id)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 from threading import Lock
+from typing import Final
 
 from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.json_files import read_file
@@ -84,12 +85,19 @@ class KernelHandle:
 _log = logging.getLogger(__name__)
 
 
+ATTEMPTS_KEPT: Final = 20_000
+"""Sessions without a kernel here whose highest attempt is remembered; the oldest is forgotten first."""
+
+
 class KernelTable:
     """Kernels by id, and the highest attempt seen of each session."""
 
     def __init__(self) -> None:
         self._kernels: dict[KernelId, KernelHandle] = {}
         self._attempts: dict[SessionId, int] = {}
+        """Of sessions with a kernel here."""
+        self._past: dict[SessionId, int] = {}
+        """Of the others, in the order of their ends."""
 
     def __iter__(self) -> Iterator[KernelHandle]:
         return iter(tuple(self._kernels.values()))
@@ -101,15 +109,23 @@ class KernelTable:
     def add(self, kernel: KernelHandle) -> None:
         """Add a kernel and record its attempt."""
         self._kernels[kernel.kernel_id] = kernel
-        self._attempts[kernel.session_id] = max(kernel.attempt, self.attempt_seen(kernel.session_id))
+        attempt = max(kernel.attempt, self.attempt_seen(kernel.session_id))
+        self._past.pop(kernel.session_id, None)
+        self._attempts[kernel.session_id] = attempt
 
     def remove(self, kernel_id: KernelId) -> None:
-        """Remove a kernel. Its attempt stays recorded until the agent restarts."""
-        self._kernels.pop(kernel_id, None)
+        """Remove a kernel. Its attempt stays recorded until `ATTEMPTS_KEPT` other sessions have ended, or the agent
+        restarts."""
+        kernel = self._kernels.pop(kernel_id, None)
+        if kernel is None or any(other.session_id == kernel.session_id for other in self._kernels.values()):
+            return
+        self._past[kernel.session_id] = self._attempts.pop(kernel.session_id, kernel.attempt)
+        while len(self._past) > ATTEMPTS_KEPT:
+            del self._past[next(iter(self._past))]
 
     def attempt_seen(self, session_id: SessionId) -> int:
         """The highest attempt of a session that was ordered or stopped here; 0 = none."""
-        return self._attempts.get(session_id, 0)
+        return max(self._attempts.get(session_id, 0), self._past.get(session_id, 0))
 
     def holders(self) -> dict[DeviceId, list[SessionId]]:
         """Device -> sessions whose kernels hold it and have not ended."""

@@ -199,19 +199,22 @@ class RemoteAgent:
         backoff = Backoff()
         while True:
             started = time.monotonic()
-            is_follower, leader = False, ""
+            is_follower, leader, again_s = False, "", 0.0
             try:
                 await self._serve()
             except* NotLeading as ends:
                 is_follower, leader = True, _first(ends).leader
                 self._log_end(ends)
             except* (Refused, Unreachable, ServerSilent, ChannelClosed, ProtocolError, OutboxFull, Unavailable) as ends:
+                again_s = getattr(_first(ends), "again_s", 0.0)
                 self._log_end(ends)
             except* Exception as faults:
                 log.error("the connection failed", exc_info=faults)
             if time.monotonic() - started > WAIT_S_MAX:
                 backoff = Backoff()
-            if self._servers.advance(is_follower=is_follower, leader=leader):
+            if again_s:
+                await asyncio.sleep(again_s + random.random())
+            elif self._servers.advance(is_follower=is_follower, leader=leader):
                 await asyncio.sleep(min(backoff.next_s(), ELECTION_S if self._servers.has_followers else WAIT_S_MAX))
                 self._servers.start_round()
 

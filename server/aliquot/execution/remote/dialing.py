@@ -105,10 +105,17 @@ def connection_fault(error: Exception, address: ServerAddress) -> str:
 OPEN_S_MAX: Final = 10.0
 CLOSE_S_MAX: Final = 1.0
 KEY_CHARACTERS_MAX: Final = 1000
+AGAIN_S_MAX: Final = 60.0
+"""Longest wait that a server may ask for."""
 
 
 class Unreachable(Exception):
     """The server cannot be reached now; the message says why."""
+
+    def __init__(self, message: str, *, again_s: float = 0.0) -> None:
+        """`again_s`: seconds that the server asked to wait; 0 = it did not say."""
+        super().__init__(message)
+        self.again_s = again_s
 
 
 def read_key(path: Path) -> str:
@@ -211,4 +218,7 @@ def _refused(error: InvalidStatus) -> Refused | Unreachable:
     message = (error.response.body or b"").decode(errors="replace").strip()[:1000]
     if status == 401:
         return Refused(message or "the server rejects the key")
-    return Unreachable(f"the server answers {status}: {message or 'agents cannot connect there'}")
+    told = error.response.headers.get("retry-after", "")
+    again_s = min(float(told), AGAIN_S_MAX) if status == 503 and told.isdecimal() else 0.0
+    words = f"the server answers {status}: {message or 'agents cannot connect there'}"
+    return Unreachable(words, again_s=again_s)

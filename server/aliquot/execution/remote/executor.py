@@ -3,10 +3,8 @@ gateway that refuses agents while another server leads."""
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import Final
 
 from aliquot.execution.remote.agent_keys import AgentKeys, key_refusal
@@ -18,7 +16,8 @@ from aliquot.execution.remote.codec import (
     ProtocolError,
     Wire,
 )
-from aliquot.execution.remote.link import AgentLink, Timing, farewell, silent_for_s
+from aliquot.execution.remote.link import AgentLink, farewell, silent_for_s
+from aliquot.execution.remote.presence import Presence, Timing
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.agent_protocol import (
     NOT_LEADER,
@@ -56,65 +55,10 @@ from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
-
-@dataclass(slots=True)
-class _Contact:
-    at: float
-    is_suspect: bool = False
-    is_missed: bool = False
-    """Its process is known to be gone, before silence shows it."""
-
-
-class Presence:
-    """Tracks when agents were last heard. An agent that left or is lost is not tracked until it joins again."""
-
-    def __init__(
-        self, timing: Timing, *, expected: Iterable[AgentId], now: Callable[[], float] = time.monotonic
-    ) -> None:
-        """
-        Args:
-            expected: agents known to an earlier server; their silence counts from now on.
-            now: seconds of a monotonic clock.
-        """
-        self._timing = timing
-        self._now = now
-        self._contacts = {agent_id: _Contact(now()) for agent_id in expected}
-
-    def joined(self, agent_id: AgentId) -> None:
-        """The agent has joined."""
-        self._contacts[agent_id] = _Contact(self._now())
-
-    def heard(self, agent_id: AgentId, *, at: float) -> None:
-        """The agent sent something. A suspect agent stays suspect until it joins again."""
-        contact = self._contacts.get(agent_id)
-        if contact is not None and not contact.is_suspect:
-            contact.at = max(contact.at, at)
-
-    def missed(self, agent_id: AgentId) -> None:
-        """The agent's process is gone without a good-bye; it may come back."""
-        if agent_id in self._contacts:
-            self._contacts[agent_id].is_missed = True
-
-    def left(self, agent_id: AgentId) -> None:
-        """The agent said good-bye."""
-        self._contacts.pop(agent_id, None)
-
-    def judge(self) -> list[AgentSilent]:
-        """Agents that have become silent or lost since the last call; each change is returned once."""
-        changes = []
-        for agent_id, contact in list(self._contacts.items()):
-            silent_s = self._now() - contact.at
-            if (contact.is_missed or silent_s > self._timing.suspect_s) and not contact.is_suspect:
-                contact.is_suspect = True
-                changes.append(AgentSilent(agent_id=agent_id))
-            if silent_s > self._timing.lost_s:
-                del self._contacts[agent_id]
-                changes.append(AgentSilent(agent_id=agent_id, lost=True))
-        return changes
-
-
 CHECK_S_MAX: Final = 0.5
 """Longest interval between two checks of silence and keys."""
+CHECKED_AT_ONCE: Final = 100
+"""Connections that are checked without yielding to the event loop."""
 
 log: Final = logging.getLogger("aliquot.agents")
 
@@ -182,11 +126,14 @@ class RemoteExecutor:
         """Why this key is refused for this agent; None = it is valid."""
         return key_refusal(self._keys, agent_id=agent_id, key=key)
 
-    async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
+    async def meet(
+        self, wire: Wire, *, agent_id: str, key: str | None, on_joined: Callable[[], None] = lambda: None
+    ) -> None:
         """Serve one connection until its end.
 
         Args:
             key: the agent's verified key; None if the transport has authenticated the agent.
+            on_joined: called when the agent has been registered.
         """
         channel = Channel(wire, bytes_max=HELLO_BYTES_MAX)
         try:
@@ -203,9 +150,11 @@ class RemoteExecutor:
             return
         channel.expect(INVENTORY_BYTES_MAX)
         with suppress(ChannelClosed):
-            await channel.send(self._welcome(hello))
+            timing = self._timing.among(len(self._connections))
+            await channel.send(self._welcome(hello, timing))
             if not hello.probe:
-                await self._serve(AgentLink(channel, hello=hello, key=key, timing=self._timing, accept=self._accept))
+                link = AgentLink(channel, hello=hello, key=key, timing=timing, accept=self._accept, on_joined=on_joined)
+                await self._serve(link)
 
     def missed(self, agent_id: AgentId) -> None:
         """Report that the agent's process is gone; the agent is silent immediately, without the usual wait."""
@@ -312,13 +261,13 @@ class RemoteExecutor:
         reason = f"another process is connected as {hello.agent_id}: stop it, or use another --id with its own key"
         return Refusal(code="already_connected", message=reason)
 
-    def _welcome(self, hello: Hello) -> Welcome:
+    def _welcome(self, hello: Hello, timing: Timing) -> Welcome:
         protocol = agreed_protocol(agent=hello.protocols, server=PROTOCOLS)
         assert protocol is not None
         return Welcome(
             protocol=protocol,
             software_version=self._software_version,
-            beat_s=self._timing.beat_s,
+            beat_s=timing.beat_s,
             now_us=self._now_us(),
             epoch=self._epoch,
         )
@@ -374,7 +323,7 @@ class RemoteExecutor:
         if other is not None:
             other.end(code="replaced", message="the same agent has connected again")
         self._links[link.agent_id] = link
-        self._presence.joined(link.agent_id)
+        self._presence.joined(link.agent_id, link.timing)
         self._on_broken(link.agent_id, None)
         log.info("agent %s is connected (%s)", link.agent_id, link.hello.software_version)
         joined, self._joined = self._joined, asyncio.Event()
@@ -393,8 +342,10 @@ class RemoteExecutor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(min(CHECK_S_MAX, self._timing.beat_s / 2))
-            for link in tuple(self._connections):
+            for number, link in enumerate(tuple(self._connections), 1):
                 self._check_link(link)
+                if number % CHECKED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
             for silent in self._presence.judge():
                 log.warning("agent %s is %s", silent.agent_id, "lost" if silent.lost else "silent")
                 self._emit(silent)
@@ -402,8 +353,8 @@ class RemoteExecutor:
     def _check_link(self, link: AgentLink) -> None:
         if self._links.get(link.agent_id) is link:
             self._presence.heard(link.agent_id, at=link.heard_at)
-        if silent_for_s(link) > self._timing.suspect_s:
-            link.end(code="silent", message=f"the agent was silent for more than {self._timing.suspect_s:g} s")
+        if silent_for_s(link) > link.timing.suspect_s:
+            link.end(code="silent", message=f"the agent was silent for more than {link.timing.suspect_s:g} s")
         elif link.key is not None and (reason := self.refusal(link.agent_id, link.key)) is not None:
             link.end(code="key", message=reason)
 
@@ -431,11 +382,11 @@ class RemoteGateway:
         """Why this key is refused for this agent; None = it is valid."""
         return key_refusal(self._keys, agent_id=agent_id, key=key)
 
-    async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
+    async def meet(self, wire: Wire, *, agent_id: str, key: str | None, on_joined: Callable[[], None]) -> None:
         """Serve one connection until its end; refuse it if another server leads."""
         executor = self._executor()
         if executor is not None:
-            await executor.meet(wire, agent_id=agent_id, key=key)
+            await executor.meet(wire, agent_id=agent_id, key=key, on_joined=on_joined)
             return
         leader = self._leader() or ""
         message = f"{leader} is leading; connect there" if leader else "no server is leading yet; try again"

@@ -8,11 +8,12 @@ import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from aliquot.execution.remote.codec import MESSAGE_BYTES_MAX, Channel, ChannelClosed, ProtocolError, from_failure
 from aliquot.execution.remote.flow_control import FlowStream
+from aliquot.execution.remote.presence import Timing
 from aliquot_schema.cluster.agent_protocol import (
     LOG_WINDOW_BYTES,
     NOT_LEADER,
@@ -90,27 +91,6 @@ class LogStream:
                 return
 
 
-MISSED_BEATS: Final = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Timing limits, seconds. Both sides send a heartbeat every `beat_s`."""
-
-    beat_s: float = 2.0
-    lost_s: float = 30.0
-    """Silence after which an agent is lost; its devices stay held."""
-    greet_s: float = 10.0
-    """Time limit for the hello of a new connection."""
-    answer_s: float = 30.0
-    """Time limit for an answer; then the connection is closed, unless results were asked for."""
-
-    @property
-    def suspect_s(self) -> float:
-        """Silence after which an agent gets no new work and its connection is closed."""
-        return MISSED_BEATS * self.beat_s
-
-
 CLOSE_CODES: Final = {
     "protocol": 4400,
     "key": 4403,
@@ -146,11 +126,13 @@ class AgentLink:
         key: str | None,
         timing: Timing,
         accept: Callable[["AgentLink", Report], None],
+        on_joined: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
             key: the agent's key, which is verified again periodically; None = no key needed.
             accept: called for each report, in order; confirms it later with `acknowledge`.
+            on_joined: called when the first report, the inventory, is acknowledged.
         """
         self.hello = hello
         self.key = key
@@ -158,8 +140,9 @@ class AgentLink:
         self.fault: str | None = None
         """The protocol violation that ended the connection; None = none."""
         self._channel = channel
-        self._timing = timing
+        self.timing = timing
         self._accept = accept
+        self._on_joined = on_joined
         self._requests = itertools.count(1)
         self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._streams: dict[int, LogStream] = {}
@@ -191,6 +174,8 @@ class AgentLink:
 
     def acknowledge(self, number: int) -> None:
         """Confirm a report and all before it."""
+        if self._acknowledged == 0:
+            self._on_joined()
         self._acknowledged = max(self._acknowledged, number)
         self._changed.set()
 
@@ -218,15 +203,15 @@ class AgentLink:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answers[numbered.request] = future
         try:
-            async with asyncio.timeout(self._timing.answer_s):
+            async with asyncio.timeout(self.timing.answer_s):
                 await self._send(numbered)
                 answer = await future
         except TimeoutError:
             # A listing or metrics may take long; they change nothing. Whether any other request was executed shows when
             # the agent connects again.
             if not isinstance(message, OpenStream) or message.target.files is None:
-                self.end(code="silent", message=f"a request was not answered within {self._timing.answer_s:g} s")
-            raise Unavailable(f"agent {self.agent_id} did not answer within {self._timing.answer_s:g} s") from None
+                self.end(code="silent", message=f"a request was not answered within {self.timing.answer_s:g} s")
+            raise Unavailable(f"agent {self.agent_id} did not answer within {self.timing.answer_s:g} s") from None
         finally:
             self._answers.pop(numbered.request, None)
         if answer.failure is not None:
@@ -362,7 +347,7 @@ class AgentLink:
     async def _beat(self) -> None:
         while True:
             await self._channel.send(Beat())
-            await asyncio.sleep(self._timing.beat_s)
+            await asyncio.sleep(self.timing.beat_s)
 
     async def _acknowledge(self) -> None:
         while True:

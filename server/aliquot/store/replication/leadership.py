@@ -11,9 +11,8 @@ from sqlalchemy import URL
 
 from aliquot.service.leadership.ports import LeadershipLost
 from aliquot.store.engines.postgres import SESSION_ERRORS, connect, unavailable
+from aliquot.store.migration import SEAT_KEY
 
-SEAT_KEY: Final = 0x616C_6971_5365_6174
-"""Key of the advisory lock, the same in every database: `aliqSeat`."""
 SILENT_S_MAX: Final = 8
 """PostgreSQL ends a session after this silence: its server is frozen or disconnected."""
 PING_S: Final = 2.0

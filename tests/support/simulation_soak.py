@@ -1,0 +1,101 @@
+"""A month of virtual time: a server that is killed once a day, jobs all the while, and what does not drift."""
+
+import asyncio
+import gc
+import sys
+from collections import Counter
+from typing import Final
+
+from aliquot_schema.requests import NewSession
+from simulation_crowd import CALLER, Crowd
+from simulation_place import Schedule
+from simulation_run import on_new_loop
+from simulation_server import LoneServer
+from soak_figures import Sample
+
+DAY_S: Final = 86_400.0
+STEPS_MAX: Final = 10**9
+WAITS: Final = """
+SELECT avg(started_us - queued_us) / 1e3, count(*) FROM sessions WHERE started_us IS NOT NULL AND queued_us >= ?"""
+SIZES: Final = (
+    ("events", "SELECT max(number) FROM events"),
+    ("sessions", "SELECT count(*) FROM sessions WHERE ended_us IS NOT NULL"),
+    ("live sessions", "SELECT count(*) FROM sessions WHERE ended_us IS NULL"),
+    ("held leases", "SELECT count(*) FROM leases WHERE released_us IS NULL"),
+    ("pages", "PRAGMA page_count"),
+)
+
+
+class Month(Crowd):
+    """One server, seven devices, and a burst of jobs at even times."""
+
+    async def samples(self, *, days: int, bursts: int, jobs: int) -> list[Sample]:
+        """What there is at the end of each day, when every job has ended and the server has lived for half a day.
+
+        Args:
+            bursts: in a day.
+            jobs: of each burst, so that some wait.
+        """
+        self._faults.end()
+        keeping = asyncio.create_task(self._keep_up(0))
+        samples = []
+        for day in range(days):
+            since_us = self._place.wall.now_us()
+            for burst in range(bursts):
+                await self._until_up()
+                await self._submit(jobs)
+                await asyncio.sleep(DAY_S / bursts)
+                if burst == bursts // 2:
+                    await self._servers[0].process.kill()
+            self._forget()
+            samples.append(Sample(at_s=DAY_S * day, life=0, values=self._values(since_us)))
+        self._is_over = True
+        await self._servers[0].process.kill()
+        await keeping
+        return samples
+
+    async def _until_up(self) -> None:
+        while not self._servers[0].is_up:  # noqa: ASYNC110  # servers send no event
+            await asyncio.sleep(0.1)
+
+    async def _submit(self, jobs: int) -> None:
+        cases = self._servers[0].cases
+        assert cases is not None
+        one = NewSession(argv=("run",), shell=None, slots=[("cuda.device", "1")])
+        await cases.sessions.create_sessions(CALLER, [one] * jobs)
+
+    def _forget(self) -> None:
+        """As agents do, which delete the files of what is durable at the server."""
+        for machine in self._machines.values():
+            machine.drop_forgotten()
+
+    def _values(self, since_us: int) -> dict[str, float]:
+        connection = self._place.disk.connection
+        with connection.begin():
+            read = connection.exec_driver_sql
+            values = {name: float(read(question).scalar_one()) for name, question in SIZES}
+            wait_ms, started = read(WAITS, (since_us,)).one()
+        gc.collect()
+        return values | {
+            "blocks of memory": float(sys.getallocatedblocks()),
+            "objects": float(len(gc.get_objects())),
+            "tasks": float(len(asyncio.all_tasks())),
+            "mean wait, ms": float(wait_ms or 0),
+            "started": float(started),
+        }
+
+
+def objects_by_type() -> Counter[str]:
+    """To see what grows."""
+    return Counter(type(one).__qualname__ for one in gc.get_objects())
+
+
+def month(*, days: int, bursts: int, jobs: int) -> list[Sample]:
+    """See `Month.samples`."""
+    return on_new_loop(
+        1,
+        lambda loop, random: Month(loop, random, (LoneServer,), schedule=Schedule()).samples(
+            days=days, bursts=bursts, jobs=jobs
+        ),
+        steps_max=STEPS_MAX,
+    )
