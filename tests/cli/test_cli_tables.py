@@ -15,6 +15,7 @@ from aliquot.cli.connection.tables import (
     rough_duration,
     short_id,
     shortened,
+    shortened_reason,
     with_names,
 )
 from cli_tables import NOW, RECORD, TABLES, WIDTHS, agents, gpu_map, printed, projects, queue, session_id, sessions
@@ -151,3 +152,18 @@ def test_ages(seconds: float, text: str) -> None:
 )
 def test_texts_are_shortened_at_the_end_of_a_word(text: str, width: int, expected: str) -> None:
     assert shortened(text, width) == expected
+
+
+@pytest.mark.parametrize("width", [38, 60, 78, 98])
+@pytest.mark.parametrize("holders", ["resnet", "resnet, bert-large and 4 more", "resnet" + "-run" * 20])
+def test_a_shortened_reason_still_names_who_holds(holders: str, width: int) -> None:
+    head = "Needs 4 GPUs of 80 GiB on one agent; the most that one has free is 1 of 8, on agent dgx-a"
+    found = shortened_reason(f"{head}; held by {holders}", width)
+    assert len(found) <= width
+    assert found.startswith("Needs 4 GPUs")
+    assert " held by resnet" in found
+
+
+def test_a_reason_that_fits_or_has_no_holders_is_shortened_as_any_text() -> None:
+    assert shortened_reason("Needs 2 GPUs; held by resnet", 40) == "Needs 2 GPUs; held by resnet"
+    assert shortened_reason("Needs 2 GPUs of one node", 16) == shortened("Needs 2 GPUs of one node", 16)

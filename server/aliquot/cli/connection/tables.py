@@ -28,6 +28,8 @@ NEEDED: Final = 100
 """The importance of a column that is never left out."""
 _BOLD: Final = "\x1b[1m{}\x1b[0m"
 _AGES: Final = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+_HOLDERS: Final = "; held by "
+"""What stands before the names of holders in a reason."""
 SESSION_ID_CHARS: Final = 40
 """Characters of a session's id, `ses_` and a UUID, without the index of a task."""
 _SESSION_ID: Final = re.compile(r"ses_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:_\d+)?")
@@ -98,7 +100,7 @@ class Table:
         for row, (_, note) in enumerate(self._rows):
             lines.append(line({place: texts[place][row] for place, _ in kept}))
             if note:
-                lines.append(INDENT + shortened(note, width - len(INDENT)))
+                lines.append(INDENT + shortened_reason(note, width - len(INDENT)))
         return lines
 
     def show(self) -> None:
@@ -176,6 +178,26 @@ def shortened(text: str, width: int) -> str:
         kept = kept[:-1]
     words = kept if text[len(kept)] == " " else kept.rpartition(" ")[0]
     return (words.rstrip(" ,;:.(") or kept) + ELLIPSIS if width > 0 else ""
+
+
+def shortened_reason(text: str, width: int) -> str:
+    """A reason in at most `width` columns, which names at least the first holder where it has holders.
+
+    Further holders are left out first; then what stands before the holders is shortened, to half of the width at most.
+    """
+    head, found, holders = text.partition(_HOLDERS)
+    if not found or columns_of(text) <= width:
+        return shortened(text, width)
+    named = re.split(r", | and (?=\d+ more)", holders)
+    for count in range(len(named) - 1, 0, -1):
+        fitting = f"{head}{found}{', '.join(named[:count])}{ELLIPSIS}"
+        if columns_of(fitting) <= width:
+            return fitting
+    first = named[0] if len(named) == 1 else named[0] + ELLIPSIS
+    before = found.removeprefix(";")
+    kept = shortened(head, max(width // 2, width - columns_of(before + first)))
+    before = before if kept.endswith(ELLIPSIS) else found
+    return kept + before + shortened(first, width - columns_of(kept + before))
 
 
 def padded_to(text: str, width: int, *, is_number: bool = False) -> str:
