@@ -89,7 +89,7 @@ class AgentCore:
             now_us=now_us,
             report=self._send_report,
             retry_start=self._launching.retry_start,
-            clean=self._preparation.confinement.clean,
+            clean=self._preparation.clean,
             checkpoints=self._preparation.checkpoints,
         )
         self._launching.join(spawner=self._spawner, watch=self._watch)

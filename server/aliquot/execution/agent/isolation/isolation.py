@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from aliquot.execution.agent.isolation.containers import (
     ENVIRONMENT,
     REGISTRY,
     Container,
+    ContainerStart,
     Runtime,
     command,
     environment_file,
@@ -275,14 +277,14 @@ class AgentConfinement:
         kernel: KernelFolder,
         session: Path,
         environment: Mapping[str, str],
-    ) -> tuple[list[str], bytes] | None:
-        """The command line that runs an order in its image, and the content of the file of variables; None = it has no
-        image."""
+    ) -> ContainerStart | None:
+        """What runs an order in its image; None = it has no image."""
         if order.image is None or self._runtime is None:
             return None
         own = self._own(order, user=user, kernel=kernel, session=session)
         gpus = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.startswith(_UUIDS)]
         nodes = device_nodes(order.spec, self._gates(order.spec))
+        limits, inherits = self.limits.of_process(order), self._runtime is Runtime.APPTAINER
         asked = Container(
             image=order.image,
             argv=argv,
@@ -297,15 +299,23 @@ class AgentConfinement:
             gpus=gpus,
             device_nodes=[node for node in nodes if "nvidia" not in node],
             pids=order.limits.processes or self._rules.processes or None,
+            limits=limits,
             registry=self.secrets.of(kernel.path.absolute()) / REGISTRY if _has_registry(order) else None,
         )
-        line = command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi)
-        return line, environment_file(asked)
+        return ContainerStart(
+            argv=command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi),
+            variables=environment_file(asked),
+            limits=limits if inherits else [one for one in limits if one[0] == resource.RLIMIT_CORE],
+            is_daemons=self._runtime is Runtime.DOCKER,
+        )
+
+    def remove_container(self, kernel: KernelFolder, *, user: JobUser) -> None:
+        """Remove the container of an ended kernel whose command was killed. Blocks."""
+        if self._runtime is not None:
+            remove(self._runtime, self._runtime_program, kernel.kernel_id, user)
 
     def clean(self, kernel: KernelFolder) -> None:
-        """Remove an ended kernel's container, cgroups and secret files. Blocks."""
-        if self._runtime is not None and self.secrets.of(kernel.path.absolute()).joinpath(ENVIRONMENT).exists():
-            remove(self._runtime, self._runtime_program, kernel.kernel_id)
+        """Remove an ended kernel's cgroups and secret files. Blocks."""
         self.limits.groups.remove(kernel.kernel_id)
         self.secrets.remove(kernel.path.absolute())
 
