@@ -51,6 +51,13 @@ class Containers:
         """The containers of the account, also those that have ended."""
         return self.podman("ps", "--all", "--format={{.Names}}").split()
 
+    def clear(self) -> list[str]:
+        """Remove the containers, and return their names."""
+        names = self.names()
+        for name in names:
+            self.podman("rm", "--force", "--time=0", name)
+        return names
+
 
 @contextmanager
 def containers(*, as_root: bool) -> Iterator[Containers]:
@@ -72,8 +79,7 @@ def containers(*, as_root: bool) -> Iterator[Containers]:
         try:
             yield Containers(user=user)
         finally:
-            for name in Containers(user=user).names():
-                _podman(user, "rm", "--force", name)
+            Containers(user=user).clear()
             _podman(user, "rmi", "--force", IMAGE)
 
 

@@ -110,6 +110,7 @@ class KernelWatch:
         report: Callable[[KernelReport], None],
         retry_start: Callable[[KernelHandle], None],
         clean: Callable[..., None],
+        on_container_end: Callable[[], None],
         checkpoints: Checkpoints,
     ) -> None:
         """
@@ -122,6 +123,7 @@ class KernelWatch:
         self.report = report
         self._start_again = retry_start
         self._clean = clean
+        self._on_container_end = on_container_end
         self._checkpoints = checkpoints
 
     def check_later(self, kernel: KernelHandle) -> None:
@@ -229,6 +231,8 @@ class KernelWatch:
         report = replace(_with_work(exit_report(kernel.folder, found), kernel), host_use=at_exit(kernel, found))
         was_killed = found.get("exit_code") is None or found.get("stop_asked") or found.get("timed_out")
         in_container = kernel.order is not None and kernel.order.image is not None
+        if in_container:
+            self._on_container_end()
         if kernel.is_shared and not (in_container and was_killed):
             self._end(kernel, report)
         elif not kernel.ending:

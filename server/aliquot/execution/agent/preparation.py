@@ -236,6 +236,10 @@ class Preparation:
         )
         return self.confinement.added_to(found)
 
+    def refresh_images(self) -> bool:
+        """List the images again if they may have changed; whether they did. Blocks."""
+        return self.confinement.refresh_images(self.user_for(None))
+
     def group_of(self, kernel_id: KernelId) -> str | None:
         """The cgroup folder of a kernel; None without cgroup v2."""
         return None if self._groups is None else self._groups.of_kernel(kernel_id)

@@ -19,6 +19,7 @@ from typing import Final
 
 from aliquot.execution.agent.isolation.settings import Mount
 from aliquot.execution.agent.job_user import JobUser
+from aliquot_schema.resources.confinement import IMAGE_CHARS_MAX, IMAGES_MAX
 
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 """Fixed, not from the agent's environment: the program found runs for every job."""
@@ -280,6 +281,19 @@ def own_environment(user: JobUser) -> dict[str, str]:
 def has_cdi(folders: Sequence[Path] = (Path("/etc/cdi"), Path("/var/run/cdi"))) -> bool:
     """Whether the node describes its NVIDIA GPUs by the Container Device Interface."""
     return any("nvidia" in name for folder in folders if folder.is_dir() for name in os.listdir(folder))
+
+
+def held_images(runtime: Runtime, program: str, user: JobUser) -> tuple[str, ...] | None:
+    """Names of the images that an account has, at most `IMAGES_MAX`, sorted; None if that cannot be told. Blocks."""
+    if runtime is Runtime.APPTAINER:
+        return ()  # its cache has no names
+    try:
+        done = _run([program, "images", "--format={{.Repository}}:{{.Tag}}"], user)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = [name for name in done.stdout.decode(errors="replace").split() if "<none>" not in name]
+    fit = [name for name in dict.fromkeys(names) if len(name) <= IMAGE_CHARS_MAX and name.isprintable()]
+    return tuple(sorted(fit[:IMAGES_MAX])) if done.returncode == 0 else None
 
 
 def remove(runtime: Runtime, program: str, name: str, user: JobUser) -> None:

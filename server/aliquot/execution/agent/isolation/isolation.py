@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from aliquot.execution.agent.isolation.containers import (
     environment_file,
     find_runtime,
     has_cdi,
+    held_images,
     remove,
 )
 from aliquot.execution.agent.isolation.limits import LimitGroups, Limits, find_limit_groups
@@ -45,6 +47,8 @@ from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.slots import is_accelerator
 
 VARIABLE: Final = "ALIQUOT_SECRETS_DIR"
+_IMAGES_S: Final = 600.0
+"""Seconds between two lists of images, which people can fetch and remove by hand."""
 _UUIDS: Final = ("GPU-", "MIG-")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _IN_MEMORY: Final = ("tmpfs", "ramfs")
@@ -174,6 +178,9 @@ class AgentConfinement:
         """Account -> why the sandbox does not work for it; None = it works."""
         self._runtime: Runtime | None = None
         self._runtime_program, self._runtime_fault, self._has_cdi = "", "the host has not been inspected", False
+        self._images: tuple[str, ...] = ()
+        self._images_due = 0.0
+        """When they are listed again, seconds of the monotonic clock."""
         self.limits = Limits(rules=rules, groups=LimitGroups(), limit_memory=limit_memory)
         self.secrets = SecretFolders(folder)
 
@@ -184,6 +191,7 @@ class AgentConfinement:
         self.secrets.open()
         self._runtime, self._runtime_program, self._runtime_fault = find_runtime(self._rules.containers, user)
         self._has_cdi = has_cdi()
+        self.refresh_images(user)
         is_off = self._rules.sandbox is SandboxMode.OFF
         self._fault = "the setting sandbox is off" if is_off else self._try(user) or ""
 
@@ -197,7 +205,22 @@ class AgentConfinement:
             sandbox_note=self._fault,
             containers="none" if self._runtime is None else str(self._runtime),
             containers_note=self._runtime_fault,
+            images=self._images,
         )
+
+    def refresh_images(self, user: JobUser) -> bool:
+        """List the images of the default job account again if a container ended since, or after `_IMAGES_S`; whether
+        they changed. Blocks."""
+        before = self._images
+        if self._runtime is not None and time.monotonic() >= self._images_due:
+            self._images_due = time.monotonic() + _IMAGES_S
+            found = held_images(self._runtime, self._runtime_program, user)
+            self._images = before if found is None else found
+        return self._images != before
+
+    def on_container_end(self) -> None:
+        """An image may have been fetched for it."""
+        self._images_due = 0.0
 
     def is_wanted(self, order: LaunchOrder) -> bool:
         """Whether an order runs in the sandbox if there is one. A container is a sandbox of its own."""

@@ -290,8 +290,11 @@ class _Life:
         Podman's get none either: each of them would pass it on, and the job would get several.
         """
         makers = makers_of(self._pid) if self._sandbox is not None else []
-        if self._order.is_container:
+        if self._order.is_container and not self._order.is_daemons and self._pid is not None:
             makers = runtime_processes(os.getpid())
+            if not makers:  # asked while it makes the container, Podman would end with the exit code 0
+                self._kill_at = _now()
+                return
         asked = signal_tree(os.getpid(), signal.SIGTERM, besides=makers)
         signal_tree(os.getpid(), signal.SIGCONT, besides=makers)
         if makers and asked == 0:

@@ -1,27 +1,30 @@
-"""Sessions with an image in real containers of Podman, of root and of an ordinary account. Skipped where Podman is not
-installed, or does not work."""
+"""Kernels with an image in real containers of Podman, of root and of an ordinary account. Skipped, with the reason,
+where Podman is not installed or does not work."""
 
 import asyncio
 import os
+import shutil
 import signal
 import stat
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config, is_running, marked, order, shell, shims, until
+from agent_stand import Stand, agent_config, is_running, marked, order, others_in, shell, shims, until
 from aliquot.execution.agent.isolation.containers import Runtime, find_runtime
 from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUser
-from aliquot_schema.cluster.launching import CheckpointOrder, KernelPhase, LaunchOrder
+from aliquot_schema.cluster.launching import CheckpointOrder, DevicesChanged, KernelPhase, LaunchOrder
 from aliquot_schema.identity.secrets import SecretGrant, SecretUse
 from aliquot_schema.ids import DeviceId, SlotName, UserId, kernel_parts
 from aliquot_schema.resources.confinement import SessionLimits
+from long_tests import LONG
 from own_containers import IMAGE, MISSING, Containers, containers
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, LONG]
 LONG_MS = 60_000
 """Grace period that a test would notice."""
 
@@ -33,17 +36,25 @@ def podman(request: pytest.FixtureRequest) -> Iterator[Containers]:
 
 
 @pytest.fixture
-async def stand(podman: Containers, agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+def home() -> Iterator[Path]:
+    """A folder that the account can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def stand(podman: Containers, home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
     """An agent that runs its jobs as the account."""
     rules = ConfinementRules(containers="podman")
-    stand = Stand(agent_config(agent_home, job_user=podman.policy, confinement=rules, limit_memory=True))
+    stand = Stand(agent_config(home / "agent", job_user=podman.policy, confinement=rules, limit_memory=True))
     await stand.open()
     assert stand.inventory.agent.capabilities.containers == "podman", stand.inventory.agent.capabilities
     yield stand
     await stand.close()
-    left = podman.names()
-    for name in left:
-        podman.podman("rm", "--force", "--time=0", name)
+    left = podman.clear()
+    assert others_in(home) == []
     assert left == []
 
 
@@ -154,12 +165,13 @@ async def test_a_killed_container_is_gone_with_its_files(stand: Stand, podman: C
     assert podman.names() == []
 
 
-async def test_the_time_limit_ends_a_container(stand: Stand, podman: Containers) -> None:
-    asked = inside("trap '' TERM; echo ready; while true; do sleep 1; done", time_limit_ms=1_000, grace_ms=200)
-    await started(stand, asked)
-    report = await stand.ended(asked.kernel_id)
-    assert report.timed_out
-    assert podman.names() == []
+async def test_the_time_limit_ends_a_container_also_while_it_is_made(stand: Stand, podman: Containers) -> None:
+    asked = inside("trap '' TERM; while true; do sleep 1; done", time_limit_ms=4_000, grace_ms=200)
+    early = inside("sleep 1000; true", time_limit_ms=100, grace_ms=LONG_MS)
+    for one in (asked, early):
+        report = await stand.run(one)
+        assert (report.timed_out, report.exit_code, report.signal) == (True, None, signal.SIGKILL)
+        assert podman.names() == []
 
 
 async def test_the_checkpoint_signal_reaches_the_job_alone(stand: Stand) -> None:
@@ -240,6 +252,18 @@ async def test_a_missing_image_and_a_missing_program_say_so(stand: Stand) -> Non
     program = order("no-such-program", image=IMAGE)
     assert (await stand.run(program)).exit_code == 1  # of Podman's first process in the container
     assert "No such file or directory" in stand.output(program.kernel_id)
+
+
+async def test_an_agent_tells_which_images_it_holds(stand: Stand, podman: Containers) -> None:
+    assert IMAGE in stand.inventory.agent.capabilities.images
+    other = IMAGE.replace("tiny", "other")
+    podman.podman("tag", IMAGE, other)
+    try:
+        await stand.run(inside("true"))
+        told = lambda: [m.inventory.agent.capabilities.images for m in stand.said if isinstance(m, DevicesChanged)]  # noqa: E731
+        await until(lambda: any(other in images for images in told()))
+    finally:
+        podman.podman("untag", other)
 
 
 def test_an_account_without_subordinate_accounts_is_told_why(podman: Containers) -> None:
