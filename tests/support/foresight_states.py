@@ -25,6 +25,8 @@ from aliquot_schema.states import SessionState
 HOUR_US: Final = 3_600_000_000
 NOW_US: Final = 10**15
 STRATEGIES: Final = ("least_waste", "fgd", "best_fit", "pack", "spread", "first_fit", "dot_product")
+IMAGES: Final = ("aliquot.image.a", "aliquot.image.b")
+"""Implicit labels of agents that hold an image."""
 ORDERS: Final = ("fair_share", "fair_share", "relative_age", "fcfs", "sjf", "priority")
 
 
@@ -55,6 +57,7 @@ class _Drawing:
         self._switch_dice = random.Random(-1_000_000 - seed)
         self._agents = self._with_switches(self._cluster())
         self._array_dice = random.Random(-1 - seed)
+        self._image_dice = random.Random(-2_000_000 - seed)
         self._array_part = self._array_dice.choice([0, 0.1, 0.5])
         """Part of the sessions that are job arrays."""
 
@@ -67,6 +70,7 @@ class _Drawing:
         coming = [self._row(len(rows) + number, at_us) for number, at_us in enumerate(times)]
         used, running, usage = self._running(policy)
         rows, coming = [*map(self._array, rows)], [*map(self._array, coming)]
+        rows, coming = [*map(self._image, rows)], [*map(self._image, coming)]
         running = self._tasks(running, rows)
         everyone = [*rows, *coming]
         workloads = dict.fromkeys(row.workload for row in everyone if row.workload is not None)
@@ -76,7 +80,7 @@ class _Drawing:
             asked[row.request] = asked.get(row.request, 0) + 1
         snapshot = Snapshot(
             revision=0,
-            agents=self._agents,
+            agents=self._with_images(),
             used=used,
             queue=rows,
             running=running,
@@ -173,6 +177,15 @@ class _Drawing:
         indices = Intervals.of(dice.sample(range(12), dice.choice([1, 2, 5])))
         startable = len(indices) if dice.random() < 0.7 else dice.randrange(len(indices) + 1)
         return replace(row, tasks=indices, tasks_startable=startable)
+
+    def _image(self, row: PendingRow) -> PendingRow:
+        """The row, or one with an image that some agents hold."""
+        dice = self._image_dice
+        return row if dice.random() < 0.7 else replace(row, where=replace(row.where, image=dice.choice(IMAGES)))
+
+    def _with_images(self) -> tuple[AgentRow, ...]:
+        dice, held = self._image_dice, [{}, {IMAGES[0]: "yes"}, dict.fromkeys(IMAGES, "yes")]
+        return tuple(replace(agent, labels={**agent.labels, **dice.choice(held)}) for agent in self._agents)
 
     def _tasks(self, running: Sequence[RunningRow], rows: Sequence[PendingRow]) -> tuple[RunningRow, ...]:
         """Running sessions, some of them as tasks of waiting job arrays."""

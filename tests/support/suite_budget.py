@@ -3,8 +3,9 @@
 Loaded by scripts/test, which runs the tests in two processes (pytest-xdist). The suite that takes longest starts first;
 while it waits for its servers, the other process runs the suites that compute.
 
-The budgets are limits for two slow cores, not measures of anything; half of their sum is less than an hour. A suite may
-use what those before it in the same process have left; once that is gone too, the rest of it fails instead of running.
+The budgets are limits for two slow cores, not measures of anything; half of their sum, without `containers`, which only
+`scripts/test --long` runs, is an hour. A suite may use what those before it in the same process have left; once that is
+gone too, the rest of it fails instead of running.
 
 A failed test of a suite that drives real processes runs once more, a few times per run: on two busy cores, a browser or
 a process now and then misses a deadline that says nothing about the product. The summary counts these as reruns and
@@ -32,6 +33,7 @@ BUDGET_S: Final = {
     "api": 300,
     "client": 50,
     "cli": 160,
+    "containers": 600,
     "e2e": 2200,
     "readme": 50,
     "docs": 260,
@@ -55,7 +57,9 @@ FIRST: Final = ("e2e", "ledger", "api", "store", "core", "execution", "simulatio
 LAST: Final = ("browser", "load", "docker", "release")
 """Suites that start many processes, which would slow down the first one if they ran beside it."""
 
-RERUN: Final = frozenset({"attacks", "browser", "cli", "demo", "docker", "docs", "e2e", "execution", "load", "release"})
+RERUN: Final = frozenset(
+    {"attacks", "browser", "cli", "containers", "demo", "docker", "docs", "e2e", "execution", "load", "release"}
+)
 """Suites with real processes."""
 RERUNS_MAX: Final = 4
 """Per process of the tests. More failures than that have a cause."""

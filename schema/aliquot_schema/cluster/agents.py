@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SlotName
-from aliquot_schema.resources.confinement import UNKNOWN_ENFORCEMENT, Enforcement
+from aliquot_schema.resources.confinement import IMAGE_CHARS_MAX, IMAGES_MAX, UNKNOWN_ENFORCEMENT, Enforcement
 from aliquot_schema.resources.devices import (
     MEMORY_BYTES_MAX,
     Device,
@@ -82,6 +82,8 @@ class Capabilities:
     """The program that runs containers: `podman`, `docker`, `apptainer` or `none`."""
     containers_note: str = ""
     """Why it runs none; empty if it does."""
+    images: tuple[str, ...] = ()
+    """Images that it holds for its default job account, at most `IMAGES_MAX`, sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +245,13 @@ def _capabilities_fault(can: Capabilities) -> str | None:
         or prose_fault("sandbox_note", can.sandbox_note)
         or text_fault("containers", can.containers)
         or prose_fault("containers_note", can.containers_note)
+        or number_fault("the number of images", len(can.images), least=0, most=IMAGES_MAX)
+        or next(filter(None, map(_image_fault, can.images)), None)
         or number_fault("port_first", can.port_first, least=1, most=65_535)
         or number_fault("port_last", can.port_last, least=can.port_first, most=65_535)
     )
+
+
+def _image_fault(image: str) -> str | None:
+    length = number_fault("the length of an image's name", len(image), least=1, most=IMAGE_CHARS_MAX)
+    return length or text_fault("images", image, most=IMAGE_CHARS_MAX)

@@ -8,10 +8,27 @@ SANDBOX_LABEL: Final = "aliquot.sandbox"
 """Implicit label of agents with a sandbox, its value the profile's name; required by sessions that need a sandbox."""
 IMAGES_LABEL: Final = "aliquot.images"
 """Implicit label of agents that can run containers, with the value `yes`; required by sessions with an image."""
+IMAGE_LABEL: Final = "aliquot.image."
+"""Start of the implicit labels of agents that hold an image, see `image_label`; preferred by sessions with it."""
+IMAGES_MAX: Final = 64
+"""Images that an agent names."""
+IMAGE_CHARS_MAX: Final = 512
 PROCESSES_MIN: Final = 8
 """A sandbox and a shell need some processes themselves."""
 OPEN_FILES_MIN: Final = 16
 LIMIT_MAX: Final = 1_000_000
+
+
+def image_label(image: str) -> str:
+    """The implicit label of agents that hold an image: its name as registries write it in full, with host and tag."""
+    name = image.removeprefix("docker://")
+    first, slash, _ = name.partition("/")
+    if not slash:
+        name = f"docker.io/library/{name}"
+    elif first != "localhost" and "." not in first and ":" not in first:
+        name = f"docker.io/{name}"
+    is_exact = "@" in name or ":" in name.rpartition("/")[2]
+    return IMAGE_LABEL + (name if is_exact else f"{name}:latest")
 
 
 class SandboxProfile(StrEnum):

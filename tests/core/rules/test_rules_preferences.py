@@ -12,6 +12,7 @@ from allocation_devices import cores, gpu, gpus
 from core_cluster import decided, on, places, row
 
 IB, ETH, EAST = ("net", "ib"), ("net", "eth"), ("hall", "east")
+HELD = ("i", "yes")
 OLD, NEW = gpus(1, model="A100"), gpus(1, model="H100")
 ROSTER = AgentIndex([on("x", [gpu(0, model="H100"), gpu(1, model="A100"), *cores([0])]), on("y", gpus(1, model="A10"))])
 
@@ -33,6 +34,17 @@ ROSTER = AgentIndex([on("x", [gpu(0, model="H100"), gpu(1, model="A100"), *cores
         ({"models": ("A*",), "preferred_models": ("*100",)}, [((), ("A100",))]),
         ({"models": ("*",), "preferred_models": ("*",)}, [((), ("A10", "A100", "H100"))]),
         ({"models": ("H*",), "preferred_models": ("A*",)}, []),
+        ({"image": "i"}, [((HELD,), ())]),
+        ({"image": "i", "labels": (IB,)}, [((HELD, IB), ())]),
+        (
+            {"image": "i", "preferred_labels": (IB,), "preferred_models": ("A*",)},
+            [
+                *[((HELD, IB), ("A*",)), ((IB,), ("A*",))],
+                *[((HELD, IB), ()), ((IB,), ())],
+                *[((HELD,), ("A*",)), ((), ("A*",))],
+                ((HELD,), ()),
+            ],
+        ),
     ],
 )
 def test_wishes_go_from_the_most_to_the_least(asks: dict[str, Any], wishes: list[Any]) -> None:
@@ -64,3 +76,12 @@ def test_a_gang_of_which_only_a_part_would_be_where_it_likes_goes_where_it_fits(
     plan = decided(agents, [row("gang", kernels=2, where=likes), row("one", at=1, where=likes)])
     assert [agent for agent, _ in places(plan)["gang"]] == ["new", "new"]
     assert places(plan)["one"][0][0] == "old"
+
+
+@pytest.mark.parametrize("holder", ["old", "new"])
+def test_an_agent_that_holds_the_image_is_taken_while_it_is_free_and_not_waited_for(holder: str) -> None:
+    agents = [replace(on(name), labels=dict([HELD]) if name == holder else {}) for name in ("old", "new")]
+    with_image = replace(ANYWHERE, image="i")
+    plan = decided(agents, [row(str(number), at=number, where=with_image, cuda_device="2") for number in range(2)])
+    first, second = (places(plan)[name][0][0] for name in "01")
+    assert (first, second) == (holder, "new" if holder == "old" else "old")

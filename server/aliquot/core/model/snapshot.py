@@ -25,6 +25,7 @@ from aliquot_schema.ids import (
 )
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota
+from aliquot_schema.resources.confinement import image_label
 from aliquot_schema.resources.slots import MILLI, is_accelerator, is_size, scale_of
 from aliquot_schema.sessions import (
     DEFAULT_POOL,
@@ -63,6 +64,8 @@ class Where:
     preferred_labels: tuple[tuple[str, str], ...] = ()
     """Soft constraint: used if all kernels fit on such agents now."""
     preferred_models: tuple[str, ...] = ()
+    image: str = ""
+    """Implicit label of agents that hold its image; a soft constraint, which yields to the other two. Empty = none."""
     closed_nodes: tuple[NodeId, ...] = ()
     """Nodes that it may not use now: they are under maintenance before it has ended."""
     closed_devices: tuple[BookedDevice, ...] = ()
@@ -191,7 +194,7 @@ def where_of(session: Session) -> Where:
     """Placement constraints of a session."""
     spec = session.spec
     topology = spec.topology if session.request.cluster_size > 1 else Topology.PREFER
-    is_free = not (spec.labels or spec.models or spec.preferred_labels or spec.preferred_models)
+    is_free = not (spec.labels or spec.models or spec.preferred_labels or spec.preferred_models or spec.image)
     if is_free and session.pool == DEFAULT_POOL and topology is Topology.PREFER:
         return ANYWHERE
     return Where(
@@ -200,6 +203,7 @@ def where_of(session: Session) -> Where:
         models=spec.models,
         preferred_labels=tuple(sorted(spec.preferred_labels.items())),
         preferred_models=spec.preferred_models,
+        image="" if spec.image is None else image_label(spec.image),
         topology=topology,
     )
 

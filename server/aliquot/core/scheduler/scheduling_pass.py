@@ -38,10 +38,19 @@ OPEN, TO_LONG, TO_ALL = range(3)
 
 
 def preferred(where: Where, *, agent_index: AgentIndex) -> Iterator[Where]:
-    """Soft constraints to try, the strictest first: preferred labels and models, labels alone, models alone.
+    """Soft constraints to try, the strictest first: preferred labels and models, labels alone, models alone, none; each
+    on agents that hold the session's image, then on all.
 
     Each of them keeps the hard constraints.
     """
+    for wish in (*_wishes(where, agent_index), where):
+        if where.image:
+            yield replace(wish, labels=tuple(sorted((*wish.labels, (where.image, "yes")))))
+        if wish is not where:
+            yield wish
+
+
+def _wishes(where: Where, agent_index: AgentIndex) -> Iterator[Where]:
     if not (where.preferred_labels or where.preferred_models):
         return
     labels = tuple(sorted({**dict(where.preferred_labels), **dict(where.labels)}.items()))

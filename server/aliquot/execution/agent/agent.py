@@ -89,7 +89,8 @@ class AgentCore:
             now_us=now_us,
             report=self._send_report,
             retry_start=self._launching.retry_start,
-            clean=self._preparation.confinement.clean,
+            clean=self._preparation.clean,
+            on_container_end=self._preparation.confinement.on_container_end,
             checkpoints=self._preparation.checkpoints,
         )
         self._launching.join(spawner=self._spawner, watch=self._watch)
@@ -112,6 +113,7 @@ class AgentCore:
             on_verdict=self._on_verdict,
             on_measured=self._watch.look_for_checkpoints,
             limit=limit,
+            refresh_images=self._preparation.refresh_images,
         )
 
     @property

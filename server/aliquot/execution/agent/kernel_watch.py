@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.cgroups import kill_group, members, remove_group
 from aliquot.execution.agent.checkpoints import Checkpoints
 from aliquot.execution.agent.config import AgentConfig
@@ -111,12 +110,13 @@ class KernelWatch:
         now_us: Callable[[], int],
         report: Callable[[KernelReport], None],
         retry_start: Callable[[KernelHandle], None],
-        clean: Callable[[KernelFolder], None],
+        clean: Callable[..., None],
+        on_container_end: Callable[[], None],
         checkpoints: Checkpoints,
     ) -> None:
         """
         Args:
-            clean: removes what an ended kernel left outside its folder.
+            clean: removes what an ended kernel left outside its folder, see `Preparation.clean`.
         """
         self._config = config
         self._worker = worker
@@ -124,6 +124,7 @@ class KernelWatch:
         self.report = report
         self._start_again = retry_start
         self._clean = clean
+        self._on_container_end = on_container_end
         self._checkpoints = checkpoints
 
     def check_later(self, kernel: KernelHandle) -> None:
@@ -236,11 +237,15 @@ class KernelWatch:
             return
         self._checkpoints.look(kernel, ended=found)
         report = replace(_with_work(exit_report(kernel.folder, found), kernel), host_use=at_exit(kernel, found))
-        if kernel.is_shared:
+        was_killed = found.get("exit_code") is None or found.get("stop_asked") or found.get("timed_out")
+        in_container = kernel.order is not None and kernel.order.image is not None
+        if in_container:
+            self._on_container_end()
+        if kernel.is_shared and not (in_container and was_killed):
             self._end(kernel, report)
         elif not kernel.ending:
             kernel.ending = True
-            self._worker.spawn(self._end_shared(kernel, report))
+            self._worker.spawn(self._end_later(kernel, report))
 
     def _follow(self, kernel: KernelHandle, observation: KernelObservation) -> None:
         assert observation.claim is not None
@@ -278,26 +283,32 @@ class KernelWatch:
         """Kill what a killed shim left behind, and write the exit file in its stead."""
         if kernel.ending:
             return
-        kernel.ending = True
+        kernel.ending, gone = True, False
         try:
             patience_s = self._config.end_patience_s
             gone = await self._worker.run(kill_leftovers, kernel.kernel_id, group=kernel.group, patience_s=patience_s)
             if gone:
-                await self._worker.run(self._clean, kernel.folder)
+                await self._worker.run(self._clean, kernel, was_killed=False)
                 await self._worker.run(self._write_exit, kernel, lost_shim_exit(kernel.folder, self._now_us()))
-                self.reconcile(kernel)
-                return
-            text = "the shim was killed, and processes of the kernel still exist"
-            self._report(kernel, KernelPhase.UNCERTAIN, code=SHIM_LOST, message=text)
+            else:
+                text = "the shim was killed, and processes of the kernel still exist"
+                self._report(kernel, KernelPhase.UNCERTAIN, code=SHIM_LOST, message=text)
         except OSError as error:
+            gone = False
             _log.warning("the end of kernel %s cannot be recorded: %s", kernel.kernel_id, error)
         finally:
             kernel.ending = False
-        self._check_in(kernel, _RETRY_S)
+        if gone:
+            self.reconcile(kernel)
+        else:
+            self._check_in(kernel, _RETRY_S)
 
-    async def _end_shared(self, kernel: KernelHandle, report: KernelReport) -> None:
-        """Report the end after the last checkpoint was copied: the next attempt may run on another agent."""
-        await self._worker.run(self._checkpoints.share, kernel)
+    async def _end_later(self, kernel: KernelHandle, report: KernelReport) -> None:
+        """Report the end after the last checkpoint was copied, because the next attempt may run on another agent, and
+        after a killed job's container was removed, which Docker's daemon may still run."""
+        await self._worker.run(self._clean, kernel, was_killed=True)
+        if not kernel.is_shared:
+            await self._worker.run(self._checkpoints.share, kernel)
         kernel.ending = False
         self._end(kernel, report)
 
@@ -316,7 +327,7 @@ class KernelWatch:
     def _end(self, kernel: KernelHandle, report: KernelReport) -> None:
         self.forget(kernel)
         if kernel.order is not None and kernel.order.secrets:
-            self._worker.spawn(self._worker.run(self._clean, kernel.folder))
+            self._worker.spawn(self._worker.run(self._clean, kernel, was_killed=False))
         kernel.order = None
         kernel.request = None
         kernel.report = report

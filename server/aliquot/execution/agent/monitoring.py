@@ -65,6 +65,7 @@ class Monitor:
         on_verdict: Callable[[MemoryVerdict], Awaitable[None]],
         on_measured: Callable[[Sequence[KernelHandle]], Awaitable[None]],
         limit: OutputLimit,
+        refresh_images: Callable[[], bool],
     ) -> None:
         """
         Args:
@@ -72,6 +73,7 @@ class Monitor:
             on_verdict: called for kernels that start or stop exceeding their share of GPU memory.
             on_measured: called for the running kernels, after each measurement.
             limit: applied to the outputs of running kernels.
+            refresh_images: called with the devices; whether the images changed.
         """
         self._config = config
         self._devices = devices
@@ -84,6 +86,7 @@ class Monitor:
         self._on_verdict = on_verdict
         self._memory = MemoryWatch()
         self._limit = limit
+        self._refresh_images = refresh_images
         self._on_measured = on_measured
 
     async def run(self) -> None:
@@ -119,10 +122,10 @@ class Monitor:
             await self._on_verdict(verdict)
 
     async def refresh_devices(self) -> None:
-        """Discover the devices again and report any change."""
+        """Discover the devices and the images again, and report any change."""
         before = self._devices.known()
         await self._worker.run(self._devices.discover, held=self._held())
-        if self._devices.known() != before:
+        if await self._worker.run(self._refresh_images) or self._devices.known() != before:
             self._send(DevicesChanged(inventory=await self._inventory()))
 
     def _is_released(self) -> bool:

@@ -17,7 +17,7 @@ from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.cgroups import Groups, find_groups
 from aliquot.execution.agent.checkpoints import Checkpoints
 from aliquot.execution.agent.config import AgentConfig, own_address
-from aliquot.execution.agent.isolation.containers import ENVIRONMENT, own_environment
+from aliquot.execution.agent.isolation.containers import ENVIRONMENT, ContainerStart, own_environment
 from aliquot.execution.agent.isolation.isolation import VARIABLE as SECRETS_DIR
 from aliquot.execution.agent.isolation.isolation import AgentConfinement, secret_environment, secret_files
 from aliquot.execution.agent.isolation.limits import Limits
@@ -50,7 +50,7 @@ def start_request(
     gates: Sequence[DeviceGate],
     sandbox: tuple[str, Sequence[str]] | None,
     secrets: Path,
-    container: tuple[Sequence[str], bytes] | None,
+    container: ContainerStart | None,
     check: Sequence[str] | None,
     pause_at: str | None,
 ) -> dict[str, object]:
@@ -59,12 +59,12 @@ def start_request(
     Args:
         sandbox: the sandbox program and its arguments.
         secrets: the folder for secret files.
-        container: the command line that runs the order in its image, and its file of variables.
+        container: what runs the order in its image.
         check: the command line of the preflight.
     """
     argv, files = activated(order, work=folder.work.absolute()), secret_files(order, secrets)
     if container is not None:
-        argv, variables_file = tuple(container[0]), (ENVIRONMENT, container[1])
+        argv, variables_file = tuple(container.argv), (ENVIRONMENT, container.variables)
         files = (str(secrets), [*([] if files is None else files[1]), variables_file])
         environment = own_environment(user) | {MARK: order.kernel_id}
     return {
@@ -75,8 +75,9 @@ def start_request(
         "environment": {os.fsencode(name): os.fsencode(text) for name, text in environment.items()},
         "working_directory": os.fsencode(_start_of(order, folder)),
         "is_container": container is not None,
+        "is_daemons": container is not None and container.is_daemons,
         "user": (user.uid, user.gid, list(user.groups)) if user.switches else None,
-        "limits": limits.of_process(order),
+        "limits": limits.of_process(order) if container is None else list(container.limits),
         "group": group,
         "gates": [(gate.major, gate.first, gate.last, list(gate.allowed)) for gate in gates],
         "limit_groups": limits.of_tree(order),
@@ -246,6 +247,10 @@ class Preparation:
         )
         return self.confinement.added_to(found)
 
+    def refresh_images(self) -> bool:
+        """List the images again if they may have changed; whether they did. Blocks."""
+        return self.confinement.refresh_images(self.user_for(None))
+
     def group_of(self, kernel_id: KernelId) -> str | None:
         """The cgroup folder of a kernel; None without cgroup v2."""
         return None if self._groups is None else self._groups.of_kernel(kernel_id)
@@ -336,9 +341,21 @@ class Preparation:
             ),
             secrets=self.confinement.secrets.of(kernel.folder.path),
             container=contained(argv=activated(order, work=kernel.folder.work.absolute())),
-            check=None if check is None else line[0] if (line := contained(argv=check)) is not None else check,
+            check=None if check is None else inside.argv if (inside := contained(argv=check)) is not None else check,
             pause_at=pause_at,
         )
+
+    def clean(self, kernel: KernelHandle, *, was_killed: bool) -> None:
+        """Remove what an ended kernel left outside its folder.
+
+        Args:
+            was_killed: whether its container may still be there.
+        """
+        order = kernel.order
+        if was_killed and order is not None and order.image is not None:
+            with suppress(AliquotError):  # an account that is gone has no containers
+                self.confinement.remove_container(kernel.folder, user=self.user_for(order.user))
+        self.confinement.clean(kernel.folder)
 
     def _gates(self, spec: ResourceSpec) -> Sequence[DeviceGate]:
         return self._device_gates(spec) if self._can_gate else ()

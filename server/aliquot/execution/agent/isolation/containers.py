@@ -6,10 +6,12 @@ same paths. The job's environment comes from a file, so that it is on no command
 """
 
 import os
+import resource
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,10 +19,13 @@ from typing import Final
 
 from aliquot.execution.agent.isolation.settings import Mount
 from aliquot.execution.agent.job_user import JobUser
+from aliquot_schema.resources.confinement import IMAGE_CHARS_MAX, IMAGES_MAX
 
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 """Fixed, not from the agent's environment: the program found runs for every job."""
 _PATIENCE_S: Final = 20.0
+_REMOVALS: Final = 3
+"""Podman's first attempt fails after 5 s if its monitor of the container was killed, too; the next one succeeds."""
 ENVIRONMENT: Final = ".container-environment"
 """File among the kernel's secret files, which are in memory and removed at its end."""
 REGISTRY: Final = "registry.json"
@@ -30,6 +35,16 @@ NAME: Final = "aliquot-"
 _NOT_PASSED: Final = frozenset({"HOME", "LOGNAME", "PATH", "SHELL", "USER"})
 """Variables that the image sets."""
 _NVIDIA: Final = "nvidia.com/gpu="
+_LIMITS: Final = {
+    resource.RLIMIT_CORE: "core",
+    resource.RLIMIT_DATA: "data",
+    resource.RLIMIT_FSIZE: "fsize",
+    resource.RLIMIT_NOFILE: "nofile",
+    resource.RLIMIT_NPROC: "nproc",
+}
+_PID_MAX: Final = Path("/proc/sys/kernel/pid_max")
+_SYSTEM: Final = ("bin", "lib", "lib32", "lib64", "sbin", "usr")
+"""Folders of the node that the trial container is made of."""
 
 
 class Runtime(StrEnum):
@@ -63,8 +78,24 @@ class Container:
     device_nodes: Sequence[str] = ()
     """Device files, for devices that are not NVIDIA's."""
     pids: int | None = None
+    limits: Sequence[tuple[int, int, int]] = ()
+    """(RLIMIT_*, soft, hard) of the processes in the container."""
     registry: Path | None = None
     """File with credentials of registries, see `REGISTRY`; None = those that the account has stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStart:
+    """What the shim starts in the job's place."""
+
+    argv: Sequence[str]
+    variables: bytes
+    """Content of the environment file."""
+    limits: Sequence[tuple[int, int, int]]
+    """(RLIMIT_*, soft, hard) of the runtime itself. Podman and Docker set the job's in the container: the runtime may
+    need more memory and more files than the job was granted."""
+    is_daemons: bool
+    """Whether the container's processes belong to a daemon."""
 
 
 def command(runtime: Runtime, program: str, asked: Container, *, has_cdi: bool = True) -> list[str]:
@@ -77,7 +108,8 @@ def command(runtime: Runtime, program: str, asked: Container, *, has_cdi: bool =
     """
     match runtime:
         case Runtime.PODMAN:
-            return [program, "run", *_podman(asked), *_oci(asked, has_cdi=has_cdi), asked.image, *asked.argv]
+            words = [*_podman(asked), *_credentials(asked), *_oci(asked, has_cdi=has_cdi)]
+            return [program, "--log-level=error", "run", *words, asked.image, *asked.argv]
         case Runtime.DOCKER:
             return [program, "run", *_docker(asked), *_oci(asked, has_cdi=has_cdi), asked.image, *asked.argv]
         case Runtime.APPTAINER:
@@ -97,8 +129,25 @@ def environment_file(asked: Container) -> bytes:
 
 def _podman(asked: Container) -> list[str]:
     """The container's processes stay in the job's cgroups and under its shim; no daemon is involved."""
-    users = "--userns=host" if asked.user.uid == 0 else "--userns=keep-id"
-    return ["--cgroups=disabled", "--log-driver=none", "--ulimit=host", users, *_credentials(asked)]
+    words = ["--cgroups=disabled", "--log-driver=none", "--userns=host" if asked.user.uid == 0 else "--userns=keep-id"]
+    if asked.user.uid != 0 and set(asked.user.groups) - {asked.user.gid}:
+        words.append("--group-add=keep-groups")
+    given = {limit for limit, _, _ in asked.limits}
+    return words + _ulimits([one for one in _inherited() if one[0] not in given])
+
+
+def _inherited() -> Iterator[tuple[int, int, int]]:
+    """Limits that Podman would raise to the most that the system allows, which even root may not be permitted."""
+    yield resource.RLIMIT_NOFILE, *resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = int(_PID_MAX.read_text(encoding="ascii"))  # Podman lowers its own limit to this
+    soft, hard = (
+        most if n == resource.RLIM_INFINITY else min(n, most) for n in resource.getrlimit(resource.RLIMIT_NPROC)
+    )
+    yield resource.RLIMIT_NPROC, soft, hard
+
+
+def _ulimits(limits: Sequence[tuple[int, int, int]]) -> list[str]:
+    return [f"--ulimit={_LIMITS[limit]}={soft}:{hard}" for limit, soft, hard in limits]
 
 
 def _credentials(asked: Container) -> list[str]:
@@ -108,11 +157,13 @@ def _credentials(asked: Container) -> list[str]:
 def _docker(asked: Container) -> list[str]:
     """Docker's daemon owns the processes: it gets the limits, and the client passes signals on."""
     limits = [] if asked.pids is None else [f"--pids-limit={asked.pids}"]
-    return ["--sig-proxy=true", "--init", f"--user={asked.user.uid}:{asked.user.gid}", *limits]
+    return ["--sig-proxy=true", *limits]
 
 
 def _oci(asked: Container, *, has_cdi: bool) -> list[str]:
     arguments = ["--rm", f"--name={NAME}{asked.name}", "--network=host", "--ipc=private", "--pull=missing"]
+    # The job is not the first process there, which would ignore SIGTERM unless it handles it.
+    arguments += ["--init", f"--user={asked.user.uid}:{asked.user.gid}", *_ulimits(asked.limits)]
     arguments += ["--security-opt=no-new-privileges", "--cap-drop=ALL", f"--workdir={asked.working_directory}"]
     arguments += [f"--env-file={asked.environment_file}"]
     arguments += [f"--volume={path}:{path}" for path in asked.folders]
@@ -164,26 +215,62 @@ def find_runtime(wanted: str, user: JobUser) -> tuple[Runtime | None, str, str]:
 
 def _fault(runtime: Runtime, program: str, user: JobUser) -> str | None:
     """Why a runtime does not work for an account; None = it does."""
-    words = ["version"] if runtime is Runtime.APPTAINER else ["info", "--format={{.Host.OCIRuntime.Name}}"]
-    words = ["version", "--format={{.Server.Version}}"] if runtime is Runtime.DOCKER else words
-    switch = {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)} if user.switches else {}
     try:
-        done = subprocess.run(
-            [program, *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            cwd="/",
-            env=own_environment(user),
-            timeout=_PATIENCE_S,
-            check=False,
-            **switch,  # type: ignore[call-overload] # three arguments of its own, by their names
-        )
+        with _trial(runtime, program, user) as words:
+            done = _run(words, user)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{runtime} cannot be tried: {error}"
     if done.returncode == 0:
         return None
     lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
     return f"{runtime} does not work for {user.name} here: {lines[-1][:200]}"
+
+
+@contextmanager
+def _trial(runtime: Runtime, program: str, user: JobUser) -> Iterator[list[str]]:
+    """The command line that tries a runtime. Podman runs a program of the node in a container without an image."""
+    if runtime is not Runtime.PODMAN:
+        yield [program, "version", *(["--format={{.Server.Version}}"] if runtime is Runtime.DOCKER else [])]
+        return
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-trial-"))
+    try:
+        asked = Container(
+            image=str(folder),
+            argv=("/usr/bin/env", "true"),
+            name=folder.name,
+            user=user,
+            environment={},
+            environment_file=Path(os.devnull),
+            working_directory="/",
+            folders=(),
+            files=[
+                Path("/", name) for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()
+            ],
+        )
+        for name in _SYSTEM:
+            if Path("/", name).is_symlink():
+                (folder / name).symlink_to(os.readlink(Path("/", name)))
+        if user.switches:
+            os.chown(folder, user.uid, user.gid)
+        words = command(runtime, program, asked)
+        yield [*words[: -len(asked.argv) - 1], "--rootfs", *words[-len(asked.argv) - 1 :]]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(words: Sequence[str], user: JobUser) -> subprocess.CompletedProcess[bytes]:
+    switch = {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)} if user.switches else {}
+    done: subprocess.CompletedProcess[bytes] = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd="/",
+        env=own_environment(user),
+        timeout=_PATIENCE_S,
+        check=False,
+        **switch,  # type: ignore[call-overload] # three arguments of its own, by their names
+    )
+    return done
 
 
 def own_environment(user: JobUser) -> dict[str, str]:
@@ -196,11 +283,26 @@ def has_cdi(folders: Sequence[Path] = (Path("/etc/cdi"), Path("/var/run/cdi"))) 
     return any("nvidia" in name for folder in folders if folder.is_dir() for name in os.listdir(folder))
 
 
-def remove(runtime: Runtime, program: str, name: str) -> None:
-    """Remove a container that outlived its command: that of Docker, whose daemon owns it. Blocks; failures are
-    ignored."""
-    if runtime is not Runtime.DOCKER:
+def held_images(runtime: Runtime, program: str, user: JobUser) -> tuple[str, ...] | None:
+    """Names of the images that an account has, at most `IMAGES_MAX`, sorted; None if that cannot be told. Blocks."""
+    if runtime is Runtime.APPTAINER:
+        return ()  # its cache has no names
+    try:
+        done = _run([program, "images", "--format={{.Repository}}:{{.Tag}}"], user)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = [name for name in done.stdout.decode(errors="replace").split() if "<none>" not in name]
+    fit = [name for name in dict.fromkeys(names) if len(name) <= IMAGE_CHARS_MAX and name.isprintable()]
+    return tuple(sorted(fit[:IMAGES_MAX])) if done.returncode == 0 else None
+
+
+def remove(runtime: Runtime, program: str, name: str, user: JobUser) -> None:
+    """Remove a container that outlived its command: one that Docker's daemon runs, or the files of one whose processes
+    were killed. Blocks; failures are ignored."""
+    if runtime is Runtime.APPTAINER:
         return
+    ignore = ["--ignore"] if runtime is Runtime.PODMAN else []
     with suppress(OSError, subprocess.TimeoutExpired):
-        words = [program, "rm", "--force", f"{NAME}{name}"]
-        subprocess.run(words, capture_output=True, env={"PATH": _PATH}, timeout=_PATIENCE_S, check=False)
+        for _ in range(_REMOVALS):
+            if _run([program, "rm", "--force", *ignore, f"{NAME}{name}"], user).returncode == 0:
+                return

@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import resource
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +17,13 @@ from aliquot.execution.agent.isolation.containers import (
     ENVIRONMENT,
     REGISTRY,
     Container,
+    ContainerStart,
     Runtime,
     command,
     environment_file,
     find_runtime,
     has_cdi,
+    held_images,
     remove,
 )
 from aliquot.execution.agent.isolation.limits import LimitGroups, Limits, find_limit_groups
@@ -43,6 +47,8 @@ from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.slots import is_accelerator
 
 VARIABLE: Final = "ALIQUOT_SECRETS_DIR"
+_IMAGES_S: Final = 600.0
+"""Seconds between two lists of images, which people can fetch and remove by hand."""
 _UUIDS: Final = ("GPU-", "MIG-")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _IN_MEMORY: Final = ("tmpfs", "ramfs")
@@ -172,6 +178,9 @@ class AgentConfinement:
         """Account -> why the sandbox does not work for it; None = it works."""
         self._runtime: Runtime | None = None
         self._runtime_program, self._runtime_fault, self._has_cdi = "", "the host has not been inspected", False
+        self._images: tuple[str, ...] = ()
+        self._images_due = 0.0
+        """When they are listed again, seconds of the monotonic clock."""
         self.limits = Limits(rules=rules, groups=LimitGroups(), limit_memory=limit_memory)
         self.secrets = SecretFolders(folder)
 
@@ -182,6 +191,7 @@ class AgentConfinement:
         self.secrets.open()
         self._runtime, self._runtime_program, self._runtime_fault = find_runtime(self._rules.containers, user)
         self._has_cdi = has_cdi()
+        self.refresh_images(user)
         is_off = self._rules.sandbox is SandboxMode.OFF
         self._fault = "the setting sandbox is off" if is_off else self._try(user) or ""
 
@@ -195,7 +205,22 @@ class AgentConfinement:
             sandbox_note=self._fault,
             containers="none" if self._runtime is None else str(self._runtime),
             containers_note=self._runtime_fault,
+            images=self._images,
         )
+
+    def refresh_images(self, user: JobUser) -> bool:
+        """List the images of the default job account again if a container ended since, or after `_IMAGES_S`; whether
+        they changed. Blocks."""
+        before = self._images
+        if self._runtime is not None and time.monotonic() >= self._images_due:
+            self._images_due = time.monotonic() + _IMAGES_S
+            found = held_images(self._runtime, self._runtime_program, user)
+            self._images = before if found is None else found
+        return self._images != before
+
+    def on_container_end(self) -> None:
+        """An image may have been fetched for it."""
+        self._images_due = 0.0
 
     def is_wanted(self, order: LaunchOrder) -> bool:
         """Whether an order runs in the sandbox if there is one. A container is a sandbox of its own."""
@@ -275,14 +300,14 @@ class AgentConfinement:
         kernel: KernelFolder,
         session: Path,
         environment: Mapping[str, str],
-    ) -> tuple[list[str], bytes] | None:
-        """The command line that runs an order in its image, and the content of the file of variables; None = it has no
-        image."""
+    ) -> ContainerStart | None:
+        """What runs an order in its image; None = it has no image."""
         if order.image is None or self._runtime is None:
             return None
         own = self._own(order, user=user, kernel=kernel, session=session)
         gpus = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.startswith(_UUIDS)]
         nodes = device_nodes(order.spec, self._gates(order.spec))
+        limits, inherits = self.limits.of_process(order), self._runtime is Runtime.APPTAINER
         asked = Container(
             image=order.image,
             argv=argv,
@@ -297,15 +322,23 @@ class AgentConfinement:
             gpus=gpus,
             device_nodes=[node for node in nodes if "nvidia" not in node],
             pids=order.limits.processes or self._rules.processes or None,
+            limits=limits,
             registry=self.secrets.of(kernel.path.absolute()) / REGISTRY if _has_registry(order) else None,
         )
-        line = command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi)
-        return line, environment_file(asked)
+        return ContainerStart(
+            argv=command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi),
+            variables=environment_file(asked),
+            limits=limits if inherits else [one for one in limits if one[0] == resource.RLIMIT_CORE],
+            is_daemons=self._runtime is Runtime.DOCKER,
+        )
+
+    def remove_container(self, kernel: KernelFolder, *, user: JobUser) -> None:
+        """Remove the container of an ended kernel whose command was killed. Blocks."""
+        if self._runtime is not None:
+            remove(self._runtime, self._runtime_program, kernel.kernel_id, user)
 
     def clean(self, kernel: KernelFolder) -> None:
-        """Remove an ended kernel's container, cgroups and secret files. Blocks."""
-        if self._runtime is not None and self.secrets.of(kernel.path.absolute()).joinpath(ENVIRONMENT).exists():
-            remove(self._runtime, self._runtime_program, kernel.kernel_id)
+        """Remove an ended kernel's cgroups and secret files. Blocks."""
         self.limits.groups.remove(kernel.kernel_id)
         self.secrets.remove(kernel.path.absolute())
 

@@ -79,6 +79,38 @@ def tree_pids(root: int) -> list[int]:
     return [pid for pid, _ in _descendants(root)]
 
 
+def inner_processes(root: int) -> dict[int, tuple[int, int]]:
+    """Descendants in a process namespace of their own, which are the processes of a container.
+
+    Returns:
+        Pid -> (pid in the namespace, number of namespaces below the root's), parents first.
+    """
+    own = len(_namespace_pids(root))
+    found: dict[int, tuple[int, int]] = {}
+    for pid, _ in _descendants(root):
+        numbers = _namespace_pids(pid)
+        if len(numbers) > own:
+            found[pid] = numbers[-1], len(numbers) - own
+    return found
+
+
+def runtime_processes(root: int) -> list[int]:
+    """Descendants that are not a container's job: the container runtime, and the container's first process, which
+    passes signals on. Empty if there is no job."""
+    inner = inner_processes(root)
+    jobs = [pid for pid, place in inner.items() if place != (1, 1)]
+    return [pid for pid in tree_pids(root) if pid not in jobs] if jobs else []
+
+
+def container_job(root: int) -> int | None:
+    """Pid of the main process of a container's job; None if it is not a descendant."""
+    for pid, place in inner_processes(root).items():
+        below = children(pid) if place == (1, 1) else []
+        if below:
+            return below[0]
+    return None
+
+
 def children(pid: int) -> list[int]:
     """Pids of a process's children, in the order in which they were forked or adopted; empty if it is gone."""
     found: list[int] = []
@@ -105,6 +137,15 @@ def _descendants(root: int) -> list[tuple[int, int]]:
         found += [(child, parent) for child in below]
         parents += below
     return found
+
+
+def _namespace_pids(pid: int) -> list[int]:
+    """A process's pids, from that of the namespace of /proc to that of its own; empty if it is gone."""
+    try:
+        numbers = _read(f"/proc/{pid}/status").partition(b"\nNSpid:")[2].partition(b"\n")[0]
+    except OSError:
+        return []
+    return [int(number) for number in numbers.split()]
 
 
 def _parent(pid: int) -> int:

@@ -31,6 +31,8 @@ class Order:
     """Sandbox program and its arguments, each terminated by a zero byte; None = no sandbox."""
     is_container: bool
     """Whether the command makes a container. It may then gain the rights that making one needs (newuidmap)."""
+    is_daemons: bool
+    """Whether the container's processes belong to a daemon, and `argv` is its client."""
     secret_files: tuple[str, list[tuple[str, bytes]]] | None
     """Folder to create for the job's user, and [(name, content)] of the files in it; removed at the end."""
     time_limit_ms: int | None

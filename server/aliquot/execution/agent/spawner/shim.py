@@ -26,7 +26,14 @@ from child import (  # type: ignore[import-not-found] # siblings: the folder is 
     was_entered,
     write_secrets,
 )
-from descendants import catches, kill_tree, signal_tree, start_time  # type: ignore[import-not-found]
+from descendants import (  # type: ignore[import-not-found]
+    catches,
+    container_job,
+    kill_tree,
+    runtime_processes,
+    signal_tree,
+    start_time,
+)
 from device_gate import close_devices  # type: ignore[import-not-found]
 from file_pages import drop_pages  # type: ignore[import-not-found]
 from order import Order  # type: ignore[import-not-found]
@@ -280,7 +287,11 @@ class _Life:
         return due
 
     def _job(self) -> int | None:
-        """Pid of the job's main process; None if its sandbox has not started it."""
+        """Pid of the job's main process, or of the client of a daemon that has it, which passes signals on; None if its
+        sandbox or container has not started it."""
+        if self._order.is_container and not self._order.is_daemons:
+            job: int | None = container_job(os.getpid())
+            return job
         return self._pid if self._sandbox is None else job_of(self._pid)
 
     def _end(self, grace_ms: int) -> None:
@@ -294,8 +305,16 @@ class _Life:
             self._kill_at = min(self._kill_at, kill_at)
 
     def _ask_to_end(self) -> None:
-        """Bubblewrap's processes get no signal: the job would die with them. Without a job, kill immediately."""
+        """Bubblewrap's processes get no signal: the job would die with them. Without a job, kill immediately.
+
+        Podman's get none either: each of them would pass it on, and the job would get several.
+        """
         makers = makers_of(self._pid) if self._sandbox is not None else []
+        if self._order.is_container and not self._order.is_daemons and self._pid is not None:
+            makers = runtime_processes(os.getpid())
+            if not makers:  # asked while it makes the container, Podman would end with the exit code 0
+                self._kill_at = _now()
+                return
         asked = signal_tree(os.getpid(), signal.SIGTERM, besides=makers)
         signal_tree(os.getpid(), signal.SIGCONT, besides=makers)
         if makers and asked == 0:

@@ -1,0 +1,8 @@
+"""Real containers; `scripts/test --long` installs Podman."""
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
