@@ -1,8 +1,9 @@
 """Alerts and notices: rules, alerts, deliveries to receivers, users' preferences. Times are microseconds UTC."""
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.ids import UserId
 
@@ -114,8 +115,7 @@ OWNERS_HEAR_UNASKED: Final = OWNERS_HEAR[:-5]
 """Kinds that owners receive unless they choose otherwise. Steps of the idle process are always sent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeRule:
+class NoticeRule(Struct, frozen=True, kw_only=True):
     """Settings of an alert rule. Version 0 = the settings of the leading server."""
 
     id: str
@@ -135,8 +135,7 @@ class NoticeRule:
     changed_us: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
+class Alert(Struct, frozen=True, kw_only=True):
     """A condition that a rule detected, from its confirmation to its end."""
 
     id: str
@@ -164,8 +163,7 @@ class DeliveryState(StrEnum):
     """The receiver rejected it permanently, or did not accept it for a day."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """A notice for one receiver. It is stored before it is sent, so that none is lost."""
 
     id: str
@@ -195,8 +193,7 @@ class Delivery:
     """Error of the last attempt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
+class Subscriber(Struct, frozen=True, kw_only=True):
     """A user's notice preferences: address and kinds."""
 
     id: UserId
@@ -206,8 +203,7 @@ class Subscriber:
     changed_us: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeMark:
+class NoticeMark(Struct, frozen=True, kw_only=True):
     """The last event that notices were made for; committed together with the notices, so that each is made once."""
 
     id: str = MARK_ID

@@ -5,9 +5,10 @@ months UTC as integers: 202611 is November 2026.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.ids import PoolId, QuotaId
 
@@ -28,8 +29,7 @@ class AtBudget(StrEnum):
     """They are ordered with the priority `low`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     """Price of a whole accelerator per hour. Of a list, the first that applies counts."""
 
     micros: int
@@ -49,8 +49,7 @@ class Price:
         return hour >= self.from_hour or hour < self.until_hour
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class Prices(Struct, frozen=True, kw_only=True):
     """Prices of accelerators. Without any, nothing is billed."""
 
     rates: tuple[Price, ...] = ()
@@ -77,8 +76,7 @@ class TimeKind(StrEnum):
     """Work since the last acknowledged checkpoint of attempts that were preempted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Statement(Struct, frozen=True, kw_only=True):
     """Device time of one account in one month, by kind, and its price. Changes when a lease is released, and when an
     attempt ends whose work is lost."""
 

@@ -1,8 +1,9 @@
 """Bookings: GPUs of a user, or nodes under maintenance, for a window of time. Times are microseconds UTC."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from aliquot_schema.ids import BookingId, DeviceId, NodeId, PoolId, ProjectId, UserId
 from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT
@@ -49,8 +50,7 @@ class BookedDevice(NamedTuple):
     device_id: DeviceId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Booking:
+class Booking(Struct, frozen=True, kw_only=True):
     """A booking as the store holds it."""
 
     id: BookingId

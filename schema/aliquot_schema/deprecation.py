@@ -5,15 +5,15 @@ A deprecated name works for two minor releases; see the page `design/deprecation
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class DeprecatedName(FutureWarning):  # a category of `warnings`
     """A deprecated name was used. Python reports each text once per process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deprecation:
+class Deprecation(Struct, frozen=True, kw_only=True):
     """A deprecated name of a public interface."""
 
     old: str

@@ -1,9 +1,10 @@
 """Events: the log of committed changes, in commit order, and the registry of the kinds of records they are about."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar, get_args
+
+from msgspec import Struct
 
 from aliquot_schema.alerts import Alert, Delivery, NoticeMark, NoticeRule, Subscriber
 from aliquot_schema.billing import Statement
@@ -75,8 +76,7 @@ class Entity(StrEnum):
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordKind:
+class RecordKind(Struct, frozen=True, kw_only=True):
     """One kind of durable record. Its table, its place in memory and its events derive from `RECORD_KINDS`."""
 
     record: type[Any]
@@ -156,8 +156,7 @@ def for_every_kind(parts: Mapping[type[Any], T], *, part: str) -> dict[type[Any]
     return {kind.record: parts[kind.record] for kind in RECORD_KINDS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """One committed change. Numbers have no gaps and follow commit order."""
 
     number: int

@@ -2,13 +2,13 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from aliquot_schema.errors import InvalidRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """An immutable set of numbers >= 0, iterated in ascending order."""
 
     spans: tuple[tuple[int, int], ...] = ()

@@ -5,9 +5,10 @@ else stands for itself, a space for any blanks.
 """
 
 import re
-from dataclasses import dataclass
 from math import isfinite
 from typing import Final
+
+from msgspec import Struct
 
 METRICS_MAX: Final = 32
 """Metrics of one output."""
@@ -23,16 +24,14 @@ NUMBER: Final = r"[-+]?(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3}
 _NUMBERS: Final = {"{value}": NUMBER, "{step}": r"\d{1,18}"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricPattern:
+class MetricPattern(Struct, frozen=True, kw_only=True):
     """Which number of a line is a metric."""
 
     name: str
     pattern: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricSeries:
+class MetricSeries(Struct, frozen=True, kw_only=True):
     """A metric of one output. Steps are those that were printed, else the number of the point, from 0."""
 
     name: str
@@ -48,8 +47,7 @@ class MetricSeries:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricReport:
+class MetricReport(Struct, frozen=True, kw_only=True):
     """All metrics of one output, by name."""
 
     series: tuple[MetricSeries, ...] = ()

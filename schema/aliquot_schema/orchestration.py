@@ -4,9 +4,10 @@ Also `Action`: the record of administrative commands that change no other record
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot_schema.ids import OrchestrationId, UserId
 
@@ -39,8 +40,7 @@ class OperatingMode(StrEnum):
     """It schedules."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orchestration:
+class Orchestration(Struct, frozen=True, kw_only=True):
     """State of the orchestrator and its last change."""
 
     id: OrchestrationId = ORCHESTRATION_ID
@@ -58,8 +58,7 @@ class Orchestration:
         return self.state is OrchestratorState.STOPPED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(Struct, frozen=True, kw_only=True):
     """The latest action of one kind; earlier ones are in the event log."""
 
     id: str

@@ -1,9 +1,10 @@
 """Policy document: settings of ordering, backfill, placement, preemption and charging. One per cluster, versioned."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from aliquot_schema.billing import Prices
 from aliquot_schema.deprecation import Deprecation
@@ -110,8 +111,7 @@ def preempt_word(preempt: str | None, victims: str | None, *, place: str = "") -
     return meant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
+class Weights(Struct, frozen=True, kw_only=True):
     """Weights of the order policies. Whole numbers; only their ratios matter."""
 
     age: int = 4
@@ -140,8 +140,7 @@ FIXED_AGE_WEIGHTS: Final = Weights(age=1, age_unit_ms=7 * DAY_MS, fair=1, short=
 `age_unit_ms` tells it from weights that were set since."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charges:
+class Charges(Struct, frozen=True, kw_only=True):
     """Prices of held resources in fair share and GPU-hours, in milli of a device."""
 
     accelerator_milli: Mapping[str, int] = field(default_factory=dict)
@@ -184,8 +183,7 @@ class IdleStep(StrEnum):
     """It uses its GPUs again, it ended, or the policy changed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleRules:
+class IdleRules(Struct, frozen=True, kw_only=True):
     """Steps before a session that does not use its GPUs loses them; see `core.idle_process`."""
 
     action: IdleAction = IdleAction.OFF
@@ -201,8 +199,7 @@ class IdleRules:
     """Projects with an action of their own; it takes precedence over that of the pool."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(Struct, frozen=True, kw_only=True):
     """A named partition of the cluster's agents that sessions select."""
 
     default_limit_ms: int | None = None
@@ -217,8 +214,7 @@ class Pool:
     """Action for sessions of the pool that do not use their GPUs; None = `IdleRules.action`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preemption:
+class Preemption(Struct, frozen=True, kw_only=True):
     """Preemption rules, for the order policy `priority` and for reclaiming lent quota."""
 
     preempt: PreemptScope = PreemptScope.PREEMPTIBLE
@@ -234,8 +230,7 @@ class Preemption:
     """Sessions that do not use their GPUs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class Retries(Struct, frozen=True, kw_only=True):
     """Retries after infrastructure failures: a failed launch or a lost agent."""
 
     tries_min: int = 3
@@ -246,8 +241,7 @@ class Retries:
     """Waits double from retry to retry; each is varied randomly by up to this percentage in either direction."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyDocument:
+class PolicyDocument(Struct, frozen=True, kw_only=True):
     """The scheduling policy. A change is an event and takes effect in the next pass."""
 
     id: PolicyId = POLICY_ID

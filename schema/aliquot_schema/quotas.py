@@ -1,7 +1,8 @@
 """Quotas: limits on what a user, a project or the cluster may hold, queue and use per month; and their accounting."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
@@ -18,8 +19,7 @@ class QuotaScope(StrEnum):
     """The sessions of one API key; its only limit is `budget`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(Struct, frozen=True, kw_only=True):
     """Limits of one user, one project or the cluster. A missing value is no limit.
 
     Slots of one kind of device count together: `cuda.device 2` and `cuda.shares 2` are the same limit.
@@ -48,8 +48,7 @@ class Quota:
     `Prices.at_budget`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(Struct, frozen=True, kw_only=True):
     """Usage charged to one user within one project, updated when a lease is released.
 
     Charges are milli of a device x milliseconds, weighted by the policy's `charges`.

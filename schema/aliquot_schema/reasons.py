@@ -1,9 +1,10 @@
 """Reasons for waiting, and kinds of remedies: two closed lists. A scheduling pass gives every waiting session exactly
 one reason, with evidence."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot_schema.ids import AgentId, DeviceId, QuotaId, SessionId
 
@@ -47,8 +48,7 @@ OUT_OF_LINE: Final = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.NOT_BEFOR
 """Reasons with which a session has no position in the queue: it waits for something other than its turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """Facts behind a reason: numbers and names, never the time of the pass, so that equal verdicts compare equal."""
 
     slot: str | None = None
@@ -92,8 +92,7 @@ class Evidence:
     """`blocked_by` has to leave because it did not use its GPUs for this many seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """Reason and evidence of one waiting session."""
 
     reason: Reason

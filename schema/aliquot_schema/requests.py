@@ -1,10 +1,11 @@
 """Request types: callers, filters, sort orders, pages and new sessions. Nothing in them is validated yet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from aliquot_schema.identity.accounts import Role as Role
 from aliquot_schema.identity.accounts import actor_of
@@ -36,16 +37,14 @@ class SessionOrder(StrEnum):
     NAME_ASC = "name_asc"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeRange:
+class TimeRange(Struct, frozen=True, kw_only=True):
     """A closed interval of aware times; None = unbounded."""
 
     since: datetime | None = None
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFilter:
+class SessionFilter(Struct, frozen=True, kw_only=True):
     """Filter of sessions. Empty tuples and None match everything."""
 
     ids: tuple[str, ...] = ()
@@ -78,8 +77,7 @@ class SessionFilter:
 ALL_SESSIONS: Final = SessionFilter()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """The authenticated sender of a request."""
 
     user: UserId
@@ -98,8 +96,7 @@ class Caller:
         return actor_of(self.user, self.key_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
+class PageRequest(Struct, frozen=True, kw_only=True):
     """Position and size of one page."""
 
     first: int
@@ -113,8 +110,7 @@ class AgentOrder(StrEnum):
     HOSTNAME = "hostname"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentFilter:
+class AgentFilter(Struct, frozen=True, kw_only=True):
     """Filter of agents. Empty tuples match everything."""
 
     ids: tuple[str, ...] = ()
@@ -122,8 +118,7 @@ class AgentFilter:
     node_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFallback:
+class NewFallback(Struct, frozen=True, kw_only=True):
     """A smaller request to apply after a wait, not validated."""
 
     slots: Sequence[tuple[str, str]]
@@ -133,8 +128,7 @@ class NewFallback:
     gpu_memory_gb: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSession:
+class NewSession(Struct, frozen=True, kw_only=True):
     """A session to submit, not validated; amounts are text."""
 
     argv: tuple[str, ...] | None
@@ -210,8 +204,7 @@ class NewSession:
     """Fields that were set but are not implemented."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionAmendment:
+class SessionAmendment(Struct, frozen=True, kw_only=True):
     """Changes of a waiting session's request, not validated; None = unchanged."""
 
     slots: Sequence[tuple[str, str]] | None = None
@@ -228,8 +221,7 @@ class SessionAmendment:
     """Empty = any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewBooking:
+class NewBooking(Struct, frozen=True, kw_only=True):
     """A booking to request, not validated."""
 
     name: str
@@ -252,8 +244,7 @@ class NewBooking:
     """Name of the zone in which the rule keeps the time of day, like `Europe/Berlin`; None = UTC."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookingFile:
+class BookingFile(Struct, frozen=True, kw_only=True):
     """A spreadsheet or calendar of bookings, not read yet."""
 
     file_name: str
@@ -267,8 +258,7 @@ class BookingFile:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
+class WhatIf(Struct, frozen=True, kw_only=True):
     """Changes of the present state, not validated; all that are given hold together."""
 
     session: NewSession | None = None
@@ -285,8 +275,7 @@ class WhatIf:
     """How many more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionChanged:
+class SessionChanged(Struct, frozen=True, kw_only=True):
     """Result of a mutation of one session."""
 
     session: SessionView
@@ -295,8 +284,7 @@ class SessionChanged:
     """False when the idempotency key matched an existing session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsCreated:
+class SessionsCreated(Struct, frozen=True, kw_only=True):
     """Result of `create_sessions`."""
 
     results: tuple[SessionChanged, ...]
@@ -304,8 +292,7 @@ class SessionsCreated:
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewBacktestRun:
+class NewBacktestRun(Struct, frozen=True, kw_only=True):
     """One run of a backtest beside the policies of the time: with another policy, other quotas or another cluster."""
 
     label: str | None = None
@@ -321,8 +308,7 @@ class NewBacktestRun:
     """Quotas that hold all the time, instead of those of the same subjects."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewBacktest:
+class NewBacktest(Struct, frozen=True, kw_only=True):
     """A backtest to start."""
 
     runs: tuple[NewBacktestRun, ...]
@@ -332,8 +318,7 @@ class NewBacktest:
     """None = now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTuning:
+class NewTuning(Struct, frozen=True, kw_only=True):
     """A tuning to start, on 28 days until now by default. At most `tries` policies are tried."""
 
     since: datetime | None = None

@@ -1,11 +1,12 @@
 """Sessions: the request a user submits, its state and its result."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from typing import Final
 from zlib import crc32
+
+from msgspec import Struct, field
 
 from aliquot_schema.identity.secrets import SecretUse
 from aliquot_schema.ids import AgentId, BookingId, KernelId, KeyId, PoolId, ProjectId, SessionId, UserId
@@ -72,16 +73,14 @@ class Topology(StrEnum):
     """All on one switch; the session waits until they fit there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependency:
+class Dependency(Struct, frozen=True, kw_only=True):
     """A session to wait for."""
 
     session_id: SessionId
     condition: DependencyCondition = DependencyCondition.AFTER_OK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback:
+class Fallback(Struct, frozen=True, kw_only=True):
     """A smaller request that replaces the original one after a wait, for good."""
 
     slots: ResourceSlot
@@ -100,8 +99,7 @@ PREFLIGHT_FAILED: Final = "preflight_failed"
 """Code of a launch that ended because its preflight failed, and of the failure of a session without a node left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preflight:
+class Preflight(Struct, frozen=True, kw_only=True):
     """A check on the granted devices of every rank, before the command of any rank starts."""
 
     argv: tuple[str, ...] = ()
@@ -110,8 +108,7 @@ class Preflight:
     """A check that runs longer has failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreflightFailures:
+class PreflightFailures(Struct, frozen=True, kw_only=True):
     """The failed preflights of a session since it was submitted or run again."""
 
     failures: int
@@ -124,8 +121,7 @@ class PreflightFailures:
     at_us: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSpec:
+class SessionSpec(Struct, frozen=True, kw_only=True):
     """The request as validated. Immutable."""
 
     argv: tuple[str, ...]
@@ -205,8 +201,7 @@ def app_port(kernel: KernelId, name: str, given: int) -> int:
     return given or APP_PORTS[crc32(f"{kernel}/{name}".encode()) % len(APP_PORTS)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """Why a session failed: `code` for programs, `message` for users."""
 
     code: str
@@ -236,8 +231,7 @@ class PreemptionCause(StrEnum):
     """An elastic gang restarts with more kernels: there is room, and the gain exceeds what the restart costs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreemptionReceipt:
+class PreemptionReceipt(Struct, frozen=True, kw_only=True):
     """A session's last preemption: for whose benefit, why, and how much work was lost."""
 
     cause: PreemptionCause
@@ -254,8 +248,7 @@ class PreemptionReceipt:
     """Run time of all attempts so far whose work it kept, see `Session.kept_ms`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedWork:
+class SavedWork(Struct, frozen=True, kw_only=True):
     """What a session's last acknowledged checkpoint holds, and the work that its attempts lost.
 
     A checkpoint is acknowledged by the file `CHECKPOINT_DIR/DONE` of rank 0, or by `CHECKPOINT_EXIT_CODE`. Lost work
@@ -282,8 +275,7 @@ class SavedWork:
     """Run time in which the credited part was used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extension:
+class Extension(Struct, frozen=True, kw_only=True):
     """The last request for a later time limit of a running session."""
 
     attempt: int
@@ -306,8 +298,7 @@ CHECKPOINT_EXIT_CODE: Final = 85
 """Exit code of a program that saved its work before it ended; also HTCondor's example of one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayTasks:
+class ArrayTasks(Struct, frozen=True, kw_only=True):
     """The tasks of a job array by state; each index is in exactly one of these sets."""
 
     waiting: Intervals
@@ -321,8 +312,7 @@ class ArrayTasks:
     """Limit on `active`; None = no limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """A session as the store holds it. Times are microseconds UTC."""
 
     id: SessionId

@@ -1,9 +1,9 @@
 """Metrics as they are scraped: what they say, who may read them, and in which format."""
 
 import gzip
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 

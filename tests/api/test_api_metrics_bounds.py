@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.metrics.metrics import FAILURES
 from aliquot_schema.ids import SessionId, UserId

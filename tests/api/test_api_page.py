@@ -3,12 +3,12 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 from markupsafe import Markup
+from msgspec.structs import replace
 from starlette.applications import Starlette
 
 import api_views as views

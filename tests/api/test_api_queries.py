@@ -1,12 +1,12 @@
 """Queries: every field of every read model, lists and their pages."""
 
 import json
-from dataclasses import fields
 from typing import Any
 
 import pytest
 import strawberry
 from graphql import GraphQLObjectType, get_named_type
+from msgspec.structs import fields
 
 import api_views as views
 from aliquot_schema.graphql.schema import build_schema
@@ -33,8 +33,8 @@ def whole(type_name: str) -> str:
     return f"{{ {' '.join(parts)} }}"
 
 
-ELSEWHERE = {"Kernel": {"host_use"}}
-"""Fields that another type shows: `SessionStats.hosts`."""
+ELSEWHERE = {"Kernel": {"host_use"}, "Session": {"kept", "kept_at_start"}}
+"""Fields that other types show: `SessionStats.hosts`, `SavedWork`, and `SessionStats.ettr` is made of them."""
 
 
 @pytest.mark.parametrize(

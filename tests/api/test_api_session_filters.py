@@ -1,8 +1,9 @@
 """Filters of sessions: every field of the input reaches the reader."""
 
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec.structs import fields
 
 from aliquot_schema.graphql.scalars import AnyPriority
 from aliquot_schema.graphql.workloads.sessions import SessionFilterInput, TimeRangeInput

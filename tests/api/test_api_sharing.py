@@ -4,11 +4,11 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 import api_views as views
 from aliquot.api.graphql import broadcast as broadcasts

@@ -83,6 +83,7 @@ def test_the_rule_lets_pass(code: str) -> None:
         ("class A(B):\n    x: int | None = None", 1),
         ("class A(Protocol):\n    x: int | None = None", 0),
         ("@dataclass\nclass A:\n    x: int | None = None", 0),
+        ("class A(Struct, frozen=True):\n    x: int | None = None", 0),
         ("class A:\n    def f(self) -> None:\n        x: int | None = None", 0),
     ],
 )
@@ -111,6 +112,7 @@ def _open_in(code: ast.AST) -> Iterator[ast.AST]:
         if (
             not isinstance(node, ast.ClassDef)
             or node.decorator_list
+            or any(option.arg == "frozen" for option in node.keywords)
             or DECLARATIONS & set(map(ast.unparse, node.bases))
         ):
             continue

@@ -3,11 +3,11 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
 from aliquot.api.apps.addresses import AppName, AppPorts

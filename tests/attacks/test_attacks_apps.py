@@ -4,13 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus

@@ -5,12 +5,12 @@ import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import Stand, agent_config, shell
 from aliquot.execution.agent.results import metrics

@@ -7,12 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from msgspec.structs import replace
 from registry import Key, scenario
 
 # The cluster is shared with the tests, whose support folder pytest alone knows.

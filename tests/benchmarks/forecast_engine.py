@@ -6,10 +6,10 @@
 import random
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from time import process_time
 from typing import Final
 
+from msgspec.structs import replace
 from registry import Key, scenario
 
 from aliquot.core.fairshare import Usage

@@ -1,8 +1,10 @@
 """Forecasts on public logs: what would have been said at submission, from the past alone, beside what became of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from aliquot.core.foresight.accuracy import RecentWaits
 from aliquot.core.foresight.arrivals import ArrivalHistory

@@ -10,13 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import linear_regression, median
 from typing import Final
 
+from msgspec.structs import replace
 from registry import Key, scenario
 
 # The cluster and the queue are shared with the tests, whose support folder pytest alone knows.

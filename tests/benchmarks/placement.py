@@ -1,13 +1,14 @@
 """How much of a cluster each placement strategy fills, on the arrival orders of the openb trace."""
 
+import dataclasses
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Final
 
+from msgspec.structs import replace
 from registry import Key, scenario
 
 # The replay is shared with the tests, whose support folder pytest alone knows.
@@ -70,10 +71,10 @@ async def own_cpu_gain() -> dict[str, float]:
     if not is_present():
         return _skip()
     trace = _trace()
-    frugal = replace(
+    frugal = dataclasses.replace(
         trace,
         jobs={
-            number: replace(job, request=replace(job.request, cpu=job.request.cpu // CPU_DIVISOR))
+            number: dataclasses.replace(job, request=replace(job.request, cpu=job.request.cpu // CPU_DIVISOR))
             for number, job in trace.jobs.items()
         },
     )

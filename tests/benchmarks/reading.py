@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 from http_load import Connection, request
+from msgspec.structs import replace
 from registry import Key, scenario
 from served import Serving, served
 from starlette.applications import Starlette

@@ -4,12 +4,12 @@ import os
 import sys
 from asyncio import gather, get_running_loop
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Final
 
+from msgspec.structs import replace
 from policy_logs import LOGS, drawn
 from policy_page import by_length, by_width, group_waits, with_policies
 from registry import Key, scenario

@@ -1,8 +1,7 @@
 """The checker itself: it must see every kind of difference, and none where there is none."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.cli.acceptance.checks import LiveKernel, differences
 from aliquot.cli.acceptance.cluster_view import AgentNow, ClusterNow, HoldingKernel

@@ -1,9 +1,9 @@
 """Rows that start at once or not at all: last in the line, turned away rather than kept waiting, in nobody's way."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import EXTERNAL_LIMIT_MS, PendingRow, RunningRow, Snapshot

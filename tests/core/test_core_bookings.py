@@ -1,8 +1,7 @@
 """Bookings: which are accepted, what flows around them, and who leaves for them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy

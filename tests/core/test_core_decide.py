@@ -1,9 +1,9 @@
 """Scenarios of one pass: who starts where, and why the others wait."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.snapshot import AgentRow

@@ -1,11 +1,11 @@
 """Elastic gangs start with what fits, and never take what is not theirs."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.foresight.engine import unsupported
 from aliquot.core.model.plan import Plan

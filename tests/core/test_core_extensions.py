@@ -1,10 +1,10 @@
 """Extensions: a running session gets a later time limit if no session and no booking starts later for it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot

@@ -1,11 +1,11 @@
 """Idle process: the steps before a session that does not use its GPUs loses them, and the pass that takes them."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.idle_process import IdleCase, IdleSeen, acts_us, kept, next_case
 from aliquot.core.model.snapshot import IdleHold, Snapshot

@@ -1,10 +1,9 @@
 """Idle detector: what counts as use, what as idle, and that time without readings counts as nothing."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.idleness import SECOND_US, IdleRule, IdleState, UseReading
 

@@ -1,9 +1,9 @@
 """The invariants find what is wrong, and nothing where nothing is."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.invariants import violations
 from aliquot_schema.cluster.agents import Agent

@@ -1,12 +1,12 @@
 """Quotas: who is refused and why, who borrows, who may call back what is his, and what is refused at submission."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage, starts_us
 from aliquot.core.model.plan import KernelPlacement

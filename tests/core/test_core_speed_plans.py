@@ -3,11 +3,11 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy

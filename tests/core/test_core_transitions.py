@@ -1,10 +1,10 @@
 """Moves: only those of the tables, with the numbers that belong to them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport

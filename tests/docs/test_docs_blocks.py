@@ -20,7 +20,7 @@ from docs_tree import DOCS, pages
 pytestmark = pytest.mark.anyio
 
 INLINE = re.compile(r"`(aliquot [a-z][^`\n]*)`")
-STRAY_MAX = 37
+STRAY_MAX = 39
 """Blocks of all pages that are not run; a page that adds one needs a better reason than that it is easier."""
 RUN_ELSEWHERE = frozenset({"installation.md"})
 """Pages that a test of their own runs."""

@@ -1,9 +1,9 @@
 """The audit: who held a device is what the log says, values of environments stay inside, and tampering is found."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import pytest
+from msgspec.structs import asdict
 from sqlalchemy import Connection, select, text
 
 from aliquot.service.audit.audit import AuditQuery

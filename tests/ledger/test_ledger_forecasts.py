@@ -1,8 +1,7 @@
 """What a pass was told to expect of sessions, made again."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.prediction import RunTimes
 from aliquot.service.ledger.entries import Inputs

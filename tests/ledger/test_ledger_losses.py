@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, delete
 
 from aliquot.service.ledger import recorder as recording_module

@@ -1,8 +1,7 @@
 """A busy run is decided again, pass by pass, from the event log and the ledger."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.service.ledger.entries import LedgerReader

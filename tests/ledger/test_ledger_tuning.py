@@ -1,9 +1,9 @@
 """Weights are searched on one part of a recorded history, and judged on a later part that the search has not seen."""
 
 from contextlib import aclosing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.app.backtests import ProcessBacktests
 from aliquot.core.simulation.tuning import BOUNDS, SEARCHED, TuningTask, cost, out_of_bounds, tune

@@ -1,8 +1,7 @@
 """Names of images, and of what agents hold."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.agents import Capabilities, _capabilities_fault
 from aliquot_schema.resources.confinement import IMAGES_MAX, image_label

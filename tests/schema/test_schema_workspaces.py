@@ -1,8 +1,7 @@
 """Workspaces: which listings are accepted, and what names them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.workspaces import (
     BLOCK_BYTES,

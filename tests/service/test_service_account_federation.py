@@ -1,10 +1,10 @@
 """People of an identity provider become users: told by who they are, named once, and followed from then on."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.clock import RandomIds
 from aliquot.errors import ConfigurationError

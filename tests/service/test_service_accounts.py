@@ -1,12 +1,12 @@
 """Who may come in, submit, and see what: users, keys, the gate, and what each sight leaves of a session."""
 
 from collections.abc import AsyncIterator
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import fields, replace
 
 from aliquot.service.access import JobAccounts, Trust
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit, TokenBuckets

@@ -1,8 +1,7 @@
 """Acts of operators: what they say of agents holds over restarts, and nobody else may say it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
 from aliquot.service.agents.doctor import Examination, InspectionResult

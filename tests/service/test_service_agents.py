@@ -1,11 +1,12 @@
 """Agents that go and come: what they had stays held until there is evidence, and nothing is started twice."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.launching import AgentSilent, KernelPhase, KernelReport
 from aliquot_schema.errors import ImpossibleRequest, UnknownSlot
@@ -284,7 +285,7 @@ async def test_two_agents_of_a_node_never_oversubscribe_a_device_and_both_show_w
 
 
 async def test_the_map_of_an_agent_that_has_some_of_a_nodes_devices_leaves_the_others_out() -> None:
-    half = replace(agent("b", devices=2, node="n"), devices=gpus(2, agent="n")[1:])
+    half = dataclasses.replace(agent("b", devices=2, node="n"), devices=gpus(2, agent="n")[1:])
     async with stage([agent("a", devices=2, node="n"), half]) as on:
         await running(on, devices=2)
         assert shown(on, "a").gpu_alloc_map == '{"n-gpu-0": "1.00", "n-gpu-1": "1.00"}'

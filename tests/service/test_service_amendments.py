@@ -1,9 +1,9 @@
 """Amendments: a waiting session is changed in place, checked as a submission is, by those who may."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.errors import (
     Forbidden,

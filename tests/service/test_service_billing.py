@@ -1,9 +1,9 @@
 """Billing: statements of released leases and lost attempts, their recount from the event log, and budgets."""
 
-from dataclasses import replace
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.billing.recount import Recount
 from aliquot.core.scheduler.reason_text import explain

@@ -2,11 +2,11 @@
 
 import asyncio
 import io
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.booking_files import BookingRow, rows_of
 from aliquot_schema.errors import InvalidRequest

@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any, TypeVar
 
 import pytest
 from dateutil.rrule import rrulestr
+from msgspec.structs import replace
 
 from aliquot.service.bookings import GPU_HOUR
 from aliquot.service.recurrence import occurrences

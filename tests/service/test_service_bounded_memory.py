@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 import store_records as make
 from aliquot.core.prediction import Predictor

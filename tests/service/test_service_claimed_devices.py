@@ -1,8 +1,7 @@
 """The same GPUs, told by agents of two nodes: the second is refused, and an alert names both."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.app.agents import agent_rejection
 from aliquot.service.alerts.conditions import device_unhealthy

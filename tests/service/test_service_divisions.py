@@ -1,10 +1,9 @@
 """Pools and projects: what is in them, who waits and runs there, and that the counts follow every move."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
 from aliquot.service.state.indexes import NO_SESSIONS, Counted, PendingCounts

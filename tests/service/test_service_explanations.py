@@ -1,11 +1,11 @@
 """Explanations: the reason with its evidence, who is ahead, and remedies that hold when they are applied."""
 
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.snapshot import PendingRow
 from aliquot_schema.errors import Forbidden
@@ -40,7 +40,7 @@ def amendment(remedy: RemedyView) -> SessionAmendment:
     """What a click on a remedy sends."""
     terms = remedy.change
     assert terms is not None
-    fields: dict[str, Any] = {name: getattr(terms, name) for name in SessionAmendment.__dataclass_fields__}
+    fields: dict[str, Any] = {name: getattr(terms, name) for name in SessionAmendment.__struct_fields__}
     if terms.slots is not None:
         fields["slots"] = [(slot.slot, slot.amount) for slot in terms.slots]
     return SessionAmendment(**fields)

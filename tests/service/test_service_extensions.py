@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import ExtensionDecision, Plan
 from aliquot.service.scheduling.plan_applier import PlanApplier

@@ -1,11 +1,11 @@
 """External allocations, called for again and again: what runs keeps what it holds, who has left holds nothing."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.access import Trust
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit

@@ -1,10 +1,10 @@
 """Several servers on one database: one term ends, the next one begins."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.leadership.ports import ServerRole
 from aliquot.service.ports import NotLeader

@@ -1,8 +1,7 @@
 """CPU and host memory of sessions: known while they run, kept when they end, and not taken from other agents."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, ReadingsTaken
 from aliquot_schema.ids import AgentId, KernelId

@@ -1,9 +1,9 @@
 """Sessions that do not use their GPUs: owners are told and answer, and a waiting session gets the GPUs and sees why."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.policy_changes import amended
 from aliquot.service.alerts.idle_process import IdleProcess

@@ -1,10 +1,10 @@
 """Budgets of API keys: sessions and GPU-hours are counted, refused when used up, and follow from the event log."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.accounts.key_budgets import GPU_HOUR, PREVIEWED_S
 from aliquot.service.state.state import State

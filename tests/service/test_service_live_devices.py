@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.subscriptions import devices as board_module
 from aliquot.service.subscriptions.devices import DeviceBoard

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.service.subscriptions.job_output import piece_of
 from aliquot_schema.cluster.launching import OUTPUT_END, KernelPhase, KernelReport, LogChunk

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
 from aliquot.clock import SystemClock

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.clock import RandomIds
 from aliquot.service.alerts.conditions import leader_checks

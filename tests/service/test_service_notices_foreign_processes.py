@@ -1,8 +1,7 @@
 """Alerts about foreign processes on GPUs, and about Ray: what others do, seen from outside of the state."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.alerts.conditions import leader_checks
 from aliquot.service.alerts.routing import Receiver

@@ -1,16 +1,17 @@
 """Couriers, against real servers: mail over STARTTLS, TLS and in the clear, webhooks that fail, hang and redirect."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.delivery.http import tls_context
 from aliquot.delivery.receivers import EmailTable, SlackTable, WebhookTable
@@ -129,7 +130,7 @@ async def test_a_webhook_is_json_with_a_name_and_a_signature(folder: Path) -> No
         assert taken.headers["aliquot-signature"].startswith("t=1790000000,v1=")
         assert taken.is_signed("sesame")
         assert not taken.is_signed("another")
-        assert not replace(taken, body=taken.body + b" ").is_signed("sesame")
+        assert not dataclasses.replace(taken, body=taken.body + b" ").is_signed("sesame")
         assert taken.headers["idempotency-key"] == "dlv_1"
         assert taken.document["version"] == 1
         assert taken.document["notices"] == [

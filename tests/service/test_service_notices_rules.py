@@ -1,8 +1,7 @@
 """Rules, changed and muted by people."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.clock import RandomIds
 from aliquot.service.alerts.api import AlertCommands

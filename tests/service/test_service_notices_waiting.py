@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.alerts.context import NotDelivered
 from aliquot.service.alerts.evaluator import ACTOR

@@ -1,6 +1,6 @@
 """A node that was divided and is shared now: memory that was given away by pieces is not given again by the whole."""
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
 
@@ -74,7 +74,7 @@ async def test_the_whole_is_given_to_nobody_while_pieces_of_it_are_held() -> Non
 
 
 async def test_pieces_are_given_to_nobody_while_the_whole_is_held() -> None:
-    agents = [replace(agent, devices=(memory(2 * GIB),)) for agent in divided()]
+    agents = [dataclasses.replace(agent, devices=(memory(2 * GIB),)) for agent in divided()]
     async with stage(agents) as on:
         old = await submit(on, "1g")
         for agent, fresh in zip(agents, divided(), strict=True):

@@ -1,8 +1,7 @@
 """Stopping the orchestrator: nothing new is placed, everything else goes on, and it stays so until somebody says so."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
 from aliquot.service.admin.policy import begin_stopped

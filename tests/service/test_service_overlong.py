@@ -1,8 +1,7 @@
 """A session that runs far longer than similar ones did is an alert for its owner, with both times."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.prediction import Prediction
 from aliquot_schema.ids import KernelId

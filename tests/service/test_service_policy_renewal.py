@@ -1,8 +1,7 @@
 """A stored policy with the default weights of an earlier release gets today's, once, and the audit says so."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.admin.policy import BY_UPGRADE, Policies, renew_weights
 from aliquot.service.state.unit_of_work import UnitOfWork

@@ -1,9 +1,9 @@
 """Preflights: a gang starts when all ranks have passed; a node where one fails is left out without using a retry."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, PreflightOrder
 from aliquot_schema.ids import AgentId, SessionId

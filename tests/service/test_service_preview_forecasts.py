@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.foresight.forecast import Supposed
 from aliquot.core.foresight.run_times import EndedRun

@@ -1,9 +1,9 @@
 """Previews: they say what the next pass then does, and change nothing."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.errors import ImpossibleRequest, QuotaExceeded
 from aliquot_schema.ids import SessionId

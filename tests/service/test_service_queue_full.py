@@ -1,8 +1,7 @@
 """A full queue: no more tasks than the server keeps wait, and whoever comes then hears so."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.access import Trust
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit

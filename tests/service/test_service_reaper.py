@@ -1,9 +1,10 @@
 """The reaper: what does not agree is seen twice, told with its evidence, repaired, and seen to be gone."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
 from aliquot_schema.cluster.findings import Discrepancy as D

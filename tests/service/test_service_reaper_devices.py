@@ -1,9 +1,9 @@
 """The reaper and devices: broken ones that somebody holds, and those that somebody uses without a lease."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
 from aliquot_schema.cluster.findings import Discrepancy as D

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from aliquot.clock import SystemClock
 from aliquot.service.leadership.readings_relay import (

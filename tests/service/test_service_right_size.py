@@ -1,10 +1,10 @@
 """Right-size advice of a running service: in previews, in session statistics, and once a week to the owner."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.service.alerts.context import AlertContext

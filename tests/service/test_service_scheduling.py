@@ -1,8 +1,7 @@
 """What a pass of the live server sees, and what it charges and predicts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.queue import ESTIMATE_MS, WORKLOAD, Queue
 from aliquot.service.scheduling.allocator import backoff_s

@@ -1,9 +1,9 @@
 """Making room, smaller requests, and job arrays, by plans made by hand."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Plan
 from aliquot_schema.ids import AgentId, KernelId, NodeId, SessionId, SlotName, UserId, kernel_id, task_id

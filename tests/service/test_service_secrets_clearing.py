@@ -1,8 +1,7 @@
 """Secrets of those who may not come in any more: kept for a while, then deleted, and told in the log."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.accounts.secrets import KEPT_US, SecretCleanup, Secrets
 from aliquot.service.ports import StoreUnavailable

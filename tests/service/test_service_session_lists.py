@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields, replace
 
 from aliquot.service.views.pagination import cursor_of
 from aliquot.service.views.session_list import AMONG, EQUAL, FAILURES, ORDERS, TAGS, WITHIN

@@ -1,10 +1,10 @@
 """Advice of session statistics: one sentence, by what was used."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.history.session_stats import HeldPart, advice, gpu_stats, held_s, host_stats, productive_s
 from aliquot_schema.ids import AgentId, DeviceId

@@ -2,11 +2,11 @@
 
 import csv
 import io
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import update
 
 from aliquot.service.alerts.conditions import budget_spent

@@ -1,10 +1,10 @@
 """What is submitted: batches that name each other, what is refused at once, and who may do what with it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.queries.pools_and_projects import project_views
 from aliquot.service.quotas import Quotas

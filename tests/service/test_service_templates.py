@@ -1,9 +1,9 @@
 """Session templates: for whom they are, who may change them, and what the audit shows."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.sessions.templates import Templates
 from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound

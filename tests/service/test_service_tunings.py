@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.clock import RandomIds
 from aliquot.core.foresight.accuracy import GroupAccuracy

@@ -1,10 +1,10 @@
 """Records of agents that say what cannot be, as an earlier version stored them: their agents are left out."""
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.agents.administration import AgentAdministration
 from aliquot.service.alerts.conditions import agent_lost

@@ -1,10 +1,10 @@
 """Nodes that leave and devices with hardware faults: which sessions go, when, with which grace, and how they end."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.launching import DevicesChanged
 from aliquot_schema.errors import ImpossibleRequest

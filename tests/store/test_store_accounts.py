@@ -1,8 +1,7 @@
 """Users and keys are there after a restart, as they were last; the log has every step of them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 import store_records as make
 from aliquot.service.state.identities import Identities

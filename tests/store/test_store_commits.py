@@ -1,9 +1,9 @@
 """What a commit promises, on both databases: all or nothing, versions, keys, epochs, and no harm to neighbours."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 import store_records as make
 from aliquot.service.ports import DuplicateKey, NotLeader, SessionQuery, StaleVersion, Store, StoreUnavailable

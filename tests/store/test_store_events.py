@@ -1,13 +1,13 @@
 """The event log: gap-free numbers in commit order, a chain that shows tampering, and a fold that is the state."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sqlalchemy import Connection, delete, select, update
 
 import store_records as make

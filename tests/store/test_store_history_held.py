@@ -1,8 +1,7 @@
 """Holdings read for history: those of a time, a page at a time, and those of one session."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.service.history.ports import Held
 from aliquot.service.ports import Batch, Write

@@ -1,11 +1,11 @@
 """What a server finds when it starts."""
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, event
 
 import store_records as make

@@ -1,11 +1,11 @@
 """Which sessions may go when they are old, and which are still needed."""
 
 import time
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, Table, create_engine, delete, func, insert, select
 
 import store_records as make

@@ -2,12 +2,12 @@
 
 import json
 import zlib
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, select, update
 
 import store_records as make

@@ -1,6 +1,5 @@
 """Every field of every record comes back from its row and from its event, in both databases."""
 
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
 import store_records as make
@@ -42,7 +42,7 @@ async def test_records_come_back_as_they_were(database: Database, drawn: tuple[A
 
 def test_every_field_has_a_column_of_its_own() -> None:
     for kind, mapping in MAPPINGS.items():
-        assert mapping.names == tuple(kind.__dataclass_fields__)
+        assert mapping.names == tuple(kind.__struct_fields__)
         worked_out = ("gpus_milli",) if kind is Session else ()
         assert (*mapping.names, *worked_out) == tuple(mapping.table.c.keys())
 

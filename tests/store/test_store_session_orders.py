@@ -1,12 +1,12 @@
 """Every order and every filter, page by page: the database lists what sorting and sifting in memory lists."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import store_records as make
 from aliquot.service.ports import SessionQuery, SortKey, Store

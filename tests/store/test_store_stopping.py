@@ -1,8 +1,7 @@
 """What was decided before a stop is not committed after it, on whichever server; everything else is."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 import store_records as make
 from aliquot.service.ports import Batch, StaleVersion, Store, Write

@@ -6,9 +6,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.agent.config import AgentConfig

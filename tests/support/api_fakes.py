@@ -3,8 +3,10 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 import api_views as views
 from aliquot_schema.errors import (

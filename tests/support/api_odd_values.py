@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from random import Random
 from typing import Any
 
 from graphql import Undefined
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot_schema.states import SessionState
 
@@ -56,14 +57,13 @@ def spoiled(view: Any, random: Random, *, share: float) -> Any:
     """A copy of a read model in which this share of the fields, of whatever it holds too, is odd."""
     if isinstance(view, tuple | list):
         return type(view)(spoiled(item, random, share=share) for item in view)
-    if not is_dataclass(view) or isinstance(view, type):
+    if not isinstance(view, Struct):
         return view
     return replace(view, **dict(_changes(view, random, share)))
 
 
 def _changes(view: Any, random: Random, share: float) -> Iterator[tuple[str, Any]]:
-    for field in fields(view):
-        if field.init:
-            value = getattr(view, field.name)
-            is_odd = random.random() < share
-            yield field.name, random.choice(odd_values()) if is_odd else spoiled(value, random, share=share)
+    for name in view.__struct_fields__:
+        value = getattr(view, name)
+        is_odd = random.random() < share
+        yield name, random.choice(odd_values()) if is_odd else spoiled(value, random, share=share)

@@ -1,11 +1,11 @@
 """A schema of the server's own types whose root fields take no arguments, over read models that may be odd."""
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import strawberry
 from graphql.execution import Executor
+from msgspec.structs import replace
 from strawberry.schema.config import StrawberryConfig
 from strawberry.types import Info
 

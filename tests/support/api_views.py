@@ -1,8 +1,9 @@
 """Read models with plausible content, for tests of the API."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.reasons import Reason

@@ -1,7 +1,8 @@
 """Scenes of billing: prices, budgets, and the end of everything that runs."""
 
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.billing import MICROS, Price, Prices

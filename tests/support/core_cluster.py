@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
@@ -40,7 +40,7 @@ def on(name: str, devices: Sequence[Device] = (), *, node: str = "", is_open: bo
 
 def row(name: str, *, at: int = 0, kernels: int = 1, after: Sequence[tuple[str, str]] = (), **more: Any) -> PendingRow:
     """A row that asks for what is named like a slot: `row("a", cuda_device="1", cpu="2")`."""
-    fields = {key: more.pop(key) for key in tuple(more) if key in PendingRow.__dataclass_fields__}
+    fields = {key: more.pop(key) for key in tuple(more) if key in PendingRow.__struct_fields__}
     request = ask(**(more or {"cuda_device": "1"}))
     plain = PendingRow(
         session_id=SessionId(name),

@@ -6,9 +6,9 @@ For runs with other hash seeds. Its argument shuffles the collections of the sna
 import hashlib
 import random
 import sys
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import Plan

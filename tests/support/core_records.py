@@ -1,7 +1,8 @@
 """Sessions, kernels, leases and agents with everything filled in, for tests of moves and invariants."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, SessionId, SlotName, UserId, kernel_id

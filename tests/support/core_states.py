@@ -1,10 +1,10 @@
 """Random states with everything in them: who runs and until when, arrays, fallbacks, quotas, rights, preferences."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import Placement

@@ -1,7 +1,9 @@
 """A cluster over time: what `decide` says is done, sessions end by themselves, and the next pass sees it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
 from aliquot.core.fairshare import Usage

@@ -1,10 +1,10 @@
 """Random worlds: who comes when, for how long, with what rights; small enough for many passes."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, startable

@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
 from aliquot.core.fairshare import Usage, rate_milli

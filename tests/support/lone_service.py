@@ -1,6 +1,8 @@
 """A service that leads from its start to its end, without an election: for tests that bring their own store."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.foresight.forecasting import ForecastPlan

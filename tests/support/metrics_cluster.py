@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from msgspec.structs import replace
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 

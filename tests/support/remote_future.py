@@ -1,11 +1,11 @@
 """A release that is one protocol version ahead: it sends more fields, and messages that are unknown today."""
 
-import dataclasses
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from aliquot.execution.remote.codec import decode, frames
 from aliquot_schema.cluster.agent_protocol import KINDS, Message, Protocols
@@ -61,8 +61,8 @@ def widened(value: Any) -> Any:
             return {name: widened(each) for name, each in value.items()}
         case list() | tuple():
             return [widened(each) for each in value]
-        case _ if dataclasses.is_dataclass(value):
-            own = {field.name: widened(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        case Struct():
+            own = {name: widened(getattr(value, name)) for name in value.__struct_fields__}
             return own | {"from_the_future": NEWS}
         case _:
             return value

@@ -1,9 +1,9 @@
 """Sessions that run at a server over fakes, users with keys, and the socket of terminals."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from websockets.asyncio.client import ClientConnection, connect
 
 from aliquot.service.state.unit_of_work import UnitOfWork

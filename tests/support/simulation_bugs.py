@@ -1,10 +1,10 @@
 """Bugs of the kinds that schedulers have had, put in on purpose: a simulation that finds none of them is no use."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from aliquot.service.agents import messages

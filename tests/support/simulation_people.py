@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
 from random import Random
 from typing import Any
+
+from msgspec.structs import fields
 
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases

@@ -1,8 +1,9 @@
 """Records and batches for tests of the store, with fresh ids."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from aliquot.service.ports import Batch, Write
 from aliquot_schema.cluster.agents import Agent

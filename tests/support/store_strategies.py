@@ -1,12 +1,13 @@
 """Hypothesis strategies for records, made from their field types, so that a new field is covered by itself."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import fields
 
 from aliquot_schema.resources.slots import AMOUNT_MAX, UNLIMITED, SlotAmounts
 
@@ -32,7 +33,7 @@ def of_type(kind: Any) -> st.SearchStrategy[Any]:
 
 
 def _of_class(kind: type) -> st.SearchStrategy[Any]:
-    if is_dataclass(kind):
+    if issubclass(kind, Struct):
         hints = get_type_hints(kind)
         return st.builds(kind, **{field.name: of_type(hints[field.name]) for field in fields(kind)})
     if issubclass(kind, tuple):  # a named one

@@ -20,8 +20,9 @@ additions within one protocol version must be safe to ignore.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot_schema.cluster.agents import prose_fault
 from aliquot_schema.cluster.launching import (
@@ -50,8 +51,7 @@ LOG_WINDOW_BYTES: Final = 256 * 1024
 """Flow-control window of one followed output; each piece is smaller."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protocols:
+class Protocols(Struct, frozen=True, kw_only=True):
     """Range of protocol versions that one side supports, both ends included."""
 
     oldest: int
@@ -62,8 +62,7 @@ PROTOCOLS: Final = Protocols(oldest=1, newest=1)
 """A release supports the newest version and, from the second on, the one before it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class Hello(Struct, frozen=True, kw_only=True):
     """First message of an agent."""
 
     agent_id: AgentId
@@ -80,8 +79,7 @@ class Hello:
     """Whether it understands `SetLimit`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Welcome:
+class Welcome(Struct, frozen=True, kw_only=True):
     """The server accepts the agent."""
 
     protocol: int
@@ -95,8 +93,7 @@ class Welcome:
     """Epoch of the server's leadership; 0 = a standalone server."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """The server closes the connection; `message` says why, for the operator."""
 
     code: str
@@ -106,8 +103,7 @@ class Refusal:
     """With `not_leader`: the leader's address, if known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class Joined(Struct, frozen=True, kw_only=True):
     """Report: the agent's complete state. The first report of a connection."""
 
     number: int
@@ -115,16 +111,14 @@ class Joined:
     inventory: Inventory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevicesTold:
+class DevicesTold(Struct, frozen=True, kw_only=True):
     """Report: a device appeared, disappeared or changed its health."""
 
     number: int
     inventory: Inventory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingsTold:
+class ReadingsTold(Struct, frozen=True, kw_only=True):
     """Report: new measurements; they replace older ones that are still unsent."""
 
     number: int
@@ -135,31 +129,27 @@ class ReadingsTold:
     """CPU time and host memory of running kernels; agents of the release before this field omit it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTold:
+class KernelTold(Struct, frozen=True, kw_only=True):
     """Report: a change of a kernel."""
 
     number: int
     report: KernelReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledged:
+class Acknowledged(Struct, frozen=True, kw_only=True):
     """All reports up to this number were processed."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """Request: start kernels."""
 
     request: int
     orders: tuple[LaunchOrder, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Stop(Struct, frozen=True, kw_only=True):
     """Request: stop a kernel."""
 
     request: int
@@ -168,8 +158,7 @@ class Stop:
     grace_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSignal:
+class SendSignal(Struct, frozen=True, kw_only=True):
     """Request: send a signal to a kernel's main process."""
 
     request: int
@@ -178,8 +167,7 @@ class SendSignal:
     signal: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetLimit:
+class SetLimit(Struct, frozen=True, kw_only=True):
     """Request: change the time limit of a running kernel."""
 
     request: int
@@ -189,8 +177,7 @@ class SetLimit:
     """Since its start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellInventory:
+class TellInventory(Struct, frozen=True, kw_only=True):
     """Request: the agent's complete state, read again from its files."""
 
     request: int
@@ -198,15 +185,13 @@ class TellInventory:
     """Unix account whose existence is asked too; agents of the release before this field ignore it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forget:
+class Forget(Struct, frozen=True, kw_only=True):
     """The end of these kernels is durable; the agent can stop reporting them. Not answered."""
 
     kernel_ids: tuple[KernelId, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowLog:
+class FollowLog(Struct, frozen=True, kw_only=True):
     """Request: a kernel's output from an offset. Answered by pieces until one is `at_end`, or by a failure."""
 
     request: int
@@ -216,23 +201,20 @@ class FollowLog:
     """Bytes the agent may send before it receives `MoreLog`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoreLog:
+class MoreLog(Struct, frozen=True, kw_only=True):
     """The agent may send `credit` more bytes."""
 
     request: int
     credit: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndLog:
+class EndLog(Struct, frozen=True, kw_only=True):
     """The output is not followed any more."""
 
     request: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenStream:
+class OpenStream(Struct, frozen=True, kw_only=True):
     """Request: open a stream to a kernel. After the answer, both sides may send `STREAM_WINDOW_BYTES`."""
 
     request: int
@@ -241,31 +223,27 @@ class OpenStream:
     target: StreamTarget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamData:
+class StreamData(Struct, frozen=True, kw_only=True):
     """A piece of a stream; empty = this side sends no more."""
 
     request: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamCredit:
+class StreamCredit(Struct, frozen=True, kw_only=True):
     """The other side may send `credit` more bytes."""
 
     request: int
     credit: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseStream:
+class CloseStream(Struct, frozen=True, kw_only=True):
     """The stream is closed in both directions."""
 
     request: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """An expected error; see `errors`."""
 
     code: str
@@ -274,8 +252,7 @@ class Failure:
     """The error's attributes, as text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """Result of a request."""
 
     request: int
@@ -286,21 +263,18 @@ class Answer:
     """Whether the agent's host has the account of `TellInventory`; None = not asked, or an older agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPiece:
+class LogPiece(Struct, frozen=True, kw_only=True):
     """A piece of followed output."""
 
     request: int
     chunk: LogChunk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Beat(Struct, frozen=True, kw_only=True):
     """Heartbeat."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoodBye:
+class GoodBye(Struct, frozen=True, kw_only=True):
     """The agent was stopped by an operator, and none of its kernels run."""
 
 

@@ -3,10 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SlotName
 from aliquot_schema.resources.confinement import IMAGE_CHARS_MAX, IMAGES_MAX, UNKNOWN_ENFORCEMENT, Enforcement
@@ -55,8 +57,7 @@ class AllocationMode(StrEnum):
     MANUAL = "manual"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True, kw_only=True):
     """Capabilities of an agent on its node, as detected."""
 
     kill: str = "subreaper"
@@ -86,8 +87,7 @@ class Capabilities:
     """Images that it holds for its default job account, at most `IMAGES_MAX`, sorted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class Agent(Struct, frozen=True, kw_only=True):
     """An agent's record. Current usage is not part of it; it is the sum of the agent's leases."""
 
     id: AgentId
@@ -164,8 +164,7 @@ def until_us(text: str) -> int | None:
     return None if at.tzinfo is None else round(at.timestamp() * 1_000_000)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownSlot:
+class KnownSlot(Struct, frozen=True, kw_only=True):
     """A slot that an agent reported at least once. Slots are never deleted; admins can retire them."""
 
     id: SlotName

@@ -1,7 +1,8 @@
 """Findings: discrepancies between the store, the agents and the processes on devices."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from aliquot_schema.ids import AgentId
 
@@ -27,8 +28,7 @@ class Discrepancy(StrEnum):
     """A process that Aliquot did not start uses a device that no lease holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """A confirmed discrepancy, from its confirmation to its end. Times are microseconds UTC."""
 
     id: str

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, agent_fault, prose_fault
 from aliquot_schema.cluster.workspaces import WorkspaceUse
@@ -25,8 +26,7 @@ from aliquot_schema.resources.slots import AMOUNT_MAX
 from aliquot_schema.sessions import PREFLIGHT_LIMIT_MS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointOrder:
+class CheckpointOrder(Struct, frozen=True, kw_only=True):
     """When an agent asks a job to save its work, and which checkpoint the job starts from."""
 
     signal: int | None = None
@@ -41,8 +41,7 @@ class CheckpointOrder:
     """The agent that has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreflightOrder:
+class PreflightOrder(Struct, frozen=True, kw_only=True):
     """A check that runs in the place of the command, before it."""
 
     argv: tuple[str, ...] = ()
@@ -53,8 +52,7 @@ class PreflightOrder:
     this set, because the other ranks have passed too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchOrder:
+class LaunchOrder(Struct, frozen=True, kw_only=True):
     """Order to start one rank of an attempt. Idempotent: sent twice, it starts once."""
 
     kernel_id: KernelId
@@ -114,8 +112,7 @@ ALIVE: Final = frozenset(KernelPhase) - {KernelPhase.EXITED, KernelPhase.REFUSED
 """Phases in which a kernel has, or may have, processes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelReport:
+class KernelReport(Struct, frozen=True, kw_only=True):
     """An agent's report about a kernel. Late and repeated reports are harmless."""
 
     kernel_id: KernelId
@@ -145,8 +142,7 @@ class KernelReport:
     """Whether its time limit can be changed while it runs; agents and shims of earlier releases cannot."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecOnDisk:
+class SpecOnDisk(Struct, frozen=True, kw_only=True):
     """A resource spec in the agent's file; `spec` is None if the file is unreadable."""
 
     kernel_id: KernelId
@@ -154,8 +150,7 @@ class SpecOnDisk:
     ended: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class Inventory(Struct, frozen=True, kw_only=True):
     """Complete state of an agent, sent when it joins and on request."""
 
     agent: Agent
@@ -164,15 +159,13 @@ class Inventory:
     specs: tuple[SpecOnDisk, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentJoined:
+class AgentJoined(Struct, frozen=True, kw_only=True):
     """An agent is reachable."""
 
     inventory: Inventory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSilent:
+class AgentSilent(Struct, frozen=True, kw_only=True):
     """An agent is unreachable; `gone` = it signed off, `lost` = it missed heartbeats for long."""
 
     agent_id: AgentId
@@ -180,15 +173,13 @@ class AgentSilent:
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevicesChanged:
+class DevicesChanged(Struct, frozen=True, kw_only=True):
     """A device appeared, disappeared or changed its health."""
 
     inventory: Inventory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingsTaken:
+class ReadingsTaken(Struct, frozen=True, kw_only=True):
     """New measurements; not durable."""
 
     agent_id: AgentId
@@ -200,8 +191,7 @@ class ReadingsTaken:
     """CPU time and host memory of the running kernels."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelChanged:
+class KernelChanged(Struct, frozen=True, kw_only=True):
     """A report about one kernel of an agent."""
 
     agent_id: AgentId
@@ -216,8 +206,7 @@ OUTPUT_END: Final = 2**62
 the actual offset. No output is that long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogChunk:
+class LogChunk(Struct, frozen=True, kw_only=True):
     """A piece of a kernel's output. The next one starts at `offset + len(data)`."""
 
     offset: int

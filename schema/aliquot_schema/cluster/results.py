@@ -5,8 +5,9 @@ bytes after it.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.metrics import MetricPattern, patterns_fault
 
@@ -21,8 +22,7 @@ _SIZE_MAX: Final = 2**62
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesRequest:
+class FilesRequest(Struct, frozen=True, kw_only=True):
     """The listing of `RESULT_DIR`, a part of one file of it, or the metrics in the kernel's output."""
 
     metrics: tuple[MetricPattern, ...] | None = None
@@ -35,8 +35,7 @@ class FilesRequest:
     """Bytes at most; None = to the end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultFile:
+class ResultFile(Struct, frozen=True, kw_only=True):
     """A regular file of a listing."""
 
     path: str
@@ -53,8 +52,7 @@ class ResultFile:
         return entity_tag(self.size, self.changed_ns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultListing:
+class ResultListing(Struct, frozen=True, kw_only=True):
     """What a session left in its RESULT_DIR on one agent."""
 
     files: tuple[ResultFile, ...] = ()
@@ -79,8 +77,7 @@ class ResultListing:
         return is_large or len(self.files) > self.files_max
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePiece:
+class FilePiece(Struct, frozen=True, kw_only=True):
     """Head of a part of a file; exactly `length` bytes follow."""
 
     size: int

@@ -5,14 +5,15 @@ endian), content.
 """
 
 import re
-from dataclasses import dataclass
-from struct import Struct
+import struct
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.cluster.results import FilesRequest, request_fault
 from aliquot_schema.cluster.workspaces import WorkspaceUse, use_fault
 
-FRAME_HEAD: Final = Struct(">cI")
+FRAME_HEAD: Final = struct.Struct(">cI")
 """Kind and length of a frame."""
 FRAME_BYTES_MAX: Final = 65_536
 STREAM_WINDOW_BYTES: Final = 256 * 1024
@@ -28,8 +29,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _TERM: Final = re.compile(r"[A-Za-z0-9._+-]{1,40}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalRequest:
+class TerminalRequest(Struct, frozen=True, kw_only=True):
     """A terminal to open, or to attach to."""
 
     name: str
@@ -51,8 +51,7 @@ class TerminalRequest:
     """Set by the server, from the policy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamTarget:
+class StreamTarget(Struct, frozen=True, kw_only=True):
     """What a stream leads to; exactly one is set."""
 
     terminal: TerminalRequest | None = None

@@ -10,9 +10,10 @@ The agent answers with a second line when it has all of them.
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Final
+
+from msgspec import Struct, field, to_builtins
 
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.ids import WORKSPACE_ID, UserId
@@ -30,8 +31,7 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceFile:
+class WorkspaceFile(Struct, frozen=True, kw_only=True):
     """A regular file or a symbolic link."""
 
     path: str
@@ -44,8 +44,7 @@ class WorkspaceFile:
     """Target of a symbolic link, relative to the link's folder; None = a regular file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitState:
+class GitState(Struct, frozen=True, kw_only=True):
     """The commit that the working directory was at, and what differed from it."""
 
     commit: str
@@ -56,8 +55,7 @@ class GitState:
     """Whether the difference was longer than `DIFF_CHARS_MAX` and is not here; the files themselves are complete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
+class Workspace(Struct, frozen=True, kw_only=True):
     """All files of a working directory, by path."""
 
     files: tuple[WorkspaceFile, ...] = ()
@@ -79,7 +77,7 @@ class Workspace:
 
     def encoded(self) -> bytes:
         """JSON; the same workspace always has the same."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        return json.dumps(to_builtins(self), separators=(",", ":")).encode()
 
     @property
     def id(self) -> str:
@@ -87,23 +85,20 @@ class Workspace:
         return hashlib.sha256(self.encoded()).hexdigest()[:40]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceUse:
+class WorkspaceUse(Struct, frozen=True, kw_only=True):
     """A stored workspace, and whose it is."""
 
     owner: UserId
     id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceWanted:
+class WorkspaceWanted(Struct, frozen=True, kw_only=True):
     """The agent's answer to a listing: what it lacks."""
 
     blocks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceUpload:
+class WorkspaceUpload(Struct, frozen=True, kw_only=True):
     """The server's answer to a listing of a client."""
 
     id: str
@@ -113,8 +108,7 @@ class WorkspaceUpload:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentRecord:
+class EnvironmentRecord(Struct, frozen=True, kw_only=True):
     """The Python that a session's command found, written by the node before the command starts."""
 
     environment: str | None = None

@@ -8,9 +8,10 @@ and its results are visible to the project's members or to the owner only.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.identity.accounts import Role
 
@@ -64,8 +65,7 @@ HIDDEN: Final = {level: _hidden_at(level, SESSION_FIELDS) for level in Visibilit
 KERNEL_HIDDEN: Final = {level: _hidden_at(level, KERNEL_FIELDS) for level in Visibility}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """The role an operation requires. Every operation requires authentication."""
 
     least: Role

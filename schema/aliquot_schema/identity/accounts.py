@@ -1,8 +1,9 @@
 """User accounts: users, roles, API keys and key scopes. Usage accounting is `quotas.Account`."""
 
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.ids import KeyId, ProjectId, UserId
 
@@ -59,8 +60,7 @@ def actor_parts(actor: str) -> tuple[str, KeyId | None]:
     return (name, KeyId(key_id)) if key_id.startswith(KEY_PREFIX) else (actor, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(Struct, frozen=True, kw_only=True):
     """A user of the server. Times are microseconds UTC. Users are never deleted, because records refer to them."""
 
     id: UserId
@@ -81,8 +81,7 @@ class User:
     changed_us: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class ApiKey(Struct, frozen=True, kw_only=True):
     """An API key of a user. The token is `<id>.<secret>`; only a digest of the secret is stored."""
 
     id: KeyId
@@ -91,7 +90,7 @@ class ApiKey:
     name: str
     """Its purpose, in the owner's words."""
     scope: KeyScope
-    digest: str = field(repr=False)
+    digest: str
     """SHA-256 of the secret, hexadecimal."""
     created_us: int = 0
     expires_us: int | None = None
@@ -107,6 +106,9 @@ class ApiKey:
     """What its sessions held and have released, in the unit of `gpu_use_max`."""
     submitted: int = 0
     """Sessions submitted with it, each task of an array counted."""
+
+    def __repr__(self) -> str:
+        return f"ApiKey(id={self.id!r}, user={self.user!r}, name={self.name!r})"  # without its digest
 
     @property
     def has_budget(self) -> bool:

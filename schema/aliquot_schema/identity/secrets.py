@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot_schema.ids import UserId
 
@@ -16,8 +17,7 @@ SECRETS_MAX: Final = 200
 SECRETS_OF_SESSION_MAX: Final = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretUse:
+class SecretUse(Struct, frozen=True, kw_only=True):
     """A secret of the owner that a session receives as an environment variable, a file, or both."""
 
     name: str
@@ -27,20 +27,21 @@ class SecretUse:
     """The file's name in the directory ALIQUOT_SECRETS_DIR."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretGrant:
+class SecretGrant(Struct, frozen=True, kw_only=True):
     """A secret for an agent. Its value exists only in memory and on the agent's connection, never in a file."""
 
     owner: UserId
     use: SecretUse
-    value: str | None = field(default=None, repr=False)
+    value: str | None = None
     """None = unavailable, see `why_not`."""
     why_not: str | None = None
     """Why the value is unavailable; None = the secret does not exist any more."""
 
+    def __repr__(self) -> str:
+        return f"SecretGrant(owner={self.owner!r}, use={self.use!r})"  # without its value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretNames:
+
+class SecretNames(Struct, frozen=True, kw_only=True):
     """The event log's record of a user's secrets: names and times, never values."""
 
     id: UserId
@@ -49,8 +50,7 @@ class SecretNames:
     """Time of the last change, microseconds UTC, by name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretView:
+class SecretView(Struct, frozen=True, kw_only=True):
     """A secret as listed for its owner: without its value."""
 
     name: str
@@ -58,15 +58,13 @@ class SecretView:
     changed_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretChanged:
+class SecretChanged(Struct, frozen=True, kw_only=True):
     """Result of `set_secret`."""
 
     secret: SecretView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretDeleted:
+class SecretDeleted(Struct, frozen=True, kw_only=True):
     """Result of `delete_secret`."""
 
     name: str

@@ -1,8 +1,9 @@
 """Confinement: limits on processes and open files, sandbox profiles, and the mechanisms that enforce them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 SANDBOX_LABEL: Final = "aliquot.sandbox"
 """Implicit label of agents with a sandbox, its value the profile's name; required by sessions that need a sandbox."""
@@ -38,8 +39,7 @@ class SandboxProfile(StrEnum):
     """A read-only system, a private /tmp and /dev, no processes of other jobs, no files of the server."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLimits:
+class SessionLimits(Struct, frozen=True, kw_only=True):
     """Limits per kernel; None = the agent's settings."""
 
     processes: int | None = None
@@ -51,8 +51,7 @@ class SessionLimits:
 NO_LIMITS: Final = SessionLimits()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enforcement:
+class Enforcement(Struct, frozen=True, kw_only=True):
     """Mechanism that enforces each limit on an agent: `cgroup_v2`, `cgroup_v1`, `rlimit`, `shim` or `none`."""
 
     memory: str = "none"

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.resources.slots import SLOT_NAME, is_size
@@ -65,8 +66,7 @@ class DeviceAccess(StrEnum):
     """Enforced by the cgroup device controller."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True):
     """One physical accelerator, MIG slice, CPU core or memory pool.
 
     All slots of a device share one budget; `costs` is the price of one base unit of each slot. A GPU of capacity 1 has
@@ -104,8 +104,7 @@ class Device:
         return self.budget // cost if cost else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceReading:
+class DeviceReading(Struct, frozen=True, kw_only=True):
     """Measurements of one device at one moment. None = not available."""
 
     device_id: DeviceId
@@ -117,8 +116,7 @@ class DeviceReading:
     """None = processes cannot be attributed (other PID namespace, MPS server)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceProcess:
+class DeviceProcess(Struct, frozen=True, kw_only=True):
     """A process that uses a device, as reported by the driver."""
 
     pid: int

@@ -1,7 +1,9 @@
 """Leases and kernels: the right to parts of devices, and the processes that use them."""
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, UserId
 from aliquot_schema.resources.devices import ResourceSpec
@@ -43,8 +45,7 @@ class EndEvidence(StrEnum):
     """An operator confirmed it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Struct, frozen=True, kw_only=True):
     """The right to a resource spec on one agent. Times are microseconds UTC."""
 
     id: LeaseId
@@ -67,8 +68,7 @@ class Lease:
     """Version of the policy by whose prices it was billed at its release; 0 = it was not billed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostUse:
+class HostUse(Struct, frozen=True, kw_only=True):
     """CPU time and host memory that a kernel's processes have used; None = not measured."""
 
     cpu_ms: int
@@ -99,8 +99,7 @@ def larger(one: int | None, other: int | None) -> int | None:
     return max((number for number in (one, other) if number is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(Struct, frozen=True, kw_only=True):
     """One rank of one attempt. Times are microseconds UTC."""
 
     id: KernelId

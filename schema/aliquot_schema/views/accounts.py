@@ -1,13 +1,13 @@
 """Read models of users and API keys, and requests to change them. Times are aware UTC, durations seconds."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from aliquot_schema.identity.accounts import KeyScope, Role
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserView:
+class UserView(Struct, frozen=True, kw_only=True):
     """A user."""
 
     name: str
@@ -20,8 +20,7 @@ class UserView:
     changed_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeView:
+class MeView(Struct, frozen=True, kw_only=True):
     """The caller, and their rights with the key in use."""
 
     name: str
@@ -32,8 +31,7 @@ class MeView:
     """The key in use; for an OIDC token, its pseudo-key. None = the server's own token."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKeyView:
+class ApiKeyView(Struct, frozen=True, kw_only=True):
     """A key, without its secret."""
 
     id: str
@@ -56,8 +54,7 @@ class ApiKeyView:
     dry_run_first: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewUser:
+class NewUser(Struct, frozen=True, kw_only=True):
     """A user to create, not validated."""
 
     name: str
@@ -66,8 +63,7 @@ class NewUser:
     projects: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserChanges:
+class UserChanges(Struct, frozen=True, kw_only=True):
     """Changes of a user; None = unchanged."""
 
     role: Role | None = None
@@ -79,8 +75,7 @@ class UserChanges:
     """Unlink the OIDC identity; the next one that signs in under this name is linked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewApiKey:
+class NewApiKey(Struct, frozen=True, kw_only=True):
     """A key to create, not validated."""
 
     user: str
@@ -93,8 +88,7 @@ class NewApiKey:
     dry_run_first: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserChanged:
+class UserChanged(Struct, frozen=True, kw_only=True):
     """Result of a mutation of a user."""
 
     user: UserView
@@ -105,8 +99,7 @@ class UserChanged:
     """That the account is missing on a host."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKeyCreated:
+class ApiKeyCreated(Struct, frozen=True, kw_only=True):
     """A new key with its secret, which is not shown again."""
 
     api_key: ApiKeyView
@@ -115,16 +108,14 @@ class ApiKeyCreated:
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKeyRevoked:
+class ApiKeyRevoked(Struct, frozen=True, kw_only=True):
     """A revoked key."""
 
     api_key: ApiKeyView
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalendarFeedView:
+class CalendarFeedView(Struct, frozen=True, kw_only=True):
     """Secret addresses of a calendar feed, from the server's root; they are not shown again."""
 
     mine: str

@@ -1,8 +1,9 @@
 """Read models of the policy, quotas, usage, pools and projects. Times are aware UTC, durations seconds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from aliquot_schema.policies import Backfill, IdleAction, PreemptScope, Victims
 from aliquot_schema.quotas import QuotaScope
@@ -16,8 +17,7 @@ PolicyChanges = Mapping[str, object]
 """Changed fields, named, nested and in the units of `PolicyDocument`; missing ones are unchanged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsView:
+class WeightsView(Struct, frozen=True, kw_only=True):
     """See `policies.Weights`."""
 
     age: int
@@ -31,16 +31,14 @@ class WeightsView:
     wait_bound: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChargeView:
+class ModelChargeView(Struct, frozen=True, kw_only=True):
     """Charge for a whole device of a model."""
 
     model: str
     milli: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargesView:
+class ChargesView(Struct, frozen=True, kw_only=True):
     """See `policies.Charges`."""
 
     accelerators: tuple[ModelChargeView, ...]
@@ -48,8 +46,7 @@ class ChargesView:
     mem_gib_milli: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolView:
+class PoolView(Struct, frozen=True, kw_only=True):
     """A pool in the policy."""
 
     name: str
@@ -59,16 +56,14 @@ class PoolView:
     idle: IdleAction | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectIdleView:
+class ProjectIdleView(Struct, frozen=True, kw_only=True):
     """What happens to idle sessions of a project."""
 
     project: str
     action: IdleAction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleRulesView:
+class IdleRulesView(Struct, frozen=True, kw_only=True):
     """See `policies.IdleRules`."""
 
     action: IdleAction
@@ -79,8 +74,7 @@ class IdleRulesView:
     projects: tuple[ProjectIdleView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreemptionView:
+class PreemptionView(Struct, frozen=True, kw_only=True):
     """See `policies.Preemption`."""
 
     preempt: PreemptScope
@@ -93,8 +87,7 @@ class PreemptionView:
     idle: IdleRulesView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetriesView:
+class RetriesView(Struct, frozen=True, kw_only=True):
     """See `policies.Retries`."""
 
     tries_min: int
@@ -103,8 +96,7 @@ class RetriesView:
     jitter_pct: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyView:
+class PolicyView(Struct, frozen=True, kw_only=True):
     """The policy document."""
 
     version: int
@@ -126,8 +118,7 @@ class PolicyView:
     changed_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaView:
+class QuotaView(Struct, frozen=True, kw_only=True):
     """A quota."""
 
     scope: QuotaScope
@@ -142,8 +133,7 @@ class QuotaView:
     changed_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaUseView:
+class QuotaUseView(Struct, frozen=True, kw_only=True):
     """What a user, a project or the cluster holds, queues and has used, as quotas count it."""
 
     scope: QuotaScope
@@ -158,8 +148,7 @@ class QuotaUseView:
     """Likewise, in units of the currency."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageView:
+class UsageView(Struct, frozen=True, kw_only=True):
     """Usage of one user in one project. Hours of a whole device, weighted by the policy's charges."""
 
     project: str
@@ -171,8 +160,7 @@ class UsageView:
     """Share of all decayed usage, 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewQuota:
+class NewQuota(Struct, frozen=True, kw_only=True):
     """A quota to set, not validated; amounts are text."""
 
     scope: QuotaScope
@@ -186,40 +174,35 @@ class NewQuota:
     """In units of the currency."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyChanged:
+class PolicyChanged(Struct, frozen=True, kw_only=True):
     """Result of a mutation of the policy."""
 
     policy: PolicyView
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaChanged:
+class QuotaChanged(Struct, frozen=True, kw_only=True):
     """Result of a mutation of a quota."""
 
     quota: QuotaView
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectDeleted:
+class ProjectDeleted(Struct, frozen=True, kw_only=True):
     """Result of the deletion of a project."""
 
     name: str
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentChanged:
+class AgentChanged(Struct, frozen=True, kw_only=True):
     """Result of a mutation of an agent."""
 
     agent: AgentView
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolGpusView:
+class PoolGpusView(Struct, frozen=True, kw_only=True):
     """The accelerators of a pool, counted as in `GpusView`."""
 
     count: int
@@ -231,8 +214,7 @@ class PoolGpusView:
     allocated: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPoolView:
+class ClusterPoolView(Struct, frozen=True, kw_only=True):
     """A pool with its agents, sessions and capacity."""
 
     name: str
@@ -275,8 +257,7 @@ class ClusterPoolView:
         return self.weigh()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectView:
+class ProjectView(Struct, frozen=True, kw_only=True):
     """A project with its sessions, usage and quota."""
 
     name: str

@@ -1,7 +1,8 @@
 """Read models of agents and devices. Times are aware UTC, amounts decimal text."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.resources.confinement import UNKNOWN_ENFORCEMENT, Enforcement
@@ -11,8 +12,7 @@ from aliquot_schema.states import AgentState
 from aliquot_schema.views.sessions import KernelView, NameValueView, SlotAmountView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapabilitiesView:
+class CapabilitiesView(Struct, frozen=True, kw_only=True):
     """Detected capabilities of an agent on its node."""
 
     kill: str
@@ -27,8 +27,7 @@ class CapabilitiesView:
     containers_note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HolderView:
+class HolderView(Struct, frozen=True, kw_only=True):
     """A holder of a device or of a share of it."""
 
     lease_id: str
@@ -45,8 +44,7 @@ class HolderView:
     isolation: Isolation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceView:
+class DeviceView(Struct, frozen=True, kw_only=True):
     """A device with its health, holders and latest reading."""
 
     id: str
@@ -80,8 +78,7 @@ class DeviceView:
         return self.foreign_usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentView:
+class AgentView(Struct, frozen=True, kw_only=True):
     """An agent, its devices and what runs on it."""
 
     id: str

@@ -1,8 +1,9 @@
 """Read models of alerts and notices, and requests to change them. Times are aware UTC, durations seconds."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from aliquot_schema.alerts import AlertRule, DeliveryState, NoticeKind, Severity
 
@@ -14,8 +15,7 @@ class AlertState(StrEnum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertView:
+class AlertView(Struct, frozen=True, kw_only=True):
     """An alert."""
 
     id: str
@@ -29,8 +29,7 @@ class AlertView:
     closed_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeRuleView:
+class NoticeRuleView(Struct, frozen=True, kw_only=True):
     """An alert rule."""
 
     rule: AlertRule
@@ -47,8 +46,7 @@ class NoticeRuleView:
     changed_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeRuleChanges:
+class NoticeRuleChanges(Struct, frozen=True, kw_only=True):
     """Changes of a rule; None = unchanged."""
 
     rule: AlertRule
@@ -59,16 +57,14 @@ class NoticeRuleChanges:
     severity: Severity | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeRuleChanged:
+class NoticeRuleChanged(Struct, frozen=True, kw_only=True):
     """Result of a mutation of a rule."""
 
     rule: NoticeRuleView
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiverView:
+class ReceiverView(Struct, frozen=True, kw_only=True):
     """A receiver of notices, as configured on the answering server."""
 
     name: str
@@ -82,8 +78,7 @@ class ReceiverView:
     """Whether its quiet hours are in effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryView:
+class DeliveryView(Struct, frozen=True, kw_only=True):
     """A delivery: one notice for one receiver."""
 
     id: str
@@ -104,24 +99,21 @@ class DeliveryView:
     ended_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialSent:
+class TrialSent(Struct, frozen=True, kw_only=True):
     """Result of `send_test_notice`."""
 
     delivery: DeliveryView
     revision: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticePreferencesView:
+class NoticePreferencesView(Struct, frozen=True, kw_only=True):
     """The caller's notice preferences."""
 
     email: str | None
     notify: tuple[NoticeKind, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticePreferencesChanges:
+class NoticePreferencesChanges(Struct, frozen=True, kw_only=True):
     """Changes of the preferences; None = unchanged."""
 
     email: str | None = None
@@ -129,8 +121,7 @@ class NoticePreferencesChanges:
     notify: tuple[NoticeKind, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticePreferencesChanged:
+class NoticePreferencesChanged(Struct, frozen=True, kw_only=True):
     """Result of a change of the preferences."""
 
     preferences: NoticePreferencesView

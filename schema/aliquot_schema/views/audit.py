@@ -1,8 +1,9 @@
 """Read models of the audit log: changes, device holdings, recorded passes and the steps of a session."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.session_parts import PreemptionView
@@ -10,8 +11,7 @@ from aliquot_schema.views.session_parts import PreemptionView
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
+class AuditFilter(Struct, frozen=True, kw_only=True):
     """Filter of changes. None matches everything."""
 
     entity_id: str | None = None
@@ -24,8 +24,7 @@ class AuditFilter:
     """Only changes made by users."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedFieldView:
+class ChangedFieldView(Struct, frozen=True, kw_only=True):
     """Change of one field of a record; values are JSON text."""
 
     name: str
@@ -34,8 +33,7 @@ class ChangedFieldView:
     after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeView:
+class ChangeView(Struct, frozen=True, kw_only=True):
     """A change: one event of the log."""
 
     number: int
@@ -50,8 +48,7 @@ class ChangeView:
     fields: tuple[ChangedFieldView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldingView:
+class HoldingView(Struct, frozen=True, kw_only=True):
     """An amount of one slot of one device, held by one lease from grant to release."""
 
     device_id: str
@@ -74,8 +71,7 @@ class HoldingView:
     """The session it was preempted for, or the cause."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordCheckView:
+class RecordCheckView(Struct, frozen=True, kw_only=True):
     """A verification of the hash chains, the archives and the table of holdings. The counts are 0 until it ends."""
 
     started_at: datetime
@@ -95,8 +91,7 @@ class RecordCheckView:
     """Rows removed without an archive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerPassView:
+class LedgerPassView(Struct, frozen=True, kw_only=True):
     """A recorded scheduling pass whose decisions differ from the previous pass."""
 
     number: int
@@ -111,8 +106,7 @@ class LedgerPassView:
     failed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CursorPage(Generic[T]):
+class CursorPage(Struct, Generic[T], frozen=True, kw_only=True):
     """A page of a log, newest first, without a total count."""
 
     items: tuple[T, ...]
@@ -122,8 +116,7 @@ class CursorPage(Generic[T]):
     has_previous: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStepView:
+class SessionStepView(Struct, frozen=True, kw_only=True):
     """One committed state change of a session."""
 
     number: int

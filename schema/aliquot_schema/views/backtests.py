@@ -1,8 +1,9 @@
 """Views of backtests: the recorded history run again, compared with how it was decided. Durations are seconds."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class BacktestState(StrEnum):
@@ -25,8 +26,7 @@ class TuneApply(StrEnum):
     """It is applied, and taken back if live waits stay above the forecasts' band."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestSpread:
+class BacktestSpread(Struct, frozen=True, kw_only=True):
     """Distribution of a duration over all counted sessions."""
 
     mean: float = 0.0
@@ -34,8 +34,7 @@ class BacktestSpread:
     max: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestGroup:
+class BacktestGroup(Struct, frozen=True, kw_only=True):
     """Figures of one user or project."""
 
     kind: str
@@ -53,8 +52,7 @@ class BacktestGroup:
     """Mean bounded slowdown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestMove:
+class BacktestMove(Struct, frozen=True, kw_only=True):
     """A session that waits longer or shorter than under the policies of the time."""
 
     session_id: str
@@ -64,8 +62,7 @@ class BacktestMove:
     wait_after: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestRow:
+class BacktestRow(Struct, frozen=True, kw_only=True):
     """One run."""
 
     label: str
@@ -104,8 +101,7 @@ class BacktestRow:
     """Whether every pass was one of the scheduler itself; otherwise of the fast engine, which decides the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestDifference:
+class BacktestDifference(Struct, frozen=True, kw_only=True):
     """A session that starts at another time than it did, although the policies of the time decide."""
 
     session_id: str
@@ -117,8 +113,7 @@ class BacktestDifference:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestReport:
+class BacktestReport(Struct, frozen=True, kw_only=True):
     """The result of a backtest."""
 
     since_us: int
@@ -135,8 +130,7 @@ class BacktestReport:
     """The policies of the time first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningChange:
+class TuningChange(Struct, frozen=True, kw_only=True):
     """A weight that a tuning proposes to change."""
 
     field: str
@@ -149,8 +143,7 @@ class TuningChange:
     after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningReport:
+class TuningReport(Struct, frozen=True, kw_only=True):
     """The result of a tuning: weights found on one part of the history, compared on a later part."""
 
     since_us: int
@@ -180,8 +173,7 @@ class TuningReport:
         return datetime.fromtimestamp(self.split_us / 1e6, tz=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestView:
+class BacktestView(Struct, frozen=True, kw_only=True):
     """A backtest and its progress."""
 
     id: str

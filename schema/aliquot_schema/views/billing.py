@@ -1,14 +1,14 @@
 """Read models of prices, statements, estimates and fair shares. Money is in units of the currency."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from aliquot_schema.billing import AtBudget, TimeKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceView:
+class PriceView(Struct, frozen=True, kw_only=True):
     """See `billing.Price`."""
 
     price: float
@@ -18,8 +18,7 @@ class PriceView:
     until_hour: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PricesView:
+class PricesView(Struct, frozen=True, kw_only=True):
     """See `billing.Prices`."""
 
     rates: tuple[PriceView, ...]
@@ -28,8 +27,7 @@ class PricesView:
     at_budget: AtBudget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementLineView:
+class StatementLineView(Struct, frozen=True, kw_only=True):
     """Device time of one kind."""
 
     kind: TimeKind
@@ -40,8 +38,7 @@ class StatementLineView:
     """Of everything held, 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementView:
+class StatementView(Struct, frozen=True, kw_only=True):
     """The statement of a project for one month, UTC."""
 
     project: str
@@ -81,8 +78,7 @@ class DocumentFormat(StrEnum):
     HTML = "html"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostView:
+class CostView(Struct, frozen=True, kw_only=True):
     """Price of a session."""
 
     currency: str
@@ -96,8 +92,7 @@ class CostView:
     """One sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FairShareView:
+class FairShareView(Struct, frozen=True, kw_only=True):
     """The fair share of one user in one project."""
 
     project: str

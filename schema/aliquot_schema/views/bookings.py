@@ -1,14 +1,14 @@
 """Read models of bookings."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from aliquot_schema.bookings import BookingKind, BookingState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookedGpuView:
+class BookedGpuView(Struct, frozen=True, kw_only=True):
     """One GPU of a booking."""
 
     node_id: str
@@ -19,8 +19,7 @@ class BookedGpuView:
     model: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookingView:
+class BookingView(Struct, frozen=True, kw_only=True):
     """A booking. Times are aware."""
 
     id: str
@@ -52,8 +51,7 @@ class BookingView:
     """Sessions in it that wait or run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookingChanged:
+class BookingChanged(Struct, frozen=True, kw_only=True):
     """Result of a mutation of a booking."""
 
     booking: BookingView
@@ -62,8 +60,7 @@ class BookingChanged:
     """The other bookings of a recurring one, refused ones included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookingEffectView:
+class BookingEffectView(Struct, frozen=True, kw_only=True):
     """What a booking would do that is not made yet."""
 
     refusal: str | None
@@ -90,8 +87,7 @@ class ImportedRowState(StrEnum):
     """The row cannot be read, or a value is wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedRowView:
+class ImportedRowView(Struct, frozen=True, kw_only=True):
     """A row of a file of bookings."""
 
     row: int
@@ -108,8 +104,7 @@ class ImportedRowView:
     """Bookings that it makes: several if it is recurring, 0 if none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookingImportView:
+class BookingImportView(Struct, frozen=True, kw_only=True):
     """Result of an import, or of its dry run."""
 
     rows: tuple[ImportedRowView, ...]

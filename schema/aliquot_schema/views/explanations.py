@@ -1,7 +1,8 @@
 """Read models of explanations: why a session waits, which changes would let it start, and what changes would mean."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from aliquot_schema.reasons import RemedyKind
 from aliquot_schema.states import SessionState
@@ -9,8 +10,7 @@ from aliquot_schema.views.preview import SessionPreview
 from aliquot_schema.views.sessions import SlotAmountView, VerdictView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherSessionView:
+class OtherSessionView(Struct, frozen=True, kw_only=True):
     """Another session, as far as everybody may see it."""
 
     session_id: str
@@ -26,8 +26,7 @@ class OtherSessionView:
     preemptible: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelayView:
+class DelayView(Struct, frozen=True, kw_only=True):
     """A session that would start later. None = unknown."""
 
     session: OtherSessionView
@@ -35,8 +34,7 @@ class DelayView:
     after: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTermsView:
+class SessionTermsView(Struct, frozen=True, kw_only=True):
     """Changes of a session's request; None = unchanged."""
 
     slots: tuple[SlotAmountView, ...] | None = None
@@ -49,8 +47,7 @@ class SessionTermsView:
     models: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemedyView:
+class RemedyView(Struct, frozen=True, kw_only=True):
     """A change with which the session starts, proved by a scheduling pass."""
 
     kind: RemedyKind
@@ -73,8 +70,7 @@ class RemedyView:
     """Seconds by which P50 of its start is earlier; None = it starts at `starts_at`, as tried in the scheduler."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplanationView:
+class ExplanationView(Struct, frozen=True, kw_only=True):
     """Why a session waits, and what would help."""
 
     session_id: str
@@ -98,8 +94,7 @@ class ExplanationView:
     """Whether more changes are being forecast: ask again in a few seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIfView:
+class WhatIfView(Struct, frozen=True, kw_only=True):
     """What changes would mean for all sessions that wait."""
 
     revision: int

@@ -1,11 +1,11 @@
 """Read models of forecasts: when a session starts and ends, and how accurate such forecasts were."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeBandView:
+
+class TimeBandView(Struct, frozen=True, kw_only=True):
     """A time that is not certain: four of five come true between `p10` and `p90`."""
 
     p10: datetime
@@ -13,8 +13,7 @@ class TimeBandView:
     p90: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartForecastView:
+class StartForecastView(Struct, frozen=True, kw_only=True):
     """When a session starts and ends, as it was forecast at one moment."""
 
     made_at: datetime
@@ -35,8 +34,7 @@ class StartForecastView:
     """`simulation` or `recent waits`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastView:
+class ForecastView(Struct, frozen=True, kw_only=True):
     """The forecasts of one session."""
 
     now: StartForecastView | None
@@ -53,8 +51,7 @@ class ForecastView:
     """Why the newest forecast is missing, or grows old."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastGroupView:
+class ForecastGroupView(Struct, frozen=True, kw_only=True):
     """How right the forecasts of one group were. Parts are 0 to 1, durations seconds."""
 
     group: str
@@ -75,8 +72,7 @@ class ForecastGroupView:
     """The same for a moving average of waits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastAccuracyView:
+class ForecastAccuracyView(Struct, frozen=True, kw_only=True):
     """How right the forecasts of the last 90 days were."""
 
     groups: tuple[ForecastGroupView, ...]

@@ -1,15 +1,15 @@
 """Read models of subscriptions to sessions and devices, and of pieces of output."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.views.agents import DeviceView
 from aliquot_schema.views.sessions import KernelView, SessionView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamPosition:
+class StreamPosition(Struct, frozen=True, kw_only=True):
     """Start position of a subscriber in a numbered stream."""
 
     known: int | None
@@ -22,8 +22,7 @@ class StreamPosition:
     """How long a snapshot may be reused, in seconds; None = without limit, as the items contain every later change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionUpdateView:
+class SessionUpdateView(Struct, frozen=True, kw_only=True):
     """One committed change of a session or of one of its kernels."""
 
     event_number: int
@@ -37,8 +36,7 @@ class SessionUpdateView:
     """The changed kernel, right after the change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDevicesView:
+class AgentDevicesView(Struct, frozen=True, kw_only=True):
     """Changed devices of one agent."""
 
     agent_id: str
@@ -50,8 +48,7 @@ class AgentDevicesView:
     devices_gone: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceUpdateView:
+class DeviceUpdateView(Struct, frozen=True, kw_only=True):
     """All changes of devices since the previous update."""
 
     number: int
@@ -70,8 +67,7 @@ BYTES_MIN: Final = 4
 """Longest UTF-8 character; a shorter piece might contain none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLogView:
+class SessionLogView(Struct, frozen=True, kw_only=True):
     """A piece of a kernel's output. Offsets and lengths are bytes."""
 
     session_id: str
@@ -94,8 +90,7 @@ class SessionLogView:
     """Whether the output is complete."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogChunkView:
+class LogChunkView(Struct, frozen=True, kw_only=True):
     """A piece of a kernel's output."""
 
     session_id: str

@@ -1,10 +1,9 @@
 """Read models of observed use: who uses which GPU, whoever started the processes."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuPersonView:
+class GpuPersonView(Struct, frozen=True, kw_only=True):
     """Somebody who uses a GPU."""
 
     user: str
@@ -15,8 +14,7 @@ class GpuPersonView:
     """GPU memory of these processes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedGpuView:
+class ObservedGpuView(Struct, frozen=True, kw_only=True):
     """One GPU now."""
 
     node_id: str
@@ -30,8 +28,7 @@ class ObservedGpuView:
     sessions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedPersonView:
+class ObservedPersonView(Struct, frozen=True, kw_only=True):
     """One person's hours in a week."""
 
     user: str
@@ -41,8 +38,7 @@ class ObservedPersonView:
     """An equal part of all GPU time among those who used GPUs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedWeekView:
+class ObservedWeekView(Struct, frozen=True, kw_only=True):
     """What was measured in a week."""
 
     week: str

@@ -4,9 +4,10 @@ A preview is the result a request would have if it were submitted now. An extern
 that Aliquot does not start.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.views.billing import CostView
@@ -21,8 +22,7 @@ from aliquot_schema.views.sessions import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedKernelView:
+class PlannedKernelView(Struct, frozen=True, kw_only=True):
     """Agent and allocation that one rank would get."""
 
     rank: int
@@ -31,8 +31,7 @@ class PlannedKernelView:
     resource_spec: tuple[SlotGrantView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DisplacedView:
+class DisplacedView(Struct, frozen=True, kw_only=True):
     """A session that would be preempted."""
 
     session_id: str
@@ -42,8 +41,7 @@ class DisplacedView:
     """Run time of its attempt in seconds; None = not started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPreview:
+class SessionPreview(Struct, frozen=True, kw_only=True):
     """Decision that a scheduling pass would take now on a session that is not submitted."""
 
     revision: int
@@ -78,8 +76,7 @@ LEASE_S: Final = 3600.0
 """Default lease time of an external allocation, in seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewExternalAllocation:
+class NewExternalAllocation(Struct, frozen=True, kw_only=True):
     """Request for an external allocation, not validated."""
 
     job_id: str
@@ -95,8 +92,7 @@ class NewExternalAllocation:
     pool: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockerView:
+class BlockerView(Struct, frozen=True, kw_only=True):
     """A session that holds what the request needs, or that is ahead of it."""
 
     session_id: str
@@ -106,8 +102,7 @@ class BlockerView:
     """Expected release; None = unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalAllocationView:
+class ExternalAllocationView(Struct, frozen=True, kw_only=True):
     """An external allocation."""
 
     job_id: str

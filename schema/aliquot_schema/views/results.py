@@ -1,15 +1,15 @@
 """Read models of a session's results: the files below RESULT_DIR, and the metrics of an array's tasks."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from aliquot_schema.cluster.results import ResultFile, ResultListing
 from aliquot_schema.metrics import MetricSeries
 from aliquot_schema.states import SessionState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultFileView:
+class ResultFileView(Struct, frozen=True, kw_only=True):
     """A file below RESULT_DIR."""
 
     path: str
@@ -18,8 +18,7 @@ class ResultFileView:
     sha256: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFilesView:
+class SessionFilesView(Struct, frozen=True, kw_only=True):
     """The files of a session, or a page of them."""
 
     session_id: str
@@ -36,8 +35,7 @@ class SessionFilesView:
     """Whether there are files after this page."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskMetrics:
+class TaskMetrics(Struct, frozen=True, kw_only=True):
     """The metrics of a task of a job array."""
 
     index: int
@@ -46,8 +44,7 @@ class TaskMetrics:
     series: tuple[MetricSeries, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskMetricsPage:
+class TaskMetricsPage(Struct, frozen=True, kw_only=True):
     """The metrics of some tasks, by index."""
 
     tasks: tuple[TaskMetrics, ...]

@@ -1,7 +1,8 @@
 """Views of right-size advice: what the next session of a command needs, from what its last ones used."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class RightSizeKind(StrEnum):
@@ -18,8 +19,7 @@ class RightSizeKind(StrEnum):
     TIME_LIMIT = "time_limit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RightSizeFigure:
+class RightSizeFigure(Struct, frozen=True, kw_only=True):
     """Advice on one part of a request."""
 
     kind: RightSizeKind
@@ -37,8 +37,7 @@ class RightSizeFigure:
     """One sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RightSizeView:
+class RightSizeView(Struct, frozen=True, kw_only=True):
     """Advice for the next session of a command."""
 
     command: str

@@ -1,9 +1,10 @@
 """Read models of the servers: leadership, the Ray cluster, discrepancies and database copies."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.orchestration import OrchestratorState
@@ -18,8 +19,7 @@ class ServerRole(StrEnum):
     """Follows the event log and answers queries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrchestratorView:
+class OrchestratorView(Struct, frozen=True, kw_only=True):
     """State of the cluster's servers, as seen by the answering one."""
 
     role: ServerRole
@@ -46,8 +46,7 @@ class OrchestratorView:
     """Whether this is the living demo: its users, history and load are invented."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrchestratorChanged:
+class OrchestratorChanged(Struct, frozen=True, kw_only=True):
     """Result of stopping or starting the orchestrator."""
 
     orchestrator: OrchestratorView
@@ -58,8 +57,7 @@ ALONE: Final = OrchestratorView(role=ServerRole.LEADER, address="", leader_addre
 """View of a standalone server without a configured address."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RayView:
+class RayView(Struct, frozen=True, kw_only=True):
     """State of the Ray cluster. Counts are 0 while disconnected."""
 
     head_node: str
@@ -74,8 +72,7 @@ class RayView:
     """Why it is disconnected, or why nodes have no agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotCapacityView:
+class SlotCapacityView(Struct, frozen=True, kw_only=True):
     """Capacity of a slot. Amounts are decimal text; `total` = `available` + `allocated`."""
 
     slot: str
@@ -84,8 +81,7 @@ class SlotCapacityView:
     allocated: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceView:
+class DifferenceView(Struct, frozen=True, kw_only=True):
     """A discrepancy between store, agent and devices."""
 
     kind: Discrepancy
@@ -99,8 +95,7 @@ class DifferenceView:
     """The reaper's action."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExaminationView:
+class ExaminationView(Struct, frozen=True, kw_only=True):
     """Result of one inspection of all agents."""
 
     differences: tuple[DifferenceView, ...]
@@ -110,8 +105,7 @@ class ExaminationView:
     """Unreachable agents; nothing is known about them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RescanView:
+class RescanView(Struct, frozen=True, kw_only=True):
     """The resource specs of one agent or all, read from their files."""
 
     agent_id: str | None
@@ -130,8 +124,7 @@ class RescanView:
     """According to the files, of this agent's kernels alone; format as in `AgentView`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseCopy:
+class DatabaseCopy(Struct, frozen=True, kw_only=True):
     """A copy of the server's database."""
 
     path: str

@@ -1,23 +1,22 @@
 """Read models of parts of a session: failure, preemption, saved work, web services."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from aliquot_schema.policies import IdleAction, IdleStep
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import ServiceState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureView:
+class FailureView(Struct, frozen=True, kw_only=True):
     """Why a session failed."""
 
     code: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreemptionView:
+class PreemptionView(Struct, frozen=True, kw_only=True):
     """The last preemption of a session."""
 
     cause: PreemptionCause
@@ -28,8 +27,7 @@ class PreemptionView:
     lost_gpu_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreflightView:
+class PreflightView(Struct, frozen=True, kw_only=True):
     """The check before a session's command, and the last failure of it."""
 
     command: tuple[str, ...]
@@ -44,8 +42,7 @@ class PreflightView:
     failed_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleNoticeView:
+class IdleNoticeView(Struct, frozen=True, kw_only=True):
     """A running session that does not use its GPUs."""
 
     action: IdleAction
@@ -56,8 +53,7 @@ class IdleNoticeView:
     """When it may lose its GPUs; None = it does not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedWorkView:
+class SavedWorkView(Struct, frozen=True, kw_only=True):
     """A session's last acknowledged checkpoint, and the work that it lost."""
 
     kept: float
@@ -71,8 +67,7 @@ class SavedWorkView:
     credited_gpu_seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionServiceView:
+class SessionServiceView(Struct, frozen=True, kw_only=True):
     """A web service of a session."""
 
     name: str

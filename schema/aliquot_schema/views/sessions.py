@@ -1,10 +1,11 @@
 """Read models of sessions and kernels. Times are aware UTC, amounts decimal text."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.leases import HostUse
@@ -21,8 +22,7 @@ from aliquot_schema.views.session_parts import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocatedGpuView:
+class AllocatedGpuView(Struct, frozen=True, kw_only=True):
     """A GPU, or a share of one, allocated to a session."""
 
     node_id: str
@@ -43,8 +43,7 @@ def gpus_in(slots: Iterable[tuple[str, str]]) -> float:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Generic[T]):
+class Page(Struct, Generic[T], frozen=True, kw_only=True):
     """A page of an ordered list (keyset pagination)."""
 
     items: tuple[T, ...]
@@ -57,40 +56,35 @@ class Page(Generic[T]):
     """Number of the last event included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotAmountView:
+class SlotAmountView(Struct, frozen=True, kw_only=True):
     """An amount of a slot, as text."""
 
     slot: str
     amount: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceAmountView:
+class DeviceAmountView(Struct, frozen=True, kw_only=True):
     """An amount on one device, as text."""
 
     device_id: str
     amount: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotGrantView:
+class SlotGrantView(Struct, frozen=True, kw_only=True):
     """A kernel's allocation of one slot, by device."""
 
     slot: str
     devices: tuple[DeviceAmountView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameValueView:
+class NameValueView(Struct, frozen=True, kw_only=True):
     """A tag, an environment variable or an attribute."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelView:
+class KernelView(Struct, frozen=True, kw_only=True):
     """One rank of one attempt of a session."""
 
     id: str
@@ -113,8 +107,7 @@ class KernelView:
     """CPU time and host memory of its processes; None = not measured."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DependencyView:
+class DependencyView(Struct, frozen=True, kw_only=True):
     """A session that another one waits for."""
 
     session_id: str
@@ -123,8 +116,7 @@ class DependencyView:
     """None = past retention."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictView:
+class VerdictView(Struct, frozen=True, kw_only=True):
     """Why a session waits: code, message and evidence."""
 
     reason: Reason
@@ -143,8 +135,7 @@ class VerdictView:
     until: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FallbackView:
+class FallbackView(Struct, frozen=True, kw_only=True):
     """A smaller request that replaces the original one after a wait."""
 
     slots: tuple[SlotAmountView, ...]
@@ -154,8 +145,7 @@ class FallbackView:
     """Seconds since its submission."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSetView:
+class TaskSetView(Struct, frozen=True, kw_only=True):
     """Some tasks of a job array."""
 
     indices: str
@@ -163,8 +153,7 @@ class TaskSetView:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayTasksView:
+class ArrayTasksView(Struct, frozen=True, kw_only=True):
     """The tasks of a job array by state."""
 
     waiting: TaskSetView
@@ -175,16 +164,14 @@ class ArrayTasksView:
     max_parallel: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderEstimateView:
+class OrderEstimateView(Struct, frozen=True, kw_only=True):
     """Expected run time of a session, and its basis."""
 
     seconds: float
     explanation: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionView:
+class SessionView(Struct, frozen=True, kw_only=True):
     """A session with its kernels, queue position and allocations."""
 
     id: str
@@ -305,16 +292,14 @@ class SessionView:
         return None if self.expected_start is None else (self.expected_start - self.queued_at).total_seconds()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueEntryView:
+class QueueEntryView(Struct, frozen=True, kw_only=True):
     """A queued session and its position."""
 
     position: int
     session: SessionView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueUpdateView:
+class QueueUpdateView(Struct, frozen=True, kw_only=True):
     """One committed change of a session, with the queue's length."""
 
     event_number: int

@@ -4,10 +4,11 @@ Time series have equal steps; None = nothing was measured. Durations are seconds
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.agents import HolderView
@@ -28,8 +29,7 @@ class UsageBy(StrEnum):
     PROJECT = "project"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistorySeriesView:
+class HistorySeriesView(Struct, frozen=True, kw_only=True):
     """Time series of one metric, of a device or of the cluster."""
 
     metric: str
@@ -43,8 +43,7 @@ class HistorySeriesView:
     """Maximum per step; None for counters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryView:
+class HistoryView(Struct, frozen=True, kw_only=True):
     """Time series over a period."""
 
     started_at: datetime
@@ -56,8 +55,7 @@ class HistoryView:
     """Why data may be missing; None = complete as far as known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageSeriesView:
+class UsageSeriesView(Struct, frozen=True, kw_only=True):
     """Usage of one user or project over time."""
 
     name: str | None
@@ -67,8 +65,7 @@ class UsageSeriesView:
     """Percent: mean over held devices, weighted by the share held."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageHistoryView:
+class UsageHistoryView(Struct, frozen=True, kw_only=True):
     """Usage by user or project, largest first."""
 
     started_at: datetime
@@ -78,8 +75,7 @@ class UsageHistoryView:
     warning: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitBucketView:
+class WaitBucketView(Struct, frozen=True, kw_only=True):
     """Histogram bucket of waiting times until devices were granted."""
 
     at_least: float
@@ -88,8 +84,7 @@ class WaitBucketView:
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStatisticsView:
+class QueueStatisticsView(Struct, frozen=True, kw_only=True):
     """The queue now, and its throughput in the preceding window."""
 
     revision: int
@@ -112,8 +107,7 @@ class QueueStatisticsView:
     """Of those started; contiguous buckets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleBehindQuotasView:
+class IdleBehindQuotasView(Struct, frozen=True, kw_only=True):
     """Free GPUs that waiting sessions would fit, if quotas did not hold these sessions back."""
 
     gpus_free: float
@@ -125,8 +119,7 @@ class IdleBehindQuotasView:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuView:
+class GpuView(Struct, frozen=True, kw_only=True):
     """A GPU, or a slice of one that is a separate device."""
 
     id: str
@@ -148,8 +141,7 @@ class GpuView:
     allocated_to: tuple[HolderView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeView:
+class NodeView(Struct, frozen=True, kw_only=True):
     """A host with agents."""
 
     node_id: str
@@ -162,8 +154,7 @@ class NodeView:
     """As in `GpusView.gpus`, those of this host."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpusView:
+class GpusView(Struct, frozen=True, kw_only=True):
     """All GPUs. Shared ones count fractionally: with 0.3 of one held, 0.7 of it is available."""
 
     total_gpus: float
@@ -176,8 +167,7 @@ class GpusView:
     gpus: tuple[GpuView, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
+class ClusterView(Struct, frozen=True, kw_only=True):
     """The cluster: nodes, GPUs, capacity by slot, and its Ray cluster."""
 
     ray: RayView | None
@@ -209,8 +199,7 @@ class ClusterView:
         return self.look().gpus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuStatsView:
+class GpuStatsView(Struct, frozen=True, kw_only=True):
     """Use of one GPU while a session held it. Other holders of a shared GPU are included in what was measured."""
 
     agent_id: str
@@ -225,8 +214,7 @@ class GpuStatsView:
     memory_peak_gb: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostStatsView:
+class HostStatsView(Struct, frozen=True, kw_only=True):
     """CPU and host memory that the processes of one rank used, in the newest attempt. None = not measured."""
 
     rank: int
@@ -248,8 +236,7 @@ class HostStatsView:
     """Bytes that it holds or held; None = it requested none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStatsView:
+class SessionStatsView(Struct, frozen=True, kw_only=True):
     """What a session used of what it held. Durations are seconds."""
 
     session_id: str

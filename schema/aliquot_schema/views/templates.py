@@ -6,9 +6,10 @@ Texts of a template may have parameters: `{{lr}}`, or `{{lr=0.1}}` with a defaul
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from aliquot_schema.errors import InvalidRequest
 
@@ -22,8 +23,7 @@ PARAMETERS_MAX: Final = 32
 _PARAMETER: Final = re.compile(r"\{\{([A-Za-z][A-Za-z0-9_]{0,39})(?:=([^{}]*))?\}\}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateParameter:
+class TemplateParameter(Struct, frozen=True, kw_only=True):
     """A parameter of a template."""
 
     name: str
@@ -75,8 +75,7 @@ def _texts(fields: Any) -> list[str]:
     return [text for part in parts for text in _texts(part)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTemplateView:
+class SessionTemplateView(Struct, frozen=True, kw_only=True):
     """A template of a project, or a personal one."""
 
     project: str
@@ -93,8 +92,7 @@ class SessionTemplateView:
         return parameters_of(json.loads(self.fields))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateSaved:
+class TemplateSaved(Struct, frozen=True, kw_only=True):
     """The result of saving a template."""
 
     template: SessionTemplateView
@@ -102,8 +100,7 @@ class TemplateSaved:
     """Event number of the change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateDeleted:
+class TemplateDeleted(Struct, frozen=True, kw_only=True):
     """The result of deleting a template."""
 
     project: str

@@ -3,10 +3,10 @@
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -75,8 +75,7 @@ async def _nothing(_app: Starlette) -> AsyncIterator[None]:
     yield
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiDependencies:
+class ApiDependencies(Struct, frozen=True, kw_only=True):
     """What the HTTP API needs from the rest of the server."""
 
     services: Services

@@ -12,11 +12,12 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, Protocol
 
 from itsdangerous import BadSignature, TimestampSigner
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import HTTPConnection
 
 from aliquot.api.encoding import request_id_of
@@ -33,8 +34,7 @@ _NUMBER_SEPARATOR: Final = "~"
 """Occurs in no key id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CookieContent:
+class CookieContent(Struct, frozen=True, kw_only=True):
     """What a valid cookie refers to."""
 
     key_id: KeyId | None

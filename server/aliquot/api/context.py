@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from msgspec import Struct
 from starlette.requests import HTTPConnection
 
 from aliquot.api.authentication import TokenAuth, caller_of
@@ -28,8 +29,7 @@ class SocketContext(Context):
     """Released when the socket closes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contexts:
+class Contexts(Struct, frozen=True, kw_only=True):
     """Makes contexts."""
 
     services: Services

@@ -5,10 +5,10 @@ Also the query rate limit: cost per user and minute.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Self
 
 from graphql import GraphQLError
+from msgspec import Struct
 from starlette.requests import Request
 
 from aliquot.api.encoding import ValueCount
@@ -20,8 +20,7 @@ from aliquot_schema.requests import Caller
 RETRY_AFTER: Final = "retry_after"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Limits; sizes in bytes, times in seconds."""
 
     body_bytes: int = 16 * 1024 * 1024
@@ -71,8 +70,7 @@ class Limits:
     """Total cost of a user's queries; None = no limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodySize:
+class BodySize(Struct, frozen=True, kw_only=True):
     """Limit of a body."""
 
     bytes_max: int

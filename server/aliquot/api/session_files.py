@@ -7,10 +7,10 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -32,8 +32,7 @@ POLICY: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByteRange:
+class ByteRange(Struct, frozen=True, kw_only=True):
     """A part of a file, as RFC 9110 writes it."""
 
     offset: int = 0

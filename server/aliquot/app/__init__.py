@@ -5,11 +5,12 @@ import getpass
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from starlette.applications import Starlette
 
 from aliquot.api.application import ApiDependencies, create_app
@@ -45,8 +46,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 """Interval at which Python switches threads. With the default of 5 ms a scheduling pass delays each request by that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(Struct, frozen=True, kw_only=True):
     """A started server, ready for its listener."""
 
     app: Starlette

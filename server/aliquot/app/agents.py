@@ -9,11 +9,11 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from sqlalchemy import make_url
 
 from aliquot.errors import ConfigurationError
@@ -194,8 +194,7 @@ def own_disk(settings: Settings) -> Callable[[], str | None]:
     return shortage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentExecutors:
+class AgentExecutors(Struct, frozen=True, kw_only=True):
     """Executors of one term. Each term has a new one."""
 
     executor: Executor
@@ -222,8 +221,7 @@ class AgentExecutors:
                 rest.push_async_callback(self.ray.close)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPlan:
+class AgentPlan(Struct, frozen=True, kw_only=True):
     """Everything an `AgentExecutors` is made of."""
 
     settings: Settings

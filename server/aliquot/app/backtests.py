@@ -11,12 +11,13 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from aliquot.core.model.policy import Policy
@@ -40,8 +41,7 @@ PROGRESS_STEP: Final = 0.01
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestTask:
+class BacktestTask(Struct, frozen=True, kw_only=True):
     """Messages to the forecast process."""
 
     database_url: str
@@ -53,8 +53,7 @@ _TASK: Final = decoder(BacktestTask)
 _NEWS: Final = decoder(BacktestNews)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessBacktests:
+class ProcessBacktests(Struct, frozen=True, kw_only=True):
     """Implements `BacktestRunner` with one process per backtest."""
 
     database_url: str

@@ -8,9 +8,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.app.agents import job_accounts
 from aliquot.app.backtests import ProcessBacktests
@@ -51,8 +53,7 @@ from aliquot_schema.resources.units import parse_size
 log: Final = logging.getLogger("aliquot.app")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitialSettings:
+class InitialSettings(Struct, frozen=True, kw_only=True):
     """Settings that a new cluster starts with."""
 
     stopped: bool = False
@@ -123,8 +124,7 @@ def notices_of(settings: Settings, *, now_us: Callable[[], int]) -> AlertPlan:
 retention_log: Final = logging.getLogger("aliquot.retention")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class Keeping(Struct, frozen=True, kw_only=True):
     """Retention settings."""
 
     periods: Periods
@@ -158,8 +158,7 @@ def retention_of(keeping: Keeping, store: DatabaseStore, *, now_us: Callable[[],
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
+class Features(Struct, frozen=True, kw_only=True):
     """Settings of these features."""
 
     grace_ms: int

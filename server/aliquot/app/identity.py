@@ -9,10 +9,11 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from aliquot.api.authentication import TOKEN_CHARS_MIN, ExternalAuthenticator
 from aliquot.app.running import Running
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from aliquot.api.oidc.code_flow import CodeFlow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityProvider:
+class IdentityProvider(Struct, frozen=True, kw_only=True):
     """What a configured identity provider adds to the server."""
 
     door: ExternalAuthenticator

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from msgspec import Struct
+
 from aliquot.api.agent_socket import AgentGateway
 from aliquot.app.agents import AgentExecutors
 from aliquot.execution.remote.executor import RemoteExecutor
@@ -98,8 +100,7 @@ class OwnOutputs:
         return executor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class Running(Struct, frozen=True, kw_only=True):
     """A started server without its listener."""
 
     cases: UseCases
@@ -116,8 +117,7 @@ class Running:
     database: "WatchedDatabase"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedDatabase:
+class WatchedDatabase(Struct, frozen=True, kw_only=True):
     """What the health checks read of the database."""
 
     measures: StoreMeasures

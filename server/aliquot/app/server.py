@@ -7,9 +7,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from aliquot.app.agents import AgentExecutors
 from aliquot.app.backtests import ProcessBacktests
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
 log: Final = logging.getLogger("aliquot.store")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPlan:
+class ServerPlan(Struct, frozen=True, kw_only=True):
     """Everything a server is made of."""
 
     database_url: str

@@ -6,12 +6,12 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
 import typer
+from msgspec import to_builtins
 
 from aliquot.cli.agent_keys import key
 from aliquot.cli.suggestions import SuggestingGroup
@@ -72,7 +72,7 @@ def check(
         except ConfigurationError:
             pass  # reported by the check of the devices
     if as_json:
-        print(json.dumps([asdict(result) for result in results], indent=2))
+        print(json.dumps([to_builtins(result) for result in results], indent=2))
     else:
         _print(results)
     raise typer.Exit(1 if any(result.grade is Grade.FAIL for result in results) else 0)

@@ -1,10 +1,10 @@
 """Archives of a server: their location, creation and verification, for the commands `db` and `audit`."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 
 from aliquot.cli.agent_keys import record_event
 

@@ -3,13 +3,14 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from aliquot.cli.archives import (
     ArchiveFolderOption,
@@ -332,7 +333,7 @@ def _us(text: str | None, *, otherwise: int) -> int:
 
 def _print(found: Sequence[Any], *, as_json: bool, line: Callable[[Any], str], nothing: str) -> None:
     if as_json:
-        print(json.dumps([asdict(one) for one in found]))
+        print(json.dumps([to_builtins(one) for one in found]))
     else:
         print("\n".join(line(one) for one in found) or nothing)
 

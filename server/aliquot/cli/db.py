@@ -9,12 +9,12 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
+from msgspec.structs import asdict
 
 from aliquot.cli.agent_keys import command_actor, record_event
 from aliquot.cli.archives import (

@@ -4,11 +4,12 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.cli.agent import (
     DemoNode,
@@ -110,8 +111,7 @@ def _hidden(token_file: Path | None) -> list[Path]:
     return settings_files() if token_file is None else [token_file.absolute(), *settings_files()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Node:
+class _Node(Struct, frozen=True, kw_only=True):
     agents: "AgentOptions"
     ray: "RayNodeOptions"
     token_file: Path | None

@@ -2,11 +2,11 @@
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 from typer import Argument, Option
 
 from aliquot.cli.cluster.policy import change, show
@@ -71,7 +71,7 @@ def _plain(scenario: "Scenario", found: tuple["Mismatch", ...]) -> dict[str, obj
         "line": scenario.line,
         "name": scenario.name,
         "passed": not found,
-        "differences": [asdict(difference) for difference in found],
+        "differences": [to_builtins(difference) for difference in found],
     }
 
 

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from aliquot.cli.connection.server import AsJson
 from aliquot.cli.db import DatabaseUrl, Folder, reported_errors, with_database
@@ -118,4 +119,4 @@ def _plain(one: "Replayed") -> dict[str, object]:
 
 
 def _jsonable(value: object) -> object:
-    return asdict(value) if hasattr(value, "__dataclass_fields__") else value  # type: ignore[call-overload]  # is one
+    return asdict(value) if isinstance(value, Struct) else value

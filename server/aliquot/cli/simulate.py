@@ -3,11 +3,11 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 from typer import Argument, Option
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _print(outcomes: dict[str, "Outcome"], *, plot: Path | None, as_json: bool) 
 
     reports = {label: report(outcome) for label, outcome in outcomes.items()}
     if as_json:
-        print(json.dumps({label: asdict(made) for label, made in reports.items()}))
+        print(json.dumps({label: to_builtins(made) for label, made in reports.items()}))
     else:
         from aliquot.cli.simulation.rendering import print_tables
 

@@ -5,13 +5,15 @@ before and after.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from aliquot_schema.orchestration import CLOCK_ACTION, Action
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Struct)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_US: Final = 1_000_000
@@ -20,8 +22,7 @@ _FUTURE: Final = frozenset({"until_us", "not_before_us", "next_us", "muted_until
 """Fields with times that may rightly lie in the future."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockCorrection:
+class ClockCorrection(Struct, frozen=True, kw_only=True):
     """From one time to another, microseconds UTC, with no time in between."""
 
     from_us: int
@@ -80,17 +81,17 @@ class ClockCorrection:
 def corrected(record: R, correction: ClockCorrection) -> R:
     """The record with every time in it moved; the same object when none is. A time of 0 is none."""
     changes: dict[str, Any] = {}
-    for field in fields(record):  # type: ignore[arg-type]  # every record is a dataclass
-        value: Any = getattr(record, field.name)
-        if field.name.endswith("_us") and isinstance(value, int) and value:
-            moved: Any = correction.moved_us(value, may_be_ahead=field.name in _FUTURE)
-        elif is_dataclass(value) and field.name in ("preemption", "work"):
+    for name in record.__struct_fields__:
+        value: Any = getattr(record, name)
+        if name.endswith("_us") and isinstance(value, int) and value:
+            moved: Any = correction.moved_us(value, may_be_ahead=name in _FUTURE)
+        elif isinstance(value, Struct) and name in ("preemption", "work"):
             moved = corrected(value, correction)
         else:
             continue
         if moved != value:
-            changes[field.name] = moved
-    return replace(record, **changes) if changes else record  # type: ignore[type-var]  # likewise
+            changes[name] = moved
+    return replace(record, **changes) if changes else record
 
 
 def offset_text(offset_us: int) -> str:

@@ -5,11 +5,13 @@ calendar months UTC as integers: 202611 is November 2026.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from math import isqrt
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.clock_correction import ClockCorrection
@@ -57,8 +59,7 @@ def month_after(month: int) -> int:
     return (year + 1) * 100 + 1 if number == _MONTHS else month + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
+class Balance(Struct, frozen=True, kw_only=True):
     """Usage of a user in a project up to a time, and what they hold since, in milli of a device x milliseconds."""
 
     used: int = 0
@@ -136,8 +137,7 @@ NOTHING: Final = Balance()
 NO_WORK: Final = SavedWork()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """All balances. Immutable; `held` makes the next version."""
 
     balances: Mapping[ProjectUser, Balance] = field(default_factory=dict)

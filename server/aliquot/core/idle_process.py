@@ -6,8 +6,10 @@ time, or the owner's "still needed", stops the steps. Missing readings are not i
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import IdleAction, IdleRules, IdleStep
@@ -21,8 +23,7 @@ ACTS: Final = frozenset({IdleAction.PREEMPT, IdleAction.END})
 CLOSED: Final = frozenset({IdleStep.ACTED, IdleStep.OVER})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleSeen:
+class IdleSeen(Struct, frozen=True, kw_only=True):
     """What the readings of all GPUs of a session show."""
 
     gpus: tuple[str, ...]
@@ -37,8 +38,7 @@ class IdleSeen:
     """Whether one was used at its last reading."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleCase:
+class IdleCase(Struct, frozen=True, kw_only=True):
     """The evidence and the last step of one attempt of a session. Times are microseconds UTC."""
 
     session_id: SessionId

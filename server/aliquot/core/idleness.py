@@ -6,14 +6,15 @@ without readings counts as nothing, and after a long gap the detector starts ane
 meanwhile.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 SECOND_US: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleRule:
+class IdleRule(Struct, frozen=True, kw_only=True):
     """What counts as idle."""
 
     limit_us: int = 1_800 * SECOND_US
@@ -36,8 +37,7 @@ class IdleRule:
         assert self.limit_us > 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UseReading:
+class UseReading(Struct, frozen=True, kw_only=True):
     """What was measured of a held device and its holder at one moment. None = not measured."""
 
     at_us: int
@@ -52,8 +52,7 @@ class UseReading:
     """Of the holder's processes since the previous reading."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleState:
+class IdleState(Struct, frozen=True, kw_only=True):
     """The detector's memory of one holder of one device. Begin with `IdleState()` at each grant."""
 
     idle_us: int = 0

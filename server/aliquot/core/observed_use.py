@@ -4,8 +4,9 @@ A GPU on which processes of several people run counts for each by an equal part.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 HOUR_MS: Final = 3_600_000
 GAP_MS_MAX: Final = 120_000
@@ -14,8 +15,7 @@ IDLE_PCT: Final = 1.0
 """Utilization below which a GPU is idle, in percent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenGpu:
+class SeenGpu(Struct, frozen=True, kw_only=True):
     """One GPU at one moment."""
 
     people: tuple[str, ...]
@@ -24,8 +24,7 @@ class SeenGpu:
     """0 to 100; None = not measured."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonUse:
+class PersonUse(Struct, frozen=True, kw_only=True):
     """What one person had, in GPU-milliseconds."""
 
     held_ms: float = 0.0
@@ -33,8 +32,7 @@ class PersonUse:
     """Part of it while the GPU was idle."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedWeek:
+class ObservedWeek(Struct, frozen=True, kw_only=True):
     """What was measured in one week."""
 
     gpu_ms: float = 0.0
@@ -69,8 +67,7 @@ class ObservedWeek:
         return cls(gpu_ms=facts["gpu_ms"], people=people)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FairPart:
+class FairPart(Struct, frozen=True, kw_only=True):
     """One person's hours beside an equal part."""
 
     person: str

@@ -1,9 +1,11 @@
 """Policy changes: merges changes into the policy document field by field and validates the result."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.allocation.options import NumaPolicy, ShareStrategy
 from aliquot.core.placement.strategies import making
@@ -15,7 +17,7 @@ from aliquot_schema.resources.devices import MEMORY_BYTES_MAX
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL
 
-Part = TypeVar("Part")
+Part = TypeVar("Part", bound=Struct)
 YEARS_MS: Final = 3660 * DAY_MS
 WEIGHT_MAX: Final = 1_000
 """With units of at least a second, this keeps every score within 64 bits."""
@@ -102,14 +104,12 @@ def check(document: PolicyDocument) -> None:
 
 
 def _amended(part: Part, changes: Mapping[str, Any], *, path: str) -> Part:
-    assert is_dataclass(part)
-    assert not isinstance(part, type)
-    known = [field.name for field in fields(part)]
+    known = part.__struct_fields__
     news: dict[str, Any] = {}
     for name, value in changes.items():
         assert name in known, f"{path}{name} is no field of the policy"
         current = getattr(part, name)
-        if is_dataclass(current):
+        if isinstance(current, Struct):
             news[name] = _amended(current, value, path=f"{path}{name}.")
         else:
             words = type(current) if isinstance(current, Backfill | PreemptScope | AtBudget | IdleAction) else None

@@ -9,8 +9,9 @@ mean orders as well as the median or better, and gradient boosting is no better 
 import re
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from aliquot_schema.ids import UserId
 from aliquot_schema.resources.slots import MILLI
@@ -37,8 +38,7 @@ PREFIXES: Final = frozenset({"env", "exec", "nice", "nohup", "time", "uv", "run"
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=.*", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class Workload(Struct, frozen=True, kw_only=True):
     """Properties of a session that are known before it runs."""
 
     user: UserId
@@ -58,8 +58,7 @@ class RunTimes(NamedTuple):
     """Reserves devices, for a session without a time limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prediction:
+class Prediction(Struct, frozen=True, kw_only=True):
     """Expected run time of a session with its basis."""
 
     estimate_ms: int

@@ -7,8 +7,9 @@ that a quota does not name is not limited by it.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import month_after, month_of, starts_us

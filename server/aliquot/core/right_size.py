@@ -6,9 +6,10 @@ before it, so that no run is judged by an advice that knew it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.resources.slots import MILLI
 
@@ -46,8 +47,7 @@ class RequestPart(StrEnum):
     """Milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
+class PastRun(Struct, frozen=True, kw_only=True):
     """What an ended run used."""
 
     duration_ms: int
@@ -79,8 +79,7 @@ class PastRun:
         return self.share_used if self.milli == MILLI else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What the next run requests; None = nothing of the kind."""
 
     milli: int = 0
@@ -101,8 +100,7 @@ class Wanted:
         return self.milli or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizing:
+class Sizing(Struct, frozen=True, kw_only=True):
     """Advice on one part of a request."""
 
     measure: RequestPart

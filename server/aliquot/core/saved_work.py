@@ -3,8 +3,9 @@
 Used and lost work count milli of a device x milliseconds, as `fairshare` does.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from aliquot_schema.ids import AgentId
 from aliquot_schema.sessions import SavedWork, Session

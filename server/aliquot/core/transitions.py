@@ -5,9 +5,10 @@ here changes `version`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from aliquot.core.saved_work import acknowledges, saved_since_preempted, without_checkpoint
 from aliquot_schema.cluster.agents import Agent

@@ -5,10 +5,12 @@ all. Time without readings is left out; after a long gap the trend begins anew.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import median
 from typing import Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Key = TypeVar("Key")
 
@@ -36,8 +38,7 @@ TWIN_SPREAD: Final = 0.25
 """Twins are alike if three quarters of them lie within this part of their median."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UseTrend:
+class UseTrend(Struct, frozen=True, kw_only=True):
     """Averages of the utilization of a device since it was granted. Begin with `UseTrend()`."""
 
     averages: tuple[float, ...] = ()

@@ -4,13 +4,13 @@ Secrets are in files, which are read for every message.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import time, tzinfo
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from msgspec.structs import replace
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode
 

@@ -6,9 +6,10 @@ another session, and one notebook that holds a GPU without using it. Its session
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.demo.scenario import KINDS, PEOPLE, PROJECTS, TAG, Submission, Work, submission
 from aliquot.service.use_cases import UseCases

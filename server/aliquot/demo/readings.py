@@ -5,11 +5,11 @@ steps, and an idle holder shows 0 %. The blocks are those that a rollup of a wee
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from aliquot.demo.week import Week
@@ -43,8 +43,7 @@ RAW_BLOCK: Final = 30
 """Readings per block: five minutes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Use:
+class _Use(Struct, frozen=True, kw_only=True):
     """What one lease holds of one device."""
 
     device_id: DeviceId

@@ -5,9 +5,10 @@ steps and sleep, and use just enough CPU time to be seen as busy by the syntheti
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import ProjectId, UserId
@@ -21,8 +22,7 @@ HOUR_S: Final = 3600.0
 WEEKEND: Final = (5, 6)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class Person(Struct, frozen=True, kw_only=True):
     """An invented user."""
 
     name: UserId
@@ -50,8 +50,7 @@ PROJECTS: Final = {"language": ("12", 3), "vision": ("10", 2), "robotics": ("5",
 """By name: most GPUs held at a time, and weight in fair share."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """A kind of job."""
 
     name: str
@@ -148,8 +147,7 @@ KINDS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Struct, frozen=True, kw_only=True):
     """A request of the scenario, and what becomes of it."""
 
     at_us: int

@@ -7,11 +7,12 @@ written in one transaction at the end, which takes a fraction of the time.
 
 import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from random import Random
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.demo.scenario import PEOPLE, PROJECTS, Submission, Work, submissions
 from aliquot.service.access import Trust
@@ -290,8 +291,7 @@ class _Service:
             await self._messages.run_once(heard)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Week:
+class Week(Struct, frozen=True, kw_only=True):
     """What happened in the generated week."""
 
     since_us: int

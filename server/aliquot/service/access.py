@@ -5,9 +5,11 @@ Hidden fields are listed in `aliquot_schema.identity.access`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.errors import ConfigurationError
 from aliquot.service.ports import Members
@@ -165,8 +167,7 @@ AccountSearch = Callable[[str], Awaitable[Mapping[AgentId, bool | None]] | None]
 while this server cannot ask agents."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobAccounts:
+class JobAccounts(Struct, frozen=True, kw_only=True):
     """The Unix accounts of the server's host, which runs jobs unless it has no local agents."""
 
     hostname: str

@@ -2,8 +2,9 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.foresight.what_if import PlannedRun, difference, planned_run
 from aliquot.service.access import check_may_submit

@@ -9,10 +9,11 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.requests import NewBooking
@@ -44,8 +45,7 @@ _GPUS: Final = re.compile(r"(\d{1,5})\s*(?:x\s*)?GPUs?\b", re.IGNORECASE)
 _RULE_FIELDS: Final = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "BYDAY", "BYMONTHDAY", "BYMONTH")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookingRow:
+class BookingRow(Struct, frozen=True, kw_only=True):
     """One row of a file."""
 
     number: int

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.scheduler.bookings import decided_bookings
 from aliquot.service.access import check_may_submit, check_role
@@ -20,8 +22,7 @@ from aliquot_schema.requests import BookingFile, Caller
 from aliquot_schema.views.bookings import BookingImportView, ImportedRowState, ImportedRowView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planned:
+class _Planned(Struct, frozen=True, kw_only=True):
     """A row, and what it becomes."""
 
     row: BookingRow

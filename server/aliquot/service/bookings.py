@@ -5,9 +5,10 @@ A scheduling pass decides each request; a call returns after that pass.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.validation.fields import check_limit, count, label, milliseconds, models_of
 from aliquot.service.access import check_may_submit, check_project, check_role

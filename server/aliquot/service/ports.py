@@ -1,8 +1,9 @@
 """Ports of the service: clock, ids, store and executor. The `app` package provides the implementations."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from aliquot_schema.cluster.launching import AgentMessage, Inventory, LaunchOrder, LogChunk
 from aliquot_schema.cluster.streams import StreamTarget
@@ -42,8 +43,7 @@ class Ids(Protocol):
         """`<prefix><uuid7>`; later ones sort after earlier ones of the same process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+class Write(Struct, frozen=True, kw_only=True):
     """One row to insert or replace, and its event.
 
     `record.version` is the new version: 1 inserts, n > 1 replaces exactly version n - 1.
@@ -54,8 +54,7 @@ class Write:
     """Kind of the event: `session.queued`, `lease.granted`, ..."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(Struct, frozen=True, kw_only=True):
     """Writes committed atomically, in order."""
 
     writes: tuple[Write, ...]
@@ -68,8 +67,7 @@ class Batch:
     """The leader's epoch, checked in the transaction; None = any server may commit this."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """What a server loads at start: all live records, and the newest ended sessions."""
 
     revision: int
@@ -102,8 +100,7 @@ class StoreUnavailable(Unavailable):
     """The database cannot be reached or written; whether the batch was written is unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class Members(Struct, frozen=True, kw_only=True):
     """Sessions of a user, and of the projects that the user is a member of."""
 
     owner: UserId
@@ -118,8 +115,7 @@ SortKey = tuple[int | str | None, ...]
 """Sort key of a session; its id is the last element. See `aliquot.service.views.session_list`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQuery:
+class SessionQuery(Struct, frozen=True, kw_only=True):
     """Filter, order and page of a session list."""
 
     where: SessionFilter = ALL_SESSIONS

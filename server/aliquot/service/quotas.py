@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import Usage

@@ -8,10 +8,11 @@ waits; a jump while no server ran is noticed only if no event was written since.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from aliquot.core.clock_correction import ClockCorrection
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
@@ -24,8 +25,7 @@ FOREVER: Final = "forever"
 HOUR_US: Final = DAY_US // 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Periods:
+class Periods(Struct, frozen=True, kw_only=True):
     """How long history is kept, in microseconds; None = forever."""
 
     sessions_us: int | None = 365 * DAY_US
@@ -79,8 +79,7 @@ CLOSED: Final = (RetainedKind.FINDINGS, RetainedKind.ALERTS, RetainedKind.DELIVE
 """Kinds of records that end by themselves. Leases: those without kernels; others are deleted with their sessions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class Sealed(Struct, frozen=True, kw_only=True):
     """A sealed archive, whose rows may be deleted."""
 
     id: str
@@ -195,8 +194,7 @@ PAUSE_S: Final = 0.05
 """Pause between two deletions, so that commits wait for one at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removed:
+class Removed(Struct, frozen=True, kw_only=True):
     """Deleted rows by kind; kernels, leases and holdings of sessions are not counted."""
 
     passes: int
@@ -333,8 +331,7 @@ def _log_sealed(kind: RetainedKind, sealed: Sealed) -> None:
     log.warning("%s: %d rows, %d to %d, %s", kind.value, sealed.rows, sealed.first, sealed.last, where)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionPlan:
+class RetentionPlan(Struct, frozen=True, kw_only=True):
     """Retention of one server: periods, and how to open the history."""
 
     periods: Periods

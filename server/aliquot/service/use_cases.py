@@ -1,7 +1,9 @@
 """Use cases of every server, leader or follower: queries, changes and subscriptions."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot.service.access import JobAccounts, Trust, check_apart
 from aliquot.service.accounts.api_keys import Accounts
@@ -42,8 +44,7 @@ from aliquot_schema.sessions import Session
 from aliquot_schema.views.right_size import RightSizeView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class Admission(Struct, frozen=True, kw_only=True):
     """Who may submit, and how fast."""
 
     trust: Trust
@@ -54,8 +55,7 @@ class Admission:
     """The Unix accounts of this host; None = they are not checked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceParts:
+class ServiceParts(Struct, frozen=True, kw_only=True):
     """Parts of a server beside the state and its store. A server lacks what is None."""
 
     admission: Admission | None = None
@@ -79,6 +79,9 @@ class ServiceParts:
     """Limits of waiting tasks, over all users and of one user."""
 
 
+NO_PARTS: Final = ServiceParts()
+
+
 class UseCases:
     """All use cases, over one state that follows the event log."""
 
@@ -91,7 +94,7 @@ class UseCases:
         outputs: Outputs,
         state: State,
         is_shared: bool = False,
-        parts: ServiceParts = ServiceParts(),
+        parts: ServiceParts = NO_PARTS,
     ) -> None:
         """See `Journal`, `Submission` and `Subscriptions` for the arguments.
 

@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from sqlalchemy import Connection, and_, exists, func, select, text
 
 from aliquot.store import hash_chain
@@ -18,8 +18,7 @@ from aliquot.store.mapping import MAPPINGS, RecordMapping
 from aliquot.store.tables import EVENTS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verified(Struct, frozen=True, kw_only=True):
     """Counts of what was verified."""
 
     events: int
@@ -57,8 +56,7 @@ SHOWN_MAX: Final = 20
 """Faults reported per table."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class Checked(Struct, frozen=True, kw_only=True):
     """Result of an integrity check."""
 
     faults: list[str]

@@ -8,7 +8,6 @@ SQL text is used. On PostgreSQL each commit notifies all servers on `CHANNEL` th
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from enum import Enum
 from functools import lru_cache
 from operator import attrgetter
@@ -171,7 +170,7 @@ class RecordMapping(Generic[R]):
         self.record = record
         self.entity = KIND_OF[record].entity
         self.table = table
-        self.names = tuple(field.name for field in fields(record))
+        self.names = record.__struct_fields__
         columns = tuple(table.c.keys())
         if self.names != columns[: len(self.names)] or not all(hasattr(record, name) for name in columns):
             raise TypeError(f"{table.name} and {record.__name__} do not have the same fields in the same order")

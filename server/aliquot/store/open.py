@@ -4,9 +4,9 @@ SQLite serves one server; PostgreSQL may be shared by several. Nothing is connec
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -94,8 +94,7 @@ def is_shared(database_url: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerDatabase:
+class ServerDatabase(Struct, frozen=True, kw_only=True):
     """What a server needs of its database. Nothing of it is connected yet."""
 
     store: DatabaseStore

@@ -4,11 +4,11 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+from msgspec.structs import asdict
 from sqlalchemy import Connection, Row, event
 
 from aliquot.service.audit.audit import AuditQuery, Change, Holding, RecordCounts

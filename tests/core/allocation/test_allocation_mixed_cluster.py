@@ -1,8 +1,7 @@
 """An agent joins, loses its plugin, is restarted with a renamed slot while kernels run, and leaves."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.allocation import DeviceMap, gpu_alloc_map
 from aliquot_schema.errors import AllocationRefused, InsufficientResource, UnsupportedResource

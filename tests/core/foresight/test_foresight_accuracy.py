@@ -1,11 +1,10 @@
 """Accuracy: what is counted, by which groups, and when recent waits are shown instead."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.foresight.accuracy import (
     ALL,

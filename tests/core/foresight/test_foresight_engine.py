@@ -3,9 +3,9 @@
 import os
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.foresight.decided_cluster import DecidedCluster

@@ -1,11 +1,11 @@
 """Forecasts: now, later and unknown; the same for the same snapshot; exact where the future is certain."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.foresight.arrivals import ArrivalHistory

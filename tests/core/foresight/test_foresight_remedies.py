@@ -1,11 +1,11 @@
 """Remedies: each one shown works, and the cheapest of each kind is found, judged by passes that share no code."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.foresight.changes import LIMITS_MS, MINUTE_MS, SHARES_MILLI, Means, ProposedChange

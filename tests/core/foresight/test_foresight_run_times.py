@@ -1,11 +1,11 @@
 """Run time history: what a draw is from, and how it backs off."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.foresight.run_times import (
     BACK_OFF_RUNS,

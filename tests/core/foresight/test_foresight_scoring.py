@@ -1,9 +1,8 @@
 """What outcomes teach: the records alone give the same correction and report again."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import Band
 from aliquot.core.foresight.scoring import Scorekeeper

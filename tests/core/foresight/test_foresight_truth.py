@@ -1,8 +1,7 @@
 """With exact run times and arrivals, the forecast is the truth to the microsecond."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.foresight.engine import Arrival, Future, starts, unsupported
 from aliquot.core.model.policy import Policy

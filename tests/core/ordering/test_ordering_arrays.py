@@ -1,6 +1,6 @@
 """Job arrays, fallbacks and preferences in a pass."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import ANYWHERE

@@ -1,6 +1,6 @@
 """EASY backfill: what the head is promised, and who may pass it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.prediction import RunTimes, Workload

@@ -1,9 +1,9 @@
 """The backlog: what is predicted to be left to do, and how its peaks are kept."""
 
-from dataclasses import replace
 from math import exp
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.plan import BacklogPeak, KernelPlacement, Plan

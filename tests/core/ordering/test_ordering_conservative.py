@@ -1,9 +1,8 @@
 """Conservative backfill: everybody who waits holds a promise, and whoever starts breaks none."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow

@@ -1,8 +1,7 @@
 """Expected ends: overdue sessions are expected to run on, and the steps are in the order of that."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.scheduler.expected_ends import ExpectedEnds, PlannedEnds, expected_end_us

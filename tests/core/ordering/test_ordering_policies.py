@@ -1,9 +1,9 @@
 """Who is next under each order policy, and for how long it can be overtaken."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import BacklogPeak

@@ -1,9 +1,9 @@
 """Preemption: nobody is asked to make room in vain, none too many, and what is made stays for whom it was made."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy

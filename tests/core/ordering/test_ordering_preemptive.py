@@ -1,12 +1,12 @@
 """`las` and `srtf`: who comes first, and who is displaced, only when that gains more than it loses."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, RunningRow

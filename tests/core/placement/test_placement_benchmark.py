@@ -1,10 +1,11 @@
 """Strategies against each other: on a made-up cluster always, on the openb trace where it is at hand."""
 
+import dataclasses
 import random
-from dataclasses import replace
 from statistics import fmean
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.placement.cluster_arrays import NodeRow
 from aliquot.core.placement.strategy import RequestClass
@@ -74,5 +75,7 @@ def test_least_waste_is_no_worse_on_other_orders_of_the_nodes() -> None:
     for salt in ("x", "y"):
         # The order of the rows comes from the names.
         nodes = [replace(node, name=f"{salt}{node.name}") for node in trace.nodes]
-        mixed = replace(trace, nodes=nodes, model_of={f"{salt}{name}": model for name, model in trace.model_of.items()})
+        mixed = dataclasses.replace(
+            trace, nodes=nodes, model_of={f"{salt}{name}": model for name, model in trace.model_of.items()}
+        )
         assert replay(mixed, trace.arrivals[min(trace.arrivals)], strategy="least_waste").pct_at_end >= 95.9

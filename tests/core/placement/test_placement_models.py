@@ -1,12 +1,12 @@
 """Clusters of several models, memory sizes and shapes of devices: everybody gets what he asked for and nothing else."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.options import AllocationOptions, is_of_model

@@ -2,10 +2,10 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.options import AllocationOptions

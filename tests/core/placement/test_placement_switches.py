@@ -1,12 +1,12 @@
 """Gangs on switches: the fewest there can be, by brute force, or one alone; agents without a switch; reservations."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy

@@ -1,10 +1,10 @@
 """Properties of bookings on any state: no device is booked twice, quotas hold, the devices are free at the start."""
 
 import random
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.snapshot import ANYWHERE, PendingRow, Snapshot
 from aliquot.core.quota import booked_amounts, limits, quota_ids_for

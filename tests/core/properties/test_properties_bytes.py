@@ -1,10 +1,10 @@
 """The same input gives the same bytes: in any order, in any process, and whatever earlier passes found out."""
 
 import random
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy

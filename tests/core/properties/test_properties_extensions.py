@@ -1,9 +1,8 @@
 """Properties of extensions on any state, against passes with and without the later time limit."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Snapshot

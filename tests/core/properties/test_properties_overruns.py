@@ -1,9 +1,8 @@
 """Sessions that overrun: the head holds a reservation all the same, and only their overrun makes it later."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Reservation
 from aliquot.core.model.policy import Policy

@@ -3,10 +3,10 @@
 import copy
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
+from msgspec.structs import replace
 
 from aliquot.core.allocation.options import is_of_model
 from aliquot.core.model.plan import Plan, still_fits

@@ -1,10 +1,10 @@
 """What the head of the queue is promised is kept, pass after pass, and more room never makes it later."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.model.plan import Placement, Plan, Reservation, still_fits

@@ -1,10 +1,9 @@
 """Nobody waits for ever: the bounds that the order policies state, and that the head's promise makes of them."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import BacklogPeak

@@ -1,12 +1,13 @@
 """The set of victims is inclusion-minimal: against every subset of those who may be asked, on two nodes of eight."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow

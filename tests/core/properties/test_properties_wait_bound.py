@@ -1,10 +1,9 @@
 """A session that would wait longer than the policy's `wait_bound` is promoted early enough, and no earlier."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import BacklogPeak
 from aliquot.core.model.policy import Policy

@@ -1,10 +1,10 @@
 """Work conserving: nobody is left waiting who fits, may start, and delays nobody who is promised a time."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
+from msgspec.structs import replace
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.model.plan import KernelPlacement, Reservation

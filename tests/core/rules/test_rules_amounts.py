@@ -1,13 +1,13 @@
 """What is counted, charged and forgotten, at its edges."""
 
 import time
-from dataclasses import replace
 from math import log
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay, month_of

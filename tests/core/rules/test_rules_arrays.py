@@ -1,9 +1,9 @@
 """Job arrays as a whole: where their tasks are, and in which state that puts the array."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.transitions import NAMED_CHARS_MAX, place_of, settled, with_task, with_tasks
 from aliquot_schema.intervals import Intervals

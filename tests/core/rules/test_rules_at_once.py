@@ -1,8 +1,7 @@
 """At once: it comes last, takes what nobody is promised, and is turned away when there is nothing for it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow

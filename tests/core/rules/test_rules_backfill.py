@@ -1,10 +1,9 @@
 """EASY on several nodes: the head's time is the first at which it fits, and its devices are really left to it."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Snapshot

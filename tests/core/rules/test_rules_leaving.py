@@ -1,9 +1,9 @@
 """Making room: what becomes of a session that was asked to, and whether it ended by itself instead."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.transitions import ended_by_itself, is_overdue, preempt, requeue_preempted, unstopped
 from aliquot_schema.ids import SessionId, UserId

@@ -1,9 +1,9 @@
 """The policy document: every field reaches the policy, and every change is checked, with words that help."""
 
-from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
 import pytest
+from msgspec.structs import fields, replace
 
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, ShareStrategy
 from aliquot.core.model.policy import Policy

@@ -1,13 +1,13 @@
 """Preferences: in which order they are tried, and that none of them takes less than a session needs."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.snapshot import ANYWHERE
-from aliquot.core.scheduler.scheduling_pass import preferred
+from aliquot.core.scheduler.eligibility import preferred
 from allocation_devices import cores, gpu, gpus
 from core_cluster import decided, on, places, row
 

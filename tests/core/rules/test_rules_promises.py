@@ -1,9 +1,9 @@
 """Promises at their edges: the first step that is enough, whatever it takes to find it, and on which devices."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import ANYWHERE, AgentRow, RunningRow

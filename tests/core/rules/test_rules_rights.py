@@ -1,9 +1,9 @@
 """Preemption at its edges: who is asked first, who exactly, on whose behalf, and that nobody is asked twice."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy

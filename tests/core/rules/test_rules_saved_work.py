@@ -1,11 +1,11 @@
 """Saved work: what a checkpoint keeps, what a requeue loses, and what its owner is credited."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage
 from aliquot.core.saved_work import AttemptLoss, after_loss, began, kept_at_start_ms, loss, saved, saved_since_preempted

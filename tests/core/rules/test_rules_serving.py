@@ -1,9 +1,9 @@
 """Serving the line at its edges: who is looked at behind one that may not start, and what a pass knows of itself."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow

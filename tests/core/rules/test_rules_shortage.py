@@ -1,7 +1,8 @@
 """Shortage: what is said of who could run and does not fit now, counted where it may be put."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot

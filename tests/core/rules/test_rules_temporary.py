@@ -1,11 +1,11 @@
 """Spot nodes and nodes that leave at a known time: who may start there, what is reserved, and how it is explained."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy

@@ -1,8 +1,7 @@
 """What people read: reasons in one sentence each, and how long a session is expected to run, and why."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core import prediction
 from aliquot.core.prediction import KEYS_MAX, Predictor, Workload, duration_text

@@ -1,8 +1,7 @@
 """The predictor: what it goes by, and how it says so."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.prediction import (
     RUNS_MAX,

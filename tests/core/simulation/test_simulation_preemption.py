@@ -1,10 +1,10 @@
 """Who has to make room: grace, what is kept and lost, and the way back through the queue."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.foresight import decided_cluster
 from aliquot.core.model.plan import Eviction, Plan

@@ -1,11 +1,11 @@
 """Runs of small traces: what is reported, and what is true of every run."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Snapshot

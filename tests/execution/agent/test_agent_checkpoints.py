@@ -1,12 +1,12 @@
 """Checkpoints at an agent: what acknowledges one, when a job is asked for one, and where the next attempt finds it."""
 
-from dataclasses import replace
 from pathlib import Path
 from signal import SIGUSR1
 from threading import Event, Thread
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import Stand, agent_config, new_kernel, shell, until
 from aliquot.execution.agent import checkpoints

@@ -3,11 +3,11 @@
 import json
 import os
 import stat
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import Stand, agent_config, order, shell
 from aliquot.execution.agent.agent_folder import KernelFolder

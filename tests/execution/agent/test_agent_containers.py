@@ -3,10 +3,10 @@
 import json
 import stat
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import Stand, agent_config, order, shell
 from aliquot.execution.agent.isolation import isolation

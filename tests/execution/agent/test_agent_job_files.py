@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import Stand, agent_config, shell, until
 from aliquot.execution.agent.job_user import open_job_file

@@ -1,11 +1,11 @@
 """Limits of kernels: what is reported is what is enforced."""
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import SHARES, TOYS, Stand, agent_config, order, shell
 from aliquot.execution.agent import cgroups
@@ -84,8 +84,8 @@ def test_cpu_time_follows_the_grant() -> None:
     asked = order("true", spec={cpu: {DeviceId("cpu0"): 1, DeviceId("cpu1"): 1}, SHARES: {TOYS[0]: 200}})
     assert limits.of_tree(asked) == [(f"/c/p.{asked.kernel_id}", [("cpu.cfs_quota_us", str(2 * PERIOD_US))])]
     assert limits.of_tree(order("true")) == []
-    newer = dataclasses.replace(groups, version_2=frozenset({"cpu", "pids"}))
-    both = dataclasses.replace(limits, groups=newer, rules=ConfinementRules(processes=9)).of_tree(asked)
+    newer = replace(groups, version_2=frozenset({"cpu", "pids"}))
+    both = replace(limits, groups=newer, rules=ConfinementRules(processes=9)).of_tree(asked)
     name = f"/u/p.{asked.kernel_id}"
     assert both == [(name, [("pids.max", "9")]), (name, [("cpu.max", "200000 100000")])]
 

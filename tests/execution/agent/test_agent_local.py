@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import PATIENCE_S, ToyPlugin, agent_config, marked, order, shell, until
 from aliquot.execution.agent.agent import AgentCore

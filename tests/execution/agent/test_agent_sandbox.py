@@ -5,10 +5,10 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import PATIENCE_S, Stand, agent_config, marked, order, parent, process_state, shell, until
 from aliquot.execution.agent.isolation.sandbox import sandbox_fault

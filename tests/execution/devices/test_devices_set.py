@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.allocation.node_partition import Selection
 from aliquot.execution.devices.device_set import DeviceSet, changed

@@ -1,10 +1,10 @@
 """Agents of an actor, talked to over the gateway's parts: orders that come late or twice, connections that change."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import PATIENCE_S, new_kernel, shell
 from aliquot.execution.devices.partitioning import Division

@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from aliquot.execution.devices.node import demo_cluster
 from aliquot.execution.remote.codec import Channel, ProtocolError, decode

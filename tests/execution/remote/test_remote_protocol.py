@@ -1,10 +1,10 @@
 """What goes over the wire, and who may talk to whom."""
 
 import time
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from agent_stand import shell
 from aliquot.execution.devices.node import demo_cluster

@@ -4,11 +4,11 @@ of a task is written `--`."""
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
 
+from msgspec import Struct
 from starlette.types import Scope
 
 from aliquot_schema.ids import SESSION_PREFIX
@@ -19,8 +19,7 @@ PORT_MAX: Final = 65_535
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class AppName:
+class AppName(Struct, frozen=True):
     """An app of a session."""
 
     session_id: str

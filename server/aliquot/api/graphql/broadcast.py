@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 CHARACTERS_MAX: Final = 64 * 1024 * 1024
 
 FRAMES_KEPT: Final = 256
@@ -138,8 +140,7 @@ class Subscriber:
 Frames = AsyncGenerator[Frame, None]
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSource:
+class SnapshotSource(Struct, frozen=True):
     """How the initial snapshot of a stream is made.
 
     Args:

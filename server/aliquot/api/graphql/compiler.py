@@ -6,7 +6,6 @@ graphql-core completes it, with its own errors and nulls.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import lru_cache
@@ -33,6 +32,7 @@ from graphql import (
 )
 from graphql.execution import Executor, default_type_resolver
 from graphql.execution.collect_fields import FieldDetails, collect_subfields
+from msgspec import Struct
 from strawberry.execution import optimized_is_awaitable
 from strawberry.schema.schema_converter import CustomGraphQLEnumType
 from strawberry.types.field import StrawberryField
@@ -108,8 +108,7 @@ class Uncompilable(Exception):
     """A selection contains more than attribute reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class Read(Struct, frozen=True, kw_only=True):
     """One entry of a response: a constant, or an attribute of the object."""
 
     key: str
@@ -227,8 +226,7 @@ def _careful(coerce: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return careful
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldInfo:
+class FieldInfo(Struct, frozen=True, kw_only=True):
     """The part of `GraphQLResolveInfo` that type resolution needs. Any other access fails, and graphql-core takes
     over."""
 

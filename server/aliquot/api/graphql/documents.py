@@ -8,7 +8,6 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -34,6 +33,7 @@ from graphql.validation import (
     specified_rules,
     validate,
 )
+from msgspec import Struct
 from strawberry.extensions import SchemaExtension
 from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
@@ -71,8 +71,7 @@ _UNREADABLE: Final = parse("{__typename}")
 """Placeholder for a text that could not be parsed. Its document has errors, so it is never executed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True, dict=True):
     """A prepared query text."""
 
     tree: DocumentNode

@@ -9,11 +9,11 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import strawberry
+from msgspec import Struct
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -55,8 +55,7 @@ _READING: Final = frozenset({OperationType.QUERY})
 _ANY: Final = frozenset({OperationType.QUERY, OperationType.MUTATION})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameters:
+class Parameters(Struct, frozen=True, kw_only=True):
     """The parameters of a GraphQL request."""
 
     query: str

@@ -4,9 +4,10 @@ Only numbered subscriptions can be shared: those with an argument `after` and a 
 when text, operation and variables are, except for the position at which they begin.
 """
 
+import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from graphql import (
 )
 from graphql.execution import Executor, create_source_event_stream
 from graphql.execution.values import VariableValues, get_argument_values, get_variable_values
+from msgspec import Struct
+from msgspec.structs import replace
 from strawberry.utils.await_maybe import await_maybe
 
 from aliquot.api.encoding import json_text
@@ -51,8 +54,7 @@ TimeLimit = Callable[[Awaitable[None]], Coroutine[Any, Any, None]]
 """Awaits a sending, with a time limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationRequest:
+class OperationRequest(Struct, frozen=True, kw_only=True):
     """An operation as a client sent it."""
 
     text: str
@@ -60,8 +62,7 @@ class OperationRequest:
     operation_name: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Numbered:
+class Numbered(Struct, frozen=True, kw_only=True):
     """A request for numbered items."""
 
     stream: str
@@ -151,8 +152,7 @@ class Interrupted(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """A subscription, executed with the rights of a group of clients."""
 
     schema: strawberry.Schema
@@ -243,7 +243,7 @@ class _StartingAfter:
 
 def _starting_after(context: Context, after: int | None) -> Context:
     subscriptions: Any = _StartingAfter(context.services.subscriptions, after)
-    return Context(caller=context.caller, services=replace(context.services, subscriptions=subscriptions))
+    return Context(caller=context.caller, services=dataclasses.replace(context.services, subscriptions=subscriptions))
 
 
 def _never(_caller: Caller, _cost: int) -> bool:

@@ -9,9 +9,10 @@ import gzip
 import hmac
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct, field
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
@@ -153,8 +154,7 @@ class MetricsEndpoint:
         return Response(text, headers=headers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsSources:
+class MetricsSources(Struct, frozen=True, kw_only=True):
     """Sources of one server."""
 
     state: State

@@ -6,9 +6,9 @@ many agents report it. 8,000 devices make 88,000 samples, so all samples of a de
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
@@ -34,8 +34,7 @@ LABELS: Final = ("node", "agent", "device", "model")
 _SECONDS: Final = "Counted by the leader, from the beginning of its term."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """One accelerator, or a slice of one that is not itself listed."""
 
     node_id: NodeId
@@ -171,8 +170,7 @@ def forecast_families(view: ClusterView) -> Iterator[Metric]:
     yield gauge("forecast_age_seconds", text, age_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _LabelledPart:
+class _LabelledPart(Struct, frozen=True):
     part: Part
     labels: dict[str, str]
 

@@ -1,9 +1,9 @@
 """Metric families of the server itself, exported by leaders and followers, and constructors for gauges."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from prometheus_client.core import (
     GaugeMetricFamily,
     InfoMetricFamily,
@@ -44,8 +44,7 @@ def states(name: str, text: str, label: str, *, known: Iterable[str], found: Map
     return gauges(name, text, (label,), {(state,): found.get(state, 0) for state in known})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFigures:
+class ServerFigures(Struct, frozen=True, kw_only=True):
     """Values of the HTTP API and its process."""
 
     requests: RequestCounts

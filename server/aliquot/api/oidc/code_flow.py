@@ -14,7 +14,6 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode, urlsplit
@@ -22,6 +21,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import httpx
 import msgspec
 from itsdangerous import BadSignature, TimestampSigner
+from msgspec import Struct
 
 from aliquot.api.oidc.jwks import discovered, fetched, json_object
 from aliquot.api.oidc.settings import is_safe
@@ -52,8 +52,7 @@ class _Begun(msgspec.Struct, frozen=True, array_like=True):
     next_path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoints:
+class Endpoints(Struct, frozen=True, kw_only=True):
     """Addresses of a provider."""
 
     authorization: str
@@ -115,8 +114,7 @@ def _address(found: Mapping[str, Any], name: str) -> str | None:
     return address if isinstance(address, str) and is_safe(address) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowStart:
+class FlowStart(Struct, frozen=True, kw_only=True):
     """A sign-in at the identity provider that begins."""
 
     address: str
@@ -125,8 +123,7 @@ class FlowStart:
     """Kept by the browser until it comes back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignedIn:
+class SignedIn(Struct, frozen=True, kw_only=True):
     """A sign-in at the identity provider that has succeeded."""
 
     key_id: KeyId

@@ -11,11 +11,10 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -55,8 +54,7 @@ STATUSES: Final[tuple[tuple[type[errors.AliquotError], int], ...]] = (
 log: Final = logging.getLogger("aliquot.api")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """One request, decoded and validated."""
 
     context: Context
@@ -81,8 +79,7 @@ class WrongValue(Exception):
 Handler = Callable[[Ask], Awaitable[object]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     """One method of one path."""
 
     method: str

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from aliquot.cli.acceptance.cluster_view import AgentNow, ClusterNow, HoldingKernel, read_cluster
 from aliquot.client import Client
 from aliquot_schema.resources.slots import format_milli, parse_amount
@@ -31,8 +33,7 @@ VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 KILL_S_MAX: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveKernel:
+class LiveKernel(Struct, frozen=True, kw_only=True):
     """A kernel with at least one live process, as in that process's environment."""
 
     kernel_id: str

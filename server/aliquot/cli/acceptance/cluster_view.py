@@ -3,8 +3,9 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from aliquot.client import Client
 from aliquot_schema.resources.slots import parse_amount
@@ -29,8 +30,7 @@ JOIN_S_MAX: Final = 60.0
 JOIN_POLL_S: Final = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldingKernel:
+class HoldingKernel(Struct, frozen=True, kw_only=True):
     """A kernel that holds devices."""
 
     id: str
@@ -39,8 +39,7 @@ class HoldingKernel:
     """Milli of each accelerator in its grant."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentNow:
+class AgentNow(Struct, frozen=True, kw_only=True):
     """One agent."""
 
     id: str
@@ -50,8 +49,7 @@ class AgentNow:
     kernels: tuple[HoldingKernel, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterNow:
+class ClusterNow(Struct, frozen=True, kw_only=True):
     """All agents, at one revision."""
 
     revision: int

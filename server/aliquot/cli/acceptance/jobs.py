@@ -1,8 +1,9 @@
 """Sessions of the acceptance run: twelve of mixed sizes, with thirteen kernels, too many to run at the same time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.states import SessionState
 
@@ -18,8 +19,7 @@ RESIST: Final = (
 """Takes 1.5 s to stop after SIGTERM, so that its devices can be seen held meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """A session to submit, and how it must end."""
 
     name: str

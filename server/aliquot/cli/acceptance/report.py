@@ -1,9 +1,9 @@
 """Report of the acceptance run: one finding per promise, with its evidence, as tables or as JSON."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
@@ -17,8 +17,7 @@ from aliquot_schema.states import SessionState
 BEGINNING = [SessionState.QUEUED, SessionState.RUNNING]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """A promise, and whether it was kept."""
 
     promise: str

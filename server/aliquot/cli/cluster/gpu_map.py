@@ -5,9 +5,10 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from aliquot.cli.cluster.agents import state_text
 from aliquot.cli.connection.output import moment, printable
@@ -168,8 +169,7 @@ class GpuMap:
         return rough_duration(max(0.0, (max(known) - self._now).total_seconds()))
 
 
-@dataclass(frozen=True)
-class _Columns:
+class _Columns(Struct, frozen=True, dict=True):
     """The widths of the columns of one line per GPU."""
 
     name: int

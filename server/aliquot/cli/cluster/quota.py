@@ -1,10 +1,10 @@
 """`aliquot quota`: limits of users, projects and the whole cluster, written as the options that set them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import Struct
 from typer import Argument, Option
 
 from aliquot.cli.connection.output import amount_text, cells, console, print_json, printable, table
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 NO_LIMIT: Final = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaTerms:
+class QuotaTerms(Struct, frozen=True, kw_only=True):
     """Changes to a quota. A number that is None, or a slot that is not named, stays as it is."""
 
     max_slots: Mapping[str, str]

@@ -10,10 +10,10 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, TextIO
 
+from msgspec import Struct
 from typer import Option
 
 from aliquot.cli.connection.output import moment, printable
@@ -35,16 +35,14 @@ SESSION_ID_CHARS: Final = 40
 _SESSION_ID: Final = re.compile(r"ses_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:_\d+)?")
 
 
-@dataclass(frozen=True)
-class Brief:
+class Brief(Struct, frozen=True, dict=True):
     """A cell that is shorter in a terminal than in a pipe."""
 
     text: str
     full: str
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True, dict=True):
     """A column of a table."""
 
     name: str

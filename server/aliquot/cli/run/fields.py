@@ -4,9 +4,10 @@ Readers and schema are made from one table of keys. Messages name file, line and
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from aliquot.cli.run.keys import AFTER, COMMAND, KEYS, NAMES, dashed, read_command
 from aliquot.core.policy_tests.tables import Entry, Table, documents
@@ -21,8 +22,7 @@ CONDITIONS: Final = {"after": "after_ok", "after_any": "after_any", "after_faile
 """Keys of dependencies, and the condition of each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionInFile:
+class SessionInFile(Struct, frozen=True, kw_only=True):
     """A session of a file."""
 
     name: str

@@ -1,8 +1,9 @@
 """Keys of a session in a session file: how each is read, what it is in the schema, and the field that it becomes."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from aliquot.core.policy_tests.tables import Entry, Table
 from aliquot_schema.resources.units import parse_duration
@@ -15,8 +16,7 @@ _DURATION: Final = {"type": ["string", "number"], "description": "Like 2h30m; a 
 _AMOUNTS: Final = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """A key of a session."""
 
     field: str

@@ -5,11 +5,11 @@ import json
 import logging
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from msgspec import to_builtins
 
 from aliquot.cli.selftest.gpu_checks import (
     Finding,
@@ -58,7 +58,7 @@ def selftest(
         print(f"aliquot selftest: {error.message}", file=sys.stderr)
         raise typer.Exit(1) from None
     if as_json:
-        print(json.dumps({"found": words, "findings": [asdict(finding) for finding in findings]}, indent=2))
+        print(json.dumps({"found": words, "findings": [to_builtins(finding) for finding in findings]}, indent=2))
     else:
         _print(findings, words)
     raise typer.Exit(exit_code(findings))

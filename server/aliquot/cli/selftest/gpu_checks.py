@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.cli.selftest.probe_jobs import ProbeFailed, ProbeJobs, ProbeReading
 from aliquot.execution.agent.gpu_memory import CODE, memory_text
@@ -33,8 +34,7 @@ class Outcome(StrEnum):
     """It could not be checked here; `seen` names the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """A check, with what was expected and what was found."""
 
     name: str

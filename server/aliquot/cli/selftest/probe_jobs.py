@@ -8,9 +8,10 @@ import pwd
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
+
+from msgspec import Struct
 
 from aliquot.clock import SystemClock
 from aliquot.execution.agent.agent import AgentCore
@@ -37,8 +38,7 @@ class ProbeFailed(Exception):
     """A probe did not run as every job can; the message has the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeReading:
+class ProbeReading(Struct, frozen=True, kw_only=True):
     """The output of a probe."""
 
     uuids: tuple[str, ...]

@@ -1,9 +1,10 @@
 """Scripts with directives: the options that a script gives at its head, and the command that runs it."""
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.cli.session.slurm import SlurmWords, slurm_words, with_slurm_variables
 
@@ -17,8 +18,7 @@ class ScriptError(Exception):
     """A script that cannot be submitted; the message names the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
+class Script(Struct, frozen=True, kw_only=True):
     """A script with its directives."""
 
     name: str

@@ -4,11 +4,12 @@ Policy files are YAML with fields of the policy document, like `policy` of a sce
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.placement.strategies import making
@@ -46,16 +47,14 @@ REFERENCES: Final = (
 """Rows of `--references`: (label, order, backfill, estimates). The last two use run times no real scheduler knows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """One run."""
 
     label: str
     settings: SimulationSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """The options of a comparison."""
 
     orders: Sequence[str]

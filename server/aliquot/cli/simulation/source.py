@@ -6,9 +6,10 @@ Node files are CSV or Parquet, one row per node: node, gpus; cpu_milli, memory_m
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from aliquot.cli.simulation.rendering import bar
 from aliquot.cli.simulation.server_history import read_agents, read_history
@@ -69,8 +70,7 @@ def _whole(row: Mapping[str, Any], column: str) -> int:
 Agents = tuple[AgentRow, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """The options that select the jobs and the cluster."""
 
     trace: Path | None

@@ -5,10 +5,11 @@ the scheduler has chosen for a share.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import filterfalse, islice
 from math import lcm
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.core.allocation import refusals
 from aliquot.core.allocation.layout import Group, SlotLayout, pick
@@ -82,8 +83,7 @@ def allocate_accelerator(
     raise refusal or refusals.insufficient(slot, requested=amount, available=0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
+class _Offer(Struct, frozen=True):
     """Free amounts of a slot on some devices. Columns of equal length; amounts in steps of `step` base units."""
 
     ids: Sequence[DeviceId]

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from aliquot.core.allocation import accelerators, host, refusals
 from aliquot.core.allocation.layout import DeviceLayout, Group, SlotLayout
@@ -17,8 +18,7 @@ from aliquot_schema.resources.slots import Amount, SlotType, Unlimited, is_accel
 Refusal = AllocationRefused | InvalidRequest
 
 
-@dataclass(frozen=True, slots=True)
-class FreeAmount:
+class FreeAmount(Struct, frozen=True):
     """Free amount of a slot on one agent, in base units.
 
     A request above `total` is refused, and above `largest` too if it may not be split. A smaller one may still be
@@ -30,8 +30,7 @@ class FreeAmount:
     """The largest free amount on one device."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMap:
+class DeviceMap(Struct, frozen=True):
     """The devices of an agent, shared by all maps of them, and the budget units held of each."""
 
     layout: DeviceLayout

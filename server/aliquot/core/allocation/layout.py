@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
 from aliquot.core.allocation.options import NumaPolicy
@@ -92,8 +93,7 @@ def _by_group(ranked: Sequence[int], *, groups: Sequence[Group], sizes: Mapping[
     return sorted(ranked, key=lambda index: (-sizes[groups[index]], first[groups[index]]))
 
 
-@dataclass(frozen=True, slots=True)
-class SlotLayout:
+class SlotLayout(Struct, frozen=True):
     """The usable devices that offer a slot, in natural order of their names. Columns of equal length."""
 
     ids: tuple[DeviceId, ...]
@@ -167,8 +167,7 @@ class SlotLayout:
         return [index for index, quantum in enumerate(self.quanta) if amount % quantum == 0]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLayout:
+class DeviceLayout(Struct, frozen=True):
     """All slots of an agent. Made once per change of its devices, shared by all maps of them."""
 
     devices: Mapping[DeviceId, Device]

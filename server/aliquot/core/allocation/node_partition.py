@@ -6,10 +6,12 @@ Aliquot may use at all.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Context
 from itertools import accumulate, pairwise
 from typing import Final, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.errors import ConfigurationError
 from aliquot_schema.ids import AgentId, DeviceId, SlotName, natural_key
@@ -181,8 +183,7 @@ def _factor(part: int, whole: int) -> str:
     return format(Context(prec=FACTOR_DIGITS).divide(part, whole).normalize(), "f")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceClaim:
+class DeviceClaim(Struct, frozen=True, kw_only=True):
     """Devices that an operator names for one agent; it gets no others."""
 
     agent_id: AgentId
@@ -263,8 +264,7 @@ def _no_such_kind(agent_id: AgentId, *, kind: str, kinds: Mapping[str, object]) 
     return PartitionRefused(f"agent {agent_id}: there are no devices named {kind!r} here; there are {listed}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """Names (`cuda0`) or ids of devices. A whole device includes its slices."""
 
     include: frozenset[str] = frozenset()

@@ -1,9 +1,10 @@
 """Allocation options: how a request is spread over the devices of an agent, and which devices it may use."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+from msgspec import Struct
 
 KNOWN_MAX = 4096
 """Cached results."""
@@ -27,8 +28,7 @@ class NumaPolicy(StrEnum):
     """NUMA nodes round-robin."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationOptions:
+class AllocationOptions(Struct, frozen=True, kw_only=True):
     """Options of an allocation."""
 
     strategy: ShareStrategy = ShareStrategy.EVENLY

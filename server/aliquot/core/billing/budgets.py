@@ -4,9 +4,11 @@ Spent is what the statements say, plus the price so far of what is held now.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.billing.entries import accounts_of, held_milli_of
 from aliquot.core.billing.tariffs import PricedDevice, cost
@@ -25,8 +27,7 @@ CLUSTER: Final = quota_id(QuotaScope.CLUSTER)
 PERCENT: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class SpentBudget:
+class SpentBudget(Struct, frozen=True):
     """A budget that is used up. Numbers are in whole percent, so that they seldom change from pass to pass."""
 
     account: QuotaId

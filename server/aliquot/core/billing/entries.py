@@ -6,7 +6,9 @@ whole milliseconds since the epoch, as in `fairshare`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.billing.tariffs import PricedDevice, cost
@@ -24,8 +26,7 @@ from aliquot_schema.sessions import DEFAULT_PROJECT, PreemptionCause, Session
 from aliquot_schema.states import ACTIVE, SessionState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatementEntry:
+class StatementEntry(Struct, frozen=True, kw_only=True):
     """Changes of the statements of some accounts in one month, in their units."""
 
     accounts: tuple[QuotaId, ...]
@@ -59,8 +60,7 @@ def held_milli_of(spec: ResourceSpec, devices: Mapping[DeviceId, Device]) -> dic
     return occupancy_on([{slot: spec[slot] for slot in spec if is_accelerator(slot)}], devices)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(Struct, frozen=True, kw_only=True):
     """What a lease held in one month."""
 
     month: int
@@ -69,8 +69,7 @@ class _Part:
     idle: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldLease:
+class HeldLease(Struct, frozen=True, kw_only=True):
     """A released lease, as statements see it."""
 
     lease: Lease
@@ -123,8 +122,7 @@ class HeldLease:
             idle, until_ms = idle - here, from_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """The work that the end of an attempt loses."""
 
     lost_ms: int

@@ -4,10 +4,11 @@ Prices are in millionths of the currency per whole device and hour, times in mil
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.billing import HOURS, Prices
 from aliquot_schema.ids import PoolId
@@ -19,8 +20,7 @@ SCALE: Final = MILLI * HOUR_MS
 """Thousandths of a device x milliseconds in a whole device and hour."""
 
 
-@dataclass(frozen=True, slots=True)
-class PricedDevice:
+class PricedDevice(Struct, frozen=True):
     """A part of a device, as it is priced."""
 
     milli: int

@@ -6,12 +6,12 @@ once; where two scores are too close to tell apart, or nearly nothing was used y
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
 from math import exp, expm1, log
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from aliquot.core.fairshare import Balance, ProjectUser, Usage, used_after
 from aliquot.core.model.queue import IntArray
@@ -235,8 +235,7 @@ class AccountUsage:
             self._groups = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Groups:
+class _Groups(Struct, frozen=True, kw_only=True):
     """What fairness reads of the accounts, apart from usage; [accounts]."""
 
     project: IntArray

@@ -7,8 +7,10 @@ others are. Groups go by what was known when the forecast was made, never by the
 from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import BAND_MAX_US, Band, hazen
 from aliquot.core.foresight.forecast import Basis, Features, Forecast
@@ -31,8 +33,7 @@ GATE_COUNT: Final = 100
 GATE_COUNT_MIN: Final = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(Struct, frozen=True, kw_only=True):
     """A forecast that said to wait, with its truth."""
 
     made_us: int
@@ -50,8 +51,7 @@ class Resolved:
         return self.shown.contains(self.wait_us)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAccuracy:
+class GroupAccuracy(Struct, frozen=True, kw_only=True):
     """Accuracy of one group of forecasts. Parts are of 1, times microseconds."""
 
     group: str

@@ -6,9 +6,11 @@ than a day, nothing arrives. Sessions that were canceled while they waited leave
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple, overload
+
+from msgspec.structs import replace
 
 from aliquot.core.foresight.engine import Arrival
 from aliquot.core.model.snapshot import PendingRow

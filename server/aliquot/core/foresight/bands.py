@@ -10,9 +10,11 @@ way. Measured on public logs; see the page on forecasts.
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot_schema.ids import PoolId
 
@@ -70,8 +72,7 @@ def hazen(ordered: Sequence[int], tenths: int) -> int:
     return below if not rest else below + (ordered[place + 1] - below) * rest // 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offsets:
+class Offsets(Struct, frozen=True, kw_only=True):
     """The correction of one pool, in millionths of a natural logarithm."""
 
     lower: int = 0
@@ -158,8 +159,7 @@ class HourTable:
 HOUR_PRIOR: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Corrections:
+class Corrections(Struct, frozen=True):
     """What past forecasts taught."""
 
     starts: BandCorrection

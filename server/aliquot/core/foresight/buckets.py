@@ -9,10 +9,10 @@ then the scores of whole buckets move, not the order inside one.
 
 from bisect import insort
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import CPU
 from aliquot.core.foresight.accounts import AccountNames, Floats
@@ -23,10 +23,10 @@ from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.quota import counted
 from aliquot.core.scheduler.backlog import BACKLOG_MS_MAX, PARTS_OF_POOL, parts_of_pools
+from aliquot.core.scheduler.eligibility import preferred
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, planned_duration_ms
 from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
 from aliquot.core.scheduler.ordering import DURATION_MAX_MS
-from aliquot.core.scheduler.scheduling_pass import preferred
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
 from aliquot_schema.ids import PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals

@@ -5,10 +5,12 @@ session's owner to the dearest: the longest time limit first, the most GPUs firs
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.allocation.options import is_of_model
 from aliquot.core.billing.budgets import Budgets
@@ -43,8 +45,7 @@ VICTIMS_MAX: Final = 16
 """Preemptible sessions that are tried."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedChange:
+class ProposedChange(Struct, frozen=True, kw_only=True):
     """One change, of one kind."""
 
     kind: RemedyKind
@@ -58,8 +59,7 @@ class ProposedChange:
     """When it would be so, microseconds UTC; None = now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Means(Struct, frozen=True, kw_only=True):
     """What the person who asks may do with the session."""
 
     may_change: bool = True
@@ -73,8 +73,7 @@ class Means:
 ALL_MEANS: Final = Means()
 
 
-@dataclass(frozen=True, kw_only=True)
-class WaitingSession:
+class WaitingSession(Struct, frozen=True, kw_only=True, dict=True):
     """A waiting session in the snapshot that its changes are tried on."""
 
     row: PendingRow

@@ -5,9 +5,11 @@ event by event: each time at which a session ends, arrives or leaves the queue i
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster
@@ -27,8 +29,7 @@ from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.policies import Backfill, PreemptScope
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(Struct, frozen=True, kw_only=True):
     """A session that is submitted in a possible future."""
 
     at_us: int
@@ -38,8 +39,7 @@ class Arrival:
     """How long it runs once started, >= 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Future:
+class Future(Struct, frozen=True, kw_only=True):
     """One possible future. Times are microseconds."""
 
     left_us: Mapping[SessionId, int]

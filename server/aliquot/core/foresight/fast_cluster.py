@@ -7,8 +7,9 @@ gets the reservation, and the others start at once or beside it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.foresight.accounts import AccountNames, AccountUsage

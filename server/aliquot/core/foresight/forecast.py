@@ -6,10 +6,12 @@ together, as such sessions are, and the band of a long queue does not become too
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.arrivals import ArrivalHistory
 from aliquot.core.foresight.bands import BAND_MAX_US, Band, Corrections, band_of
@@ -40,8 +42,7 @@ WIDE_PART: Final = 8
 """A gang of this part of the cluster, or more, is wide."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Features:
+class Features(Struct, frozen=True, kw_only=True):
     """What was known about a forecast when it was made; its accuracy is counted by this."""
 
     pool: PoolId
@@ -66,8 +67,7 @@ class Basis(StrEnum):
     """Waits of sessions of its size; shown while the simulation is clearly worse, see `accuracy.BasisChoice`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supposed:
+class Supposed(Struct, frozen=True, kw_only=True):
     """A session that is not submitted, or a waiting one as it would be with a change."""
 
     row: PendingRow
@@ -83,8 +83,7 @@ class Supposed:
         return replace(snapshot, queue=Queue.of(snapshot.queue).changed(left=left, joined=[self.row]), run_times=known)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Struct, frozen=True, kw_only=True):
     """When a waiting session starts and ends. Times are microseconds UTC."""
 
     session_id: SessionId

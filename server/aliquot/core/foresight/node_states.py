@@ -7,8 +7,9 @@ real allocation, each state once, so it is as exact as they are. After that, a p
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.allocation.device_map import allocate

@@ -7,9 +7,11 @@ another session, a raised quota) are proved in the same way.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.changes import ALL_MEANS, STEPS_MAX, Means, ProposedChange, WaitingSession, applied
 from aliquot.core.model.plan import KernelPlacement, Plan
@@ -35,8 +37,7 @@ QUOTAS_MAX: Final = 3
 """A session stands under at most three quotas: its user's, its project's and the cluster's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delay:
+class Delay(Struct, frozen=True, kw_only=True):
     """A session that would start later. None = unknown."""
 
     session_id: SessionId
@@ -45,8 +46,7 @@ class Delay:
     after_us: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
+class Remedy(Struct, frozen=True, kw_only=True):
     """A change with which the session starts."""
 
     change: ProposedChange

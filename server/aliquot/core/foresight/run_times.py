@@ -11,8 +11,9 @@ public logs; see the page on forecasts.
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from aliquot.core.prediction import Predictor, RunTimes, Workload
 from aliquot_schema.ids import UserId
@@ -38,8 +39,7 @@ PARTS: Final = 1_000_000
 Key = tuple[str, UserId | None, str | int | None, int | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndedRun:
+class EndedRun(Struct, frozen=True, kw_only=True):
     """A run that ended by itself, by its limit or by a cancellation while it ran."""
 
     workload: Workload

@@ -6,8 +6,10 @@ after a restart.
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.accuracy import (
     SHOWN_MIN,
@@ -31,8 +33,7 @@ LATE_MAX: Final = 50_000
 AGE_GROUPS: Final = {900: "told again after 15 min", 3600: "told again after 1 h", 14_400: "told again after 4 h"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccuracyReport:
+class AccuracyReport(Struct, frozen=True, kw_only=True):
     """How right the forecasts of the last 90 days were."""
 
     groups: tuple[GroupAccuracy, ...] = ()

@@ -4,9 +4,11 @@ A forecast is recorded when a session begins to wait, and again 15 minutes, 1 ho
 record of each is open until the session starts, or leaves the queue without a start.
 """
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import Band
 from aliquot.core.foresight.forecast import Forecast
@@ -32,8 +34,7 @@ class ForecastOutcome(StrEnum):
     """It started while no server recorded it, and the event is no longer kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Struct, frozen=True, kw_only=True):
     """A forecast as it is shown for a session, with what is needed to score it later."""
 
     forecast: Forecast
@@ -54,8 +55,7 @@ class Told:
         return self.forecast.start_us is not None and not self.forecast.starts_now
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastRecord:
+class ForecastRecord(Struct, frozen=True, kw_only=True):
     """One forecast that a session was told."""
 
     session_id: SessionId
@@ -74,8 +74,7 @@ class ForecastRecord:
         return self.told.forecast.made_us
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(Struct, frozen=True, kw_only=True):
     """What became of a session with open records."""
 
     session_id: SessionId

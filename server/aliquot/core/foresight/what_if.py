@@ -5,10 +5,11 @@ every session runs for as long as planned. That future is one of many; it compar
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.changes import without
 from aliquot.core.foresight.engine import Future, starts, unsupported
@@ -29,8 +30,7 @@ MINUTE_US: Final = 60_000_000
 """Smaller differences are not reported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedRun:
+class PlannedRun(Struct, frozen=True, kw_only=True):
     """What happens in one state, now and later."""
 
     now_us: int
@@ -40,8 +40,7 @@ class PlannedRun:
     why_not: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateDifference:
+class StateDifference(Struct, frozen=True, kw_only=True):
     """What one state has that another has not."""
 
     starting: tuple[SessionId, ...]

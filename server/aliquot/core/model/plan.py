@@ -4,8 +4,9 @@ A plan changes nothing by itself. Its field names are stored in the ledger.
 """
 
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
@@ -17,8 +18,7 @@ from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.sessions import Failure, PreemptionCause
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelPlacement:
+class KernelPlacement(Struct, frozen=True, kw_only=True):
     """The agent and the exact devices of one rank."""
 
     rank: int
@@ -27,8 +27,7 @@ class KernelPlacement:
     spec: ResourceSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """All ranks of a session. `version` is the session's version in the snapshot."""
 
     session_id: SessionId
@@ -44,8 +43,7 @@ class Placement:
         return self.session_id if self.index is None else task_id(self.session_id, index=self.index)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
+class Reservation(Struct, frozen=True, kw_only=True):
     """A promise to a waiting session: it starts at this time on these devices, or sooner."""
 
     session_id: SessionId
@@ -55,8 +53,7 @@ class Reservation:
     kernels: tuple[KernelPlacement, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Eviction:
+class Eviction(Struct, frozen=True, kw_only=True):
     """A session to preempt. `version` is the session's version in the snapshot."""
 
     session_id: SessionId
@@ -70,8 +67,7 @@ class Eviction:
     """Whether it fails instead of being queued again: the policy ends idle sessions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookingDecision:
+class BookingDecision(Struct, frozen=True, kw_only=True):
     """The new state of a booking. `version` is its version in the snapshot."""
 
     booking_id: BookingId
@@ -83,8 +79,7 @@ class BookingDecision:
     """Why it, or its extension, is refused, as a sentence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtensionDecision:
+class ExtensionDecision(Struct, frozen=True, kw_only=True):
     """Whether a running session gets the later time limit that its owner asks for."""
 
     session_id: SessionId
@@ -102,8 +97,7 @@ class BacklogPeak(NamedTuple):
     """Since when it decays, microseconds UTC."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """Decisions of one pass. Every pending session is in exactly one of `placements`, `failures` and `verdicts`; a job
     array with both starting and waiting tasks is in `placements` and in `verdicts`."""
 

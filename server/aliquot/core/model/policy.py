@@ -1,7 +1,8 @@
 """Policy of a pass: the policy document in the form that `decide` reads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from aliquot.core.allocation.options import AllocationOptions, NumaPolicy, ShareStrategy
 from aliquot_schema.billing import Prices
@@ -9,8 +10,7 @@ from aliquot_schema.ids import PoolId
 from aliquot_schema.policies import DAY_MS, Backfill, Charges, PolicyDocument, Pool, Preemption, PreemptScope, Weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """How sessions are ordered and placed; see `PolicyDocument` for the fields. The default is first come, first served
     without backfill."""
 

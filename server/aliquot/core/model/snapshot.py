@@ -1,9 +1,11 @@
 """Snapshot: everything that `decide` reads, frozen at one event number."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.fairshare import Usage
@@ -52,8 +54,7 @@ EXTERNAL_LIMIT_MS: Final = 1000 * DURATION_S_MAX
 """External allocations without a time limit can be renewed without end, so they never use devices of a reservation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class Where(Struct, frozen=True, kw_only=True):
     """Placement constraints of a session: agents and devices that it may use, apart from free capacity."""
 
     pool: PoolId = DEFAULT_POOL
@@ -77,8 +78,7 @@ class Where:
 ANYWHERE: Final = Where()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRow:
+class AgentRow(Struct, frozen=True, kw_only=True):
     """An agent, as placement sees it."""
 
     id: AgentId
@@ -94,8 +94,7 @@ class AgentRow:
     """When its node leaves, microseconds UTC; None = not known to leave."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingRow:
+class PendingRow(Struct, frozen=True, kw_only=True):
     """A session in the queue. Made once per version of the session, shared by all snapshots."""
 
     session_id: SessionId
@@ -182,7 +181,7 @@ class PendingRow:
 def asks_the_same(row: PendingRow, other: PendingRow) -> bool:
     """Whether two rows of one job array differ at most in what its tasks did: which wait, and what they taught."""
     apart = {"version": 0, "tasks": None, "tasks_startable": 0, "estimate_ms": None}
-    return replace(row, **apart) == replace(other, **apart)  # type: ignore[arg-type]  # of several types, by name
+    return replace(row, **apart) == replace(other, **apart)
 
 
 def request_of(session: Session) -> Request:
@@ -247,8 +246,7 @@ def held_milli(kernels: Iterable[KernelPlacement], *, agents: Mapping[AgentId, A
     return milli
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningRow:
+class RunningRow(Struct, frozen=True, kw_only=True):
     """A session that holds devices, and its planned end."""
 
     session_id: SessionId
@@ -304,8 +302,7 @@ class RunningRow:
         return cls(session_id=session_id, ends_us=ends_us, kernels=kernels, milli=held_milli(kernels, agents=known))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleHold:
+class IdleHold(Struct, frozen=True, kw_only=True):
     """A running session that loses its GPUs because it does not use them; see `core.idle_process`."""
 
     idle_us: int
@@ -316,8 +313,7 @@ class IdleHold:
     """The waiting session that it was preempted or ended for; None = it still runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """The state that a pass decides on."""
 
     revision: int

@@ -5,7 +5,6 @@ Rows are in a fixed pseudo-random order, see `shuffle_key`. Amounts: CPU in mill
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from operator import gt
@@ -13,6 +12,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.occupancy import Occupancy
@@ -36,8 +36,7 @@ MILLI_MAX: Final = 16 * WHOLE_MILLI
 """Scores handle devices up to this size; the rest of a larger one is left to the allocation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
+class NodeRow(Struct, frozen=True, kw_only=True):
     """Initial contents of a row."""
 
     name: str
@@ -137,8 +136,7 @@ def _ranks(names: Sequence[str]) -> IntArray:
     return ranks
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Fixed columns of one agent: its healthy accelerators, in reverse natural order.
 
     The first of equal columns is then the last device, which is the one that the allocation takes.
@@ -224,8 +222,7 @@ class Columns:
         return gone
 
 
-@dataclass(frozen=True, slots=True)
-class Offers:
+class Offers(Struct, frozen=True):
     """Devices that offer a slot; arrays [rows, D]."""
 
     has_slot: BoolArray

@@ -2,11 +2,11 @@
 requests. Kernels of one request class are placed alike."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from aliquot.core.placement.cluster_arrays import (
     CPU_COLUMN,
@@ -20,8 +20,7 @@ from aliquot.core.placement.cluster_arrays import (
 PRIOR_SHARES: Final = tuple(range(100, WHOLE_MILLI, 100))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestClass:
+class RequestClass(Struct, frozen=True, kw_only=True):
     """Request of one kernel. Kernels of one class are placed alike."""
 
     cpu: int
@@ -34,8 +33,7 @@ class RequestClass:
     """Milli of each accelerator; 1000 = a whole one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestMix:
+class RequestMix(Struct, frozen=True, kw_only=True, dict=True):
     """How often each class was requested, by queued and earlier sessions."""
 
     counts: tuple[tuple[RequestClass, int], ...]

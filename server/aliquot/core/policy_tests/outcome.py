@@ -1,7 +1,8 @@
 """Outcome of a scenario: runs it and lists the differences from what was expected."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from aliquot.core.model.plan import Reservation
 from aliquot.core.policy_tests.runner import ScenarioRun
@@ -33,8 +34,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names) or NOTHING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
+class Mismatch(Struct, frozen=True, kw_only=True):
     """One difference from what was expected."""
 
     what: str

@@ -1,8 +1,9 @@
 """Scenario runner: passes of `decide` over the given state, from event to event."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import added, occupancy_on
 from aliquot.core.model.plan import BacklogPeak, Eviction, KernelPlacement, Placement, Plan, Reservation

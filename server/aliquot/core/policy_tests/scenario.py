@@ -1,8 +1,10 @@
 """Scenario: the given state, the time to check it, and the expected results; with updates of waiting sessions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
@@ -15,8 +17,7 @@ START_US: Final = 1_700_000_000_000_000
 """Start of every scenario, microseconds UTC; an arbitrary time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SmallerRequest:
+class SmallerRequest(Struct, frozen=True, kw_only=True):
     """A fallback: the request of a session from some time on."""
 
     at_us: int
@@ -24,8 +25,7 @@ class SmallerRequest:
     cluster_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioJob:
+class ScenarioJob(Struct, frozen=True, kw_only=True):
     """A session with its real run time."""
 
     row: PendingRow
@@ -38,8 +38,7 @@ class ScenarioJob:
     """The array of a task; None = not a task."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class Running(Struct, frozen=True, kw_only=True):
     """A session that runs at the start."""
 
     job: ScenarioJob
@@ -52,8 +51,7 @@ class Running:
     grace_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class Given(Struct, frozen=True, kw_only=True):
     """The state at the start."""
 
     policy: Policy
@@ -65,8 +63,7 @@ class Given:
     quotas: Mapping[QuotaId, Quota]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Then:
+class Then(Struct, frozen=True, kw_only=True):
     """Expected results. None = not checked."""
 
     starts: tuple[str, ...] | None = None
@@ -85,8 +82,7 @@ class Then:
     """All failed sessions, in any order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class Scenario(Struct, frozen=True, kw_only=True):
     """One scenario of a file."""
 
     name: str

@@ -6,10 +6,12 @@ Source: Lifka, The ANL/IBM SP scheduling system, JSSPP 1995; here on exact devic
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import compress
 from operator import is_not
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.model.plan import KernelPlacement, Reservation
@@ -27,8 +29,7 @@ from aliquot_schema.ids import DeviceId, NodeId, SessionId
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassContext:
+class PassContext(Struct, frozen=True, kw_only=True):
     """Everything that stays the same during a pass."""
 
     snapshot: Snapshot
@@ -63,8 +64,7 @@ class PassContext:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadStart:
+class HeadStart(Struct, frozen=True, kw_only=True):
     """When and where the head of the queue is expected to start."""
 
     head: PendingRow

@@ -12,10 +12,10 @@ and millionths of a pool.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from aliquot.core.fairshare import CPU, decay
 from aliquot.core.model.agent_index import AgentIndex, PoolSize
@@ -39,8 +39,7 @@ NO_SIZE: Final = PoolSize(milli=0, cores=0)
 NO_POOL: Final = PoolId("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgeScale:
+class AgeScale(Struct, frozen=True, kw_only=True):
     """What the wait of each pending row is measured by."""
 
     units_ms: IntArray

@@ -10,11 +10,12 @@ Estimates do not count, because they end nothing. A session in a booking may use
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.queue import IntArray, Queue
@@ -27,8 +28,7 @@ from aliquot_schema.resources.slots import is_accelerator
 NEVER_US: Final = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Closure:
+class Closure(Struct, frozen=True):
     """Nodes and devices that are closed, sorted."""
 
     nodes: tuple[NodeId, ...] = ()

@@ -7,9 +7,10 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.options import is_of_model
 from aliquot.core.model.plan import BookingDecision, Plan

@@ -9,11 +9,12 @@ exact devices instead of counts.
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
 from operator import itemgetter
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.model.plan import KernelPlacement
@@ -80,8 +81,7 @@ class UsageProfile:
         return step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeSlot:
+class TimeSlot(Struct, frozen=True, kw_only=True):
     """A time from which a row fits for its planned duration, and its devices then."""
 
     at_us: int

@@ -9,10 +9,10 @@ Three rules reorder the queue whatever the order policy says:
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from aliquot.core.billing.budgets import Budgets, SpentBudget, with_lowered
 from aliquot.core.model.plan import BacklogPeak, ExtensionDecision, Placement, Plan

@@ -15,10 +15,10 @@ Source: Karlin et al., Competitive randomized algorithms for nonuniform problems
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
@@ -30,8 +30,7 @@ FRESH_DIVISOR: Final = 10
 WAIT_MS_MAX: Final = 600_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Displaceable:
+class Displaceable(Struct, frozen=True, kw_only=True):
     """Sessions that a waiting one may displace."""
 
     now: Sequence[RunningRow] = ()

@@ -1,14 +1,17 @@
 """Eligibility filter: which pending sessions a pass considers, and the verdict for each of the others."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
+from aliquot.core.allocation.options import is_of_model
+from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import IS_PLAIN, KIND, IntArray, Queue, first_places
-from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.model.snapshot import PendingRow, Snapshot, Where
 from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
 from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import SessionId
@@ -141,3 +144,34 @@ def _earlier(wake_at_us: int | None, then_us: int | None, *, now_us: int) -> int
     if then_us is None or then_us <= now_us:
         return wake_at_us
     return then_us if wake_at_us is None else min(wake_at_us, then_us)
+
+
+def preferred(where: Where, *, agent_index: AgentIndex) -> Iterator[Where]:
+    """Soft constraints to try, the strictest first: preferred labels and models, labels alone, models alone, none; each
+    on agents that hold the session's image, then on all.
+
+    Each of them keeps the hard constraints.
+    """
+    for wish in (*_wishes(where, agent_index), where):
+        if where.image:
+            yield replace(wish, labels=tuple(sorted((*wish.labels, (where.image, "yes")))))
+        if wish is not where:
+            yield wish
+
+
+def _wishes(where: Where, agent_index: AgentIndex) -> Iterator[Where]:
+    if not (where.preferred_labels or where.preferred_models):
+        return
+    labels = tuple(sorted({**dict(where.preferred_labels), **dict(where.labels)}.items()))
+    models = _models(where, agent_index)
+    for wish in dict.fromkeys(((labels, models), (labels, where.models), (where.labels, models))):
+        if wish != (where.labels, where.models):
+            yield replace(where, labels=wish[0], models=wish[1])
+
+
+def _models(where: Where, agent_index: AgentIndex) -> tuple[str, ...]:
+    """Models that are both required and preferred, by name: one list of patterns cannot require two lists together."""
+    if not (where.models and where.preferred_models):
+        return where.preferred_models or where.models
+    preferred_models = (model for model in agent_index.models if is_of_model(model, where.preferred_models))
+    return tuple(model for model in preferred_models if is_of_model(model, where.models)) or where.models

@@ -12,11 +12,11 @@ Times are microseconds UTC, durations milliseconds, amounts thousandths of a dev
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, POOL, UNKNOWN, WORKLOAD, IntArray, Queue, first_places
@@ -117,8 +117,7 @@ class PlannedEnds:
         self.is_leaving: Final = is_leaving[self.order]
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Everything that is expected to be released up to one moment."""
 
     at_us: int

@@ -7,8 +7,10 @@ any case.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import ExtensionDecision, Plan
 from aliquot.core.model.policy import Policy
@@ -31,8 +33,7 @@ NAMED_MAX: Final = 3
 Decide = Callable[[Snapshot, Policy], Plan]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
+class Later(Struct, frozen=True, kw_only=True):
     """A waiting session that would start later."""
 
     session_id: SessionId

@@ -1,8 +1,9 @@
 """Feasibility: whether agents could run a request if all their devices were free."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation import refusals as refusal_texts
 from aliquot.core.allocation.device_map import Refusal, allocate

@@ -1,9 +1,10 @@
 """Free capacity: what is still free while a pass places one session after another."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.device_map import allocate
 from aliquot.core.allocation.occupancy import Occupancy

@@ -5,8 +5,9 @@ while none does, it keeps its GPUs.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, Plan
 from aliquot.core.model.policy import Policy

@@ -21,10 +21,10 @@ square root of the number of devices.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.queue import ACCOUNT, KEPT_MS, LEAST_MILLI, PRIORITY, QUEUED_US, IntArray, Queue, first_places
@@ -48,8 +48,7 @@ PACKED_BITS_MAX: Final = 63
 """Of a signed integer of 64 bits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderInputs:
+class OrderInputs(Struct, frozen=True, kw_only=True):
     """State that a score is computed from."""
 
     queue: Queue

@@ -7,10 +7,11 @@ Under a preemptive order (`las`, `srtf`) preemptible sessions are displaced, see
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, KernelPlacement
 from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
@@ -31,8 +32,7 @@ GROW_AGAIN_MS: Final = 60_000
 """Interval at which the growth of an elastic gang is considered again, while there is room for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreemptionClaim:
+class PreemptionClaim(Struct, frozen=True, kw_only=True):
     """Devices held for a session until its victims have released them."""
 
     kernels: tuple[KernelPlacement, ...]

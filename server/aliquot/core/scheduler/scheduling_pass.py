@@ -6,21 +6,20 @@ with its evidence.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
-from aliquot.core.allocation.options import is_of_model
-from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
 from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, Queue, first_places
-from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, Where, held_milli
+from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, held_milli
 from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
+from aliquot.core.scheduler.eligibility import preferred
 from aliquot.core.scheduler.expected_ends import PlannedEnds, estimates_ms, planned_durations_ms
 from aliquot.core.scheduler.free_capacity import FreeCapacity, kind_shortage, shortage
 from aliquot.core.scheduler.ordering import PREEMPTIVE, left_ms
@@ -35,37 +34,6 @@ CHUNK_MAX: Final = 4096
 """Rows of the line from which closed kinds are left out at a time: few at first, as most kinds close early."""
 OPEN, TO_LONG, TO_ALL = range(3)
 """Rows of a kind that are not tried: none, those that may still run when the head is to start, all."""
-
-
-def preferred(where: Where, *, agent_index: AgentIndex) -> Iterator[Where]:
-    """Soft constraints to try, the strictest first: preferred labels and models, labels alone, models alone, none; each
-    on agents that hold the session's image, then on all.
-
-    Each of them keeps the hard constraints.
-    """
-    for wish in (*_wishes(where, agent_index), where):
-        if where.image:
-            yield replace(wish, labels=tuple(sorted((*wish.labels, (where.image, "yes")))))
-        if wish is not where:
-            yield wish
-
-
-def _wishes(where: Where, agent_index: AgentIndex) -> Iterator[Where]:
-    if not (where.preferred_labels or where.preferred_models):
-        return
-    labels = tuple(sorted({**dict(where.preferred_labels), **dict(where.labels)}.items()))
-    models = _models(where, agent_index)
-    for wish in dict.fromkeys(((labels, models), (labels, where.models), (where.labels, models))):
-        if wish != (where.labels, where.models):
-            yield replace(where, labels=wish[0], models=wish[1])
-
-
-def _models(where: Where, agent_index: AgentIndex) -> tuple[str, ...]:
-    """Models that are both required and preferred, by name: one list of patterns cannot require two lists together."""
-    if not (where.models and where.preferred_models):
-        return where.preferred_models or where.models
-    preferred_models = (model for model in agent_index.models if is_of_model(model, where.preferred_models))
-    return tuple(model for model in preferred_models if is_of_model(model, where.models)) or where.models
 
 
 class SchedulingPass:

@@ -5,8 +5,9 @@ its time limit ends before the node leaves. Nothing starts on a node whose time 
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow

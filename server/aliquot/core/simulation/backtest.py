@@ -1,11 +1,12 @@
 """Backtest: a recorded history under the policies of the time and under others, compared session by session."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow
@@ -42,8 +43,7 @@ PARTS: Final = 100
 SECOND_US: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class Variant(Struct, frozen=True, kw_only=True):
     """One run beside the policies of the time."""
 
     label: str

@@ -1,9 +1,10 @@
 """Simulated clusters, as one pool of equal GPUs or as nodes, and the settings of a run."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.policy import Policy
@@ -18,8 +19,7 @@ CPU: Final = SlotName("cpu")
 MEM: Final = SlotName("mem")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(Struct, frozen=True, kw_only=True):
     """One node of a cluster."""
 
     name: str
@@ -88,8 +88,7 @@ class Estimates(StrEnum):
     """No estimates."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationSettings:
+class SimulationSettings(Struct, frozen=True, kw_only=True):
     """Settings of a run."""
 
     policy: Policy

@@ -8,11 +8,13 @@ runs for as long as it is predicted to.
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from operator import itemgetter
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster, SessionStart
 from aliquot.core.foresight.engine import cluster_of, unsupported

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+import msgspec
+from msgspec import Struct
+
 from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot
@@ -31,8 +34,7 @@ class AttemptEnd(StrEnum):
     """Not yet when the record ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldStep:
+class HoldStep(Struct, frozen=True, kw_only=True):
     """A change of what an attempt holds, or of what is known of it."""
 
     offset_us: int
@@ -51,8 +53,7 @@ class HoldStep:
     """Whether the session has ended. Some ranks may hold their devices for longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedAttempt:
+class RecordedAttempt(Struct, frozen=True, kw_only=True):
     """What followed one grant."""
 
     granted_us: int
@@ -83,8 +84,7 @@ class RecordedAttempt:
         return len({step.offset_us for step in self.steps if step.started_us is None}) <= 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedSession:
+class RecordedSession(Struct, frozen=True, kw_only=True):
     """A session, or a task of a job array, that waited or ran in a history."""
 
     name: SessionId
@@ -109,8 +109,7 @@ class RecordedSession:
         return self.attempts[-1].run_us + 1000 * self.attempts[-1].kept_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """Everything else that decisions depend on, as passes saw it from a time on."""
 
     agents: tuple[AgentRow, ...]
@@ -125,8 +124,7 @@ class Surroundings:
     """Whether an operator has stopped scheduling."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedFact:
+class RecordedFact(Struct, frozen=True, kw_only=True):
     """Something that passes saw at a time; exactly one of the other fields is set."""
 
     at_us: int
@@ -139,8 +137,7 @@ class RecordedFact:
     surroundings: Surroundings | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedHistory:
+class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
     """See the module."""
 
     since_us: int
@@ -159,11 +156,11 @@ class RecordedHistory:
     """Times of the recorded passes."""
     gaps_us: tuple[tuple[int, int], ...] = ()
     """Spans (from, until) without a pass, as the server was stopped or its clock was set; by time."""
-    outdated: Mapping[int, frozenset[SessionId]] = field(default_factory=dict)
+    outdated: Mapping[int, frozenset[SessionId]] = msgspec.field(default_factory=dict)
     """By time of a pass: sessions for which it decided something that was no longer possible."""
     lessons: tuple[tuple[Workload, int], ...] = ()
     """Runs that ended before the beginning, in order: (workload, run time in milliseconds)."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """What is missing in the record, as sentences."""
 
     @cached_property
@@ -209,8 +206,7 @@ class Load:
     """Sessions in the queue."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryOutcome:
+class HistoryOutcome(Struct, frozen=True, kw_only=True):
     """What happened in a run. Times are microseconds UTC."""
 
     granted_us: Mapping[SessionId, int]
@@ -226,8 +222,7 @@ class HistoryOutcome:
     """Whether every pass was one of `decide`; False = of the fast engine, which decides the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRunSettings:
+class HistoryRunSettings(Struct, frozen=True, kw_only=True):
     """What is different from the record."""
 
     policy: Policy | None = None

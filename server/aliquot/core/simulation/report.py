@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from aliquot.core.simulation.trace import Job
 from aliquot_schema.ids import ProjectId
@@ -58,8 +59,7 @@ def means(timeline: Timeline, values: Sequence[int], *, bins: int) -> tuple[Floa
     return (edges[:-1] + edges[1:]) / 2, found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """Results of a run; tuples have one entry per job, in order."""
 
     jobs: tuple[Job, ...]
@@ -75,8 +75,7 @@ class Outcome:
     timeline: Timeline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distribution:
+class Distribution(Struct, frozen=True, kw_only=True):
     """Distribution of one figure over all jobs, in seconds."""
 
     mean_s: float
@@ -84,8 +83,7 @@ class Distribution:
     max_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupReport:
+class GroupReport(Struct, frozen=True, kw_only=True):
     """Figures of one project."""
 
     project: ProjectId
@@ -96,8 +94,7 @@ class GroupReport:
     slowdown_mean: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """All figures of a run."""
 
     jobs: int
@@ -119,8 +116,7 @@ class Report:
     """By GPU-hours, descending."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class Times(Struct, frozen=True, kw_only=True):
     """[jobs] times in seconds; the slowdown is a ratio."""
 
     run: Floats

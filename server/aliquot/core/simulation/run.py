@@ -4,8 +4,10 @@ Passes are those of `decide`, or of the fast engine where it supports the policy
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
+
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster, SessionStart

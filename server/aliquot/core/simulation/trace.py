@@ -1,8 +1,10 @@
 """Traces: submitted jobs with their requests and run times, and which of them fit a cluster."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.allocation.options import AllocationOptions
 from aliquot.core.model.snapshot import AgentRow, Request, milli_of
@@ -17,8 +19,7 @@ SECOND_US: Final = 1_000_000
 Kind = tuple[Request, int, int | None, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """One submission."""
 
     id: SessionId

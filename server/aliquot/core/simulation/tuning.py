@@ -8,8 +8,10 @@ loses fairness or utilization, is out of bounds, however short its waits are.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
 from aliquot.core.placement.scoreboard import split_mix_64
@@ -51,8 +53,7 @@ FAIRNESS_LOSS_MAX: Final = 0.02
 UTILIZATION_LOSS_MAX: Final = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningTask:
+class TuningTask(Struct, frozen=True, kw_only=True):
     """What is searched, and how long."""
 
     document: PolicyDocument
@@ -208,15 +209,15 @@ def _outcome(history: RecordedHistory, document: PolicyDocument, weights: Weight
 
 
 def _changes(before: Weights, after: Weights) -> Iterator[TuningChange]:
-    for field in fields(Weights):
-        was, now = getattr(before, field.name), getattr(after, field.name)
+    for name in Weights.__struct_fields__:
+        was, now = getattr(before, name), getattr(after, name)
         if was != now:
             yield TuningChange(
-                field=field.name,
-                name=f"weights.{field.name.removesuffix('_ms')}",
+                field=name,
+                name=f"weights.{name.removesuffix('_ms')}",
                 value=now,
-                before=_text(field.name, was),
-                after=_text(field.name, now),
+                before=_text(name, was),
+                after=_text(name, now),
             )
 
 

@@ -4,9 +4,10 @@ of plain values, then those of constraints, fallbacks, signals, job arrays, limi
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from signal import SIGKILL, SIGSTOP, Signals, valid_signals
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.model.snapshot import milli_of
 from aliquot_schema.errors import InvalidRequest, LimitExceeded

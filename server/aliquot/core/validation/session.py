@@ -2,10 +2,11 @@
 accelerators (`gpu`, `cuda`), and the CPUs and memory that come with each GPU, are filled in here too."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.core.model.snapshot import milli_of
 from aliquot.core.validation.fields import (
@@ -286,8 +287,7 @@ Pairs = Sequence[tuple[str, str]]
 """(slot, amount as text)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PerGpu:
+class PerGpu(Struct, frozen=True, kw_only=True):
     """CPUs and memory of a session for each GPU that it requests; 0 = none."""
 
     cpus: int = 0

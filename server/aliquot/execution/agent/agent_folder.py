@@ -19,11 +19,11 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from aliquot.execution.agent.job_user import WORK, JobUser
 from aliquot.execution.agent.json_files import FORMAT, claim_file, flush_folder, read_file, replace_file, write_file

@@ -3,9 +3,10 @@ CPU time and memory."""
 
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
@@ -13,8 +14,7 @@ _PARENT: Final = "aliquot"
 _UNRECLAIMABLE: Final = ("anon", "shmem")
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Location of the groups of an agent's kernels."""
 
     parent: Path

@@ -3,9 +3,12 @@
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
+
+import msgspec
+from msgspec import Struct
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.gpu_memory import MemoryPolicy
@@ -75,22 +78,21 @@ def _source(family: int, destination: str) -> str | None:
     return None if address == "::1" or address.startswith("127.") else address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentConfig:
+class AgentConfig(Struct, frozen=True, kw_only=True):
     """Configuration of one agent. Two agents never share a folder."""
 
     id: AgentId
     node: NodeIdentity
     folder: Path
     """Folder of the agent; job users need execute permission on its parents."""
-    job_user: JobUserPolicy = field(default_factory=JobUserPolicy)
+    job_user: JobUserPolicy = msgspec.field(default_factory=JobUserPolicy)
     allocation_mode: AllocationMode = AllocationMode.SHARED
-    scaling_factor: Mapping[SlotName, str] = field(default_factory=dict)
+    scaling_factor: Mapping[SlotName, str] = msgspec.field(default_factory=dict)
     software_version: str = ""
-    reach: Reach = field(default_factory=Reach)
+    reach: Reach = msgspec.field(default_factory=Reach)
     limit_memory: bool = True
     """Limit each process of a kernel with `mem` to that much private writable memory (RLIMIT_DATA)."""
-    confinement: ConfinementRules = field(default_factory=ConfinementRules)
+    confinement: ConfinementRules = msgspec.field(default_factory=ConfinementRules)
     """Further limits, and which kernels run in a sandbox."""
     gate_devices: bool = True
     """Deny jobs access to device files not granted to them, where the host supports it."""
@@ -103,12 +105,12 @@ class AgentConfig:
     """Time to kill the leftovers of a killed shim before they are reported as still existing."""
     start_patience_s: float = 2.0
     """Time to wait for the report of a start before the kernel's folder is read."""
-    disk: DiskRules = field(default_factory=DiskRules)
+    disk: DiskRules = msgspec.field(default_factory=DiskRules)
     ended_kept_max: int = 10_000
     """Maximum number of kernel folders kept after the server has stored their end."""
-    health: HealthRules = field(default_factory=HealthRules)
+    health: HealthRules = msgspec.field(default_factory=HealthRules)
     """How faults of devices are noticed, and how a device in quarantine returns."""
-    notices: NoticeRules = field(default_factory=NoticeRules)
+    notices: NoticeRules = msgspec.field(default_factory=NoticeRules)
     """Where labels of the node and eviction notices come from."""
     python: str = sys.executable
     """Python interpreter (3.11 or newer) that runs the spawner."""

@@ -12,11 +12,12 @@ import time
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from aliquot.execution.agent.json_files import FORMAT, read_file, replace_file
 from aliquot.execution.devices import fault_watch

@@ -1,9 +1,12 @@
 """GPU memory watchdog: kernels that exceed their share of an accelerator's memory are flagged or stopped."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.execution.agent.cgroups import members
 from aliquot.execution.agent.kernels import KernelHandle
@@ -14,8 +17,7 @@ from aliquot_schema.resources.devices import Device, DeviceProcess, DeviceReadin
 from aliquot_schema.resources.slots import is_accelerator
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryUse:
+class MemoryUse(Struct, frozen=True, kw_only=True):
     """Memory of one kernel's processes on one device, as reported by the driver."""
 
     kernel_id: KernelId
@@ -95,8 +97,7 @@ class MemoryPolicy(StrEnum):
     """The kernel is flagged and stopped, with its usual grace period."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryVerdict:
+class MemoryVerdict(Struct, frozen=True, kw_only=True):
     """A kernel's flag has changed."""
 
     kernel_id: KernelId

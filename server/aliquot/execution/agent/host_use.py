@@ -7,8 +7,9 @@ kernel's process tree is read: pages that several processes share then count onc
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.execution.agent.cgroups import cpu_s, memory_bytes
 from aliquot.execution.agent.kernels import KernelHandle

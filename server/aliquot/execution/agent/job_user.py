@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from aliquot_schema.errors import Forbidden, InvalidRequest
 
 WORK: Final = "work"
@@ -32,8 +34,7 @@ class JobUserPolicy:
     """Whether uid 0 is accepted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobUser:
+class JobUser(Struct, frozen=True, kw_only=True):
     """A resolved account."""
 
     name: str

@@ -5,9 +5,10 @@ This is the only module that decides whether a kernel is alive.
 
 import signal
 import time
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+
+from msgspec import Struct
 
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.json_files import FORMAT, read_file
@@ -38,8 +39,7 @@ class KernelStatus(StrEnum):
     """Ordered before the last boot of the host, without an exit file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelObservation:
+class KernelObservation(Struct, frozen=True, kw_only=True):
     """Result of one observation."""
 
     status: KernelStatus

@@ -9,8 +9,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.execution.agent.cgroups import kill_group, members, remove_group
 from aliquot.execution.agent.checkpoints import Checkpoints

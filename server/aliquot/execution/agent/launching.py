@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.config import AgentConfig

@@ -10,9 +10,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.ids import KernelId
 
@@ -26,8 +27,7 @@ _LIFE_S_MIN: Final = 1.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShimOutcome:
+class ShimOutcome(Struct, frozen=True, kw_only=True):
     """A shim's report on its start: `checked`, `started`, `failed`, `late` or `withdrew`."""
 
     kernel_id: KernelId

@@ -10,9 +10,10 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import asdict
 
 from aliquot.execution.agent.kernel_state import KernelStatus, observe
 from aliquot.execution.agent.kernels import KernelHandle

@@ -3,9 +3,11 @@
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.allocation.node_partition import Selection
 from aliquot.execution.devices.plugin import (
@@ -74,8 +76,7 @@ class DevicePartition(Protocol):
         """The agent's devices among all devices discovered now."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedPart:
+class FixedPart(Struct, frozen=True):
     """The devices assigned to an agent when its node was divided; fixed while the agent runs.
 
     Devices discovered later stay unassigned until the node is divided at the next start: if each agent divided the

@@ -6,9 +6,10 @@ Source: NVIDIA, Xid Errors (docs.nvidia.com/deploy/xid-errors), and GPU Memory E
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.ids import DeviceId
 
@@ -24,8 +25,7 @@ class Effect(StrEnum):
     """A fault of the program that used the device."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """A fault of one device."""
 
     device_id: DeviceId

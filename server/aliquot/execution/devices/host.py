@@ -7,10 +7,10 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
 from pydantic import Field
 
 from aliquot.execution.devices.plugin import DeviceFileError, DeviceUse, held
@@ -20,8 +20,7 @@ from aliquot_schema.resources.devices import MEMORY_BYTES_MAX, NUMA_NODE_MAX, De
 from aliquot_schema.resources.slots import SlotType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CgroupLimits:
+class CgroupLimits(Struct, frozen=True, kw_only=True):
     """The tightest limits from the process's own cgroup up to the root; None = no limit."""
 
     cpus: float | None
@@ -80,8 +79,7 @@ def _limit_text(path: Path) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
+class HostFacts(Struct, frozen=True, kw_only=True):
     """The part of the machine that this process may use."""
 
     cpus: tuple[int, ...]
@@ -92,8 +90,7 @@ class HostFacts:
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostLoad:
+class HostLoad(Struct, frozen=True, kw_only=True):
     """Counters of CPU and memory use. Ticks count from boot, per CPU number."""
 
     busy_ticks: Mapping[int, int]

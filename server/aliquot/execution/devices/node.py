@@ -9,11 +9,12 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
@@ -31,8 +32,7 @@ _PURPOSE: Final = b"aliquot node identity"
 _MACHINE_ID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeIdentity:
+class NodeIdentity(Struct, frozen=True, kw_only=True):
     """Identifies a node and its current boot."""
 
     node_id: NodeId
@@ -81,8 +81,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeDevices:
+class NodeDevices(Struct, frozen=True, kw_only=True):
     """One agent's part of a node."""
 
     agent_id: AgentId
@@ -93,8 +92,7 @@ class NodeDevices:
     """Fraction of the node that this agent has, per slot; empty if the node is not divided."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSource:
+class NodeSource(Struct, frozen=True, kw_only=True):
     """A node with all its devices, before it is divided."""
 
     agent_id: AgentId
@@ -248,8 +246,7 @@ def _plugins(number: int, *, gpus: int, cpu: int, mem: str, is_synthetic: bool) 
     return MockPlugin(demo_description(number, gpus=gpus), is_synthetic=is_synthetic), host
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscoveredDevices:
+class DiscoveredDevices(Struct, frozen=True, kw_only=True):
     """The accelerators of this machine, and a one-line summary for display."""
 
     gpus: tuple[Device, ...]

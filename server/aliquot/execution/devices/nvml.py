@@ -1,9 +1,10 @@
 """NVML plugin: NVIDIA GPUs and MIG slices. The driver library is loaded by the first `discover`, not on import."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.execution.devices.nvml_devices import KIND, SHARES, WHOLE, NvmlDevice, found_devices, linked_gpus, reading
 from aliquot.execution.devices.nvml_driver import NvmlDriver, NvmlUnavailable

@@ -2,9 +2,10 @@
 
 import pwd
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from aliquot.execution.devices.nvml_driver import NvmlDriver
 from aliquot_schema.ids import DeviceId, SlotName
@@ -64,8 +65,7 @@ _NUMA_WORDS: Final = 16
 """64-bit words of NVML's NUMA node mask: 1,024 nodes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NvmlDevice:
+class NvmlDevice(Struct, frozen=True, kw_only=True):
     """A device with its NVML handle."""
 
     device: Device

@@ -1,9 +1,10 @@
 """Node partitioning: divides a node's devices among its agents as the tables of `aliquot.toml` say."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Self
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field, StringConstraints, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -149,8 +150,7 @@ def _old_form(slot: str, amount: object) -> PydanticCustomError:
     return PydanticCustomError("old_form", message, {"slot": slot, "amount": repr(amount)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DividedNode:
+class DividedNode(Struct, frozen=True, kw_only=True):
     """The agents of a node with their devices, ready to start."""
 
     agents: tuple[NodeDevices, ...]

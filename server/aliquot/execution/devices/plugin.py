@@ -5,8 +5,9 @@ Plugins are found by the entry point group `aliquot.accelerators`, in this packa
 
 import json
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from aliquot.errors import ConfigurationError
 from aliquot_schema.ids import AgentId, DeviceId, NaturalKey, SlotName, natural_key
@@ -18,8 +19,7 @@ class DeviceFileError(ConfigurationError):
     """Invalid device configuration; the message names the file, the key and the valid values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceUse:
+class DeviceUse(Struct, frozen=True, kw_only=True):
     """One kernel's use of one device; a plugin without sensors can derive its readings from it."""
 
     device_id: DeviceId
@@ -69,8 +69,7 @@ class DevicePlugin(Protocol):
         """Release the driver."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceGate:
+class DeviceGate(Struct, frozen=True, kw_only=True):
     """Access rule for the character devices `major`:`first`..`last`: a kernel may open only the allowed minors."""
 
     major: int
@@ -154,8 +153,7 @@ def _units(spec: ResourceSpec, device: Device) -> int:
     return sum(amounts.get(device.id, 0) * device.costs.get(slot, 0) for slot, amounts in spec.items())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VisibleBy:
+class VisibleBy(Struct, frozen=True, kw_only=True):
     """The variable that tells a runtime its devices."""
 
     variable: str

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin
 
@@ -13,16 +14,14 @@ GROUP: Final = "aliquot.accelerators"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginFailure:
+class PluginFailure(Struct, frozen=True, kw_only=True):
     """A plugin that could not be loaded, with a one-line reason."""
 
     name: str
     words: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedPlugins:
+class LoadedPlugins(Struct, frozen=True, kw_only=True):
     """Result of loading plugins."""
 
     plugins: tuple[DevicePlugin, ...]

@@ -8,11 +8,12 @@ import os
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import uuid_utils
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from aliquot.execution.agent.json_files import FORMAT, read_file, replace_file
 from aliquot.service.audit.agent_keys import KeyChange
@@ -23,8 +24,7 @@ UNTOLD_MAX: Final = 1000
 """Maximum of stored changes while no server records them; the newest are kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyEntry:
+class KeyEntry(Struct, frozen=True, kw_only=True):
     """Stored record of a key; the key itself is not stored."""
 
     sha256: str
@@ -33,8 +33,7 @@ class KeyEntry:
     revoked_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRecords:
+class KeyRecords(Struct, frozen=True):
     """Contents of the key file, always written as a whole."""
 
     entries: dict[AgentId, KeyEntry]

@@ -6,10 +6,11 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.cgroups import find_groups
@@ -46,8 +47,7 @@ class Grade(StrEnum):
     """The agent would not start or not work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class CheckResult(Struct, frozen=True, kw_only=True):
     """Result of one check."""
 
     name: str

@@ -7,11 +7,11 @@ import ssl
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
+from msgspec import Struct
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
@@ -24,8 +24,7 @@ from aliquot_schema.ids import AgentId
 _SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerAddress:
+class ServerAddress(Struct, frozen=True, kw_only=True):
     """URL of a server and how to verify its certificate."""
 
     url: str

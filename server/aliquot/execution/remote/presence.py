@@ -2,8 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.ids import AgentId
@@ -13,8 +16,7 @@ BEATS_PER_S_MAX: Final = 500
 """Heartbeats in each direction, of all agents together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Struct, frozen=True, kw_only=True):
     """Timing limits, seconds. Both sides send a heartbeat every `beat_s`."""
 
     beat_s: float = 2.0

@@ -1,9 +1,10 @@
 """API keys: created by admins, revoked by admins and by their owners."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 from urllib.parse import urlencode
+
+from msgspec.structs import replace
 
 from aliquot.core.validation.fields import count, label, milliseconds
 from aliquot.service.access import AccountSearch, JobAccounts, Trust, check_role

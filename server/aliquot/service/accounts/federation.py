@@ -4,8 +4,10 @@ An identity is its subject, `<issuer>#<sub>`, which a provider never reassigns. 
 name is used only once, to find or create the user at the first sign-in.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final, NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.service.accounts.users import Users, project_names, unix_name, user_name
 from aliquot.service.ports import Clock
@@ -19,8 +21,7 @@ from aliquot_schema.ids import UserId
 ACTOR: Final = "system:oidc"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """A person, as described by a token of the provider."""
 
     subject: str

@@ -1,8 +1,9 @@
 """Budgets of API keys: GPU-hours and sessions, and the rule that each request is previewed before it is submitted."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork

@@ -5,8 +5,9 @@ meter.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.service.access import Trust, check_may_run
 from aliquot.service.state.identities import Identities
@@ -18,8 +19,7 @@ KEPT: Final = 10_000
 """Buckets in memory; beyond this number, full ones are dropped, which has no effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(Struct, frozen=True, kw_only=True):
     """Rate per minute; the burst is the amount of one minute."""
 
     per_minute: int

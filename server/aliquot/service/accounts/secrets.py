@@ -6,8 +6,10 @@ the event log, values never.
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.service.access import check_may_submit
 from aliquot.service.ports import Clock, StoreUnavailable
@@ -33,8 +35,7 @@ from aliquot_schema.ids import RequestId, UserId
 from aliquot_schema.requests import Caller
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSecret:
+class StoredSecret(Struct, frozen=True, kw_only=True):
     """A secret without its value."""
 
     name: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.core.validation.fields import check_limit
 from aliquot.service.access import FALLBACK_ACCOUNT, AccountSearch, JobAccounts, Trust, check_may_join, check_role

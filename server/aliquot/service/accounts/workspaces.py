@@ -8,10 +8,10 @@ retention time after its last upload or use.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from aliquot.service.access import check_may_submit
 from aliquot.service.ports import ByteStream, Clock, Executor
@@ -74,8 +74,7 @@ class WorkspaceStore(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkspaceRules:
+class WorkspaceRules(Struct, frozen=True, kw_only=True):
     """Limits of workspaces."""
 
     bytes_max: int

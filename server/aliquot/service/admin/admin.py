@@ -1,8 +1,9 @@
 """Administration: the parts of the service that operators use, and online copies of a SQLite database."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from aliquot.service.admin.policy import Policies, SchedulingPause
 from aliquot.service.agents.administration import AgentAdministration
@@ -70,8 +71,7 @@ class Backups(OperatorCommands):
         return await self._file.copy(path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorSources:
+class OperatorSources(Struct, frozen=True, kw_only=True):
     """What operators can use beyond the state. A server lacks what is None."""
 
     file: DatabaseFile | None = None
@@ -87,12 +87,13 @@ class OperatorSources:
     """Returns the inspector of agents of the present term; None while this server does not lead."""
 
 
+NO_SOURCES: Final = OperatorSources()
+
+
 class Administration:
     """Commands and queries of operators, by subject."""
 
-    def __init__(
-        self, *, state: State, journal: Journal, clock: Clock, sources: OperatorSources = OperatorSources()
-    ) -> None:
+    def __init__(self, *, state: State, journal: Journal, clock: Clock, sources: OperatorSources = NO_SOURCES) -> None:
         self.policy: Final = Policies(state=state, journal=journal, clock=clock)
         mode = OperatingMode.ENFORCE if sources.alerts is None else sources.alerts.mode
         self.pause: Final = SchedulingPause(state=state, journal=journal, clock=clock, mode=mode)

@@ -4,8 +4,9 @@ Views of the policy give durations in seconds; the stored document has milliseco
 """
 
 import logging
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.policy_changes import amended
 from aliquot.core.validation.fields import label

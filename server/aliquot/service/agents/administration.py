@@ -1,8 +1,9 @@
 """Agent administration: drain, resume, label, assign to a pool, and release lost agents."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.service.lifecycle.agent_registration import leave
 from aliquot.service.lifecycle.external_leases import end_on

@@ -4,8 +4,10 @@ Detection only: nothing is changed here. One observation proves nothing, because
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.service.lifecycle.agent_registration import NOT_CLAIMED
 from aliquot.service.state.agents import Blocked, ForeignUsers
@@ -28,8 +30,7 @@ ENDED_PHASES: Final = frozenset({KernelPhase.EXITED, KernelPhase.REFUSED})
 _HEALTH: Final = {DeviceHealth.GONE: D.DEVICE_GONE, DeviceHealth.UNHEALTHY: D.DEVICE_UNHEALTHY}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """One observed difference; the next message may resolve it."""
 
     kind: Discrepancy

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from aliquot.core.allocation.occupancy import gpu_alloc_json, gpu_alloc_map
 from aliquot.service.access import check_role
@@ -34,8 +35,7 @@ OF_SPECS: Final = frozenset(
 ID_CHARS_MAX: Final = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InspectionResult:
+class InspectionResult(Struct, frozen=True, kw_only=True):
     """Differences of all agents that answered."""
 
     differences: tuple[Difference, ...]

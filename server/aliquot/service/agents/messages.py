@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.idleness import SECOND_US
 from aliquot.core.transitions import is_overdue, unstopped

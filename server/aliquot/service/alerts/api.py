@@ -1,8 +1,9 @@
 """Use cases of alerting: list alerts, deliveries and receivers, change and mute rules, set a user's own preferences."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from aliquot.service.access import check_role
 from aliquot.service.alerts.alert_views import alert_view, delivery_view, preferences_view, receiver_view, rule_view

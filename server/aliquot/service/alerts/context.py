@@ -1,7 +1,8 @@
 """Ports of alerting: what its parts share, database queries, and senders."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from aliquot.service.alerts.message_texts import Message
 from aliquot.service.ports import Clock, Ids
@@ -10,8 +11,7 @@ from aliquot.service.state.state import State
 from aliquot_schema.alerts import Alert, Delivery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertContext:
+class AlertContext(Struct, frozen=True, kw_only=True):
     """Dependencies shared by the parts of alerting on one server."""
 
     state: State
@@ -20,8 +20,7 @@ class AlertContext:
     ids: Ids
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertQuery:
+class AlertQuery(Struct, frozen=True, kw_only=True):
     """Alerts to list, newest first."""
 
     is_open: bool | None = None
@@ -31,8 +30,7 @@ class AlertQuery:
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryQuery:
+class DeliveryQuery(Struct, frozen=True, kw_only=True):
     """Deliveries to list, newest first."""
 
     notice_id: str | None = None

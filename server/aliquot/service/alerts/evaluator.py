@@ -6,8 +6,9 @@ condition is one alert.
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.service.alerts.conditions import CHECKS, Check
 from aliquot.service.alerts.context import AlertContext

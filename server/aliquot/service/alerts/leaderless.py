@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.service.alerts import outbox
 from aliquot.service.alerts.context import AlertContext

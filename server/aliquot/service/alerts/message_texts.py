@@ -6,10 +6,11 @@ Also the wording shared by all notices: session labels, durations and printable 
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.job_output import piece_of
@@ -34,8 +35,7 @@ NAMED_MAX: Final = 5
 SECOND_US: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Struct, frozen=True, kw_only=True):
     """Notices sent to one receiver together."""
 
     key: str

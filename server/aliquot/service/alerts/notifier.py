@@ -6,8 +6,9 @@ Each event is therefore queued exactly once. Events older than 24 hours are skip
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from aliquot.service.alerts.context import AlertContext
 from aliquot.service.alerts.idle_process import idle_fact

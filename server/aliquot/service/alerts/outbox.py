@@ -10,9 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.service.alerts.context import AlertContext, NotDelivered, Sender
 from aliquot.service.alerts.message_texts import Message, due, is_urgent, key_of, output_ends
@@ -57,8 +59,7 @@ def has_expired(one: Delivery, *, now_us: int) -> bool:
     return is_expired(one.made_us if one.tries else max(one.made_us, one.next_us), now_us=now_us)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pause:
+class _Pause(Struct, frozen=True, kw_only=True):
     failures: int
     since_us: int
     until_us: int
@@ -95,8 +96,7 @@ def _targets(one: Delivery) -> tuple[Target, Target]:
     return (one.receiver, None, False), (one.receiver, one.user, True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class Address(Struct, frozen=True, kw_only=True):
     """A receiver and its sender."""
 
     receiver: Receiver

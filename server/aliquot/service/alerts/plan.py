@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.service.alerts.conditions import leader_checks
 from aliquot.service.alerts.context import AlertContext
@@ -45,8 +47,7 @@ class AlertUseCases(Protocol):
     def advisor(self) -> Advisor: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertPlan:
+class AlertPlan(Struct, frozen=True, kw_only=True):
     """Settings of alerting."""
 
     ids: Ids
@@ -97,8 +98,7 @@ def _observation(context: AlertContext) -> Observation:
     return Observation(state=context.state, journal=context.journal, clock=context.clock)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alerting:
+class Alerting(Struct, frozen=True, kw_only=True):
     """Alerting loops of a leader. `run` returns only when a loop failed or by cancellation."""
 
     evaluator: AlertEvaluator

@@ -4,11 +4,12 @@ Notices that are not critical wait during a receiver's quiet hours, and can be g
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta, tzinfo
 from email.errors import MessageError
 from email.headerregistry import Address
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot.service.alerts.message_texts import SECOND_US
 from aliquot.service.state.alerts import AlertIndex
@@ -20,8 +21,7 @@ ADDRESS_CHARACTERS_MAX: Final = 254
 """RFC 5321, 4.5.3.1.3, without the brackets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuietHours:
+class QuietHours(Struct, frozen=True, kw_only=True):
     """A daily period, which may end on the next day."""
 
     begin: time
@@ -43,8 +43,7 @@ class QuietHours:
         return datetime.combine(local.date() + timedelta(days=days), end, tzinfo=self.zone)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receiver:
+class Receiver(Struct, frozen=True, kw_only=True):
     """A destination of notices, without its address and protocol."""
 
     name: str
@@ -67,8 +66,7 @@ class Receiver:
         return self.kind == "email"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(Struct, frozen=True, kw_only=True):
     """Content of a notice, before it is routed to receivers."""
 
     kind: NoticeKind

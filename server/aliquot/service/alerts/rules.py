@@ -1,8 +1,10 @@
 """Notice rules and the conditions that they find. A rule changed at run time wins over the settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.core.prediction import OVERLONG_PCT, OVERLONG_RUNS
 from aliquot.service.state.alerts import AlertIndex
@@ -45,8 +47,7 @@ def mute_id(rule: AlertRule) -> str:
     return f"mute:{rule.value}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertCondition:
+class AlertCondition(Struct, frozen=True, kw_only=True):
     """A condition that holds now: its subject, a message, and the owners of the sessions concerned."""
 
     subject: str

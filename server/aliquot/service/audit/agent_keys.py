@@ -6,8 +6,9 @@ Command-line tools change keys in a file beside the server, also while it is dow
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.journal import Journal
@@ -20,8 +21,7 @@ log: Final = logging.getLogger("aliquot.agents")
 EVERY_S: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyChange:
+class KeyChange(Struct, frozen=True, kw_only=True):
     """A change of an agent's key."""
 
     id: str

@@ -3,11 +3,13 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from aliquot.service.access import check_role
 from aliquot.service.ledger.entries import PassEntry
@@ -39,8 +41,7 @@ HOLDINGS_MAX: Final = 5000
 PERIOD_MAX: Final = timedelta(days=31)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditQuery:
+class AuditQuery(Struct, frozen=True, kw_only=True):
     """Filter of changes. None does not filter."""
 
     entity_id: str | None = None
@@ -60,8 +61,7 @@ class AuditQuery:
     limit: int = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One event, without environment values and digests of keys."""
 
     number: int
@@ -81,8 +81,7 @@ class Change:
     """New values of the same fields; all fields when `before` is None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(Struct, frozen=True, kw_only=True):
     """An amount of one slot of one device, in the slot's base unit, held by one lease."""
 
     lease_id: str
@@ -107,8 +106,7 @@ class Holding:
     preempted_pass: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordCounts:
+class RecordCounts(Struct, frozen=True, kw_only=True):
     """Result of a verification of the record; see `RecordCheckView`."""
 
     faults: tuple[str, ...] = ()

@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.core.policy_changes import amended
 from aliquot.core.validation.fields import count, label

@@ -8,10 +8,10 @@ a record in the event log, so that it survives a restart and a failover, and eac
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from aliquot.core.foresight.accuracy import SHOWN_MIN
 from aliquot.core.policy_changes import amended
@@ -43,7 +43,7 @@ def begin_trial(draft: UnitOfWork, tuning: str, *, before: Weights, version: int
         "tuning": tuning,
         "version": str(version),
         "since_us": str(now_us),
-        "before": msgspec.json.encode(asdict(before)).decode(),
+        "before": msgspec.json.encode(before).decode(),
     }
     draft.put(Action(id=TRIAL_ID, facts=facts), "policy_trial_begun")
 

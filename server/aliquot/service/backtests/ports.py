@@ -1,8 +1,9 @@
 """Ports of backtests: the order of one, and what runs it."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from aliquot_schema.ids import AgentId
 from aliquot_schema.policies import PolicyDocument
@@ -10,8 +11,7 @@ from aliquot_schema.quotas import Quota
 from aliquot_schema.views.backtests import BacktestReport, TuningReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderedRun:
+class OrderedRun(Struct, frozen=True, kw_only=True):
     """One run beside the policies of the time; see `core.simulation.backtest.Variant`."""
 
     label: str
@@ -22,8 +22,7 @@ class OrderedRun:
     quotas: tuple[Quota, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningOrder:
+class TuningOrder(Struct, frozen=True, kw_only=True):
     """A search of the policy's weights; see `core.simulation.tuning`."""
 
     document: PolicyDocument
@@ -33,8 +32,7 @@ class TuningOrder:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestOrder:
+class BacktestOrder(Struct, frozen=True, kw_only=True):
     """What a backtest is to run. Times are microseconds UTC."""
 
     since_us: int
@@ -44,8 +42,7 @@ class BacktestOrder:
     """A search instead of runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestNews:
+class BacktestNews(Struct, frozen=True, kw_only=True):
     """What a running backtest says; exactly one of the fields is set."""
 
     progress: float | None = None

@@ -5,9 +5,10 @@ A fact counts from the pass that saw it. Passes that decided nothing have no led
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import Occupancy, occupancy_on
 from aliquot.core.model.agent_index import are_same

@@ -11,8 +11,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.forecast import SAMPLES, Supposed
 from aliquot.core.foresight.told import KEPT_US, ForecastRecord
@@ -332,8 +334,7 @@ class Forecasting:
         return session is not None and session.state is SessionState.QUEUED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastPlan:
+class ForecastPlan(Struct, frozen=True, kw_only=True):
     """Forecasts of one server."""
 
     store: ForecastStore

@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.foresight.arrivals import KEPT_US as ARRIVALS_KEPT_US
 from aliquot.core.foresight.run_times import EndedRun

@@ -1,8 +1,9 @@
 """Ports of the forecasts: the durable records, and the relay to the followers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from aliquot.core.foresight.told import ForecastRecord, Settlement
 
@@ -39,8 +40,7 @@ class ForecastStore(Protocol):
         """Delete some records made before a time, and the days before it; returns the number of records."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedBoard:
+class PublishedBoard(Struct, frozen=True, kw_only=True):
     """What the leader published last."""
 
     epoch: int

@@ -6,10 +6,11 @@ own server wrote, and typed JSON on the way back. Snapshots are sent as differen
 
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.forecast import Supposed
 from aliquot.core.foresight.run_times import EndedRun
@@ -23,8 +24,7 @@ ROWS_MAX: Final = 500
 """Rows in one frame, so that neither side is busy with one for long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """A submitted session has run, or left the queue without a start."""
 
     session_id: SessionId
@@ -42,8 +42,7 @@ def learned_us(learned: Learned) -> int:
     return learned.queued_us if isinstance(learned, PendingRow) else learned.at_us
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
+class Lesson(Struct, frozen=True, kw_only=True):
     """Submissions and ends, in the order of their times."""
 
     learned: tuple[Learned, ...]
@@ -51,8 +50,7 @@ class Lesson:
     """Whether they come from the store, in any order; learned at `HistoryRead`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredRecords:
+class ScoredRecords(Struct, frozen=True, kw_only=True):
     """Records whose outcome, or whose end, has become known."""
 
     records: tuple[ForecastRecord, ...]
@@ -60,20 +58,17 @@ class ScoredRecords:
     """Whether they come from the store, in any order; learned at `HistoryRead`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRead:
+class HistoryRead(Struct, frozen=True, kw_only=True):
     """All history has been sent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Days:
+class Days(Struct, frozen=True, kw_only=True):
     """(day, sessions that started before any forecast) to be added to the counts of days."""
 
     at_once: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChanges:
+class RowChanges(Struct, frozen=True, kw_only=True):
     """Rows that differ from those of the snapshot before."""
 
     agents: tuple[AgentRow, ...] = ()
@@ -81,8 +76,7 @@ class RowChanges:
     running: tuple[RunningRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class Ask(Struct, frozen=True, kw_only=True):
     """Request for forecasts."""
 
     number: int

@@ -7,11 +7,11 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from aliquot.service.foresight.ports import BoardRelay, PublishedBoard
 from aliquot.service.ports import Clock, StoreUnavailable

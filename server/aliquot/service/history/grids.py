@@ -1,10 +1,10 @@
 """Time grids: equal steps that a series is laid out on, and the aggregation of measurements into them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from aliquot.service.history.measures import Measure
@@ -20,8 +20,7 @@ STEPS_S: Final = (
 """Steps of a minute and more are whole minutes, of an hour and more whole hours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
+class Grid(Struct, frozen=True, kw_only=True):
     """`points` steps of `step_us` from `start_us`, microseconds UTC."""
 
     start_us: int
@@ -52,8 +51,7 @@ def covering(since_us: int, until_us: int, *, step_s: int) -> Grid:
     return Grid(start_us=start_us, step_us=step_us, points=max(1, -(-(until_us - start_us) // step_us)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridSpan:
+class GridSpan(Struct, frozen=True, kw_only=True):
     """Measurements of one series in time order. NaN = not measured."""
 
     devices: tuple[str, ...]
@@ -126,8 +124,7 @@ class Gathering:
         return Curves(mean=mean, maximum=top)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curves:
+class Curves(Struct, frozen=True, kw_only=True):
     """Aggregates of one device: [measures, points]. NaN = not measured in that step."""
 
     mean: Floats

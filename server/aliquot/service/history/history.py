@@ -7,11 +7,11 @@ and a bounded number wait.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.core.billing.tariffs import PricedDevice

@@ -1,8 +1,9 @@
 """Measures: the metrics that history records, their precision, and the samples that carry them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 
@@ -21,8 +22,7 @@ class MeasureKind(StrEnum):
     """The whole cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class Measure(Struct, frozen=True, kw_only=True):
     """One metric."""
 
     name: str
@@ -60,8 +60,7 @@ def index_of(kind: MeasureKind, name: str) -> int:
     return next(index for index, measure in enumerate(MEASURES[kind]) if measure.name == name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDevices:
+class AgentDevices(Struct, frozen=True, kw_only=True):
     """The accelerators of an agent; replaced when they change."""
 
     agent_id: AgentId
@@ -71,8 +70,7 @@ class AgentDevices:
     """Per device, whether it counts as one of the cluster's GPUs: healthy, and not a slice of a listed one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSample:
+class DeviceSample(Struct, frozen=True, kw_only=True):
     """One reading of every accelerator of an agent."""
 
     roster: AgentDevices
@@ -81,8 +79,7 @@ class DeviceSample:
     """Devices x `DEVICE_MEASURES`; None = not measured."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSample:
+class QueueSample(Struct, frozen=True, kw_only=True):
     """The queue at one moment, and counts since the previous sample."""
 
     at_us: int

@@ -1,8 +1,9 @@
 """Ports of history: the time-series store and the record of holdings."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from aliquot.service.history.grids import Curves, Grid
 from aliquot.service.history.measures import MeasureKind, Sample
@@ -14,8 +15,7 @@ class HistoryUnavailable(Unavailable):
     """History cannot be read now. Nothing else is affected."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tended:
+class Tended(Struct, frozen=True, kw_only=True):
     """Result of one maintenance pass."""
 
     written: int = 0
@@ -53,8 +53,7 @@ class HistoryStore(Protocol):
         """Why the store does not work now; None = it works."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Struct, frozen=True, kw_only=True):
     """An amount of one slot of one accelerator, held by one lease."""
 
     owner: UserId

@@ -7,8 +7,9 @@ any more, so that it is read once and kept.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.model.snapshot import request_of
 from aliquot.core.prediction import Workload

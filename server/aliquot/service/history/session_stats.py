@@ -5,11 +5,11 @@ GPUs come from the time series of their devices; CPU and host memory from what a
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from aliquot.service.history.grids import Curves, Floats
 from aliquot.service.history.measures import MeasureKind, index_of
@@ -46,8 +46,7 @@ _USE: Final = index_of(MeasureKind.DEVICES, "utilization")
 _MEMORY: Final = index_of(MeasureKind.DEVICES, "memory_used")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldPart:
+class HeldPart(Struct, frozen=True, kw_only=True):
     """A part of a device that a session held."""
 
     agent_id: AgentId

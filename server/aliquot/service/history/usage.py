@@ -11,6 +11,7 @@ from math import nan
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from aliquot.service.history.grids import SECOND_US, Floats, Grid, covering
 from aliquot.service.history.measures import DeviceSample, MeasureKind, index_of
@@ -175,8 +176,7 @@ def _parts(grid: Grid, *, step_s: int) -> Iterator[Grid]:
         yield covering(start_us, min(start_us + size_us, grid.end_us), step_s=step_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuUsageSums:
+class GpuUsageSums(Struct, frozen=True, kw_only=True):
     """Numbers of GPUs; a share of a GPU counts as that share."""
 
     total: float

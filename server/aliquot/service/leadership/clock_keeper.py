@@ -6,8 +6,9 @@ moment leaves no trace. Then one transaction corrects the clock and moves the ti
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.core.clock_correction import ClockCorrection, corrected, moment_text, offset_text
 from aliquot.service.ports import Clock, Loaded, StoreUnavailable

@@ -1,8 +1,9 @@
 """Leadership ports: the shared store, the leadership lock and commit notifications, and one server's view of them."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from aliquot.service.ports import Loaded, Store
 from aliquot.service.views.terms import moment, moment_or_none
@@ -15,8 +16,7 @@ class LeadershipLost(Exception):
     """This server may have lost the lock, and must stop acting as the leader."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentTerm:
+class CurrentTerm(Struct, frozen=True, kw_only=True):
     """The newest term: the present leader's, or the last one's."""
 
     epoch: int
@@ -24,8 +24,7 @@ class CurrentTerm:
     began_us: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermStart(CurrentTerm):
+class TermStart(CurrentTerm, frozen=True, kw_only=True):
     """Start of a term. No commit of an earlier term follows event `revision`."""
 
     revision: int
@@ -106,8 +105,7 @@ class CommitNotifications(Protocol):
         """Stop listening."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeadershipStatus:
+class LeadershipStatus(Struct, frozen=True, kw_only=True):
     """Leadership as one server sees it."""
 
     role: ServerRole

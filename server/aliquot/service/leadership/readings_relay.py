@@ -7,9 +7,10 @@ an unchanged snapshot every `KEEP_S`; a follower drops readings not confirmed fo
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, Protocol
+
+from msgspec import Struct, field
 
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.agents import Blocked, ForeignUsers
@@ -28,8 +29,7 @@ _MEASURED: Final = attrgetter("utilization_pct", "memory_used_bytes", "temperatu
 _NOTHING: Final = DeviceReading(device_id=DeviceId(""))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentReadings:
+class AgentReadings(Struct, frozen=True, kw_only=True):
     """Readings of one agent's devices, as columns."""
 
     agent_id: AgentId
@@ -41,8 +41,7 @@ class AgentReadings:
     power_w: Column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingsSnapshot:
+class ReadingsSnapshot(Struct, frozen=True, kw_only=True):
     """Readings of all agents at one moment. Processes on devices are left out: only the leader's reaper needs them."""
 
     lines: tuple[AgentReadings, ...]
@@ -104,8 +103,7 @@ def _lines(
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedReadings:
+class PublishedReadings(Struct, frozen=True, kw_only=True):
     """The newest snapshot of the present term."""
 
     epoch: int

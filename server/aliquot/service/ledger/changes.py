@@ -4,11 +4,13 @@ Capturing runs on the event loop and must be cheap; comparing runs later, in the
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from operator import is_not
 from typing import Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
@@ -29,8 +31,7 @@ from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointRecords:
+class CheckpointRecords(Struct, frozen=True, kw_only=True):
     """Records for a checkpoint, except what the snapshot contains."""
 
     agents: tuple[Agent, ...]
@@ -44,8 +45,7 @@ class CheckpointRecords:
     statements: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class Pass(Struct, frozen=True, kw_only=True):
     """One pass, not yet compared with the previous pass_."""
 
     number: int

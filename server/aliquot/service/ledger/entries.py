@@ -6,11 +6,12 @@ is reproducible only with the same `code_version`.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 import aliquot
 import aliquot_schema
@@ -37,8 +38,7 @@ LEDGER_FORMAT: Final = 1
 """Version of the entry format; incremented when older entries could be misread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class Inputs(Struct, frozen=True, kw_only=True):
     """Inputs not in the event log, as changes to the previous entry; complete in an entry with a checkpoint."""
 
     open_agents: tuple[AgentId, ...] | None = None
@@ -64,8 +64,7 @@ class Inputs:
     placement: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerdictChange:
+class VerdictChange(Struct, frozen=True, kw_only=True):
     """Sessions whose verdict changed since the previous entry."""
 
     places: Intervals
@@ -74,8 +73,7 @@ class VerdictChange:
     """None = they wait no longer: they were placed, or have failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """The part of the state at an entry's revision from which later snapshots are rebuilt."""
 
     agents: tuple[Agent, ...]
@@ -100,8 +98,7 @@ class Checkpoint:
     """Records of sessions that do not use their GPUs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassEntry:
+class PassEntry(Struct, frozen=True, kw_only=True):
     """One pass. A pass that decided nothing and changed no verdict has no entry."""
 
     number: int
@@ -121,8 +118,7 @@ class PassEntry:
     checkpoint: Checkpoint | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassKey:
+class PassKey(Struct, frozen=True, kw_only=True):
     """Index of an entry."""
 
     number: int

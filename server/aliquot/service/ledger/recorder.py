@@ -8,8 +8,9 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.core.model.plan import BacklogPeak, Plan
 from aliquot.core.model.policy import Policy
@@ -36,8 +37,7 @@ from aliquot_schema.sessions import Session
 log: Final = logging.getLogger("aliquot.ledger")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _Begun(Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
     rules: Policy
     policy: PolicyDocument

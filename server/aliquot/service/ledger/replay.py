@@ -4,9 +4,11 @@ Snapshots are rebuilt from the last checkpoint before the requested passes, the 
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import Plan
@@ -31,8 +33,7 @@ COMPARED: Final = ("placements", "evictions", "promises")
 """Sequences of a plan, whose order is part of the decision."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayDifference:
+class ReplayDifference(Struct, frozen=True, kw_only=True):
     """One difference between the recorded and the replayed decision."""
 
     pass_number: int
@@ -236,8 +237,7 @@ PAGE: Final = 100
 EVENTS_PAGE: Final = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class Replayed(Struct, frozen=True, kw_only=True):
     """One replayed pass."""
 
     entry: PassEntry

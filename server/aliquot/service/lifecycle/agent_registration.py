@@ -5,8 +5,10 @@ Both happen each time an agent joins. Devices that a lease holds are never dropp
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.service.lifecycle.kernel_reports import apply_report, end_kernel, stop_kernels

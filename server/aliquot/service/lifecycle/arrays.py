@@ -4,7 +4,8 @@ A task has a session of its own from its first start on; before, it is an index 
 """
 
 from collections.abc import Container
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.service.lifecycle.external_leases import release

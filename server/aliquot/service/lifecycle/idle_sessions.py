@@ -1,7 +1,8 @@
 """Idle sessions: records the steps for sessions that do not use their GPUs, and ends them where the policy says so."""
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.idle_process import CLOSED, IdleCase, kept
 from aliquot.core.model.plan import Eviction

@@ -5,8 +5,9 @@ last kernel has exited, unless it ended by itself.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.core.fairshare import rate_milli

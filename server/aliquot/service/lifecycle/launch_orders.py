@@ -7,9 +7,11 @@
 import hmac
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -30,8 +32,7 @@ APP_TOKEN = f"{APP_PREFIX}TOKEN"
 Orders = Mapping[AgentId, Sequence[LaunchOrder]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class LaunchAttempt:
+class LaunchAttempt(Struct, frozen=True, kw_only=True, dict=True):
     """One attempt of a session, with everything its launch orders need."""
 
     session: Session

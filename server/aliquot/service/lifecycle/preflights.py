@@ -6,7 +6,8 @@ A failed check ends the attempt and uses no retry. Its agent is excluded from fu
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.service.lifecycle.launch_orders import Orders, attempt_of

@@ -4,7 +4,8 @@ Shallow copies suffice: records are frozen, and a node's mappings are replaced, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from aliquot.core.foresight.scoring import AccuracyReport
 from aliquot.service.state.state import State
@@ -15,8 +16,7 @@ from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.sessions import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
+class ClusterView(Struct, frozen=True, kw_only=True):
     """The parts of the state that metrics use."""
 
     agents: tuple[Agent, ...]

@@ -5,8 +5,9 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from aliquot.service.metrics.counters import SHORT_S, StoreMeasures, counter, export_zeros, histogram
 from aliquot.service.ports import Clock, StoreUnavailable
@@ -14,8 +15,7 @@ from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthCondition:
+class HealthCondition(Struct, frozen=True, kw_only=True):
     """One current problem."""
 
     code: str

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.score_text import explain_score

@@ -5,8 +5,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
@@ -82,8 +84,7 @@ WAKING: Final = frozenset(
 """Kinds of events that trigger a pass; so does any event of an agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassCounts:
+class PassCounts(Struct, frozen=True, kw_only=True):
     """Counts of one pass, in sessions."""
 
     number: int

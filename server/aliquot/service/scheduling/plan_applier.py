@@ -2,9 +2,11 @@
 leases and kernels of what is still valid."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.core.model.plan import BookingDecision, Eviction, ExtensionDecision, Placement, Plan, still_fits
@@ -36,8 +38,7 @@ WAITED_US_MAX: Final = 30_000_000
 """A caller waits a few seconds for an external allocation; a request older than this is abandoned."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanApplier:
+class PlanApplier(Struct, frozen=True, kw_only=True):
     """Applies one plan of one pass."""
 
     state: State
@@ -161,8 +162,7 @@ def slices(placements: Sequence[Placement]) -> Iterator[Sequence[Placement]]:
         yield part
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grants:
+class Grants(Struct, frozen=True, kw_only=True):
     """Writer of placements; `now_us` and `epoch` are those of the pass."""
 
     state: State

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from aliquot.service.ports import ByteStream
 from aliquot.service.sessions.streams import StreamSource
@@ -28,8 +28,7 @@ AGENT_S_MAX: Final = 60.0
 """Time for a listing, which may have to hash files, and for the next piece of a file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedResult:
+class OpenedResult(Struct, frozen=True, kw_only=True):
     """A part of a file."""
 
     piece: FilePiece

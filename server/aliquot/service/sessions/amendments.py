@@ -1,8 +1,9 @@
 """Amendments: a waiting session with another request, checked as a submission is."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from aliquot.core.validation.fields import count, label, milliseconds, models_of
 from aliquot.core.validation.session import amended_amounts, amounts_of, priority_of

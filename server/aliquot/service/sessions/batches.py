@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot_schema.errors import AliquotError, InvalidRequest, LimitExceeded, UnknownDependency
 from aliquot_schema.ids import SESSION_PREFIX, SessionId

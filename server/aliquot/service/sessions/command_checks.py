@@ -15,10 +15,10 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from msgspec import Struct
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
@@ -150,8 +150,7 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRules:
+class CommandRules(Struct, frozen=True, kw_only=True):
     """An operator's rules; a command must pass all of them."""
 
     allow: tuple[str, ...] = ()

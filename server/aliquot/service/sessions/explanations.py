@@ -8,9 +8,11 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.foresight.changes import Means, WaitingSession
 from aliquot.core.foresight.forecast import Supposed
@@ -53,8 +55,7 @@ KEPT_US: Final = 30_000_000
 """An explanation is not kept longer than this: reservations come nearer without any event."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Question:
+class _Question(Struct, frozen=True, kw_only=True):
     """How much earlier would a session start with each of some changes?"""
 
     row: PendingRow
@@ -65,8 +66,7 @@ class _Question:
     """Of the changed ones; missing ones are unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _Asked(Struct, frozen=True, kw_only=True):
     """A question that was asked."""
 
     question: _Question
@@ -77,8 +77,7 @@ class _Asked:
     """The one before it about the same session, whose answer is shown until this one has one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Explained:
+class _Explained(Struct, frozen=True, kw_only=True):
     """An explanation, and what may be added to it."""
 
     revision: int
@@ -90,8 +89,7 @@ class _Explained:
     """The changes of the question; when it would start is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(Struct, frozen=True):
     """What an explanation depends on, besides the state."""
 
     session_id: SessionId

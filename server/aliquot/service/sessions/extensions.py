@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.validation.fields import check_limit, milliseconds
 from aliquot.service.state.journal import Feed, Journal

@@ -5,10 +5,11 @@ being renewed; calling `allocate` again renews it. Internally it is a session wi
 """
 
 import asyncio
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.transitions import cancel
 from aliquot.core.validation.fields import check_limit, label, milliseconds

@@ -1,8 +1,9 @@
 """Sessions: create, cancel, hold, release, retry, extend, and change the request."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.core.validation.session import priority_of

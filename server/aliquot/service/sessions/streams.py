@@ -2,8 +2,9 @@
 where the owner shares it; viewers never. Each is in the audit log."""
 
 from collections import OrderedDict
-from dataclasses import replace
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from aliquot.service.access import check_role, may_enter
 from aliquot.service.lifecycle.launch_orders import AppTokens

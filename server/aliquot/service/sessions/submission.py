@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import Final
+
+from msgspec.structs import asdict, replace
 
 from aliquot.core.validation.fields import label, tasks_of
 from aliquot.core.validation.session import priority_of, spec_of, tags_of
@@ -285,7 +286,7 @@ async def _yield_turn(position: int) -> None:
 
 def hash_of(request: NewSession) -> str:
     """Hash of a request, to tell a retry from another request with the same idempotency key."""
-    parts = {name: getattr(request, name) for name in NewSession.__dataclass_fields__ if name != "idempotency_key"}
+    parts = {name: getattr(request, name) for name in NewSession.__struct_fields__ if name != "idempotency_key"}
     # Fields that were not part of the hash in earlier versions.
     if request.booking is None:
         del parts["booking"]

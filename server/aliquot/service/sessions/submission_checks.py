@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.core.quota import impossible_under, too_many_queued
 from aliquot.core.validation.session import (
@@ -42,8 +44,7 @@ OPERATOR_SHARE: Final = 10
 """A tenth of the limit is room for each operator on top of it, while others fill the queue."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLimit:
+class QueueLimit(Struct, frozen=True, kw_only=True):
     """Limits of waiting tasks, over all users and of one user."""
 
     tasks_max: int = PENDING_MAX

@@ -3,10 +3,10 @@
 The record of a template is an action of the event log, so that the audit shows who saved and deleted it.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from aliquot.service.access import check_may_submit, check_project
 from aliquot.service.ports import Clock
@@ -35,8 +35,7 @@ from aliquot_schema.views.templates import (
 _PREFIX: Final = "template/"
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where a template is kept."""
 
     project: ProjectId

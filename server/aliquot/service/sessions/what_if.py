@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from aliquot.core.foresight.remedies import Delay
 from aliquot.core.foresight.what_if import (

@@ -11,8 +11,9 @@ the leader.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.allocation.options import AllocationOptions

@@ -8,8 +8,9 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot.core.foresight.forecast import Supposed
 from aliquot.core.foresight.scoring import AccuracyReport
@@ -23,8 +24,7 @@ NOT_YET: Final = "no forecast has been made yet"
 SWITCHED_OFF: Final = "forecasts are switched off"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoardContent:
+class BoardContent(Struct, frozen=True, kw_only=True):
     """Everything on a board."""
 
     now: Mapping[SessionId, Told] = field(default_factory=dict)
@@ -119,8 +119,7 @@ ANSWER_S_MAX: Final = 120.0
 ELSEWHERE: Final = "the leading server makes forecasts of sessions that are not submitted; ask it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupposedQuestion:
+class SupposedQuestion(Struct, frozen=True, kw_only=True):
     """A question about sessions that are not submitted, each of them alone."""
 
     supposed: tuple[Supposed, ...]

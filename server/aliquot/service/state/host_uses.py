@@ -5,7 +5,8 @@ record when it ends.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport
 from aliquot_schema.ids import AgentId, KernelId

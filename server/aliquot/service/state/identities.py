@@ -5,10 +5,11 @@ password hash would add no security.
 """
 
 import secrets
-from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot_schema.identity.accounts import KEY_PREFIX, ROLE_MAX, ApiKey, Role, User
 from aliquot_schema.ids import KeyId, ProjectId, UserId
@@ -45,8 +46,7 @@ def parts(text: str) -> tuple[KeyId, str] | None:
     return (KeyId(key_id), secret) if secret else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bearer:
+class Bearer(Struct, frozen=True, kw_only=True):
     """An authenticated caller: by a valid API key, or by the server's own token."""
 
     user: UserId

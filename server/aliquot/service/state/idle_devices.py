@@ -5,8 +5,9 @@ to one of them: it is idle while none uses it, and its time starts anew when a h
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot.core.idleness import IdleRule, IdleState, UseReading
 from aliquot.core.use_trend import UseTrend
@@ -19,8 +20,7 @@ from aliquot_schema.resources.slots import is_accelerator
 RULE: Final = IdleRule()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldDevice:
+class HeldDevice(Struct, frozen=True, kw_only=True):
     """One held device and what its readings showed."""
 
     device: Device

@@ -4,8 +4,9 @@ All except `LastVerdicts` and `BacklogPeaks` are functions of the event log.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from aliquot.core.model.plan import BacklogPeak, KernelPlacement
 from aliquot.core.model.policy import Policy

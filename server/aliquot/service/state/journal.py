@@ -8,8 +8,9 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from aliquot.core.clock_correction import ClockCorrection
 from aliquot.service.ports import Batch, Clock, DuplicateKey, NotLeader, StaleVersion, Store, StoreUnavailable
@@ -126,8 +127,7 @@ PAGE: Final = 1000
 """Events per read from the store; the state of a healthy server is never that far behind."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Actor and cause of a change."""
 
     actor: str

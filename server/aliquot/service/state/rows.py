@@ -1,8 +1,9 @@
 """Snapshot rows: immutable rows of agents, pending and running sessions, rebuilt only when their source changes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.plan import KernelPlacement

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct, structs
 
 from aliquot.core.clock_correction import ClockCorrection
 from aliquot.core.fairshare import Usage
@@ -379,7 +380,7 @@ class State:
     def _put_policy(self, policy: PolicyDocument) -> None:
         self.policy = policy
         self.rules = Policy.of(policy)
-        self.books.usage = replace(self.books.usage, half_life_ms=policy.half_life_ms)
+        self.books.usage = structs.replace(self.books.usage, half_life_ms=policy.half_life_ms)
         self.running_rows.note_all()
 
     def _put_quota(self, quota: Quota) -> None:
@@ -398,8 +399,7 @@ class State:
             self.findings[finding.id] = finding
 
 
-@dataclass(frozen=True, slots=True)
-class _InMemory:
+class _InMemory(Struct, frozen=True):
     """How the state keeps one kind of record."""
 
     put: Callable[[State, Any], None]

@@ -1,8 +1,9 @@
 """Unit of work: changes drafted on the current state, and committed together or not at all."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.core.model.plan import KernelPlacement

@@ -4,7 +4,8 @@ Rates are in thousandths of a device. A lease keeps the rate of its grant, whate
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from aliquot.core.allocation.occupancy import added, occupancy_of, occupancy_on
 from aliquot.core.fairshare import Usage, rate_milli
@@ -19,8 +20,7 @@ from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargedLease:
+class ChargedLease(Struct, frozen=True, kw_only=True):
     """A lease, its project, and the devices that its rate depends on."""
 
     lease: Lease

@@ -4,8 +4,9 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.service.access import check_may_read_output, session_seen
 from aliquot.service.audit.audit import AuditStore
@@ -36,8 +37,7 @@ WITHOUT_DEVICES: Final = frozenset({"session.queued", "session.held"})
 """Kinds of events after which a session holds no devices; they are the most frequent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionSources:
+class SubscriptionSources(Struct, frozen=True, kw_only=True):
     """Data sources of subscriptions."""
 
     find: Find

@@ -6,8 +6,9 @@ counted in addition. Fractions held count as fractions.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from aliquot.service.state.snapshots import is_open
 from aliquot.service.state.state import State
@@ -77,8 +78,7 @@ class GpuPlace(NamedTuple):
     """Whether its free part may be allocated."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuSums:
+class GpuSums(Struct, frozen=True, kw_only=True):
     """In GPUs, with fractions."""
 
     total: float

@@ -5,10 +5,11 @@ Orders and filters name fields of `Session` that are also columns of the databas
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from operator import attrgetter
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.service.ports import SessionQuery, SortKey
 from aliquot.service.state.state import State
@@ -23,8 +24,7 @@ from aliquot_schema.resources.slots import AMOUNT_MAX
 from aliquot_schema.sessions import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Sorting:
+class Sorting(Struct, frozen=True):
     """A sort order. Ties are ordered by id, which sorts by creation time. Sessions without a value come last."""
 
     by: str
@@ -150,11 +150,11 @@ def check(where: SessionFilter) -> None:
     """
     if len(where.search or "") > SEARCH_CHARS_MAX:
         raise InvalidRequest(f"search: at most {SEARCH_CHARS_MAX} characters", field="search")
-    for field in fields(where):
-        value = getattr(where, field.name)
-        most = COMPARED_MAX if field.name in _COMPARED else VALUES_MAX
+    for name in where.__struct_fields__:
+        value = getattr(where, name)
+        most = COMPARED_MAX if name in _COMPARED else VALUES_MAX
         if isinstance(value, tuple) and len(value) > most:
-            raise InvalidRequest(f"{field.name}: at most {most} values", field=field.name)
+            raise InvalidRequest(f"{name}: at most {most} values", field=name)
 
 
 def tag_of(text: str) -> tuple[str, str | None]:

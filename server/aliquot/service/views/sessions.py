@@ -1,9 +1,10 @@
 """Session views: read models of sessions, kernels and verdicts, and the committed steps of a session."""
 
-from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypedDict
+
+from msgspec.structs import replace
 
 from aliquot.core.saved_work import kept_at_start_ms
 from aliquot.core.scheduler.reason_text import explain

@@ -1,9 +1,9 @@
 """Closed records in the archive: findings, alerts, deliveries, and leases without a kernel, with their holdings."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import Struct, field
 from sqlalchemy import ColumnElement, Connection, Row, Table, exists, select, true
 
 from aliquot.service.retention import RetainedKind
@@ -18,8 +18,7 @@ ROWS_MAX: Final = 50_000
 """Rows per file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Closed:
+class _Closed(Struct, frozen=True, kw_only=True):
     mapping: RecordMapping[Any]
     is_independent: ColumnElement[bool] = field(default_factory=true)
     """Whether a row is archived by itself, not with its session."""

@@ -10,12 +10,12 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 from sqlalchemy import Boolean, Column, LargeBinary, Row, Text
 
 from aliquot.service.ports import StoreUnavailable
@@ -24,8 +24,7 @@ FORMAT: Final = 1
 _READ_BYTES: Final = 2**20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """Description of one file, stored beside it as JSON."""
 
     format: int = FORMAT

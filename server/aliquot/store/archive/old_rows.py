@@ -1,9 +1,9 @@
 """Old rows: reads and removes rows by id, together with the rows of other tables that belong to them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Row, Table, delete, select
 
 from aliquot.store.archive.sealing import EventRange, check_epoch, next_id
@@ -11,8 +11,7 @@ from aliquot.store.archive.sealing import EventRange, check_epoch, next_id
 Name = TypeVar("Name", bound=str)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldRows:
+class OldRows(Struct, frozen=True, kw_only=True):
     """Tables archived together, one file per table."""
 
     tables: Mapping[str, Table]

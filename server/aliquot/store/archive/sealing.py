@@ -6,11 +6,12 @@ An `ArchiveBatch` holds the files sealed together and writes them in threads.
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Column, Connection, Row, func, insert, select
 
 from aliquot.service.ports import NotLeader, StoreUnavailable
@@ -19,8 +20,7 @@ from aliquot.store.hash_chain import SEALS
 from aliquot.store.tables import COUNTER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRange:
+class EventRange(Struct, frozen=True, kw_only=True):
     """A range of rows of one kind, sealed as one file."""
 
     id: str

@@ -1,10 +1,10 @@
 """Archive verification: compares each file with its seal, and verifies the hash chains in the files."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Connection, Row, select
 
 from aliquot.service.ports import StoreUnavailable
@@ -15,8 +15,7 @@ from aliquot.store.hash_chain import CHAIN_START, EVENTS_KIND, SEALS
 from aliquot.store.ledger.encoding import LEDGER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchivesVerified:
+class ArchivesVerified(Struct, frozen=True, kw_only=True):
     """Result of a verification."""
 
     files: int

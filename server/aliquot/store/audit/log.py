@@ -4,12 +4,13 @@ Values of environment variables and digests of keys are redacted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
@@ -145,8 +146,7 @@ T = TypeVar("T")
 _TRIES: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditAuthor:
+class AuditAuthor(Struct, frozen=True, kw_only=True):
     """The account that runs a command, and the time."""
 
     actor: str

@@ -9,10 +9,10 @@ hash = SHA-256(previous hash + JSON array of the columns + SHA-256 of the checkp
 import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 from sqlalchemy import Connection, Row, select
 
 from aliquot.core.model.plan import Plan
@@ -25,8 +25,7 @@ _FAST: Final = 1
 """zlib level: compresses to a quarter of the size in a tenth of the default level's time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+class Body(Struct, frozen=True, kw_only=True):
     """The part of an entry without columns of its own."""
 
     inputs: Inputs
@@ -34,8 +33,7 @@ class Body:
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class Packed(Struct, frozen=True, kw_only=True):
     """An encoded entry without its chain hashes."""
 
     columns: tuple[Any, ...]

@@ -5,12 +5,12 @@ Values are not in the event log. Each user's secret names are, as `SecretNames`.
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, Row, Table, and_, delete, insert, not_, select, text, update
 
 from aliquot.service.accounts.secrets import StoredSecret

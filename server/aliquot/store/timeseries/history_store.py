@@ -9,10 +9,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from msgspec import Struct
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import DatabaseError
 
@@ -78,8 +78,7 @@ WAITING_MAX: Final = 20_000
 """Unprocessed samples; older ones are dropped above this. 1,000 agents send as many in 40 seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryPlan:
+class HistoryPlan(Struct, frozen=True, kw_only=True):
     """Dependencies and settings of a `HistoryDatabase`."""
 
     make_database: Callable[[], Database]

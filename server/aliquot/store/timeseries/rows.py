@@ -6,9 +6,9 @@ table refers to them.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from sqlalchemy import (
     Column,
     Connection,
@@ -66,8 +66,7 @@ def make_tables(connection: Connection) -> None:
         METADATA.create_all(connection)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesRow:
+class SeriesRow(Struct, frozen=True, kw_only=True):
     """A series as it is stored."""
 
     id: int

@@ -1,9 +1,9 @@
 """Storage tiers: the resolution of each tier of time series, its retention, and the settings for them."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from msgspec import Struct
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings
 
@@ -36,8 +36,7 @@ MARGIN_US: Final = 2 * WINDOW_US[Tier.RAW]
 """Delay of a rollup after the end of its window, so that the last blocks are written by then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     """Retention of each tier, microseconds; None = forever."""
 
     raw_us: int | None = DAY_US

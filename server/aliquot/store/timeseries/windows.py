@@ -6,6 +6,7 @@ from typing import Final
 from zlib import crc32
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from aliquot.service.history.grids import GridSpan
@@ -19,8 +20,7 @@ LATE_US: Final = 10_000_000
 """Time after its end for which a window accepts late samples."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesKey:
+class SeriesKey(Struct, frozen=True):
     """Identity of a series: an agent with its devices, or the queue."""
 
     kind: MeasureKind

@@ -12,10 +12,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.execution.agent.isolation.settings import Mount
 from aliquot.execution.agent.job_user import JobUser
@@ -55,8 +56,7 @@ class Runtime(StrEnum):
     APPTAINER = "apptainer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(Struct, frozen=True, kw_only=True):
     """What the command line is made from."""
 
     image: str
@@ -84,8 +84,7 @@ class Container:
     """File with credentials of registries, see `REGISTRY`; None = those that the account has stored."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerStart:
+class ContainerStart(Struct, frozen=True, kw_only=True):
     """What the shim starts in the job's place."""
 
     argv: Sequence[str]

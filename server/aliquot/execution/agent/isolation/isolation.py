@@ -7,9 +7,10 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.cgroups import Groups

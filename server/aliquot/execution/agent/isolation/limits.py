@@ -6,9 +6,10 @@ Cgroups are of version 2 where the controllers are delegated, else of version 1.
 import hashlib
 import os
 import resource
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from aliquot.execution.agent.cgroups import Groups
 from aliquot.execution.agent.isolation.settings import ConfinementRules
@@ -27,8 +28,7 @@ LimitGroup = tuple[str, list[tuple[str, str]]]
 """(folder to create, [(file in it, text to write)])."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitGroups:
+class LimitGroups(Struct, frozen=True, kw_only=True):
     """Parent groups of an agent's kernels, by controller; controllers that are not usable here are missing."""
 
     prefix: str = ""
@@ -173,8 +173,7 @@ ResourceLimit = tuple[int, int, int]
 """(RLIMIT_*, soft, hard)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Computes the limits of an agent's kernels."""
 
     rules: ConfinementRules

@@ -15,9 +15,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUser
@@ -29,8 +30,7 @@ _EMPTY: Final = ("/", "/tmp", "/var/tmp", "/run")
 _NAMESPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--new-session", "--cap-drop", "ALL")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnFolders:
+class OwnFolders(Struct, frozen=True, kw_only=True):
     """A kernel's own parts of the agent's folder."""
 
     writable: tuple[Path, ...]

@@ -11,9 +11,11 @@ import stat
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.execution.agent.job_user import acting_as
 from aliquot.execution.settings import DiskRules
@@ -135,8 +137,7 @@ class ResultFiles:
         return now, found
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     path: str
     found: os.stat_result
 

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.results.files import ResultFiles

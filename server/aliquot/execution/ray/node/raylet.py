@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.ray.node.token_file import checked_token, made_token
@@ -35,8 +36,7 @@ OBJECT_STORE_BYTES: Final = 100 * 1024 * 1024
 """Close to Ray's minimum; its default would be 30 % of the memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RayNodeOptions:
+class RayNodeOptions(Struct, frozen=True, kw_only=True):
     """The Ray flags of `aliquot node start`."""
 
     head: str
