@@ -1,4 +1,4 @@
-"""A cluster that connects at once: a few agents register at a time, some wait, the others are told when to return."""
+"""Many agents connect within seconds: a few register at a time, some wait, the others get the time of their retry."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ AGENTS = 1000
 
 
 class Gateway:
-    """Registers an agent in as many steps of the loop as it is told, and then keeps its connection."""
+    """Registers an agent in a given number of steps of the loop, and then keeps its connection."""
 
     def __init__(self) -> None:
         self.registering = 0

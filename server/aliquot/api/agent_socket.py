@@ -1,7 +1,7 @@
 """Agent endpoint: one WebSocket per agent, opened by the agent and authenticated before it is accepted.
 
-Registering an agent takes some milliseconds of the event loop. When a whole cluster connects at once, a few agents are
-registered at a time, some wait, and the others are told when to come back.
+Registering an agent occupies the event loop for some milliseconds. When many agents connect within seconds,
+`REGISTERED_AT_ONCE` of them register at a time, `WAITING_MAX` wait, and the others get 503 with `Retry-After`.
 """
 
 import asyncio
@@ -80,10 +80,10 @@ REGISTERED_AT_ONCE: Final = 8
 WAITING_MAX: Final = 128
 """Connections that wait for their turn; each has sent its request already, and gives up after ten seconds."""
 RETURNS_PER_S: Final = 200
-"""Agents that are told to come back in the same second."""
+"""Agents that are asked to retry within the same second."""
 RETURN_S_MAX: Final = 60.0
 REGISTRATION_S_MAX: Final = 5.0
-"""An agent that says hello and nothing more takes a place for so long."""
+"""Longest time that a connection counts as registering, so that a stalled agent does not block others."""
 
 
 class Admissions:
@@ -105,7 +105,7 @@ class Admissions:
         self._waiting_max = waiting_max
         self._now = now
         self._told_until = 0.0
-        """When the last agent that was sent away comes back."""
+        """When the last rejected agent retries."""
 
     async def take(self) -> Callable[[], None] | None:
         """Wait for a place. Returns the function that gives it back, which may be called more than once; None when too
@@ -130,8 +130,8 @@ class Admissions:
         return give_back
 
     def return_s(self) -> int:
-        """Seconds after which an agent that was sent away comes back. The next one comes later; agents add a part of a
-        second by chance."""
+        """Seconds after which a rejected agent retries. Retries are spread over time; agents add a random part of a
+        second."""
         now = self._now()
         self._told_until = min(max(now, self._told_until) + 1 / RETURNS_PER_S, now + RETURN_S_MAX)
         return math.ceil(self._told_until - now)
@@ -145,7 +145,7 @@ class AgentSocket:
         self._admissions = Admissions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept an agent, or reject it: with 401 and the reason, or with 503 and the seconds until it may return."""
+        """Accept an agent, or reject it: with 401 and the reason, or with 503 and the seconds after which it retries."""
         socket = WebSocket(scope, receive, send)
         await socket.receive()
         agent_id = socket.headers.get(AGENT_HEADER, "")

@@ -1,4 +1,4 @@
-"""A server that is busy with a whole cluster says when to come back, and the agent does as it is told."""
+"""A busy server sends Retry-After, and the agent waits that long."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -91,7 +91,7 @@ class Scoreboard:
         return other
 
     def keep_nowhere(self, before: "Scoreboard") -> None:
-        """Take over which requests fit nowhere from a board of the same cluster: no strategy has a say in it."""
+        """Take over which requests fit nowhere from a board of the same cluster; it does not depend on the strategy."""
         for wanted, known in before._scored.items():
             if known.is_nowhere and self._cluster.freed_at <= known.seen:
                 self._scored[wanted] = known

@@ -13,7 +13,7 @@ from aliquot_schema.ids import AgentId
 
 MISSED_BEATS: Final = 3
 BEATS_PER_S_MAX: Final = 500
-"""Heartbeats in each direction, of all agents together."""
+"""Heartbeats of all agents together, in each direction, above which their interval grows."""
 
 
 class Timing(Struct, frozen=True, kw_only=True):
@@ -28,8 +28,8 @@ class Timing(Struct, frozen=True, kw_only=True):
     """Time limit for an answer; then the connection is closed, unless results were asked for."""
 
     def among(self, agents: int) -> "Timing":
-        """The limits for one more agent beside so many others. From `BEATS_PER_S_MAX` on, heartbeats are rarer, so that
-        they take no more of the server's time; their interval is at most a fifth of `lost_s`."""
+        """The limits for one more agent when `agents` are connected. The heartbeat interval grows with their number above
+        `BEATS_PER_S_MAX`, up to a fifth of `lost_s`."""
         return replace(self, beat_s=max(self.beat_s, min(agents / BEATS_PER_S_MAX, self.lost_s / 5)))
 
     @property
