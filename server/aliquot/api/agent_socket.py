@@ -145,7 +145,7 @@ class AgentSocket:
         self._admissions = Admissions()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Accept an agent, or reject it: with 401 and the reason, or with 503 and the seconds after which it retries."""
+        """Accept an agent, or reject it: with 401 and the reason, or with 503 and the seconds to wait."""
         socket = WebSocket(scope, receive, send)
         await socket.receive()
         agent_id = socket.headers.get(AGENT_HEADER, "")
