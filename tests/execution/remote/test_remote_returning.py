@@ -41,7 +41,7 @@ async def asked_to_wait_s(url: str) -> float:
     ("told", "waits_s"),
     [("7", 7.0), ("900", AGAIN_S_MAX), ("-3", 0.0), ("soon", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0)],
 )
-async def test_an_agent_waits_as_long_as_it_is_told_and_never_longer_than_a_minute(told: str, waits_s: float) -> None:
+async def test_an_agent_waits_as_long_as_the_server_asks_and_at_most_a_minute(told: str, waits_s: float) -> None:
     async with busy(Retry_After=told) as url:
         assert await asked_to_wait_s(url) == waits_s
 
