@@ -28,8 +28,8 @@ class Timing(Struct, frozen=True, kw_only=True):
     """Time limit for an answer; then the connection is closed, unless results were asked for."""
 
     def among(self, agents: int) -> "Timing":
-        """The limits for one more agent when `agents` are connected. Above `BEATS_PER_S_MAX` the heartbeat interval grows
-        with their number, up to a fifth of `lost_s`."""
+        """The limits for one more agent when `agents` are connected. Above `BEATS_PER_S_MAX` the heartbeat interval
+        grows with their number, up to a fifth of `lost_s`."""
         return replace(self, beat_s=max(self.beat_s, min(agents / BEATS_PER_S_MAX, self.lost_s / 5)))
 
     @property
