@@ -51,7 +51,7 @@ def statement_lines(found: "Statement") -> "Iterator[str]":
     for line in found.lines:
         yield f"  {line.kind.replace('lost_', 'lost to '):<18} {line.gpu_hours:.2f} ({line.part:.1%})"
     if found.ettr is not None:
-        yield f"{'ETTR':<20} {found.ettr:.1%} of it was not lost"
+        yield f"{'ETTR':<20} {found.ettr:.1%} of the held time was not lost"
     yield f"{'cost':<20} {found.cost:.2f} {unit}"
     if found.credited:
         yield f"{'credited':<20} {found.credited:.2f} {unit}"

@@ -102,7 +102,7 @@ class LaunchAttempt(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _preflight(self) -> PreflightOrder | None:
-        """The check; a rank that is alone, or whose fellows have all passed, needs not wait after it."""
+        """The check. A single rank, and a rank of a gang that has passed, does not wait after it."""
         check = self.session.spec.preflight
         if check is None:
             return None

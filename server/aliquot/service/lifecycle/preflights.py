@@ -1,7 +1,7 @@
 """Preflights: gangs that start once all ranks have passed their check, and sessions queued again without a failed node.
 
 A failed check ends the attempt and uses no retry. Its agent is excluded from further attempts of the session. After
-`PREFLIGHT_REPLACEMENTS_MAX` of them, or when no other agents could run it, the session fails.
+`PREFLIGHT_REPLACEMENTS_MAX` of them, or when no other agent could run it, the session fails.
 """
 
 from collections import defaultdict
