@@ -111,7 +111,9 @@ Preflight = Annotated[
 ]
 PreflightLimit = Annotated[
     str | None,
-    Option("--preflight-limit", metavar="DURATION", help="Time limit of the check; 1m by default.", rich_help_panel=_WHERE),
+    Option(
+        "--preflight-limit", metavar="DURATION", help="Time limit of the check; 1m by default.", rich_help_panel=_WHERE
+    ),
 ]
 Shared = Annotated[
     bool,
