@@ -278,7 +278,7 @@ async def test_what_others_see_of_a_session(scene: Stage) -> None:
     for name in ("olga", "mia"):
         assert (found[UserId(name)].command, found[UserId(name)].environment) == ((), ())
         assert found[UserId(name)].run_id == "run-7"
-        assert set(found[UserId(name)].hidden) == {"command", "environment"}
+        assert set(found[UserId(name)].hidden) == {"command", "environment", "preflight"}
     for name in ("bob", "vic"):
         text = repr(found[UserId(name)])
         assert not any(secret in text for secret in ("--secret", "hush", "unpublished", "run-7", "/home/ann"))
