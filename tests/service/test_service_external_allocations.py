@@ -142,7 +142,29 @@ async def test_calls_at_once_for_one_job_make_one() -> None:
         asked = NewExternalAllocation(job_id="job", gpu_count="1")
         views = await called(on, asyncio.gather(*(on.external_allocations.allocate(CALLER, asked) for _ in range(4))))
         assert len({view.session_id for view in views}) == 1
+        assert sorted(view.renewed for view in views) == [False, True, True, True]
         assert len(on.held()) == 1
+
+
+async def test_a_second_call_is_not_refused_because_the_first_one_is_being_placed() -> None:
+    """A client that asks again after a time-out must not be told "insufficient" while its first call is granted."""
+    async with stage([agent("a", devices=1)]) as on:
+        asked = NewExternalAllocation(job_id="job", gpu_count="1")
+        first = asyncio.create_task(on.external_allocations.allocate(CALLER, asked))
+        while not any(session.is_pending for session in on.state.sessions.values()):
+            await asyncio.sleep(0)
+        second = asyncio.create_task(on.external_allocations.allocate(CALLER, asked))
+        views = await called(on, asyncio.gather(first, second))
+        assert [(view.gpu_ids, view.renewed) for view in views] == [(("a-gpu-0",), False), (("a-gpu-0",), True)]
+
+
+async def test_of_calls_that_release_the_same_job_one_does() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await allocate(on)
+        answers = await asyncio.gather(
+            *(on.external_allocations.release(CALLER, "job") for _ in range(3)), return_exceptions=True
+        )
+        assert sorted(type(answer).__name__ for answer in answers) == ["ExternalAllocationView", "NotFound", "NotFound"]
 
 
 async def test_it_is_given_back_and_can_be_called_for_again() -> None:

@@ -5,6 +5,7 @@ being renewed; calling `allocate` again renews it. Internally it is a session wi
 """
 
 import asyncio
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Final
@@ -39,7 +40,7 @@ from aliquot_schema.errors import (
 from aliquot_schema.ids import RequestId, SessionId
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewSession, SessionFilter
-from aliquot_schema.resources.leases import EndEvidence
+from aliquot_schema.resources.leases import EndEvidence, Lease
 from aliquot_schema.resources.slots import ResourceSlot, Unlimited, scale_of
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL, DURATION_S_MAX, Session
@@ -151,6 +152,17 @@ def _gpus(slots: ResourceSlot) -> Fraction:
     return sum((Fraction(amount, scale_of(slot)) for slot, amount in wanted), start=Fraction())
 
 
+def _key(request: NewSession, last: str) -> str:
+    """Idempotency key of the session that follows the job's `last` one."""
+    return f"{COMMAND}/{request.run_id}/{last}"
+
+
+def _not_held(job_id: str) -> NotFound:
+    return NotFound(
+        f"you hold no allocation named {job_id[:JOB_ID_CHARS_MAX]}", kind="job", id=job_id[:JOB_ID_CHARS_MAX]
+    )
+
+
 class ExternalAllocations:
     """Use cases of external allocations. Every method returns after the commit."""
 
@@ -196,8 +208,9 @@ class ExternalAllocations:
         held = await self._held(caller, asked.job_id)
         if held is not None:
             check_same(held, request)
-            if await self._renew(caller, held, lease_ms=lease_ms_of(asked)):
-                return self._view(held, renewed=True)
+            renewed = await self._renew(caller, held, lease_ms=lease_ms_of(asked))
+            if renewed:
+                return self._view(held, renewed, was_held=True)
         return await self._place(caller, request)
 
     async def release(self, caller: Caller, job_id: str) -> ExternalAllocationView:
@@ -210,25 +223,43 @@ class ExternalAllocations:
         check_may_submit(caller)
         held = await self._held(caller, job_id)
         if held is None:
-            raise NotFound(
-                f"you hold no allocation named {job_id[:JOB_ID_CHARS_MAX]}", kind="job", id=job_id[:JOB_ID_CHARS_MAX]
-            )
-        before = self._view(held, renewed=False)
+            raise _not_held(job_id)
+        before = self._view(held, self._state.external_allocations.of(held.id), was_held=True)
 
-        def change(draft: UnitOfWork) -> None:
+        def change(draft: UnitOfWork) -> bool:
             session = draft.session(held.id)
-            if session is not None and session.state is SessionState.RUNNING:
-                check_may_change(caller, session)
-                end(draft, session, EndEvidence.GIVEN_BACK, now_us=self._clock.now_us())
+            if session is None or session.state is not SessionState.RUNNING:
+                return False
+            check_may_change(caller, session)
+            end(draft, session, EndEvidence.GIVEN_BACK, now_us=self._clock.now_us())
+            return True
 
-        await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
-        return replace(before, expires_at=None, revision=self._state.revision)
+        if not await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id)):
+            raise _not_held(job_id)
+        return replace(before, renewed=False, expires_at=None, revision=self._state.revision)
 
     def gpu_slots(self, count: str) -> tuple[tuple[str, str], ...]:
         """See `gpu_slots`."""
         return gpu_slots(self._state, count)
 
     async def _place(self, caller: Caller, request: NewSession) -> ExternalAllocationView:
+        last = await self._newest_ended(caller, request.run_id or "")
+        session = self._state.by_key(caller.user, _key(request, last))
+        if session is None or session.is_ended:
+            session_id, is_new = await self._create(caller, await self._startable(caller, request), last=last)
+        else:
+            # Another call for the same job is being answered. A second session would wait for the first one's GPUs.
+            check_same(session, request)
+            session_id, is_new = session.id, False
+        session = await self._after_pass(session_id)
+        if session.state is SessionState.RUNNING:
+            return self._view(session, self._state.external_allocations.of(session.id), was_held=not is_new)
+        if session.started_us is not None:
+            raise Unavailable(f"{request.run_id} was allocated and released again by another call; try again")
+        raise await self._refusal(caller, request)
+
+    async def _startable(self, caller: Caller, request: NewSession) -> NewSession:
+        """The request as it would be placed now; raises the errors of `allocate` when it would not be."""
         if self._rate_limit is not None:
             self._rate_limit.check_rate(caller, sessions=1)
         request = await self._possible(caller, request)
@@ -237,10 +268,7 @@ class ExternalAllocations:
         preview = await self._previews.preview(caller, request)
         if not preview.starts_now:
             raise await self._refusal(caller, request)
-        session = await self._after_pass(await self._create(caller, request))
-        if session.state is not SessionState.RUNNING:
-            raise await self._refusal(caller, request)
-        return self._view(session, renewed=False)
+        return request
 
     async def _possible(self, caller: Caller, request: NewSession) -> NewSession:
         """The request on one agent; spread over several when no agent has that many GPUs."""
@@ -265,32 +293,35 @@ class ExternalAllocations:
         mine = (session for session in sessions if session is not None and session.owner == caller.user)
         return next((session for session in mine if session.run_id == job_id), None)
 
-    async def _renew(self, caller: Caller, held: Session, *, lease_ms: int) -> bool:
-        """Renew the lease, up to the time limit; False when it was released or expired meanwhile."""
+    async def _renew(self, caller: Caller, held: Session, *, lease_ms: int) -> tuple[Lease, ...]:
+        """Renew the leases, up to the time limit, and return them; none when they were released or expired meanwhile."""
 
-        def change(draft: UnitOfWork) -> bool:
-            leases, limit_ms = draft.external_leases(held.id), held.spec.time_limit_ms
-            for lease in leases:
+        def change(draft: UnitOfWork) -> tuple[Lease, ...]:
+            limit_ms = held.spec.time_limit_ms
+            for lease in draft.external_leases(held.id):
                 until_us = self._clock.now_us() + 1000 * lease_ms
                 if limit_ms is not None:
                     until_us = min(until_us, lease.granted_us + 1000 * limit_ms)
                 if lease.until_us is None or lease.until_us < until_us:
                     draft.put(replace(lease, until_us=until_us), "renewed")
-            return bool(leases)
+            return tuple(draft.external_leases(held.id))
 
         return await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
 
-    async def _create(self, caller: Caller, request: NewSession) -> SessionId:
-        """A new session for the job. Concurrent calls choose the same idempotency key, and so create only one.
+    async def _create(self, caller: Caller, request: NewSession, *, last: str) -> tuple[SessionId, bool]:
+        """A new session for the job, and True; or the one that a concurrent call created, and False. Concurrent calls
+        choose the same idempotency key, and so create only one.
 
+        Args:
+            last: see `_newest_ended`.
         Raises:
             Unavailable: other calls created and ended `STEPS_MAX` sessions of this name meanwhile.
         """
-        last = await self._newest_ended(caller, request.run_id or "")
         for _ in range(STEPS_MAX):
-            key = f"{COMMAND}/{request.run_id}/{last}"
             try:
-                session, _ = await self._creation.create(caller, replace(request, idempotency_key=key))
+                session, is_new = await self._creation.create(
+                    caller, replace(request, idempotency_key=_key(request, last))
+                )
             except IdempotencyMismatch as error:
                 known = self._state.sessions.get(SessionId(error.session_id))
                 if known is not None and not known.is_ended:
@@ -298,7 +329,7 @@ class ExternalAllocations:
                 last = error.session_id
                 continue
             if not session.is_ended:
-                return session.id
+                return session.id, is_new
             last = session.id
         raise Unavailable(f"{request.run_id} is being allocated and released by other calls; try again")
 
@@ -376,8 +407,7 @@ class ExternalAllocations:
         until = reserve_until(self._state, session)
         return BlockerView(session_id=session.id, user=session.owner, name=session.name, until=until)
 
-    def _view(self, session: Session, *, renewed: bool) -> ExternalAllocationView:
-        leases = self._state.external_allocations.of(session.id)
+    def _view(self, session: Session, leases: Sequence[Lease], *, was_held: bool) -> ExternalAllocationView:
         gpus = of_leases(self._state, leases)
         ends = [lease.until_us for lease in leases if lease.until_us is not None]
         return ExternalAllocationView(
@@ -386,6 +416,6 @@ class ExternalAllocations:
             gpu_ids=tuple(gpu.gpu_id for gpu in gpus),
             gpus=gpus,
             expires_at=moment(min(ends)) if ends else None,
-            renewed=renewed,
+            renewed=was_held,
             revision=self._state.revision,
         )
