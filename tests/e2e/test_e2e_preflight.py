@@ -10,7 +10,7 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnAgent
 from aliquot.client import Client
-from e2e_sessions import output_of, submit, until_state
+from e2e_sessions import output_of, submit, until, until_state
 from remote_cluster import Cluster, cluster
 
 pytestmark = pytest.mark.anyio
@@ -94,3 +94,30 @@ async def test_no_rank_starts_before_all_have_passed(marks: Path) -> None:
         assert {name for name in os.listdir(marks) if name.startswith("started-")} == {"started-0", "started-1"}
         found, _ = await looked_at(on.client, session_id)
         assert (found["attempt"], found["preflight"]["failures"]) == (1, 0)
+
+
+async def test_a_server_that_is_killed_while_ranks_wait_goes_on_from_there(marks: Path) -> None:
+    """One rank has passed before, the other one passes while no server runs: the next one starts both."""
+    slow = f"until [ -e {marks}/go ]; do sleep 0.05; done"
+    check = f"if [ $ALIQUOT_RANK = 1 ]; then {slow}; fi; touch {marks}/passed-$ALIQUOT_RANK"
+    async with cluster() as on:
+        await agents(on, 2)
+        session_id = await gang(on.client, f"touch {marks}/started-$ALIQUOT_RANK", check)
+        await until_there(marks / "passed-0")
+        await on.server.kill()
+        (marks / "go").touch()
+        await until_there(marks / "passed-1")
+        assert not list(marks.glob("started-*"))
+        await on.server.start()
+        ended = await until_state(on.client, session_id, "completed", "failed")
+        assert ended["state"] == "completed", ended
+        assert {one.name for one in marks.glob("started-*")} == {"started-0", "started-1"}
+        found, _ = await looked_at(on.client, session_id)
+        assert (found["attempt"], found["preflight"]["failures"]) == (1, 0)
+
+
+async def until_there(path: Path) -> None:
+    async def look() -> bool:
+        return path.exists()
+
+    await until(look)

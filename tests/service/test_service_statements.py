@@ -76,6 +76,7 @@ async def test_a_statement_is_a_page_and_a_table() -> None:
         }
         rows = list(csv.DictReader(io.StringIO(texts[DocumentFormat.CSV])))
         assert {row["project"] for row in rows} == {"'=<b>"}
+        assert [row["amount"] for row in rows if row["item"] == "not lost (ETTR)"] == [""]
         assert {row["item"] for row in rows} >= {"held", "used", "idle", "lost to failures", "lost to preemption"}
         assert "project =&lt;b&gt;, " in texts[DocumentFormat.HTML]
         assert "<b>" not in texts[DocumentFormat.HTML]

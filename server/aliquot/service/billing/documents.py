@@ -16,6 +16,7 @@ NAMES: Final = {
     TimeKind.LOST_FAILURE: "lost to failures",
     TimeKind.LOST_PREEMPTION: "lost to preemption",
 }
+ETTR: Final = "not lost (ETTR)"
 COLUMNS: Final = ("project", "month", "item", "amount", "unit")
 _STYLE: Final = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
@@ -42,6 +43,7 @@ def _items(one: StatementView) -> Iterator[tuple[str, str, str]]:
     yield "held", f"{one.held}", "device-milliseconds / 1000"
     for line in one.lines:
         yield NAMES[line.kind], f"{line.amount}", "device-milliseconds / 1000"
+    yield ETTR, "" if one.ettr is None else f"{one.ettr:.6f}", "of the time held"
     yield "cost", f"{one.cost:.6f}", _cell(one.currency)
     yield "credited", f"{one.credited:.6f}", _cell(one.currency)
     if one.budget is not None:
@@ -65,6 +67,8 @@ def html_text(one: StatementView) -> str:
     title = f"Statement of project {one.project}, {one.month}"
     times = [("held", f"{one.gpu_hours:.2f}", "100.0 %")]
     times += [(NAMES[line.kind], f"{line.gpu_hours:.2f}", f"{100 * line.part:.1f} %") for line in one.lines]
+    if one.ettr is not None:
+        times.append((ETTR, "", f"{100 * one.ettr:.1f} %"))
     money = [("Cost", f"{one.cost:.2f} {one.currency}"), ("Credited", f"{one.credited:.2f} {one.currency}")]
     if one.budget is not None:
         money.append(("Budget", f"{one.budget:.2f} {one.currency}"))
