@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from aliquot.service.foresight.process_messages import (
     Days,
     Finished,
     HistoryRead,
+    Learned,
     Lesson,
     Made,
     ScoredRecords,
@@ -48,6 +49,8 @@ from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 
+T = TypeVar("T")
+
 log: Final = logging.getLogger("aliquot.forecasts")
 
 COALESCE_S: Final = 0.25
@@ -68,7 +71,7 @@ LONG_SAMPLES: Final = 16
 ANSWER_S_MAX: Final = 900.0
 CLOSE_S: Final = 5.0
 UNSENT_MAX: Final = 1_000
-PAGE: Final = 500
+PAGE: Final = 100
 TEND_FIRST_S: Final = 60.0
 TEND_EVERY_S: Final = 600.0
 REMOVED_MAX: Final = 500
@@ -244,7 +247,7 @@ class Forecasting:
             last = records[-1]
         self._days = list(await self._store.days())
         self._hear_all()
-        await channel.send([HistoryRead(), Lesson(learned=self._learner.take(past.versions))])
+        await channel.send([HistoryRead(), *map(_lesson, _parts(self._learner.take(past.versions)))])
 
     async def _next_kind(self, channel: Channel) -> str:
         """Wait until something is to be asked; returns what: `supposed`, `fresh`, `all`, `head` of a long queue,
@@ -324,14 +327,24 @@ class Forecasting:
     def _news(self) -> list[ToProcess]:
         days, self._days = tuple(self._days), []
         return [
-            Lesson(learned=self._learner.take()),
-            ScoredRecords(records=self._recorder.scores()),
+            *map(_lesson, _parts(self._learner.take())),
+            *(ScoredRecords(records=part) for part in _parts(self._recorder.scores())),
             Days(at_once=days),
         ]
 
     def _is_queued(self, session_id: SessionId) -> bool:
         session = self._state.sessions.get(session_id)
         return session is not None and session.state is SessionState.QUEUED
+
+
+def _lesson(learned: tuple[Learned, ...]) -> Lesson:
+    return Lesson(learned=learned)
+
+
+def _parts(items: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
+    """What is sent in one message, see `process_messages.ROWS_MAX`."""
+    for first in range(0, len(items), PAGE):
+        yield items[first : first + PAGE]
 
 
 class ForecastPlan(Struct, frozen=True, kw_only=True):

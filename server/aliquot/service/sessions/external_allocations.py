@@ -294,7 +294,7 @@ class ExternalAllocations:
         return next((session for session in mine if session.run_id == job_id), None)
 
     async def _renew(self, caller: Caller, held: Session, *, lease_ms: int) -> tuple[Lease, ...]:
-        """Renew the leases, up to the time limit, and return them; none when they were released or expired meanwhile."""
+        """Renew the leases, up to the time limit, and return them; none if they were released or expired meanwhile."""
 
         def change(draft: UnitOfWork) -> tuple[Lease, ...]:
             limit_ms = held.spec.time_limit_ms

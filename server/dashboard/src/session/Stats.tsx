@@ -88,6 +88,7 @@ function factsOf(found: Found): string[] {
     `Waited ${duration(found.wait * 1000)}`,
     ...(found.ran === null ? [] : [`ran ${duration(found.ran * 1000)}${limit}`]),
     `${hoursText(found.gpu_hours)} GPU-hours in all attempts`,
+    ...(found.ettr === null ? [] : [`${(100 * found.ettr).toFixed(1)} % of its time with GPUs was productive (ETTR)`]),
     ...(found.cost ? [`cost ${found.cost.text}`] : []),
   ];
 }

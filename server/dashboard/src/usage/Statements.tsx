@@ -44,6 +44,7 @@ function Projects({ statements }: { readonly statements: readonly Statement[] })
         figure("GPU-hours"),
         figure("Idle"),
         figure("Lost", "To failures and preemption"),
+        figure("ETTR", "Effective training time ratio: the part of the time held that was not lost"),
         figure("Cost"),
         figure("Share"),
         figure("Entitlement"),
@@ -57,6 +58,7 @@ function Projects({ statements }: { readonly statements: readonly Statement[] })
           <td className="figure">{one.gpu_hours.toFixed(2)}</td>
           <td className="figure">{hoursOf(one, ["idle"]).toFixed(2)}</td>
           <td className="figure">{hoursOf(one, ["lost_failure", "lost_preemption"]).toFixed(2)}</td>
+          <td className="figure">{one.ettr === null ? "—" : percent(one.ettr)}</td>
           <td className="figure">
             {one.cost.toFixed(2)}
             {one.budget === null ? "" : ` of ${one.budget.toFixed(2)}`} {one.currency}
