@@ -6,6 +6,7 @@ A job's environment is built here from scratch; nothing of the server's or agent
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,6 +38,9 @@ from aliquot_schema.errors import AliquotError, InvalidRequest, UnsupportedResou
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, kernel_parts
 from aliquot_schema.resources.devices import Device, DeviceAccess, DeviceHealth, ResourceSpec
 from aliquot_schema.resources.slots import format_amount
+
+USER_KEPT_S: Final = 10.0
+"""Changes of an account or of its groups take effect after this time."""
 
 
 def start_request(
@@ -214,6 +218,7 @@ class Preparation:
         self._config = config
         self._folder = folder
         self._groups: Groups | None = None
+        self._users: dict[str | None, tuple[float, JobUser]] = {}
         self._address = ""
         self._device_environment = device_environment
         self._device_gates = device_gates
@@ -257,12 +262,17 @@ class Preparation:
         return None if self._groups is None else self._groups.of_kernel(kernel_id)
 
     def user_for(self, asked: str | None) -> JobUser:
-        """The account that an order's job runs as.
+        """The account that an order's job runs as, read at most every `USER_KEPT_S`: a directory service may be slow.
 
         Raises:
             InvalidRequest, Forbidden: see `resolve_user`.
         """
-        return resolve_user(self._config.job_user, asked=asked, uid=os.geteuid(), environment=os.environ)
+        now_s = time.monotonic()
+        known = self._users.get(asked)
+        if known is None or known[0] <= now_s:
+            user = resolve_user(self._config.job_user, asked=asked, uid=os.geteuid(), environment=os.environ)
+            known = self._users[asked] = now_s + USER_KEPT_S, user
+        return known[1]
 
     def try_sandboxes(self, orders: Sequence[LaunchOrder]) -> None:
         """Try the sandbox for accounts not tried yet (one process each), so that `check` does not block."""
