@@ -16,7 +16,7 @@ from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
 from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
 from failover_proxy import PostgresProxy, postgres_proxy
-from linearizability import Operation, Record, linearized, submitted, versioned
+from linearizability import Leases, Operation, Record, leased, linearized, submitted, versioned
 from long_tests import LONG
 from store_postgres import PostgresCluster
 
@@ -26,6 +26,7 @@ CLIENTS: Final = 6
 ENOUGH: Final = 60
 """Answers between two blows."""
 ROUNDS: Final = 3
+CANCELABLE: Final = 24
 ANSWERED_S_MAX: Final = 120.0
 QUOTA: Final = """mutation ($input: SetQuotaInput!) { set_quota(input: $input) { __typename
   ... on QuotaChangeSuccess { quota { version } } ... on VersionConflict { actual } ... on Error { code message } } }"""
@@ -35,6 +36,15 @@ PRIORITY: Final = """mutation ($input: UpdateSessionPriorityInput!) { update_ses
   ... on Error { code message } } }"""
 CREATE: Final = """mutation ($input: CreateSessionInput!) { create_session(input: $input) { __typename
   ... on CreateSessionSuccess { session { id version } created } ... on Error { code message } } }"""
+CANCEL: Final = """mutation ($input: CancelSessionInput!) { cancel_session(input: $input) { __typename
+  ... on CancelSessionSuccess { session { version } } ... on VersionConflict { actual }
+  ... on Error { code message } } }"""
+ALLOCATE: Final = """mutation ($input: AllocateGpusInput!) { allocate_gpus(input: $input) { __typename
+  ... on GpusAllocated { gpu_ids renewed } ... on NotPlaced { reason } ... on Error { code message } } }"""
+RELEASE: Final = """mutation ($input: String!) { release_gpus(job_id: $input) { __typename
+  ... on Error { code message } } }"""
+JOBS: Final = ("x", "y", "z")
+"""External allocations of three GPUs each; the agent has eight."""
 
 Answer = tuple[Any, ...]
 
@@ -48,6 +58,9 @@ class Histories:
     sessions: list[str] = field(default_factory=list)
     quotas: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
     priorities: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
+    cancels: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
+    leases: list[Operation] = field(default_factory=list)
+    cancelable: list[str] = field(default_factory=list)
     keys: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
     versions: dict[str, int] = field(default_factory=dict)
     """The last one that some client saw."""
@@ -56,7 +69,8 @@ class Histories:
 
     async def act_for_ever(self) -> None:
         while True:
-            act = self.draw.choice((self._set_quota, self._set_quota, self._set_priority, self._submit))
+            acts = (self._set_quota, self._set_priority, self._submit, self._cancel, self._allocate, self._release)
+            act = self.draw.choice(acts)
             await act(self.on.client(self.draw.choice(self.on.servers)))
             await asyncio.sleep(0.01)
 
@@ -95,8 +109,23 @@ class Histories:
         }
         await self._ask(client, CREATE, wanted, self.keys[key], ("submit",), key)
 
+    async def _cancel(self, client: Client) -> None:
+        session_id, expected = self.draw.choice(self.cancelable), None
+        if self.draw.random() < 0.6:
+            expected = self.versions[session_id]
+        wanted = {"id": session_id, "expected_version": expected}
+        await self._ask(client, CANCEL, wanted, self.cancels[session_id], ("set", "CANCELED", expected), session_id)
+
+    async def _allocate(self, client: Client) -> None:
+        job = self.draw.choice(JOBS)
+        await self._ask(client, ALLOCATE, {"job_id": job, "gpu_count": 3.0}, self.leases, ("allocate", job), job)
+
+    async def _release(self, client: Client) -> None:
+        job = self.draw.choice(JOBS)
+        await self._ask(client, RELEASE, job, self.leases, ("release", job), job)
+
     async def _ask(
-        self, client: Client, query: str, wanted: dict[str, Any], history: list[Operation], asked: Answer, name: str
+        self, client: Client, query: str, wanted: Any, history: list[Operation], asked: Answer, name: str
     ) -> None:
         began = time.monotonic()
         try:
@@ -107,19 +136,29 @@ class Histories:
             found = {"__typename": "Unavailable"}
         except GraphQLFault:
             found = {"__typename": "Unavailable"}
-        answer = self._answer(found, name)
+        if found["__typename"] == "NotPlaced" and found["reason"] != "insufficient":
+            return  # the agent has not come back yet: nothing was changed
+        answer = self._answer(found, name, asked[0])
         if answer is None:
             history.append(Operation(began=began, asked=asked))
         else:
             self.answers += 1
             history.append(Operation(began=began, ended=time.monotonic(), asked=asked, answer=answer))
 
-    def _answer(self, found: dict[str, Any], name: str) -> Answer | None:
+    def _answer(self, found: dict[str, Any], name: str, asked: str) -> Answer | None:
         """An answer as the models know it; None when the change may or may not have been made."""
         match found["__typename"]:
             case "CreateSessionSuccess":
                 return "ok", found["session"]["id"], found["created"]
-            case "UpdateSessionPrioritySuccess":
+            case "GpusAllocated" if asked == "release":
+                return ("ok",)
+            case "GpusAllocated":
+                return "ok", frozenset(found["gpu_ids"]), found["renewed"]
+            case "NotPlaced":
+                return ("full",)
+            case "NotFound" if asked == "release":
+                return ("unknown",)
+            case "UpdateSessionPrioritySuccess" | "CancelSessionSuccess":
                 self.versions[name] = found["session"]["version"]
                 return "ok", self.versions[name]
             case "QuotaChangeSuccess":
@@ -138,6 +177,11 @@ class Histories:
             assert linearized(history, (0, None), versioned) is not None, (name, history)
         for name, history in self.priorities.items():
             assert linearized(history, started[name], versioned) is not None, (name, history)
+        for name, history in self.cancels.items():
+            assert linearized(history, started[name], versioned) is not None, (name, history)
+        assert {one.answer[0] for one in self.leases if one.answer} >= {"ok", "full"}
+        nothing: Leases = frozenset()
+        assert linearized(self.leases, nothing, leased) is not None, self.leases
         for key, history in self.keys.items():
             assert linearized(history, None, submitted) is not None, (key, history)
         ids = [one.answer[1] for history in self.keys.values() for one in history if one.answer and one.answer[2]]
@@ -149,14 +193,14 @@ async def histories(postgres: PostgresCluster, database: str) -> AsyncIterator[t
     """Three servers, each with a connection to the database that can be cut, under clients; checked at the end."""
     async with AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(postgres_proxy(postgres, database)) for _ in range(3)]
-        on = await stack.enter_async_context(failover_cluster(*(proxy.url for proxy in proxies), agents=0))
+        on = await stack.enter_async_context(failover_cluster(*(proxy.url for proxy in proxies), agents=1))
         lived, started = Histories(on), dict[str, Record]()
-        for _ in range(3):
+        for number in range(3 + CANCELABLE):
             wanted = {"command": {"argv": ["true"]}, "slots": [{"slot": "cuda.device", "amount": "1"}], "held": True}
             made = (await on.client(on.servers[0]).change(CREATE, {"input": wanted}))["session"]
-            lived.sessions.append(made["id"])
+            (lived.sessions if number < 3 else lived.cancelable).append(made["id"])
             lived.versions[made["id"]] = made["version"]
-            started[made["id"]] = made["version"], "NORMAL"
+            started[made["id"]] = made["version"], "NORMAL" if number < 3 else "HELD"
         tasks = [asyncio.create_task(lived.act_for_ever()) for _ in range(CLIENTS)]
         try:
             await lived.until_more(ENOUGH)

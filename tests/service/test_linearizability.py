@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linearizability import Operation, Record, linearized, submitted, versioned
+from linearizability import Leases, Operation, Record, leased, linearized, submitted, versioned
 
 EMPTY: Record = (0, None)
 
@@ -62,6 +62,45 @@ def test_histories_of_a_key(answers: Sequence[tuple[object, ...] | None], is_rig
         operation(n, math.inf if one is None else n + 0.5, "submit", answer=one) for n, one in enumerate(answers)
     ]
     assert (linearized(history, None, submitted) is not None) is is_right
+
+
+A, B, C, D = frozenset({"0", "1", "2"}), frozenset({"3", "4", "5"}), frozenset({"2", "6", "7"}), frozenset({"6", "7"})
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_right"),
+    [
+        ([("allocate", "x", ("ok", A, False)), ("allocate", "x", ("ok", A, True)), ("release", "x", ("ok",))], True),
+        (
+            [("allocate", "x", ("ok", A, False)), ("allocate", "y", ("ok", B, False)), ("allocate", "z", ("full",))],
+            True,
+        ),
+        # A GPU is held twice.
+        ([("allocate", "x", ("ok", A, False)), ("allocate", "y", ("ok", C, False))], False),
+        # More are held than there are.
+        (
+            [("allocate", name, ("ok", gpus, False)) for name, gpus in (("x", A), ("y", B), ("z", frozenset("67")))],
+            False,
+        ),
+        # What was granted is gone, or was moved.
+        ([("allocate", "x", ("ok", A, False)), ("allocate", "x", ("ok", B, False))], False),
+        ([("allocate", "x", ("ok", A, False)), ("allocate", "x", ("ok", B, True))], False),
+        ([("allocate", "x", ("ok", A, False)), ("release", "x", ("unknown",))], False),
+        ([("allocate", "x", ("ok", A, False)), ("release", "x", ("ok",)), ("allocate", "x", ("ok", A, True))], False),
+        ([("allocate", "x", ("ok", A, False)), ("allocate", "z", ("full",))], False),
+        # Without an answer: it was done, or not.
+        ([("allocate", "x", None), ("allocate", "y", ("ok", B, False)), ("allocate", "z", ("full",))], True),
+        ([("allocate", "x", ("ok", A, False)), ("release", "x", None), ("allocate", "x", ("ok", B, False))], True),
+        ([("allocate", "x", None), ("release", "x", ("unknown",))], True),
+    ],
+)
+def test_histories_of_leases(answers: Sequence[tuple[str, str, tuple[object, ...] | None]], is_right: bool) -> None:
+    history = [
+        operation(n, math.inf if answer is None else n + 0.5, kind, job, answer=answer)
+        for n, (kind, job, answer) in enumerate(answers)
+    ]
+    nothing: Leases = frozenset()
+    assert (linearized(history, nothing, leased) is not None) is is_right
 
 
 def lived(seed: int, *, count: int) -> list[Operation]:

@@ -107,3 +107,35 @@ def submitted(state: Hashable, operation: Operation) -> Iterable[Hashable]:
         case None if state is None:
             return [ANY]
     return []
+
+
+LEASES_MAX: Final = 2
+"""Jobs of three GPUs that fit on an agent of eight."""
+Leases = frozenset[tuple[Hashable, Hashable]]
+"""Jobs with the GPUs that they hold; None = nobody was told which."""
+
+
+def leased(state: Leases, operation: Operation) -> Iterable[Leases]:
+    """GPUs of one agent that are held by `("allocate", job)` and given back by `("release", job)`.
+
+    Answers of the first are `("ok", set of GPUs, whether the job held them before)` and `("full",)`, of the other one
+    `("ok",)` and `("unknown",)`.
+    """
+    held = dict(state)
+    kind, job = operation.asked
+    fits = job not in held and len(held) < LEASES_MAX
+    match kind, operation.answer:
+        case "allocate", ("ok", gpus, True) if held.get(job, ()) in (gpus, None):
+            return [frozenset({**held, job: gpus}.items())]
+        case "allocate", ("ok", frozenset() as gpus, False) if fits:
+            others = [other for other in held.values() if isinstance(other, frozenset)]
+            return [] if any(gpus & other for other in others) else [frozenset({**held, job: gpus}.items())]
+        case "allocate", ("full",):
+            return [state] if job not in held and not fits else []
+        case "allocate", None if fits:
+            return [frozenset({**held, job: None}.items())]
+        case "release", ("ok",) | None if job in held:
+            return [frozenset((name, gpus) for name, gpus in state if name != job)]
+        case "release", ("unknown",) if job not in held:
+            return [state]
+    return []
