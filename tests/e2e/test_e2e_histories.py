@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -14,6 +15,7 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
+from chaos_hooks import Hooks
 from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
 from failover_proxy import PostgresProxy, postgres_proxy
 from linearizability import Leases, Operation, Record, leased, linearized, submitted, versioned
@@ -45,6 +47,9 @@ RELEASE: Final = """mutation ($input: String!) { release_gpus(job_id: $input) { 
   ... on Error { code message } } }"""
 JOBS: Final = ("x", "y", "z")
 """External allocations of three GPUs each; the agent has eight."""
+LEASE_S: Final = 86_400.0
+"""No clock jumps as far as this."""
+JUMP_S: Final = 3600
 
 Answer = tuple[Any, ...]
 
@@ -54,6 +59,8 @@ class Histories:
     """Clients that change quotas, priorities and submissions at whichever server, and what they were answered."""
 
     on: FailoverCluster
+    hooks: list[Hooks]
+    """The clocks of the servers."""
     draw: random.Random = field(default_factory=lambda: random.Random(5))
     sessions: list[str] = field(default_factory=list)
     quotas: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
@@ -118,7 +125,8 @@ class Histories:
 
     async def _allocate(self, client: Client) -> None:
         job = self.draw.choice(JOBS)
-        await self._ask(client, ALLOCATE, {"job_id": job, "gpu_count": 3.0}, self.leases, ("allocate", job), job)
+        wanted = {"job_id": job, "gpu_count": 3.0, "lease": LEASE_S}
+        await self._ask(client, ALLOCATE, wanted, self.leases, ("allocate", job), job)
 
     async def _release(self, client: Client) -> None:
         job = self.draw.choice(JOBS)
@@ -189,12 +197,18 @@ class Histories:
 
 
 @asynccontextmanager
-async def histories(postgres: PostgresCluster, database: str) -> AsyncIterator[tuple[Histories, list[PostgresProxy]]]:
+async def histories(
+    postgres: PostgresCluster, database: str, folder: Path
+) -> AsyncIterator[tuple[Histories, list[PostgresProxy]]]:
     """Three servers, each with a connection to the database that can be cut, under clients; checked at the end."""
     async with AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(postgres_proxy(postgres, database)) for _ in range(3)]
-        on = await stack.enter_async_context(failover_cluster(*(proxy.url for proxy in proxies), agents=1))
-        lived, started = Histories(on), dict[str, Record]()
+        hooks = [Hooks(folder / str(number)) for number in range(3)]
+        for one in hooks:
+            one.folder.mkdir()
+        urls, own = [proxy.url for proxy in proxies], [one.environment for one in hooks]
+        on = await stack.enter_async_context(failover_cluster(*urls, agents=1, own=own))
+        lived, started = Histories(on, hooks), dict[str, Record]()
         for number in range(3 + CANCELABLE):
             wanted = {"command": {"argv": ["true"]}, "slots": [{"slot": "cuda.device", "amount": "1"}], "held": True}
             made = (await on.client(on.servers[0]).change(CREATE, {"input": wanted}))["session"]
@@ -240,14 +254,21 @@ async def stall(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> No
     await lived.until_more(ENOUGH)
 
 
+async def jump(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
+    hooks = lived.hooks[lived.on.servers.index(leader)]
+    for shift_s in (JUMP_S, -JUMP_S, 0):
+        hooks.set_clock(shift_s)
+        await lived.until_more(ENOUGH // 2)
+
+
 Blow = Callable[[Histories, OwnServer, PostgresProxy], Awaitable[None]]
 
 
-@pytest.mark.parametrize("blow", [kill, pause, cut, stall])
+@pytest.mark.parametrize("blow", [kill, pause, cut, stall, jump])
 async def test_what_clients_were_answered_has_one_order(
-    postgres: PostgresCluster, database_url: str, blow: Blow
+    postgres: PostgresCluster, database_url: str, tmp_path: Path, blow: Blow
 ) -> None:
-    async with histories(postgres, database_url) as (lived, proxies):
+    async with histories(postgres, database_url, tmp_path) as (lived, proxies):
         for _ in range(ROUNDS):
             leader = await lived.on.leader()
             await blow(lived, leader, proxies[lived.on.servers.index(leader)])

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,13 +152,17 @@ def thaw(server: OwnServer) -> None:
 
 @asynccontextmanager
 async def failover_cluster(
-    *urls: str, agents: int = 1, environment: Mapping[str, str] = QUICK
+    *urls: str, agents: int = 1, environment: Mapping[str, str] = QUICK, own: Sequence[Mapping[str, str]] = ()
 ) -> AsyncIterator[FailoverCluster]:
-    """A server for each URL of the database, the first one leading, and agents of eight mock GPUs each."""
+    """A server for each URL of the database, the first one leading, and agents of eight mock GPUs each.
+
+    Args:
+        own: variables of each server besides the environment; none = no further ones.
+    """
     async with AsyncExitStack() as stack:
         servers: list[OwnServer] = []
-        for url in urls:
-            server = OwnServer("--no-local-agents", "--database", url, environment=environment)
+        for url, variables in zip(urls, own or [{}] * len(urls), strict=True):
+            server = OwnServer("--no-local-agents", "--database", url, environment={**environment, **variables})
             if servers:
                 server.data_folder = servers[0].data_folder
             servers.append(await stack.enter_async_context(server))
