@@ -75,6 +75,17 @@ class Server(OwnServer):
 
         return await until(look)
 
+    async def ended(self) -> int:
+        """Wait until it ends by itself; its exit code."""
+        assert self._process is not None
+        async with asyncio.timeout(60):
+            return await self._process.wait()
+
+    async def revision(self) -> int:
+        """The last event that it has read."""
+        async with self.client() as client:
+            return int((await client.execute("{ sessions(first: 1) { revision } }"))["sessions"]["revision"])
+
     async def refuses(self, words: str) -> None:
         with pytest.raises(
             ServerFailed, match=f"(?s)ended with 2:.*aliquot cannot start: [^\n]*{words}[^\n]*{WAYS_ON}"
@@ -260,6 +271,35 @@ async def test_on_postgresql_the_same_holds(postgres: PostgresCluster) -> None:
         assert (await server.until_marked(unlike=None))["event"] > 0
 
 
+async def test_a_copy_that_lags_behind_and_takes_the_place_of_the_database_stops_the_servers(
+    postgres: PostgresCluster, database_url: str
+) -> None:
+    """Nothing is acknowledged by it, and it is refused until the database is back, or an operator accepts it."""
+    async with made() as leader, made() as follower:
+        for server in (leader, follower):
+            server.options = (*ALONE, "--database", database_url)
+            await server.start()
+        await leader.change()
+        copy = await postgres.copy_of(database_url)
+        await until(lambda: changed(leader))
+        reached = await leader.revision()
+        await until(lambda: has_read(follower, reached))
+        away = await postgres.put_in_place(copy, of=database_url)
+        words = "the database ends at event"
+        for server in (leader, follower):
+            assert await server.ended() == 1
+            assert f"{words} " in server.log_tail()
+            assert "so that nothing is written into the wrong database" in server.log_tail()
+            await server.refuses(words)
+        copy = await postgres.put_in_place(away, of=database_url)
+        await leader.start()
+        assert await leader.stop() == 0
+        await postgres.put_in_place(copy, of=database_url)
+        await follower.command("db", "restore", "--database", database_url)
+        await follower.start()
+        await follower.change()
+
+
 async def test_a_follower_has_a_mark_of_its_own_and_takes_over(database_url: str) -> None:
     async with made() as old, made() as new:
         for server in (old, new):
@@ -275,6 +315,10 @@ async def test_a_follower_has_a_mark_of_its_own_and_takes_over(database_url: str
         await old.start()
         assert await old.stop() == 0
         assert await new.stop() == 0
+
+
+async def has_read(server: Server, event: int) -> bool:
+    return await server.revision() >= event
 
 
 async def changed(server: Server) -> bool:

@@ -151,7 +151,7 @@ async def test_a_second_call_is_not_refused_because_the_first_one_is_being_place
     async with stage([agent("a", devices=1)]) as on:
         asked = NewExternalAllocation(job_id="job", gpu_count="1")
         first = asyncio.create_task(on.external_allocations.allocate(CALLER, asked))
-        while not any(session.is_pending for session in on.state.sessions.values()):
+        while not any(session.is_pending for session in on.state.sessions.values()):  # noqa: ASYNC110  # no event tells
             await asyncio.sleep(0)
         second = asyncio.create_task(on.external_allocations.allocate(CALLER, asked))
         views = await called(on, asyncio.gather(first, second))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, delete, select, update
 
 import store_records as make
-from aliquot.service.ports import Batch, NotLeader, Store
+from aliquot.service.ports import Batch, NotLeader, Store, StoreUnavailable
 from aliquot.store.commit import commit_group
 from aliquot.store.hash_chain import CHAIN_START, ChainBroken, verify
 from aliquot.store.mapping import MAPPINGS
@@ -44,6 +44,18 @@ async def test_a_failed_batch_takes_no_number(store: Store) -> None:
         await store.commit(make.batch(make.session(), epoch=99))
     (event,) = await store.commit(make.batch(make.session()))
     assert event.number == 2
+
+
+async def test_a_database_without_what_a_server_has_read_accepts_nothing(store: Store) -> None:
+    """A replica that lagged behind, and took the place of the database that confirmed more events."""
+    await store.commit(make.batch(make.session(), make.session()))
+    with pytest.raises(StoreUnavailable, match=r"ends at event 2, and the cluster .* had reached event 3"):
+        await store.commit(make.batch(make.session(), seen=3))
+    with pytest.raises(StoreUnavailable, match="ends at event 2"):
+        await store.news_after(3, limit=10)
+    assert await store.news_after(2, limit=10) == ()
+    (event,) = await store.commit(make.batch(make.session(), seen=2))
+    assert event.number == 3
 
 
 async def test_each_opening_begins_an_epoch_and_goes_on_with_the_log(place: Place) -> None:

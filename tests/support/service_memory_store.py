@@ -59,6 +59,9 @@ class MemoryStore:
         await asyncio.sleep(0)
         return tuple(self.log[number : number + limit])
 
+    async def news_after(self, seen: int, *, limit: int) -> tuple[Event, ...]:
+        return await self.events_after(seen, limit=limit)
+
     async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
         await asyncio.sleep(0)
         return tuple(event for event in self.log[after:] if session_of(event) == session_id)[:limit]

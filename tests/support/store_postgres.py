@@ -82,6 +82,27 @@ class PostgresCluster:
         for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
             asyncio.run(self._execute(statement))
 
+    async def copy_of(self, url: str) -> str:
+        """A copy of a database that is in use, as a replica would have it; its URL. All its sessions end."""
+        name = make_url(url).database
+        await self._close_to_sessions(name)
+        await self._execute(f"CREATE DATABASE {name}_copy TEMPLATE {name}")
+        await self._execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        return url.replace(f"/{name}?", f"/{name}_copy?")
+
+    async def put_in_place(self, copy: str, *, of: str) -> str:
+        """Let a copy take the place, and the URL, of a database; the new URL of the database."""
+        name, other, away = make_url(of).database, make_url(copy).database, f"aliquot_{secrets.token_hex(6)}"
+        await self._close_to_sessions(name)
+        await self._execute(f"ALTER DATABASE {name} RENAME TO {away}")
+        await self._execute(f"ALTER DATABASE {other} RENAME TO {name}")
+        await self._execute(f"ALTER DATABASE {away} ALLOW_CONNECTIONS true")
+        return of.replace(f"/{name}?", f"/{away}?")
+
+    async def _close_to_sessions(self, name: str | None) -> None:
+        await self._execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        await self._execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+
     async def _execute(self, statement: str) -> None:
         connection = await asyncpg.connect(self.url)
         try:

@@ -21,7 +21,8 @@ from aliquot.errors import ConfigurationError
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot.settings import Settings
-from aliquot.store.cluster_mark import MarkFile
+from aliquot.store.cluster_mark import DatabaseReplaced, Mark, MarkFile
+from aliquot_schema.events import Event
 from aliquot_schema.ids import UserId
 
 if TYPE_CHECKING:
@@ -170,6 +171,12 @@ class _MarkKeeper:
         self._file = file
         self._revision = -1
         self._is_impaired = False
+        self._last: Event | None = None
+        """The last one that this server has read since its start."""
+        running.cases.journal.subscribe(self._note)
+
+    def _note(self, event: Event) -> None:
+        self._last = event
 
     async def run(self, period_s: float) -> None:
         while True:
@@ -177,14 +184,16 @@ class _MarkKeeper:
             await asyncio.sleep(period_s)
 
     async def run_once(self) -> None:
-        """Write the mark if the log has grown since the last one."""
-        revision = self._running.cases.state.revision
-        if revision == self._revision:
-            return
+        """Write the mark if the log has grown since the last one. Stop the server if its database was replaced."""
+        revision, known = self._running.cases.state.revision, None
         try:
-            mark = await self._running.database.mark()
-            if mark is not None:
+            known = await asyncio.to_thread(self._file.read)
+            mark = await self._running.database.mark(known, revision)
+            if mark is not None and revision != self._revision:
                 await asyncio.to_thread(self._file.advance, mark)
+        except DatabaseReplaced as error:
+            await self._stop(known, words=str(error))
+            return
         except StoreUnavailable:
             return  # retried in the next period; the health conditions report the database
         except OSError as error:
@@ -193,6 +202,16 @@ class _MarkKeeper:
             self._is_impaired = True
             return
         self._revision, self._is_impaired = revision, False
+
+    async def _stop(self, known: Mark | None, *, words: str) -> None:
+        log.critical("%s; this server stops, so that nothing is written into the wrong database", words)
+        last = self._last
+        if last is not None and (known is None or known.event < last.number):
+            # The next start refuses the database, also if it has the event of the last mark.
+            mark = Mark(cluster=None, event=last.number, hash="", entity_id=last.entity_id, at_us=last.at_us)
+            with suppress(OSError):
+                await asyncio.to_thread(self._file.advance, mark)
+        self._running.failed.set()
 
 
 def _make_token(path: Path) -> None:

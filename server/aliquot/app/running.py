@@ -123,13 +123,17 @@ class WatchedDatabase(Struct, frozen=True, kw_only=True):
     measures: StoreMeasures
     ask: Callable[[], Awaitable[object]]
     """A query of minimal cost, to see whether the database answers."""
-    mark: Callable[[], Awaitable[Mark | None]]
-    """The end of the log; None before the first event."""
+    mark: Callable[[Mark | None, int], Awaitable[Mark | None]]
+    """See `latest_mark`."""
 
     @classmethod
     def of(cls, store: DatabaseStore) -> "WatchedDatabase":
         """The checks of a store."""
-        return cls(measures=store.measures, ask=store.present_term, mark=partial(store.read, latest_mark))
+        return cls(measures=store.measures, ask=store.present_term, mark=partial(_mark, store))
+
+
+async def _mark(store: DatabaseStore, known: Mark | None, seen: int) -> Mark | None:
+    return await store.read(partial(latest_mark, known=known, seen=seen))
 
 
 @dataclass(slots=True)

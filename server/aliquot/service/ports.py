@@ -65,6 +65,8 @@ class Batch(Struct, frozen=True, kw_only=True):
     pass_number: int | None = None
     epoch: int | None = None
     """The leader's epoch, checked in the transaction; None = any server may commit this."""
+    seen: int = 0
+    """Number of the last event that the writer had read; a database without it accepts nothing."""
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -153,6 +155,13 @@ class Store(Protocol):
 
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         """Events numbered above `number`, in order."""
+
+    async def news_after(self, seen: int, *, limit: int) -> tuple[Event, ...]:
+        """As `events_after`, for a server that has read event `seen`.
+
+        Raises:
+            StoreUnavailable: the database lacks that event: a copy took the place of the cluster's own database.
+        """
 
     async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
         """Events numbered above `after` of a session, its kernels, and its leases without kernels."""

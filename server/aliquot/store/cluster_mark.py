@@ -6,7 +6,7 @@ the event's number and hash; the hash covers all events before it.
 
 import os
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 from sqlalchemy import Connection, select
@@ -30,13 +30,42 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster's id: the hash of its first event. None if retention removed it before the first mark."""
     event: int
     hash: str
+    """Empty if it is not known; then the event is recognised by `entity_id` and `at_us`."""
+    entity_id: str | None = None
     at_us: int
     """When the event was written, microseconds UTC."""
 
 
-def latest_mark(connection: Connection) -> Mark | None:
-    """The mark of the last event; None before the first one. The transaction must see one snapshot."""
+def check_seen(last: int, *, seen: int) -> None:
+    """Check that the database has the events that a server has read.
+
+    Args:
+        last: the number of its last event.
+    Raises:
+        StoreUnavailable.
+    """
+    if last < seen:
+        raise StoreUnavailable(_too_short(last, seen))
+
+
+class DatabaseReplaced(StoreUnavailable):
+    """The database is not the one that this server has worked with; the message says what differs."""
+
+
+def latest_mark(connection: Connection, known: Mark | None = None, seen: int = 0) -> Mark | None:
+    """The mark of the last event; None before the first one. The transaction must see one snapshot.
+
+    Args:
+        known: an earlier mark.
+        seen: the number of the last event that the server has read.
+    Raises:
+        DatabaseReplaced: the database does not continue from there.
+    """
     end = connection.execute(select(COUNTER)).one()
+    if known is not None and (difference := _difference(connection, known, last=end.number)) is not None:
+        raise DatabaseReplaced(difference)
+    if end.number < seen:
+        raise DatabaseReplaced(_too_short(end.number, seen))
     if not end.number:
         return None
     return Mark(cluster=_hash_of(connection, 1), event=end.number, hash=bytes(end.hash).hex(), at_us=end.at_us)
@@ -143,25 +172,39 @@ class MarkFile:
             )
 
     def _compare(self, connection: Connection, mark: Mark, *, last: int) -> None:
-        first = _hash_of(connection, 1)
-        is_other = None not in (first, mark.cluster) and first != mark.cluster
-        found = _hash_of(connection, mark.event)
-        if is_other or (found is None and last >= mark.event and _was_sealed_before(connection, mark)):
-            self._reject("the database belongs to another cluster than this data folder")
-        if last < mark.event:
-            self._reject(
-                f"the database ends at event {last}, and the cluster of this data folder had reached event {mark.event}"
-            )
-        if found not in (None, mark.hash):
-            self._reject(
-                f"event {mark.event} in the database differs from the one of this data folder: "
-                "the database is an older copy that another server has continued"
+        if (difference := _difference(connection, mark, last=last)) is not None:
+            raise StoreUnavailable(
+                f"{difference}. {_NEXT_STEPS}move this database away and start once with --new to begin a new cluster"
             )
 
-    def _reject(self, words: str) -> NoReturn:
-        raise StoreUnavailable(
-            f"{words}. {_NEXT_STEPS}move this database away and start once with --new to begin a new cluster"
+
+def _difference(connection: Connection, mark: Mark, *, last: int) -> str | None:
+    """How a database with `last` events differs from a mark; None if it continues from there."""
+    first = _hash_of(connection, 1)
+    is_other = None not in (first, mark.cluster) and first != mark.cluster
+    found = _hash_of(connection, mark.event)
+    if is_other or (found is None and last >= mark.event and _was_sealed_before(connection, mark)):
+        return "the database belongs to another cluster than this data folder"
+    if last < mark.event:
+        return _too_short(last, mark.event)
+    if found is not None and not _is_same(connection, mark, found=found):
+        return (
+            f"event {mark.event} in the database differs from the one of this data folder: "
+            "the database is an older copy that another server has continued"
         )
+    return None
+
+
+def _is_same(connection: Connection, mark: Mark, *, found: str) -> bool:
+    """Whether the event of the mark's number, with the hash `found`, is the mark's."""
+    if mark.hash:
+        return found == mark.hash
+    row = connection.execute(select(EVENTS).where(EVENTS.c.number == mark.event)).one_or_none()
+    return row is None or (row.entity_id, row.at_us) == (mark.entity_id, mark.at_us)
+
+
+def _too_short(last: int, reached: int) -> str:
+    return f"the database ends at event {last}, and the cluster of this data folder had reached event {reached}"
 
 
 def _hash_of(connection: Connection, number: int) -> str | None:

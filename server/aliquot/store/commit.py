@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Table, Text, any_, bindparam, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from aliquot.service.ports import Batch, DuplicateKey, NotLeader, StaleVersion, StoreUnavailable, Write
+from aliquot.store.cluster_mark import check_seen
 from aliquot.store.engines.database import is_conflict, rejection, unavailability
 from aliquot.store.hash_chain import event_hash
 from aliquot.store.mapping import (
@@ -189,6 +190,7 @@ def _lock_versions(connection: Connection, table: Table, changes: Sequence[_Chan
 def _append_events(connection: Connection, batches: Sequence[Batch]) -> list[tuple[Event, ...]]:
     count = sum(len(batch.writes) for batch in batches)
     counter = reserve_numbers(connection, count)
+    check_seen(counter.number - count, seen=max(batch.seen for batch in batches))
     for batch in batches:
         if batch.epoch is not None and batch.epoch != counter.epoch:
             raise NotLeader(

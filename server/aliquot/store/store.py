@@ -214,6 +214,9 @@ class DatabaseStore:
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         return await self.read(partial(queries.events_after, number=number, limit=limit))
 
+    async def news_after(self, seen: int, *, limit: int) -> tuple[Event, ...]:
+        return await self.read(partial(queries.news_after, seen=seen, limit=limit))
+
     async def events_of(self, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
         return await self.read(partial(queries.events_of, session_id=session_id, after=after, limit=limit))
 

@@ -277,7 +277,7 @@ class Journal:
     async def catch_up(self) -> bool:
         """Apply up to `PAGE` events that the store has and the state does not; returns whether there were any."""
         seen = self._state.revision
-        events = await self._store.events_after(seen, limit=PAGE)
+        events = await self._store.news_after(seen, limit=PAGE)
         if events and events[0].number > seen + 1:
             raise StoreUnavailable(
                 f"this server is at event {seen}, and the events up to {events[0].number - 1} were removed as too old; "
@@ -347,6 +347,7 @@ class Journal:
             request_id=origin.request_id,
             pass_number=origin.pass_number,
             epoch=self.epoch if self.leads else None,
+            seen=self._state.revision,
         )
         seen = self._state.revision
         if self._granting and any(isinstance(write.record, Account) for write in batch.writes):

@@ -31,9 +31,9 @@ _UNIQUE = ("23505", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", 
 _CONFLICT = ("40001", "40P01")
 """PostgreSQL: serialization failure, deadlock."""
 _NUL_IN_TEXT = "22021"
-_UNAVAILABLE_CLASSES = ("08", "25", "28", "3D", "53", "57", "58", "F0", "XX")
-"""SQLSTATE classes: connection, transaction state, login, no such database, resources, operator, system,
-configuration, internal."""
+_UNAVAILABLE_CLASSES = ("08", "25", "28", "3D", "53", "55", "57", "58", "F0", "XX")
+"""SQLSTATE classes: connection, transaction state, login, no such database, resources, state of an object, operator,
+system, configuration, internal."""
 _CLIENT_ERRORS = ("InternalClientError",)
 """Errors of asyncpg when a connection breaks, by name: a server on SQLite does not import asyncpg."""
 _ADVICE = {

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, and_, literal, or_, select, union_all
 
+from aliquot.store.cluster_mark import check_seen
 from aliquot.store.mapping import BY_ENTITY, KERNEL, LEASE, SESSION
-from aliquot.store.tables import EVENTS, KERNELS, LEASES, SESSIONS
+from aliquot.store.tables import COUNTER, EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Entity, Event, Record
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
@@ -41,6 +42,18 @@ def events_after(connection: Connection, number: int, limit: int) -> tuple[Event
     """Events numbered above `number`, in order."""
     stmt = select(EVENTS).where(EVENTS.c.number > number).order_by(EVENTS.c.number).limit(limit)
     return tuple(_event(row) for row in connection.execute(stmt))
+
+
+def news_after(connection: Connection, seen: int, limit: int) -> tuple[Event, ...]:
+    """Events after one that a server has read.
+
+    Raises:
+        StoreUnavailable: the database does not have that one.
+    """
+    found = events_after(connection, seen, limit)
+    if not found:
+        check_seen(connection.execute(select(COUNTER.c.number)).scalar_one(), seen=seen)
+    return found
 
 
 def events_of(connection: Connection, session_id: SessionId, *, after: int, limit: int) -> tuple[Event, ...]:
