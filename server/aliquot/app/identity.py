@@ -22,7 +22,6 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot.settings import Settings
 from aliquot.store.cluster_mark import DatabaseReplaced, Mark, MarkFile
-from aliquot_schema.events import Event
 from aliquot_schema.ids import UserId
 
 if TYPE_CHECKING:
@@ -171,12 +170,6 @@ class _MarkKeeper:
         self._file = file
         self._revision = -1
         self._is_impaired = False
-        self._last: Event | None = None
-        """The last one that this server has read since its start."""
-        running.cases.journal.subscribe(self._note)
-
-    def _note(self, event: Event) -> None:
-        self._last = event
 
     async def run(self, period_s: float) -> None:
         while True:
@@ -205,7 +198,7 @@ class _MarkKeeper:
 
     async def _stop(self, known: Mark | None, *, words: str) -> None:
         log.critical("%s; this server stops, so that nothing is written into the wrong database", words)
-        last = self._last
+        last = self._running.cases.feed.last
         if last is not None and (known is None or known.event < last.number):
             # The next start refuses the database, also if it has the event of the last mark.
             mark = Mark(cluster=None, event=last.number, hash="", entity_id=last.entity_id, at_us=last.at_us)

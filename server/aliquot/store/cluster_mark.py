@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from aliquot.service.ports import StoreUnavailable
-from aliquot.store.hash_chain import EVENTS_KIND, SEALS
+from aliquot.store.hash_chain import EVENTS_KIND, SEALS, too_short
 from aliquot.store.migration import stored_revision
 from aliquot.store.tables import COUNTER, EVENTS
 
@@ -36,18 +36,6 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """When the event was written, microseconds UTC."""
 
 
-def check_seen(last: int, *, seen: int) -> None:
-    """Check that the database has the events that a server has read.
-
-    Args:
-        last: the number of its last event.
-    Raises:
-        StoreUnavailable.
-    """
-    if last < seen:
-        raise StoreUnavailable(_too_short(last, seen))
-
-
 class DatabaseReplaced(StoreUnavailable):
     """The database is not the one that this server has worked with; the message says what differs."""
 
@@ -65,7 +53,7 @@ def latest_mark(connection: Connection, known: Mark | None = None, seen: int = 0
     if known is not None and (difference := _difference(connection, known, last=end.number)) is not None:
         raise DatabaseReplaced(difference)
     if end.number < seen:
-        raise DatabaseReplaced(_too_short(end.number, seen))
+        raise DatabaseReplaced(too_short(end.number, seen))
     if not end.number:
         return None
     return Mark(cluster=_hash_of(connection, 1), event=end.number, hash=bytes(end.hash).hex(), at_us=end.at_us)
@@ -186,7 +174,7 @@ def _difference(connection: Connection, mark: Mark, *, last: int) -> str | None:
     if is_other or (found is None and last >= mark.event and _was_sealed_before(connection, mark)):
         return "the database belongs to another cluster than this data folder"
     if last < mark.event:
-        return _too_short(last, mark.event)
+        return too_short(last, mark.event)
     if found is not None and not _is_same(connection, mark, found=found):
         return (
             f"event {mark.event} in the database differs from the one of this data folder: "
@@ -201,10 +189,6 @@ def _is_same(connection: Connection, mark: Mark, *, found: str) -> bool:
         return found == mark.hash
     row = connection.execute(select(EVENTS).where(EVENTS.c.number == mark.event)).one_or_none()
     return row is None or (row.entity_id, row.at_us) == (mark.entity_id, mark.at_us)
-
-
-def _too_short(last: int, reached: int) -> str:
-    return f"the database ends at event {last}, and the cluster of this data folder had reached event {reached}"
 
 
 def _hash_of(connection: Connection, number: int) -> str | None:

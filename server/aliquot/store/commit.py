@@ -15,9 +15,8 @@ from sqlalchemy import Connection, Table, Text, any_, bindparam, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from aliquot.service.ports import Batch, DuplicateKey, NotLeader, StaleVersion, StoreUnavailable, Write
-from aliquot.store.cluster_mark import check_seen
 from aliquot.store.engines.database import is_conflict, rejection, unavailability
-from aliquot.store.hash_chain import event_hash
+from aliquot.store.hash_chain import check_seen, event_hash
 from aliquot.store.mapping import (
     MAPPINGS,
     RecordMapping,

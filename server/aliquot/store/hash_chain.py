@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Connection, Row, Table, select
 
+from aliquot.service.ports import StoreUnavailable
 from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, text_column, text_key
 from aliquot.store.tables import COUNTER, EVENTS
 
@@ -136,3 +137,20 @@ def _events(connection: Connection) -> Iterator[Row[Any]]:
     ).all():
         yield from rows
         after = rows[-1].number
+
+
+def check_seen(last: int, *, seen: int) -> None:
+    """Check that the database has the events that a server has read.
+
+    Args:
+        last: the number of its last event.
+    Raises:
+        StoreUnavailable.
+    """
+    if last < seen:
+        raise StoreUnavailable(too_short(last, seen))
+
+
+def too_short(last: int, reached: int) -> str:
+    """Words for a database that ends before an event which the cluster had reached."""
+    return f"the database ends at event {last}, and the cluster of this data folder had reached event {reached}"

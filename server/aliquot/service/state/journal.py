@@ -40,6 +40,11 @@ class Feed:
         self.revision = revision
         self._news = asyncio.Event()
 
+    @property
+    def last(self) -> Event | None:
+        """The newest event; None before the first one since the start."""
+        return self._ring[-1] if self._ring else None
+
     def publish(self, event: Event) -> None:
         """Append the next event."""
         self._ring.append(event)

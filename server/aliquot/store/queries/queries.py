@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, and_, literal, or_, select, union_all
 
-from aliquot.store.cluster_mark import check_seen
+from aliquot.store.hash_chain import check_seen
 from aliquot.store.mapping import BY_ENTITY, KERNEL, LEASE, SESSION
 from aliquot.store.tables import COUNTER, EVENTS, KERNELS, LEASES, SESSIONS
 from aliquot_schema.events import Entity, Event, Record
