@@ -1,14 +1,31 @@
-"""Images that are pulled from a real registry on loopback, by real agents and Podman of an ordinary account."""
+"""Images that are pulled from a real registry on loopback, by a real agent and Podman of an ordinary account."""
 
-from collections.abc import Iterator
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from agent_stand import Stand, agent_config, is_running, marked, others_in, shell, shims, until
+from aliquot.execution.agent.isolation.settings import ConfinementRules
+from aliquot_schema.cluster.launching import (
+    IMAGE_NOT_FOUND,
+    REGISTRY_UNREACHABLE,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+)
 from long_tests import LONG
 from own_containers import Containers, containers
-from own_registry import Registry, held, registry
+from own_registry import Held, Registry, held, registry
 
 pytestmark = [pytest.mark.anyio, LONG]
+LAYER_BYTES = 8 << 20
+PASSED_BYTES = 2 << 20
+"""What a gate lets pass of the layer."""
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +37,170 @@ def podman() -> Iterator[Containers]:
 @pytest.fixture(scope="module")
 def images(podman: Containers) -> Iterator[Registry]:
     with registry() as found:
+        found.push_large(podman, "large:1", layer_bytes=LAYER_BYTES)
         yield found
 
 
-def test_the_registry_gives_what_was_pushed(podman: Containers, images: Registry) -> None:
-    name = images.push_large(podman, "large:1", layer_bytes=1 << 20)
-    with held(images.port, bytes_max=4096) as gate:
-        gate.go()
-        through = images.name("large:1", port=gate.port)
-        podman.podman("pull", "--tls-verify=false", through)
-        assert through in podman.podman("images", "--format={{.Repository}}:{{.Tag}}").split()
-        podman.podman("rmi", "--force", through)
-    assert name not in podman.podman("images", "--format={{.Repository}}:{{.Tag}}").split()
+@pytest.fixture
+def gate(images: Registry) -> Iterator[Held]:
+    with held(images.port, bytes_max=PASSED_BYTES) as found:
+        yield found
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the account can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def stand(podman: Containers, home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+    """An agent that runs its jobs as the account, which has no image of the registry."""
+    stand = Stand(
+        agent_config(home / "agent", job_user=podman.policy, confinement=ConfinementRules(containers="podman"))
+    )
+    await stand.open()
+    yield stand
+    await stand.close()
+    left = podman.clear()
+    for name in _held_by(podman):
+        podman.podman("rmi", "--force", name)
+    assert others_in(home) == []
+    assert left == []
+
+
+def _held_by(podman: Containers) -> list[str]:
+    names = podman.podman("images", "--format={{.Repository}}:{{.Tag}}").split()
+    return [name for name in names if name.startswith("127.0.0.1:")]
+
+
+def pulls(stand: Stand, asked: LaunchOrder) -> list[KernelReport]:
+    return [report for report in stand.reports(asked.kernel_id) if report.phase is KernelPhase.PULLING]
+
+
+async def until_held_back(stand: Stand, asked: LaunchOrder) -> None:
+    """Wait until a part of the layer was fetched."""
+    await until(lambda: any(report.pull is not None and report.pull.bytes_done for report in pulls(stand, asked)))
+
+
+def left_of(asked: LaunchOrder, podman: Containers) -> list[str]:
+    """Drafts and processes of a pull."""
+    return _drafts(podman) + [str(pid) for pid in marked(asked.kernel_id)]
+
+
+def _drafts(podman: Containers) -> list[str]:
+    """What the account's Podman has left in the folder that it uses by itself."""
+    found = list(Path("/var/tmp").glob("storage*"))
+    return [str(path) for path in found if path.stat().st_uid == podman.user.uid]
+
+
+async def test_an_image_is_pulled_before_the_job_starts(stand: Stand, images: Registry, podman: Containers) -> None:
+    name = images.name("large:1")
+    asked = shell("echo job", image=name, time_limit_ms=60_000)
+    report = await stand.run(asked)
+    assert (report.exit_code, stand.output(asked.kernel_id)) == (0, "job\n")  # and nothing of the pull
+    first, ended = pulls(stand, asked)[0].pull, report.pull
+    assert first is not None
+    assert ended is not None
+    assert not first.is_done
+    assert ended.is_done
+    assert (ended.layers_done, ended.layers) == (1, 1)
+    assert ended.ran_ms > 0
+    assert ended.size_bytes is not None
+    assert ended.size_bytes > LAYER_BYTES
+    assert name in _held_by(podman)
+    phases = [report.phase for report in stand.reports(asked.kernel_id)]
+    assert phases.index(KernelPhase.PULLING) < phases.index(KernelPhase.STARTED)
+    again = shell("echo again", image=name)
+    assert (await stand.run(again)).pull is None
+    assert pulls(stand, again) == []
+    assert left_of(asked, podman) == []
+
+
+async def test_the_progress_is_reported_and_counts_in_no_time_limit(stand: Stand, gate: Held, images: Registry) -> None:
+    asked = shell("echo job; sleep 1000; true", image=images.name("large:1", port=gate.port), time_limit_ms=3_000)
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    known = pulls(stand, asked)[-1].pull
+    assert known is not None
+    assert 0 < known.bytes_done <= PASSED_BYTES < known.bytes_total
+    assert LAYER_BYTES < known.bytes_total < LAYER_BYTES * 3 // 2  # with the commands
+    await until(lambda: (pulls(stand, asked)[-1].pull or known).ran_ms > 3_000)
+    gate.go()
+    report = await stand.ended(asked.kernel_id)
+    assert (report.timed_out, stand.output(asked.kernel_id)) == (True, "job\n")
+    assert report.ran_ms is not None
+    assert report.pull is not None
+    assert report.ran_ms < report.pull.ran_ms
+
+
+async def test_a_stop_ends_a_pull_and_leaves_nothing(
+    stand: Stand, gate: Held, images: Registry, podman: Containers
+) -> None:
+    asked = shell("echo never", image=images.name("large:1", port=gate.port))
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    pids = marked(asked.kernel_id)
+    assert pids
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=60_000)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.phase, report.signal, stand.output(asked.kernel_id)) == (KernelPhase.EXITED, signal.SIGTERM, "")
+    assert not [pid for pid in pids if is_running(pid)]
+    assert left_of(asked, podman) == []
+
+
+async def test_a_pull_goes_on_while_the_agent_restarts(stand: Stand, gate: Held, images: Registry) -> None:
+    asked = shell("echo job", image=images.name("large:1", port=gate.port))
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    await stand.reopen()
+    (known,) = (report for report in stand.inventory.kernels if report.kernel_id == asked.kernel_id)
+    assert known.phase is KernelPhase.PULLING
+    gate.go()
+    report = await stand.ended(asked.kernel_id)
+    assert (report.exit_code, stand.output(asked.kernel_id)) == (0, "job\n")
+    assert report.pull is not None
+    assert report.pull.is_done
+
+
+async def test_a_pull_whose_shim_was_killed_ends_and_the_next_one_succeeds(
+    stand: Stand, gate: Held, images: Registry
+) -> None:
+    asked = shell("echo never", image=images.name("large:1", port=gate.port))
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    pids = marked(asked.kernel_id)
+    for shim in shims(stand.config.folder):
+        os.kill(shim, signal.SIGKILL)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.phase, report.exit_code) == (KernelPhase.EXITED, None)
+    assert not [pid for pid in pids if is_running(pid)]
+    again = shell("echo job", image=asked.image)
+    gate.go()
+    assert (await stand.run(again)).exit_code == 0
+
+
+async def test_two_sessions_that_pull_the_same_image_both_start(stand: Stand, gate: Held, images: Registry) -> None:
+    both = [shell("echo job", image=images.name("large:1", port=gate.port)) for _ in range(2)]
+    await stand.core.launch(both)
+    await until(lambda: all(pulls(stand, one) for one in both))
+    gate.go()
+    for one in both:
+        assert (await stand.ended(one.kernel_id)).exit_code == 0
+
+
+async def test_an_image_that_does_not_exist_and_a_registry_that_is_not_there(stand: Stand, images: Registry) -> None:
+    with held(images.port, bytes_max=0) as closed:
+        port = closed.port
+    for name, code, words in (
+        (images.name("none:1"), IMAGE_NOT_FOUND, "was not found in 127.0.0.1"),
+        (images.name("large:2"), IMAGE_NOT_FOUND, "check its name and its tag"),
+        (images.name("large:1", port=port), REGISTRY_UNREACHABLE, "could not be reached"),
+    ):
+        report = await stand.run(shell("echo never", image=name))
+        assert (report.phase, report.code) == (KernelPhase.REFUSED, code), report
+        assert words in str(report.message)
+        assert name in str(report.message)
