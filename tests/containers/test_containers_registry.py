@@ -1,10 +1,13 @@
 """Images that are pulled from a real registry on loopback, by a real agent and Podman of an ordinary account."""
 
+import base64
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,15 +15,19 @@ import pytest
 from agent_stand import Stand, agent_config, is_running, marked, others_in, shell, shims, until
 from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot_schema.cluster.launching import (
+    IMAGE_NO_SPACE,
     IMAGE_NOT_FOUND,
+    IMAGE_UNAUTHORIZED,
     REGISTRY_UNREACHABLE,
     KernelPhase,
     KernelReport,
     LaunchOrder,
 )
+from aliquot_schema.identity.secrets import SecretGrant, SecretUse
+from aliquot_schema.ids import UserId
 from long_tests import LONG
 from own_containers import Containers, containers
-from own_registry import Held, Registry, held, registry
+from own_registry import PASSWORD, Held, Registry, held, registry
 
 pytestmark = [pytest.mark.anyio, LONG]
 LAYER_BYTES = 8 << 20
@@ -204,3 +211,101 @@ async def test_an_image_that_does_not_exist_and_a_registry_that_is_not_there(sta
         assert (report.phase, report.code) == (KernelPhase.REFUSED, code), report
         assert words in str(report.message)
         assert name in str(report.message)
+
+
+@contextmanager
+def little_space(podman: Containers, *, size_mib: int) -> Iterator[None]:
+    """A small disk for the images of the account, which has none meanwhile."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    folder = Path(podman.user.home, ".local", "share", "containers")
+    options = f"size={size_mib}m,mode=700,uid={podman.user.uid},gid={podman.user.gid}"
+    podman.podman("system", "migrate")  # ends the process that keeps the account's view of the disks
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "aliquot-test", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        podman.podman("system", "migrate")
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+async def test_a_full_disk_says_so(stand: Stand, images: Registry, podman: Containers) -> None:
+    with little_space(podman, size_mib=LAYER_BYTES // (2 << 20)):
+        asked = shell("echo never", image=images.name("large:1"))
+        report = await stand.run(asked)
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_NO_SPACE), report
+    assert "no space left for the image" in str(report.message)
+    assert left_of(asked, podman) == []
+    assert (await stand.run(shell("echo job", image=asked.image))).exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def private(podman: Containers) -> Iterator[Registry]:
+    with registry(has_users=True) as found:
+        found.push_large(podman, "large:1", layer_bytes=LAYER_BYTES)
+        yield found
+
+
+def with_credentials(text: str, secret: str | None, *, image: str) -> LaunchOrder:
+    """A shell string in an image of a registry that wants credentials."""
+    if secret is None:
+        return shell(text, image=image)
+    use = SecretUse(name="lab", as_file="registry.json")
+    return shell(text, image=image, secrets=(SecretGrant(owner=UserId("ann"), use=use, value=secret),))
+
+
+async def test_a_registry_with_users_refuses_without_credentials_and_with_wrong_ones(
+    stand: Stand, private: Registry
+) -> None:
+    for secret in (None, "ann:wrong"):
+        report = await stand.run(with_credentials("echo never", secret, image=private.name("large:1")))
+        assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_UNAUTHORIZED), report
+        assert "--secret-file NAME=registry.json" in str(report.message)
+        assert "wrong" not in str(report.message)
+
+
+@pytest.mark.parametrize("form", ["user", "file"])
+async def test_credentials_are_seen_by_the_pull_alone_and_are_gone_before_the_job_starts(
+    stand: Stand, private: Registry, podman: Containers, form: str
+) -> None:
+    with held(private.port, bytes_max=PASSED_BYTES) as gate:
+        name, encoded = private.name("large:1", port=gate.port), base64.b64encode(private.credentials().encode())
+        file = f'{{"auths": {{"127.0.0.1:{gate.port}": {{"auth": "{encoded.decode()}"}}}}}}'
+        secret = private.credentials() if form == "user" else file
+        text = 'echo "secrets: $ALIQUOT_SECRETS_DIR"; env; sleep 1000; true'
+        asked = with_credentials(text, secret, image=name)
+        await stand.core.launch([asked])
+        await until_held_back(stand, asked)
+        path = credentials_of(asked)
+        assert (path.stat().st_mode & 0o777, path.stat().st_uid) == (0o600, podman.user.uid)
+        assert (path.parent.stat().st_mode & 0o777, path.parent.stat().st_uid) == (0o700, podman.user.uid)
+        assert encoded in path.read_bytes()
+        assert not any(is_told(shown) for pid in marked(asked.kernel_id) for shown in shown_of(pid))
+        gate.go()
+        await until(lambda: "secrets: \n" in stand.output(asked.kernel_id))
+    assert not path.exists()
+    assert not is_told(stand.output(asked.kernel_id).encode())
+    written = [path.read_bytes() for path in stand.config.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not any(map(is_told, written))
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+    assert not path.parent.exists()
+
+
+def credentials_of(asked: LaunchOrder) -> Path:
+    """The file that a pull's command line names."""
+    for pid in marked(asked.kernel_id):
+        for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if word.startswith(b"--authfile="):
+                return Path(os.fsdecode(word.partition(b"=")[2]))
+    raise AssertionError("no process of the pull names a file of credentials")
+
+
+def shown_of(pid: int) -> list[bytes]:
+    """What other processes see of a process."""
+    return [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+
+
+def is_told(text: bytes) -> bool:
+    """Whether a text has the password, plain or encoded."""
+    return PASSWORD.encode() in text or base64.b64encode(f"ann:{PASSWORD}".encode()) in text
