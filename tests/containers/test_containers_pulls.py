@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from aliquot_schema.ids import SessionId, kernel_id
 from e2e_sessions import output_of, submit, until, until_state
 from long_tests import LONG
 from own_containers import Containers, containers
-from own_registry import Held, Registry, held, registry
+from own_registry import PASSWORD, Held, Registry, held, registry
 from own_terminal import piped
 
 pytestmark = [pytest.mark.anyio, LONG]
@@ -155,3 +156,28 @@ async def test_an_agent_tells_the_image_that_it_has_pulled(podman: Containers, i
         code, printed, errors = await piped("agents", "list", "--json", given=b"", environment=place)
         assert code == 0, errors
         assert name in json.loads(printed)[0]["capabilities"]["images"]
+
+
+async def test_a_secret_opens_a_private_registry_and_is_in_no_file_of_the_server(podman: Containers) -> None:
+    with registry(has_users=True) as private:
+        name = private.push(podman, "tiny:1")
+        async with served(podman) as (server, _):
+            place = {"ALIQUOT_SERVER": server.url, "ALIQUOT_TOKEN_FILE": str(server.data_folder / "token")}
+            given = private.credentials().encode()
+            code, _, errors = await piped("secret", "set", "lab", given=given, environment=place)
+            assert code == 0, errors
+            words = ("session", "create", "-r", "cpu=1", "--image", name, "--follow")
+            code, printed, errors = await piped(*words, "--", "echo", "job", given=b"", environment=place)
+            assert code != 0
+            assert f"does not give out the image {name}" in errors.decode()
+            words = (*words, "--secret-file", "lab=registry.json")
+            code, printed, errors = await piped(*words, "--", "echo", "job", given=b"", environment=place)
+            assert (code, printed.decode().splitlines()[-1:]) == (0, ["job"]), errors
+            assert PASSWORD not in printed.decode() + errors.decode()
+            assert files_with(server.data_folder, PASSWORD.encode()) == []
+
+
+def files_with(folder: Path, text: bytes) -> list[Path]:
+    found = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert found
+    return [path for path in found if text in path.read_bytes()]

@@ -102,6 +102,14 @@ def preflight_text(session: "Session") -> str | None:
     return f"{text}; failed {times}, no retry used; last on {check.agent_id}: {check.message}"
 
 
+def is_pulling(session: "Session") -> bool:
+    """Whether it waits for its image."""
+    from aliquot.client.generated.enums import SessionState
+
+    is_done = session.pull is None or session.pull.ended_at is not None
+    return session.state is SessionState.ALLOCATING and not is_done
+
+
 def _pull_text(session: "Session") -> str | None:
     """How the pull of its image went; None without one."""
     from aliquot_schema.resources.units import size_text
@@ -146,9 +154,8 @@ def progress_text(session: "Session") -> str:
         return f"{session.state}, {session.tasks.active.count} tasks active"
     position = f", position {session.queue_position}" if session.queue_position is not None else ""
     why = f": {printable(session.waits.message)}" if session.waits is not None else ""
-    pull = session.pull
-    if pull is not None and pull.ended_at is None and session.state == "allocating":
-        why = f": pulling {printable(session.image or 'its image')} on {pull.agent_id}, {_pulled_part(session)}"
+    if is_pulling(session) and session.pull is not None:
+        why = f": pulling {printable(session.image or 'its image')} on {session.pull.agent_id}, {_pulled_part(session)}"
     return f"{session.state}{position}{why}"
 
 
