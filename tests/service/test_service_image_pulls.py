@@ -16,8 +16,8 @@ from aliquot_schema.cluster.launching import (
     KernelReport,
     PullProgress,
 )
-from aliquot_schema.ids import SessionId
-from aliquot_schema.requests import PageRequest
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.requests import Caller, PageRequest, Role
 from aliquot_schema.resources.leases import EndEvidence, Kernel
 from aliquot_schema.states import KernelState, SessionState
 from service_bench import agent
@@ -190,3 +190,14 @@ async def test_a_pull_of_a_canceled_session_is_told_to_stop_again() -> None:
         before = len(stopped)
         await pulls(on, session_id, 50)
         assert len(stopped) > before
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_only_operators_see_which_images_an_agent_holds(role: Role) -> None:
+    holder = images("a", devices=1)
+    holder.capabilities = Capabilities(containers="podman", images=(IMAGE,))
+    async with stage([holder]) as on:
+        caller = Caller(user=UserId("eve"), request_id="req_test", role=role)
+        found = on.queries.agent(caller, "a")
+        assert found is not None
+        assert found.capabilities.images == ((IMAGE,) if role >= Role.OPERATOR else ())

@@ -142,7 +142,8 @@ class Capabilities:
     )
     containers_note: str = strawberry.field(description="Why it runs none; empty if it does.")
     images: list[str] = strawberry.field(
-        description="Container images that it holds for its default job account, at most 64, sorted."
+        description="Container images that it holds for its default job account, at most 64, sorted; empty for users "
+        "who are not operators."
     )
 
 

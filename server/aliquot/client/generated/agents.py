@@ -177,7 +177,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     containers_note: str
     """Why it runs none; empty if it does."""
     images: tuple[str, ...]
-    """Container images that it holds for its default job account, at most 64, sorted."""
+    """
+    Container images that it holds for its default job account, at most 64, sorted; empty for users who are not
+    operators.
+    """
 
 
 class Agent(Struct, frozen=True, kw_only=True):
