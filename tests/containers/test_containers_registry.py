@@ -1,4 +1,4 @@
-"""Images that are pulled from a real registry on loopback, by a real agent and Podman of an ordinary account."""
+"""Images that are pulled from a real registry on loopback, by a real agent and Podman of root and an account."""
 
 import base64
 import os
@@ -35,9 +35,9 @@ PASSED_BYTES = 2 << 20
 """What a gate lets pass of the layer."""
 
 
-@pytest.fixture(scope="module")
-def podman() -> Iterator[Containers]:
-    with containers(as_root=False) as found:
+@pytest.fixture(scope="module", params=[False, True], ids=["account", "root"])
+def podman(request: pytest.FixtureRequest) -> Iterator[Containers]:
+    with containers(as_root=request.param) as found:
         yield found
 
 
@@ -220,15 +220,15 @@ def little_space(podman: Containers, *, size_mib: int) -> Iterator[None]:
     """A small disk for the images of the account, which has none meanwhile."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
-    folder = Path(podman.user.home, ".local", "share", "containers")
+    folder = podman.podman("info", "--format={{.Store.GraphRoot}}").strip()
     options = f"size={size_mib}m,mode=700,uid={podman.user.uid},gid={podman.user.gid}"
     podman.podman("system", "migrate")  # ends the process that keeps the account's view of the disks
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "aliquot-test", str(folder)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "aliquot-test", folder], check=True)
     try:
         yield
     finally:
         podman.podman("system", "migrate")
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 async def test_a_full_disk_says_so(stand: Stand, images: Registry, podman: Containers) -> None:
