@@ -121,6 +121,24 @@ class PreflightFailures(Struct, frozen=True, kw_only=True):
     at_us: int
 
 
+class ImagePull(Struct, frozen=True, kw_only=True):
+    """The pull of a session's image on one of its agents. Times are microseconds UTC."""
+
+    attempt: int
+    rank: int
+    """The rank that is followed: of a gang, one at a time."""
+    agent_id: AgentId
+    began_us: int
+    ended_us: int | None = None
+    bytes_done: int = 0
+    """Of the layers, compressed; `bytes_total` grows while layers are found."""
+    bytes_total: int = 0
+    layers_done: int = 0
+    layers: int = 0
+    size_bytes: int | None = None
+    """Size of the image on the node; None = it is not there yet, or unknown."""
+
+
 class SessionSpec(Struct, frozen=True, kw_only=True):
     """The request as validated. Immutable."""
 
@@ -364,6 +382,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """The API key that it was submitted with; its use counts in the key's budget."""
     preflight: PreflightFailures | None = None
     """None = no preflight of it has failed."""
+    pull: ImagePull | None = None
+    """None = its image was on its agents already, or it has none."""
 
     @property
     def kept_ms(self) -> int:

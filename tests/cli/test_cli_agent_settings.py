@@ -20,6 +20,7 @@ job-user = "nobody"
 agent-address = "10.0.0.7"
 rendezvous-ports = "29600-29610"
 readings-interval-s = 30
+insecure-registries = ["registry.lab:5000"]
 """
 
 
@@ -46,6 +47,7 @@ def test_the_file_says_what_no_flag_says(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert (made.memory_policy, made.job_user, made.data_folder) == (MemoryPolicy.STOP, "nobody", tmp_path)
     assert (made.reserved_cpu, made.reserved_mem) == (0, "1g")
     assert made.readings_interval_s == 30
+    assert made.confinement.insecure_registries == ("registry.lab:5000",)
     assert made.reach == Reach.of(address="10.0.0.7", ports="29600-29610")
 
 

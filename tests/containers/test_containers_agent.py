@@ -17,7 +17,13 @@ from agent_stand import Stand, agent_config, is_running, marked, order, others_i
 from aliquot.execution.agent.isolation.containers import Runtime, find_runtime
 from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUser
-from aliquot_schema.cluster.launching import CheckpointOrder, DevicesChanged, KernelPhase, LaunchOrder
+from aliquot_schema.cluster.launching import (
+    IMAGE_NOT_FOUND,
+    CheckpointOrder,
+    DevicesChanged,
+    KernelPhase,
+    LaunchOrder,
+)
 from aliquot_schema.identity.secrets import SecretGrant, SecretUse
 from aliquot_schema.ids import DeviceId, SlotName, UserId, kernel_parts
 from aliquot_schema.resources.confinement import SessionLimits
@@ -247,8 +253,9 @@ async def test_two_containers_of_an_account_do_not_disturb_each_other(stand: Sta
 
 async def test_a_missing_image_and_a_missing_program_say_so(stand: Stand) -> None:
     missing = order("true", image=MISSING)
-    assert (await stand.run(missing)).exit_code == 125
-    assert "aliquot-test/missing" in stand.output(missing.kernel_id)
+    report = await stand.run(missing)
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_NOT_FOUND)
+    assert f"the image {MISSING} is not on the node" in str(report.message)
     program = order("no-such-program", image=IMAGE)
     assert (await stand.run(program)).exit_code == 1  # of Podman's first process in the container
     assert "No such file or directory" in stand.output(program.kernel_id)

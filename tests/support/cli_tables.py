@@ -18,7 +18,7 @@ from aliquot.cli.cluster.gpu_map import GpuMap
 from aliquot.cli.cluster.queue import projects_table, queue_table
 from aliquot.cli.connection.tables import Table
 from aliquot.cli.session.list import sessions_table
-from aliquot.client.generated.agents import Agent, Device, Holder
+from aliquot.client.generated.agents import Agent, Capabilities, Device, Holder
 from aliquot.client.generated.cluster import Project
 from aliquot.client.generated.enums import AgentState, DeviceHealth, LeaseKind, QuotaScope, Reason, SessionState
 from aliquot.client.generated.policy import Quota
@@ -189,13 +189,21 @@ def _amounts(*pairs: tuple[str, str]) -> tuple[SlotAmount, ...]:
     return tuple(SlotAmount(slot=slot, amount=amount) for slot, amount in pairs)
 
 
+IMAGES: Final = tuple(f"ghcr.io/lab/train:{number}" for number in range(1, 6))
+
+
 def agents() -> Table:
     labels = tuple(
         NameValue(name=name, value=value) for name, value in (("room", "b12"), ("rack", "r7"), ("net", "ib"))
     )
     note = "new fans are mounted on Tuesday morning; ask ada before you resume it, please"
     drained = {"draining": True, "schedulable": False, "note": note}
-    shown = [agent(0), agent(1, labels=labels), agent(2, **drained), agent(3, id="gpu-node-with-a-very-long-name-03")]
+    shown = [
+        agent(0),
+        agent(1, labels=labels, capabilities=filled(Capabilities, images=IMAGES)),
+        agent(2, **drained),
+        agent(3, id="gpu-node-with-a-very-long-name-03"),
+    ]
     return agents_table(shown)
 
 

@@ -139,13 +139,17 @@ def _account(*, as_root: bool) -> Iterator[JobUser]:
 
 
 def _remove_account(entry: pwd.struct_passwd) -> None:
-    """Podman leaves a process that keeps the account's namespaces, and files of its subordinate accounts."""
+    """Podman leaves a process that keeps the account's namespaces, files of its subordinate accounts, and what it has
+    fetched of an image when it is killed."""
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):
             if f"\nUid:\t{entry.pw_uid}\t" in Path(f"/proc/{name}/status").read_text():
                 os.kill(int(name), signal.SIGKILL)
     subprocess.run(["userdel", "--force", "--remove", entry.pw_name], check=True, capture_output=True)
     shutil.rmtree(f"/tmp/podman-run-{entry.pw_uid}", ignore_errors=True)
+    for drafts in Path("/var/tmp").glob("storage*"):
+        if drafts.stat().st_uid == entry.pw_uid:
+            shutil.rmtree(drafts)
 
 
 @contextmanager

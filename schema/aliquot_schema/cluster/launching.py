@@ -93,9 +93,22 @@ NO_ACCOUNT: Final = "no_account"
 refused again, so the session fails."""
 
 
+IMAGE_NOT_FOUND: Final = "image_not_found"
+"""Code of a refused launch, and of a failed session: its registry does not have the image. Likewise the next four."""
+IMAGE_UNAUTHORIZED: Final = "image_unauthorized"
+"""The registry wants other credentials."""
+REGISTRY_UNREACHABLE: Final = "registry_unreachable"
+IMAGE_NO_SPACE: Final = "image_no_space"
+"""The disk of the node is full."""
+IMAGE_FAILED: Final = "image_failed"
+"""The image could not be fetched or started for another reason."""
+
+
 class KernelPhase(StrEnum):
     """State of a kernel on its agent."""
 
+    PULLING = "pulling"
+    """Its image is fetched, or has been; its command has not started."""
     CHECKING = "checking"
     """Its preflight runs."""
     CHECKED = "checked"
@@ -110,6 +123,21 @@ class KernelPhase(StrEnum):
 
 ALIVE: Final = frozenset(KernelPhase) - {KernelPhase.EXITED, KernelPhase.REFUSED}
 """Phases in which a kernel has, or may have, processes."""
+
+
+class PullProgress(Struct, frozen=True, kw_only=True):
+    """How far the pull of a kernel's image is. Layers are counted from their start: the total grows."""
+
+    ran_ms: int
+    """Time since its begin; once it is done, how long it took."""
+    bytes_done: int = 0
+    bytes_total: int = 0
+    """Of the layers that were begun; compressed, as they are sent."""
+    layers_done: int = 0
+    layers: int = 0
+    size_bytes: int | None = None
+    """Size of the image on the node; None = it is not there yet, or unknown."""
+    is_done: bool = False
 
 
 class KernelReport(Struct, frozen=True, kw_only=True):
@@ -140,6 +168,8 @@ class KernelReport(Struct, frozen=True, kw_only=True):
     """With the phase `exited`: what its processes have used; None = not measured."""
     takes_limit: bool = False
     """Whether its time limit can be changed while it runs; agents and shims of earlier releases cannot."""
+    pull: PullProgress | None = None
+    """None = no image was fetched for it."""
 
 
 class SpecOnDisk(Struct, frozen=True, kw_only=True):
@@ -218,6 +248,7 @@ class LogChunk(Struct, frozen=True, kw_only=True):
 KERNELS_MAX: Final = 500_000
 """Kernels per inventory, and per set of readings."""
 CPU_MILLI_MAX: Final = 1_000_000_000
+_LAYERS_MAX: Final = 1_000_000
 NO_HOST_USES: Final[Mapping[KernelId, HostUse]] = {}
 
 
@@ -250,10 +281,22 @@ def report_fault(report: KernelReport) -> str | None:
         or number_fault("resumed_ms", report.resumed_ms, least=0, most=TIME_US_MAX)
         or (None if report.resume_note is None else prose_fault("resume_note", report.resume_note))
         or (None if report.host_use is None else host_use_fault(report.host_use))
+        or (None if report.pull is None else _pull_fault(report.pull))
         or (None if report.code is None else text_fault("code", report.code))
         or (None if report.message is None else prose_fault("message", report.message))
     )
     return None if fault is None else f"kernel {report.kernel_id[:80]!a}: {fault}"
+
+
+def _pull_fault(pull: PullProgress) -> str | None:
+    return (
+        number_fault("pull.ran_ms", pull.ran_ms, least=0, most=TIME_US_MAX)
+        or number_fault("pull.bytes_done", pull.bytes_done, least=0, most=AMOUNT_MAX)
+        or number_fault("pull.bytes_total", pull.bytes_total, least=0, most=AMOUNT_MAX)
+        or number_fault("pull.layers_done", pull.layers_done, least=0, most=_LAYERS_MAX)
+        or number_fault("pull.layers", pull.layers, least=0, most=_LAYERS_MAX)
+        or number_fault("pull.size_bytes", pull.size_bytes, least=0, most=AMOUNT_MAX)
+    )
 
 
 def host_use_fault(use: HostUse) -> str | None:

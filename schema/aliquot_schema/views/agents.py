@@ -25,6 +25,7 @@ class CapabilitiesView(Struct, frozen=True, kw_only=True):
     sandbox_note: str = ""
     containers: str = "none"
     containers_note: str = ""
+    images: tuple[str, ...] = ()
 
 
 class HolderView(Struct, frozen=True, kw_only=True):

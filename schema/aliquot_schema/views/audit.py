@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from aliquot_schema.states import SessionState
-from aliquot_schema.views.session_parts import PreemptionView
+from aliquot_schema.views.session_parts import ImagePullView, PreemptionView
 
 T = TypeVar("T")
 
@@ -130,3 +130,5 @@ class SessionStepView(Struct, frozen=True, kw_only=True):
     held_by: str | None
     preemption: PreemptionView | None
     """The latest preemption as of this step, possibly of an earlier attempt."""
+    pull: ImagePullView | None = None
+    """The pull that this step began or ended; None = it is another step."""

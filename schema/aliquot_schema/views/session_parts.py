@@ -42,6 +42,21 @@ class PreflightView(Struct, frozen=True, kw_only=True):
     failed_at: datetime | None
 
 
+class ImagePullView(Struct, frozen=True, kw_only=True):
+    """The pull of a session's image on one agent; sizes in bytes."""
+
+    agent_id: str
+    rank: int
+    began_at: datetime
+    ended_at: datetime | None
+    """None = it goes on, or it has failed."""
+    bytes_done: int
+    bytes_total: int
+    layers_done: int
+    layers: int
+    size: int | None
+
+
 class IdleNoticeView(Struct, frozen=True, kw_only=True):
     """A running session that does not use its GPUs."""
 

@@ -15,6 +15,7 @@ from aliquot_schema.views.forecasts import ForecastView
 from aliquot_schema.views.session_parts import (
     FailureView,
     IdleNoticeView,
+    ImagePullView,
     PreemptionView,
     PreflightView,
     SavedWorkView,
@@ -254,6 +255,8 @@ class SessionView(Struct, frozen=True, kw_only=True):
     shares_access: bool = False
     preflight: PreflightView | None = None
     """None = its command starts without a check."""
+    pull: ImagePullView | None = None
+    """The pull of its image in its newest attempt; None = its image was there, or it has none."""
     kept: float = 0.0
     """Seconds of run time whose work it has kept; `kept_at_start` is that at the start of its newest attempt. Parts of
     `SessionStatsView.ettr`."""

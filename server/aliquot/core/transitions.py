@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from aliquot.core.saved_work import acknowledges, saved_since_preempted, without_checkpoint
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.cluster.launching import KernelReport
+from aliquot_schema.cluster.launching import IMAGE_FAILED, KernelReport
 from aliquot_schema.ids import AgentId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Retries
@@ -124,6 +124,7 @@ def run_again(session: Session, *, now_us: int, from_checkpoint: bool = False) -
         preemptions=0,
         preemption=None,
         preflight=None,
+        pull=None,
         work=session.work if from_checkpoint else without_checkpoint(session.work),
     )
 
@@ -146,7 +147,7 @@ def finish(session: Session, kernels: Sequence[Kernel], *, now_us: int, retries:
     why = _failure_of(failed)
     if session.spec.image is not None and failed.exit_code == CONTAINER_FAILED and failed.message is None:
         text = f"the image {session.spec.image} could not be fetched or started; its output says why"
-        why = Failure(code="image_failed", message=f"rank {failed.rank} on {failed.agent_id}: {text}")
+        why = Failure(code=IMAGE_FAILED, message=f"rank {failed.rank} on {failed.agent_id}: {text}")
     return fail(ended, why, now_us=now_us)
 
 

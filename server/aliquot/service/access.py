@@ -113,7 +113,10 @@ def session_seen(caller: Caller, view: SessionView) -> SessionView:
 
 
 def agent_seen(caller: Caller, view: AgentView, sessions: Mapping[SessionId, Session]) -> AgentView:
-    """An agent, with its kernels without the fields hidden from the caller."""
+    """An agent, with its kernels without the fields hidden from the caller. Its images are those of all sessions, whose
+    images only members of their projects see: operators alone see them."""
+    if caller.role < Role.OPERATOR and view.capabilities.images:
+        view = replace(view, capabilities=replace(view.capabilities, images=()))
     if caller.role >= Role.ADMIN or not view.kernels:
         return view
     kernels: list[KernelView] = []

@@ -68,6 +68,7 @@ class SessionRow(TableRow, table=True):
     extension: str | None = text_column()
     key_id: str | None = text_column()
     preflight: str | None = text_column()
+    pull: str | None = text_column()
     gpus_milli: int = number_column()
 
 

@@ -3,7 +3,16 @@ import { newerOf } from "../src/session/found";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
 import { asked, tailOf } from "../src/session/standing";
-import { attemptsOf, isLater, ownSteps, receiptsOf, stepsOf, type Receipt, type Step } from "../src/session/steps";
+import {
+  attemptsOf,
+  isLater,
+  noteOf,
+  ownSteps,
+  receiptsOf,
+  stepsOf,
+  type Receipt,
+  type Step,
+} from "../src/session/steps";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
 const step = (second: number, state: Step["state"], attempt: number, more: Partial<Step> = {}): Step => ({
@@ -14,6 +23,7 @@ const step = (second: number, state: Step["state"], attempt: number, more: Parti
   attempt,
   held_by: null,
   preemption: null,
+  pull: null,
   ...more,
 });
 const receipt = (second: number, lost: number | null = null): Receipt => ({
@@ -135,4 +145,13 @@ test("what was told counts only where it is newer than what was asked for", () =
   const asked = found(5);
   expect([old, same, young].map((told) => newerOf(asked, told))).toEqual([asked, asked, young]);
   expect([newerOf(null, old), newerOf(asked, null), newerOf(null, null)]).toEqual([old, asked, null]);
+});
+
+test("the pull of an image says where it is, how long it took and what it is on the node", () => {
+  const pull = { agent_id: "gpu01", began_at: at(10), ended_at: null, size: null };
+  const begun = step(10, "allocating", 1, { kind: "session.pulling", pull });
+  expect(noteOf(begun)).toBe("pulling the image on gpu01");
+  const ended = { ...pull, ended_at: at(75), size: 3 * 2 ** 30 };
+  const note = noteOf(step(75, "allocating", 1, { kind: "session.pulled", pull: ended }));
+  expect(note).toBe("image pulled on gpu01 in 1 min 5 s, 3 GiB");
 });

@@ -1,6 +1,7 @@
 """Sessions with an image: the command lines of the runtimes, and a recorder in the place of one."""
 
 import json
+import os
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from aliquot.execution.agent.isolation import isolation
 from aliquot.execution.agent.isolation.containers import Container, Runtime, command, environment_file, find_runtime
 from aliquot.execution.agent.isolation.settings import Mount
 from aliquot.execution.agent.job_user import JobUser
-from aliquot_schema.cluster.launching import KernelPhase
+from aliquot_schema.cluster.launching import IMAGE_FAILED, KernelPhase
 from aliquot_schema.identity.secrets import SecretGrant, SecretUse
 from aliquot_schema.ids import UserId
 
@@ -40,9 +41,11 @@ env > {folder}/own
 for word in "$@"; do
     shift
     case $word in
+    exists) test -e {folder}/has-$1; exit ;;
+    pull) pulls=yes; echo "$@" > {folder}/pull ;;
     --env-file=*) cat "${{word#--env-file=}}" > {folder}/variables ;;
     --authfile=*) cat "${{word#--authfile=}}" > {folder}/credentials ;;
-    tiny) break ;;
+    tiny) test -z "$pulls" || touch {folder}/has-tiny; break ;;
     none) echo 'no such image' >&2; exit 125 ;;
     esac
 done
@@ -83,10 +86,11 @@ def test_apptainer_takes_names_files_and_urls() -> None:
         assert command(Runtime.APPTAINER, "/bin/a", replace(ASKED, image=image, gpus=()))[-3] == image
 
 
-def test_credentials_of_a_registry_are_named_where_the_runtime_takes_a_file() -> None:
+def test_only_apptainer_gets_credentials_with_the_job() -> None:
     asked = replace(ASKED, registry=Path("/run/registry.json"))
     for runtime in Runtime:
-        assert ("--authfile=/run/registry.json" in command(runtime, "/bin/x", asked)) is (runtime is not Runtime.DOCKER)
+        has_file = "--authfile=/run/registry.json" in command(runtime, "/bin/x", asked)
+        assert has_file is (runtime is Runtime.APPTAINER)
         assert not [word for word in command(runtime, "/bin/x", ASKED) if "authfile" in word]
 
 
@@ -131,21 +135,31 @@ async def test_the_runtime_runs_in_the_jobs_place_with_an_environment_of_its_own
     assert "LD_PRELOAD" not in own
     assert "SECRET_NAME=value\n" in (folder / "variables").read_text()
     failed = await stand.run(order("true", image="none"))
-    assert failed.exit_code == 125
+    assert (failed.phase, failed.code) == (KernelPhase.REFUSED, IMAGE_FAILED)
+    assert failed.message == "the image none could not be fetched: no such image"
 
 
 async def test_credentials_of_a_registry_come_with_the_session(recorded: tuple[Stand, Path]) -> None:
     stand, folder = recorded
     use = SecretUse(name="ghcr", as_file="registry.json")
     grant = SecretGrant(owner=UserId("ann"), use=use, value='{"auths": {}}')
-    report = await stand.run(order("true", image="tiny", secrets=(grant,)))
+    report = await stand.run(order("env", image="tiny", secrets=(grant,)))
     assert report.exit_code == 0
+    assert report.pull is not None
+    assert report.pull.is_done
     assert (folder / "credentials").read_text() == '{"auths": {}}'
-    assert "auths" not in (folder / "arguments").read_text()
+    pulled = (folder / "pull").read_text()
+    assert "auths" not in pulled + (folder / "arguments").read_text()
+    assert not is_there(pulled.partition("--authfile=")[2].split()[0])
+    assert "ALIQUOT_SECRETS_DIR" not in (folder / "variables").read_text()
     stand.core._preparation.confinement._runtime = Runtime.DOCKER
     refused = await stand.run(order("true", image="tiny", secrets=(grant,)))
     assert (refused.phase, refused.code) == (KernelPhase.REFUSED, "unsupported_resource")
     assert "Docker reads no credentials" in str(refused.message)
+
+
+def is_there(path: str) -> bool:
+    return os.path.exists(path)
 
 
 async def test_an_agent_without_a_runtime_refuses_images(stand: Stand) -> None:

@@ -141,6 +141,10 @@ class Capabilities:
         description="The program that runs containers: `podman`, `docker`, `apptainer` or `none`."
     )
     containers_note: str = strawberry.field(description="Why it runs none; empty if it does.")
+    images: list[str] = strawberry.field(
+        description="Container images that it holds for its default job account, at most 64, sorted; empty for users "
+        "who are not operators."
+    )
 
 
 @strawberry.type(description="An agent: the process that owns devices of a node and runs kernels on them.")

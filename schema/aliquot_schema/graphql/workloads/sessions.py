@@ -12,9 +12,6 @@ from aliquot_schema.graphql.cluster.agents import Kernel
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.enums import (
     DependencyCondition,
-    IdleAction,
-    IdleStep,
-    PreemptionCause,
     Reason,
     ServiceState,
     SessionState,
@@ -24,6 +21,7 @@ from aliquot_schema.graphql.fields import argument, optional, root_field
 from aliquot_schema.graphql.pagination import PAGE_DEFAULT, After, First, page_of
 from aliquot_schema.graphql.scalars import AnyPriority, BigInt, NameValue, SlotAmount
 from aliquot_schema.graphql.workloads.forecasts import Forecast
+from aliquot_schema.graphql.workloads.session_parts import IdleNotice, ImagePull, Preemption, Preflight, SavedWork
 from aliquot_schema.requests import SessionFilter, TimeRange
 from aliquot_schema.views.audit import SessionStepView
 from aliquot_schema.views.live import BYTES_MAX, BYTES_MIN, SessionLogView
@@ -86,57 +84,6 @@ class SessionService:
         "browser in there. Only for the owner of the session."
     )
     state: ServiceState = strawberry.field(description="Whether it can be opened.")
-
-
-@strawberry.type(description="The last preemption of a session: for whose benefit, why, and how much work was lost.")
-class Preemption:
-    cause: PreemptionCause = strawberry.field(description="Cause of the preemption.")
-    by_session: strawberry.ID | None = strawberry.field(description="The session it was preempted for; null = none.")
-    by_user: str = strawberry.field(description="The user it was preempted for, or who requested it.")
-    at: datetime = strawberry.field(description="When it was preempted.")
-    until: datetime = strawberry.field(description="End of its grace period; it is stopped then.")
-    lost_gpu_seconds: float | None = strawberry.field(
-        description="Usage of the preempted attempt since its last acknowledged checkpoint; null until it has ended."
-    )
-
-
-@strawberry.type(description="The check before a session's command, and its last failure. It uses no retry.")
-class Preflight:
-    command: list[str] = strawberry.field(description="Its command; empty = the agent's own check.")
-    time_limit: float = strawberry.field(description="Seconds; a check that runs longer has failed.")
-    failures: int = strawberry.field(description="Attempts that it ended; each left out one more node.")
-    agent_id: strawberry.ID | None = strawberry.field(description="Agent on which it failed last; null = on none.")
-    message: str | None = strawberry.field(description="What failed last, with the end of the check's output.")
-    failed_at: datetime | None = strawberry.field(description="When it failed last.")
-
-
-@strawberry.type(description="A running session that does not use its GPUs, and what follows.")
-class IdleNotice:
-    action: IdleAction = strawberry.field(description="What the policy does about it.")
-    step: IdleStep | None = strawberry.field(
-        description="The last step; null = only the alert rule `gpu_idle` reports it."
-    )
-    message: str = strawberry.field(description="How long it has not used its GPUs, and what follows.")
-    acts_at: datetime | None = strawberry.field(
-        description="From when on it loses its GPUs to a waiting session; null = it does not."
-    )
-
-
-@strawberry.type(description="The last acknowledged checkpoint of a session, and the work that its requeues lost.")
-class SavedWork:
-    kept: float = strawberry.field(
-        description="Run time, in seconds, whose work that checkpoint holds; 0 = none is in force."
-    )
-    saved_at: datetime | None = strawberry.field(description="When the last one was acknowledged; null = never.")
-    agent_id: strawberry.ID | None = strawberry.field(description="The agent that has it.")
-    resumed_from: float = strawberry.field(
-        description="`kept` of the checkpoint that its newest attempt started from; 0 = it started from nothing."
-    )
-    note: str | None = strawberry.field(
-        description="Why it started from less than its last checkpoint; null = it did not."
-    )
-    lost_gpu_seconds: float = strawberry.field(description="GPU time whose work was lost by requeues.")
-    credited_gpu_seconds: float = strawberry.field(description="Part of it that its owner is not charged for.")
 
 
 @strawberry.type(description="Some tasks of a job array.")
@@ -278,6 +225,9 @@ class Session:
     preflight: Preflight | None = strawberry.field(
         description="The check before its command; null = it starts without one."
     )
+    pull: ImagePull | None = strawberry.field(
+        description="The pull of its image in its newest attempt; null = its image was there, or it has none."
+    )
     hidden: list[str] = strawberry.field(
         description="Names of fields hidden from the caller, which are null or empty here."
     )
@@ -417,6 +367,9 @@ class SessionStep:
     attempt: int = strawberry.field(description="Number of the attempt; 0 before the first.")
     held_by: str | None = strawberry.field(description="User or part of the server that holds it after the step.")
     preemption: Preemption | None = strawberry.field(description="The last preemption as of this step.")
+    pull: ImagePull | None = strawberry.field(
+        description="With `session.pulling` and `session.pulled`: the pull that began or ended."
+    )
 
 
 @strawberry.type

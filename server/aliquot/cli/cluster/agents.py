@@ -24,6 +24,9 @@ def state_text(agent: "Agent", *, with_note: bool = True) -> str:
     return str(agent.state) if agent.schedulable else f"{agent.state}, not schedulable{note}"
 
 
+IMAGES_SHOWN: Final = 3
+"""Images that the list of agents names; `--json` has all."""
+
 agents: Final = typer.Typer(no_args_is_help=True, help="Show agents; for operators, drain and label them.")
 
 AgentId = Annotated[str, Argument(metavar="AGENT", help="The agent's name.", autocompletion=agent_names)]
@@ -69,7 +72,7 @@ def agents_table(agents: "Sequence[Agent]") -> Table:
         held = _held(one)
         gpus = ", ".join(text for slot, text in held.items() if slot not in ("cpu", "mem"))
         eviction = None if one.eviction is None else f"about to be taken away: {one.eviction}"
-        note = "; ".join(filter(None, (eviction, one.note, labels)))
+        note = "; ".join(filter(None, (eviction, one.note, labels, images_text(one))))
         rows.add(
             *(one.id, state, one.pool, len(one.kernels), ", ".join(held.values())),
             *(
@@ -80,6 +83,15 @@ def agents_table(agents: "Sequence[Agent]") -> Table:
             note=note,
         )
     return rows
+
+
+def images_text(agent: "Agent") -> str | None:
+    """The first images that an agent holds, and how many there are; None without one."""
+    images = agent.capabilities.images
+    if not images:
+        return None
+    more = len(images) - IMAGES_SHOWN
+    return f"images: {', '.join(images[:IMAGES_SHOWN])}{f' and {more} more' if more > 0 else ''}"
 
 
 @agents.command("drain")

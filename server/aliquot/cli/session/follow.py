@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import hole_text, printable, shown_controls
-from aliquot.cli.session.show import progress_text
+from aliquot.cli.session.show import is_pulling, progress_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +38,9 @@ class WaitReasons:
         elif session.waits is not None:
             why = session.waits
             self._print(session.id, _DIGITS.sub("", f"{why.reason} {why.message}"), printable(why.message))
+        elif is_pulling(session) and session.pull is not None:
+            words = f"its image {session.image} is pulled on {session.pull.agent_id}"
+            self._print(session.id, f"pull {session.pull.agent_id} {session.attempt}", printable(words))
         elif self._told and session.started_at is not None:
             print(f"aliquot: {session.id} has started", file=sys.stderr, flush=True)
             self._told = None

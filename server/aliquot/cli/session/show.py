@@ -67,6 +67,8 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("ended", moment(session.ended_at)),
         ("attempt", str(session.attempt) if session.attempt > 1 else None),
         ("checkpoint", _saved(session)),
+        ("image", session.image),
+        ("pull", _pull_text(session)),
         ("preflight", preflight_text(session)),
         ("note", None if session.work is None else session.work.note),
         ("tasks", _tasks(session)),
@@ -100,6 +102,36 @@ def preflight_text(session: "Session") -> str | None:
     return f"{text}; failed {times}, no retry used; last on {check.agent_id}: {check.message}"
 
 
+def is_pulling(session: "Session") -> bool:
+    """Whether it waits for its image."""
+    from aliquot.client.generated.enums import SessionState
+
+    is_done = session.pull is None or session.pull.ended_at is not None
+    return session.state is SessionState.ALLOCATING and not is_done
+
+
+def _pull_text(session: "Session") -> str | None:
+    """How the pull of its image went; None without one."""
+    from aliquot_schema.resources.units import size_text
+
+    pull = session.pull
+    if pull is None:
+        return None
+    if pull.ended_at is None:
+        return f"on {pull.agent_id}: {_pulled_part(session)}"
+    size = "" if pull.size is None else f", {size_text(pull.size)} on the node"
+    return f"on {pull.agent_id}, took {duration((pull.ended_at - pull.began_at).total_seconds())}{size}"
+
+
+def _pulled_part(session: "Session") -> str:
+    from aliquot_schema.resources.units import size_text
+
+    pull = session.pull
+    assert pull is not None, f"{session.id} has no pull"
+    layers = f"{pull.layers_done} of {pull.layers} layers"
+    return f"{size_text(pull.bytes_done)} of {size_text(pull.bytes_total)}, {layers}" if pull.layers else "just begun"
+
+
 def _saved(session: "Session") -> str | None:
     work = session.work
     if work is None or work.saved_at is None:
@@ -122,6 +154,8 @@ def progress_text(session: "Session") -> str:
         return f"{session.state}, {session.tasks.active.count} tasks active"
     position = f", position {session.queue_position}" if session.queue_position is not None else ""
     why = f": {printable(session.waits.message)}" if session.waits is not None else ""
+    if is_pulling(session) and session.pull is not None:
+        why = f": pulling {printable(session.image or 'its image')} on {session.pull.agent_id}, {_pulled_part(session)}"
     return f"{session.state}{position}{why}"
 
 

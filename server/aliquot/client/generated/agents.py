@@ -176,6 +176,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The program that runs containers: `podman`, `docker`, `apptainer` or `none`."""
     containers_note: str
     """Why it runs none; empty if it does."""
+    images: tuple[str, ...]
+    """
+    Container images that it holds for its default job account, at most 64, sorted; empty for users who are not
+    operators.
+    """
 
 
 class Agent(Struct, frozen=True, kw_only=True):

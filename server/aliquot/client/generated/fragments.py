@@ -105,7 +105,7 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "CancelSessionSuccess": """session { ...Session } revision""",
     "Capabilities": """
 kill limits switches_user device_access enforced { ...Enforcement } sandbox sandbox_mode
-sandbox_note containers containers_note""",
+sandbox_note containers containers_note images""",
     "ChangedField": """name before after""",
     "Charges": """accelerators { ...ModelCharge } cpu_milli mem_gib_milli""",
     "Cluster": """
@@ -258,6 +258,7 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "IdleBehindQuotas": """gpus_free sessions_held_back sessions_waiting message""",
     "IdleNotice": """action step message acts_at""",
     "IdleRules": """action tell again act keep projects { ...ProjectIdle }""",
+    "ImagePull": """agent_id rank began_at ended_at bytes_done bytes_total layers_done layers size""",
     "ImportReservationsResult": """
 __typename ... on ImportReservationsSuccess { rows { ...ImportedRow } dry_run revision }
 ... on InvalidRequest { code message field } ... on LimitExceeded { code message field
@@ -508,9 +509,9 @@ topology fallbacks { ...Fallback } fallback_level preemptions preemption { ...Pr
 idle { ...IdleNotice } room_made work { ...SavedWork } held_by array_id array_index tasks
 { ...ArrayTasks } order_estimate { ...OrderEstimate } order_explanation reserve_until
 expected_start forecast { ...Forecast } services { ...SessionService } workspace activates
-image shares_access preflight { ...Preflight } hidden requested_gpus requested_memory_gb
-allocated_gpus { ...AllocatedGpu } allocation_time estimated_start_time
-estimated_wait_time scheduling_policy""",
+image shares_access preflight { ...Preflight } pull { ...ImagePull } hidden requested_gpus
+requested_memory_gb allocated_gpus { ...AllocatedGpu } allocation_time
+estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionConnection": """edges { ...SessionEdge } pageInfo { ...PageInfo } total_count revision""",
     "SessionDelay": """session { ...OtherSession } before after""",
     "SessionEdge": """node { ...Session } cursor""",
@@ -532,7 +533,7 @@ queue_position waits { ...Verdict } expected_start failure { ...Failure } displa
 session_id state wait ran time_limit gpu_hours lost_gpu_hours credited_gpu_hours held
 productive ettr gpus { ...GpuStats } hosts { ...HostStats } advice warning right_size {
 ...RightSize } cost { ...Cost }""",
-    "SessionStep": """number at kind state attempt held_by preemption { ...Preemption }""",
+    "SessionStep": """number at kind state attempt held_by preemption { ...Preemption } pull { ...ImagePull }""",
     "SessionStepEdge": """node { ...SessionStep } cursor""",
     "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",
     "SessionTemplate": """project name fields saved_by saved_at parameters { ...TemplateParameter }""",

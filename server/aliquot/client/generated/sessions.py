@@ -9,18 +9,10 @@ from datetime import datetime
 from msgspec import Struct
 
 from aliquot.client.generated.agents import Kernel
-from aliquot.client.generated.enums import (
-    DependencyCondition,
-    IdleAction,
-    IdleStep,
-    PreemptionCause,
-    Reason,
-    ServiceState,
-    SessionState,
-    Topology,
-)
+from aliquot.client.generated.enums import DependencyCondition, Reason, ServiceState, SessionState, Topology
 from aliquot.client.generated.forecasts import Forecast
 from aliquot.client.generated.scalars import NameValue, SlotAmount
+from aliquot.client.generated.session_parts import IdleNotice, ImagePull, Preemption, Preflight, SavedWork
 
 
 class AllocatedGpu(Struct, frozen=True, kw_only=True):
@@ -97,19 +89,6 @@ class Fallback(Struct, frozen=True, kw_only=True):
     """Seconds after submission at which it applies."""
 
 
-class IdleNotice(Struct, frozen=True, kw_only=True):
-    """A running session that does not use its GPUs, and what follows."""
-
-    action: IdleAction
-    """What the policy does about it."""
-    step: IdleStep | None
-    """The last step; null = only the alert rule `gpu_idle` reports it."""
-    message: str
-    """How long it has not used its GPUs, and what follows."""
-    acts_at: datetime | None
-    """From when on it loses its GPUs to a waiting session; null = it does not."""
-
-
 class OrderEstimate(Struct, frozen=True, kw_only=True):
     """Expected run time of a session. Used for ordering, not for reservations."""
 
@@ -117,59 +96,6 @@ class OrderEstimate(Struct, frozen=True, kw_only=True):
     """Expected run time."""
     explanation: str
     """Basis of the estimate, as a sentence."""
-
-
-class Preemption(Struct, frozen=True, kw_only=True):
-    """The last preemption of a session: for whose benefit, why, and how much work was lost."""
-
-    cause: PreemptionCause
-    """Cause of the preemption."""
-    by_session: str | None
-    """The session it was preempted for; null = none."""
-    by_user: str
-    """The user it was preempted for, or who requested it."""
-    at: datetime
-    """When it was preempted."""
-    until: datetime
-    """End of its grace period; it is stopped then."""
-    lost_gpu_seconds: float | None
-    """Usage of the preempted attempt since its last acknowledged checkpoint; null until it has ended."""
-
-
-class Preflight(Struct, frozen=True, kw_only=True):
-    """The check before a session's command, and its last failure. It uses no retry."""
-
-    command: tuple[str, ...]
-    """Its command; empty = the agent's own check."""
-    time_limit: float
-    """Seconds; a check that runs longer has failed."""
-    failures: int
-    """Attempts that it ended; each left out one more node."""
-    agent_id: str | None
-    """Agent on which it failed last; null = on none."""
-    message: str | None
-    """What failed last, with the end of the check's output."""
-    failed_at: datetime | None
-    """When it failed last."""
-
-
-class SavedWork(Struct, frozen=True, kw_only=True):
-    """The last acknowledged checkpoint of a session, and the work that its requeues lost."""
-
-    kept: float
-    """Run time, in seconds, whose work that checkpoint holds; 0 = none is in force."""
-    saved_at: datetime | None
-    """When the last one was acknowledged; null = never."""
-    agent_id: str | None
-    """The agent that has it."""
-    resumed_from: float
-    """`kept` of the checkpoint that its newest attempt started from; 0 = it started from nothing."""
-    note: str | None
-    """Why it started from less than its last checkpoint; null = it did not."""
-    lost_gpu_seconds: float
-    """GPU time whose work was lost by requeues."""
-    credited_gpu_seconds: float
-    """Part of it that its owner is not charged for."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -369,6 +295,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Whether members of its project may open its terminals, ports and web services."""
     preflight: Preflight | None
     """The check before its command; null = it starts without one."""
+    pull: ImagePull | None
+    """The pull of its image in its newest attempt; null = its image was there, or it has none."""
     hidden: tuple[str, ...]
     """Names of fields hidden from the caller, which are null or empty here."""
     requested_gpus: float
@@ -489,3 +417,5 @@ class SessionStep(Struct, frozen=True, kw_only=True):
     """User or part of the server that holds it after the step."""
     preemption: Preemption | None
     """The last preemption as of this step."""
+    pull: ImagePull | None
+    """With `session.pulling` and `session.pulled`: the pull that began or ended."""

@@ -46,6 +46,7 @@ class KernelFolder:
     pid.json       pids of the shim and of the job's process                0600
     request.json   stop request to the shim: {"what", "grace_ms"}           0600
     limit.json     a later time limit: {"time_limit_ms"}                    0600
+    pull.json      progress of the pull of its image, see `spawner.pull`    0600
     preflight.json  mark: the check before the job has passed               0600
     go.json        mark: the job may start, the other ranks have passed too  0600
     resumed.json   the checkpoint it started from: {"kept_ms", "note"}      0600
@@ -69,6 +70,7 @@ class KernelFolder:
         self.pid = path / "pid.json"
         self.request = path / "request.json"
         self.limit = path / "limit.json"
+        self.pull = path / "pull.json"
         self.preflight = path / "preflight.json"
         self.go = path / "go.json"
         self.resumed = path / "resumed.json"

@@ -17,7 +17,8 @@ from aliquot.execution.agent.cgroups import kill_group, members, remove_group
 from aliquot.execution.agent.checkpoints import Checkpoints
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.host_use import at_exit
-from aliquot.execution.agent.json_files import replace_file
+from aliquot.execution.agent.isolation.pulls import failed_pull_report, has_failed_pull, progress_of
+from aliquot.execution.agent.json_files import read_file, replace_file
 from aliquot.execution.agent.kernel_state import (
     KernelObservation,
     KernelStatus,
@@ -137,12 +138,14 @@ class KernelWatch:
         if outcome.outcome == "late":
             self._worker.spawn(self.close_to_starts(kernel, code=TOO_LATE, message="it could not be started in time"))
             return
-        if outcome.outcome == "checked":
+        if outcome.outcome in ("pulling", "checked"):
             self._watch(kernel, outcome.pid, outcome.start_time)
             self.reconcile(kernel)
             return
         if outcome.outcome == "started":
             kernel.takes_limit = True  # its shim is of this release
+            if kernel.order is not None and kernel.order.image is not None:
+                kernel.pull = progress_of(read_file(kernel.folder.pull))
             self._report(kernel, KernelPhase.STARTED)
         if outcome.outcome == "withdrew" or not self._watch(kernel, outcome.pid, outcome.start_time):
             self.reconcile(kernel)
@@ -236,6 +239,10 @@ class KernelWatch:
         if has_failed(found):
             self._end(kernel, failed_report(kernel.folder, found))
             return
+        if has_failed_pull(found):
+            image = "" if kernel.order is None else str(kernel.order.image)
+            self._end(kernel, failed_pull_report(kernel.kernel_id, image, found))
+            return
         self._checkpoints.look(kernel, ended=found)
         report = replace(_with_work(exit_report(kernel.folder, found), kernel), host_use=at_exit(kernel, found))
         was_killed = found.get("exit_code") is None or found.get("stop_asked") or found.get("timed_out")
@@ -250,6 +257,8 @@ class KernelWatch:
 
     def _follow(self, kernel: KernelHandle, observation: KernelObservation) -> None:
         assert observation.claim is not None
+        if kernel.order is not None and kernel.order.image is not None:
+            kernel.pull = progress_of(read_file(kernel.folder.pull))
         if kernel.shim is None and not self._watch(kernel, observation.claim["pid"], observation.claim["start_time"]):
             # The shim is gone; a process that it forked holds the lock until it ends or executes a program.
             self._check_in(kernel, _RECHECK_S)
@@ -257,8 +266,11 @@ class KernelWatch:
             kernel.takes_limit = observation.takes_limit
             self._report(kernel, KernelPhase.STARTED)
         else:
-            if kernel.order is not None and kernel.order.preflight is not None:
-                kernel.report = check_report(observation, kernel.kernel_id, at_us=self._now_us())
+            has_check = kernel.order is not None and kernel.order.preflight is not None
+            if kernel.pull is not None and not (kernel.pull.is_done and has_check):
+                self._report(kernel, KernelPhase.PULLING)
+            elif has_check:
+                kernel.report = _with_work(check_report(observation, kernel.kernel_id, at_us=self._now_us()), kernel)
                 self.report(kernel.report)
             self.check_later(kernel)
 
@@ -360,4 +372,5 @@ def _with_work(report: KernelReport, kernel: KernelHandle) -> KernelReport:
         resumed_ms=kernel.resumed_ms,
         resume_note=kernel.resume_note,
         takes_limit=kernel.takes_limit and report.phase is KernelPhase.STARTED,
+        pull=kernel.pull,
     )

@@ -10,7 +10,7 @@ from typing import Final
 
 from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.json_files import read_file
-from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder, PullProgress
 from aliquot_schema.ids import DeviceId, KernelId, SessionId, kernel_parts
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.leases import HostUse
@@ -52,6 +52,8 @@ class KernelHandle:
     checkpoint_lock: Lock = field(default_factory=Lock, repr=False)
     """Held while its checkpoint is looked at; `copy_lock`, while it is copied."""
     copy_lock: Lock = field(default_factory=Lock, repr=False)
+    pull: PullProgress | None = None
+    """As of `KernelReport`."""
     host_use: HostUse | None = None
     """The last measurement, taken at `measured_at`, in seconds of the monotonic clock."""
     measured_at: float = -inf

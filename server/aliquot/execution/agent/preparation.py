@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.cgroups import Groups, find_groups
 from aliquot.execution.agent.checkpoints import Checkpoints
 from aliquot.execution.agent.config import AgentConfig, own_address
-from aliquot.execution.agent.isolation.containers import ENVIRONMENT, ContainerStart, own_environment
+from aliquot.execution.agent.isolation.containers import ContainerStart, own_environment
 from aliquot.execution.agent.isolation.isolation import VARIABLE as SECRETS_DIR
 from aliquot.execution.agent.isolation.isolation import AgentConfinement, secret_environment, secret_files
 from aliquot.execution.agent.isolation.limits import Limits
+from aliquot.execution.agent.isolation.pulls import CREDENTIALS, PULL_LIMIT_MS
 from aliquot.execution.agent.job_user import JobUser, resolve_user
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.preflight import command_of
@@ -69,8 +71,8 @@ def start_request(
     """
     argv, files = activated(order, work=folder.work.absolute()), secret_files(order, secrets)
     if container is not None:
-        argv, variables_file = tuple(container.argv), (ENVIRONMENT, container.variables)
-        files = (str(secrets), [*([] if files is None else files[1]), variables_file])
+        argv = tuple(container.argv)
+        files = (str(secrets), [*([] if files is None else files[1]), *container.files])
         environment = own_environment(user) | {MARK: order.kernel_id}
     return {
         "kernel_id": str(order.kernel_id),
@@ -93,6 +95,7 @@ def start_request(
         "not_after_us": order.not_after_us,
         "checkpoint": _asked_to_save(order.checkpoint),
         "preflight": _check_of(order.preflight, check),
+        "pull": None if container is None else _pull_of(container),
         "pause_at": pause_at,
     }
 
@@ -110,6 +113,13 @@ def _check_of(order: PreflightOrder | None, check: Sequence[str] | None) -> tupl
     if order is None or check is None:
         return None
     return [os.fsencode(word) for word in check], order.limit_ms, not order.is_released
+
+
+def _pull_of(container: ContainerStart) -> tuple[list[bytes], list[bytes], list[bytes], int, str] | None:
+    if container.pull is None:
+        return None
+    has, fetch, size = ([os.fsencode(word) for word in words] for words in astuple(container.pull))
+    return has, fetch, size, PULL_LIMIT_MS, CREDENTIALS if CREDENTIALS in dict(container.files) else ""
 
 
 def _ended(arguments: Sequence[str]) -> bytes:
@@ -310,8 +320,8 @@ class Preparation:
 
     def request(self, kernel: KernelHandle, *, pause_at: str | None) -> dict[str, object]:
         """The spawner request of a kernel whose folder exists."""
-        order = kernel.order
-        assert order is not None
+        assert kernel.order is not None
+        order, credentials = self.confinement.split(kernel.order)
         user = self.user_for(order.user)
         self.checkpoints.resume(kernel, user=user)
         session: Path = self._folder.session(kernel.session_id, user=user)
@@ -332,6 +342,7 @@ class Preparation:
         contained = partial(
             self.confinement.container,
             order,
+            credentials=credentials,
             user=user,
             kernel=kernel.folder,
             session=session,

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class ShimOutcome(Struct, frozen=True, kw_only=True):
-    """A shim's report on its start: `checked`, `started`, `failed`, `late` or `withdrew`."""
+    """A shim's report on its start: `pulling`, `checked`, `started`, `failed`, `late` or `withdrew`."""
 
     kernel_id: KernelId
     outcome: str

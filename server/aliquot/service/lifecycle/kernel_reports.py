@@ -14,6 +14,13 @@ from aliquot.core.fairshare import rate_milli
 from aliquot.core.saved_work import AttemptLoss, after_loss, began, loss, saved, saved_since_preempted
 from aliquot.core.transitions import ended_by_itself, requeue_preempted, unstopped
 from aliquot.service.lifecycle.idle_sessions import idle_failure
+from aliquot.service.lifecycle.image_pulls import (
+    PULL_AGAIN,
+    PULL_FINAL,
+    after_failed_pull,
+    note_failed_pull,
+    note_pull,
+)
 from aliquot.service.lifecycle.preflights import after_failure, failed_in, note_check, note_failure
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.cluster.launching import NO_ACCOUNT, NO_WORKSPACE, KernelPhase, KernelReport
@@ -73,6 +80,11 @@ def apply_report(draft: UnitOfWork, report: KernelReport, *, agent_id: AgentId, 
     if kernel is None or kernel.agent_id != agent_id or kernel.state in UNTOLD:
         return []
     _note_work(draft, kernel, report, now_us=now_us)
+    session = None if report.pull is None else _active_session(draft, kernel)
+    if session is not None and report.pull is not None:
+        note_pull(draft, session, kernel, report.pull, now_us=now_us)
+    if report.phase is KernelPhase.PULLING:
+        return [kernel] if kernel.state is KernelState.STOPPING else []
     if report.phase in (KernelPhase.CHECKING, KernelPhase.CHECKED):
         return note_check(draft, kernel, report, now_us=now_us)
     if report.phase is KernelPhase.STARTED:
@@ -121,6 +133,8 @@ def end_kernel(draft: UnitOfWork, kernel: Kernel, report: KernelReport, *, now_u
         session = _refused_for_good(draft, session, report)
     elif report.phase is KernelPhase.REFUSED and report.code == PREFLIGHT_FAILED:
         session = note_failure(draft, session, ended, now_us=now_us)
+    elif report.phase is KernelPhase.REFUSED and report.code in PULL_FINAL | PULL_AGAIN:
+        session = note_failed_pull(draft, session, ended, report)
     elif report.phase is KernelPhase.REFUSED and report.code in UNFIT:
         session = _exclude(draft, session, ended.agent_id)
     _update_session(draft, session, now_us=now_us)
@@ -216,6 +230,8 @@ def _end(draft: UnitOfWork, session: Session, kernels: list[Kernel], refused: li
         ended = waits if idle is None else transitions.fail(session, idle, now_us=now_us)
     elif session.failure is not None and session.failure.code in FINAL:
         ended = transitions.fail(session, session.failure, now_us=now_us)
+    elif session.failure is not None and session.failure.code in PULL_FINAL | PULL_AGAIN:
+        ended = after_failed_pull(draft, session, now_us=now_us)
     elif failed_in(session):
         ended = after_failure(draft, session, now_us=now_us)
     elif not refused:

@@ -165,6 +165,7 @@ def _capabilities(agent: Agent) -> CapabilitiesView:
         sandbox_note=capabilities.sandbox_note,
         containers=capabilities.containers,
         containers_note=capabilities.containers_note,
+        images=capabilities.images,
     )
 
 

@@ -24,6 +24,7 @@ from aliquot.service.views.terms import (
     pairs,
     preemption_view,
     preflight_view,
+    pull_view,
     saved_work_view,
     seconds,
     signal_name,
@@ -240,6 +241,7 @@ def _surroundings(session: Session) -> dict[str, Any]:
     spec = session.spec
     return {
         "preflight": preflight_view(session),
+        "pull": pull_view(session),
         "working_directory": spec.working_directory,
         "workspace": spec.workspace,
         "activates": spec.activates,
@@ -302,9 +304,10 @@ def _dependencies(state: State, session: Session) -> tuple[DependencyView, ...]:
     )
 
 
+_PULLS: Final = ("pulling", "pulled")
 KINDS: Final = tuple(
     f"session.{what}"
-    for what in (*map(str, SessionState), "released", "requeued", "retried", "expired", "preflight_failed")
+    for what in (*map(str, SessionState), "released", "requeued", "retried", "expired", "preflight_failed", *_PULLS)
 )
 """Events that may change the state of a session; other events change its priority, its tasks and the like."""
 
@@ -327,4 +330,5 @@ def _step_view(event: Event) -> SessionStepView:
         attempt=session.attempt,
         held_by=session.held_by,
         preemption=None if receipt is None else preemption_view(receipt),
+        pull=pull_view(session) if event.kind.removeprefix("session.") in _PULLS else None,
     )

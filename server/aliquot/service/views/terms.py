@@ -14,7 +14,7 @@ from aliquot_schema.intervals import Intervals
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator
 from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt, SavedWork, Session, SessionSpec
-from aliquot_schema.views.session_parts import PreemptionView, PreflightView, SavedWorkView
+from aliquot_schema.views.session_parts import ImagePullView, PreemptionView, PreflightView, SavedWorkView
 from aliquot_schema.views.sessions import (
     AllocatedGpuView,
     ArrayTasksView,
@@ -90,6 +90,24 @@ def preemption_view(receipt: PreemptionReceipt) -> PreemptionView:
         at=moment(receipt.at_us),
         until=moment(receipt.until_us),
         lost_gpu_seconds=None if lost is None else lost / MILLI / 1000,
+    )
+
+
+def pull_view(session: Session) -> ImagePullView | None:
+    """The pull of its image in its newest attempt; None without one."""
+    pull = session.pull
+    if pull is None or pull.attempt != session.attempt:
+        return None
+    return ImagePullView(
+        agent_id=pull.agent_id,
+        rank=pull.rank,
+        began_at=moment(pull.began_us),
+        ended_at=None if pull.ended_us is None else moment(pull.ended_us),
+        bytes_done=pull.bytes_done,
+        bytes_total=pull.bytes_total,
+        layers_done=pull.layers_done,
+        layers=pull.layers,
+        size=pull.size_bytes,
     )
 
 

@@ -1,3 +1,5 @@
+import { bytes } from "../format/amounts";
+import { duration } from "../format/times";
 import type { SessionStepsQuery } from "../generated/graphql";
 import type { Session } from "./loading";
 import { isEnded, isWaiting } from "./standing";
@@ -77,7 +79,7 @@ export function ownSteps(session: Moments): Step[] {
     [ended_at, state, attempt],
   ] as const;
   return moments.flatMap(([at, state, attempt], number) =>
-    at ? [{ number, at, kind: `session.${state}`, state, attempt, held_by, preemption: null }] : [],
+    at ? [{ number, at, kind: `session.${state}`, state, attempt, held_by, preemption: null, pull: null }] : [],
   );
 }
 
@@ -87,9 +89,14 @@ type Moments = Pick<
 >;
 
 /** A note about a step, beyond its state. */
-export function noteOf({ kind, held_by, preemption, state }: Step): string {
+export function noteOf({ kind, held_by, preemption, pull, state }: Step): string {
   if (state === "held" && held_by) return `by ${held_by}`;
   if (state === "preempting" && preemption) return `for ${preemption.by_user}`;
+  if (pull?.ended_at) {
+    const took = duration(Date.parse(pull.ended_at) - Date.parse(pull.began_at));
+    return `image pulled on ${pull.agent_id} in ${took}${pull.size ? `, ${bytes(pull.size)}` : ""}`;
+  }
+  if (pull) return `pulling the image on ${pull.agent_id}`;
   return NOTES[kind] ?? "";
 }
 

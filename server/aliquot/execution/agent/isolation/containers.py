@@ -81,15 +81,28 @@ class Container(Struct, frozen=True, kw_only=True):
     limits: Sequence[tuple[int, int, int]] = ()
     """(RLIMIT_*, soft, hard) of the processes in the container."""
     registry: Path | None = None
-    """File with credentials of registries, see `REGISTRY`; None = those that the account has stored."""
+    """File with credentials of registries for Apptainer, which fetches the image itself; None = those that the account
+    has stored."""
+
+
+class PullCommands(Struct, frozen=True, kw_only=True):
+    """Command lines of a pull."""
+
+    has: Sequence[str]
+    """Succeeds if the account has the image."""
+    fetch: Sequence[str]
+    size: Sequence[str]
+    """Writes the size of the image in bytes."""
 
 
 class ContainerStart(Struct, frozen=True, kw_only=True):
     """What the shim starts in the job's place."""
 
     argv: Sequence[str]
-    variables: bytes
-    """Content of the environment file."""
+    pull: PullCommands | None
+    """None = the runtime fetches the image itself."""
+    files: Sequence[tuple[str, bytes]]
+    """Secret files: (name, content) of the environment file, and of the credentials for the pull."""
     limits: Sequence[tuple[int, int, int]]
     """(RLIMIT_*, soft, hard) of the runtime itself. Podman and Docker set the job's in the container: the runtime may
     need more memory and more files than the job was granted."""
@@ -107,7 +120,7 @@ def command(runtime: Runtime, program: str, asked: Container, *, has_cdi: bool =
     """
     match runtime:
         case Runtime.PODMAN:
-            words = [*_podman(asked), *_credentials(asked), *_oci(asked, has_cdi=has_cdi)]
+            words = [*_podman(asked), *_oci(asked, has_cdi=has_cdi)]
             return [program, "--log-level=error", "run", *words, asked.image, *asked.argv]
         case Runtime.DOCKER:
             return [program, "run", *_docker(asked), *_oci(asked, has_cdi=has_cdi), asked.image, *asked.argv]
@@ -149,10 +162,6 @@ def _ulimits(limits: Sequence[tuple[int, int, int]]) -> list[str]:
     return [f"--ulimit={_LIMITS[limit]}={soft}:{hard}" for limit, soft, hard in limits]
 
 
-def _credentials(asked: Container) -> list[str]:
-    return [] if asked.registry is None else [f"--authfile={asked.registry}"]
-
-
 def _docker(asked: Container) -> list[str]:
     """Docker's daemon owns the processes: it gets the limits, and the client passes signals on."""
     limits = [] if asked.pids is None else [f"--pids-limit={asked.pids}"]
@@ -160,7 +169,7 @@ def _docker(asked: Container) -> list[str]:
 
 
 def _oci(asked: Container, *, has_cdi: bool) -> list[str]:
-    arguments = ["--rm", f"--name={NAME}{asked.name}", "--network=host", "--ipc=private", "--pull=missing"]
+    arguments = ["--rm", f"--name={NAME}{asked.name}", "--network=host", "--ipc=private", "--pull=never"]
     # The job is not the first process there, which would ignore SIGTERM unless it handles it.
     arguments += ["--init", f"--user={asked.user.uid}:{asked.user.gid}", *_ulimits(asked.limits)]
     arguments += ["--security-opt=no-new-privileges", "--cap-drop=ALL", f"--workdir={asked.working_directory}"]
@@ -177,8 +186,9 @@ def _oci(asked: Container, *, has_cdi: bool) -> list[str]:
 def _apptainer(asked: Container) -> list[str]:
     """Apptainer has no option for single GPUs: the driver's files are bound, and device gates or
     `CUDA_VISIBLE_DEVICES` keep a job to its own."""
+    credentials = [] if asked.registry is None else [f"--authfile={asked.registry}"]
     arguments = ["--containall", "--no-home", "--cleanenv", "--writable-tmpfs", f"--env-file={asked.environment_file}"]
-    arguments += [f"--pwd={asked.working_directory}", *_credentials(asked)]
+    arguments += [f"--pwd={asked.working_directory}", *credentials]
     arguments += [f"--bind={path}:{path}" for path in asked.folders]
     arguments += [f"--bind={path}:{path}:ro" for path in asked.files]
     arguments += [f"--bind={one.path}:{one.path}:{'rw' if one.writable else 'ro'}" for one in asked.mounts]

@@ -28,6 +28,7 @@ from aliquot.execution.agent.isolation.containers import (
     remove,
 )
 from aliquot.execution.agent.isolation.limits import LimitGroups, Limits, find_limit_groups
+from aliquot.execution.agent.isolation.pulls import CREDENTIALS, credentials_file, pull_commands
 from aliquot.execution.agent.isolation.sandbox import (
     OwnFolders,
     find_bubblewrap,
@@ -292,17 +293,37 @@ class AgentConfinement:
         )
         return program, arguments
 
+    def split(self, order: LaunchOrder) -> tuple[LaunchOrder, bytes | None]:
+        """The order as the job sees it, and the credentials for its image, which only the pull gets.
+
+        Apptainer fetches the image when the job starts, so there they stay a secret file of the job.
+        """
+        found = [grant for grant in order.secrets if order.image is not None and grant.use.as_file == REGISTRY]
+        if not found or found[0].value is None or order.image is None:
+            return order, None
+        content = credentials_file(found[0].value, order.image)
+        rest = tuple(grant for grant in order.secrets if grant is not found[0])
+        if self._runtime is Runtime.APPTAINER:
+            readable = replace(found[0], value=content.decode(errors="surrogateescape"))
+            return replace(order, secrets=(*rest, readable)), None
+        return replace(order, secrets=rest), content
+
     def container(
         self,
         order: LaunchOrder,
         *,
+        credentials: bytes | None,
         argv: Sequence[str],
         user: JobUser,
         kernel: KernelFolder,
         session: Path,
         environment: Mapping[str, str],
     ) -> ContainerStart | None:
-        """What runs an order in its image; None = it has no image."""
+        """What runs an order in its image; None = it has no image.
+
+        Args:
+            order, credentials: see `split`.
+        """
         if order.image is None or self._runtime is None:
             return None
         own = self._own(order, user=user, kernel=kernel, session=session)
@@ -326,9 +347,18 @@ class AgentConfinement:
             limits=limits,
             registry=self.secrets.of(kernel.path.absolute()) / REGISTRY if _has_registry(order) else None,
         )
+        secrets = self.secrets.of(kernel.path.absolute())
+        files = [(ENVIRONMENT, environment_file(asked))]
         return ContainerStart(
             argv=command(self._runtime, self._runtime_program, asked, has_cdi=self._has_cdi),
-            variables=environment_file(asked),
+            pull=pull_commands(
+                self._runtime,
+                self._runtime_program,
+                order.image,
+                credentials=None if credentials is None else secrets / CREDENTIALS,
+                insecure=self._rules.insecure_registries,
+            ),
+            files=files if credentials is None else [*files, (CREDENTIALS, credentials)],
             limits=limits if inherits else [one for one in limits if one[0] == resource.RLIMIT_CORE],
             is_daemons=self._runtime is Runtime.DOCKER,
         )

@@ -17,6 +17,11 @@ PROCESSES: Final = 16_384
 """Default process limit of a kernel, enforced by cgroup: above any job's needs, below what harms a host."""
 
 
+def _listed(value: object) -> object:
+    """A comma-separated string as a tuple; anything else as it is."""
+    return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+
 class SandboxMode(StrEnum):
     """Which kernels run in the sandbox."""
 
@@ -70,6 +75,8 @@ class ConfinementRules:
     """Folders and files hidden in the sandbox, except the kernel's own parts; the agent's folder is always hidden."""
     containers: str = "off"
     """The program that runs sessions with an image, see `isolation.containers`: a runtime, `auto` or `off`."""
+    insecure_registries: tuple[str, ...] = ()
+    """Registries, like `host:port`, that images may be fetched from without TLS; those on loopback always may."""
 
     def check(self, asked: SessionLimits) -> None:
         """Check a session's limits against the maxima.
@@ -112,6 +119,11 @@ class ConfinementSettings(BaseSettings):
         "auto",
         description="What runs sessions with an image: podman, docker, apptainer, auto (the first that works) or off.",
     )
+    insecure_registries: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Registries from which Podman may fetch images without TLS, like registry.lab:5000; those on "
+        "loopback always may.",
+    )
     sandbox_mounts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Folders of the node visible in the sandbox besides the home, like /data:ro,/scratch:rw."
     )
@@ -133,13 +145,24 @@ class ConfinementSettings(BaseSettings):
             mounts=tuple(map(Mount.parse, self.sandbox_mounts)),
             hidden=hidden,
             containers=self.containers,
+            insecure_registries=self.insecure_registries,
         )
+
+    @field_validator("insecure_registries", mode="before")
+    @classmethod
+    def _are_registries(cls, value: object) -> object:
+        """Accepts a comma-separated string, as from an environment variable."""
+        given = _listed(value)
+        for text in given if isinstance(given, list | tuple) else ():
+            if not text or "/" in str(text) or any(map(str.isspace, str(text))):
+                raise wrong(f"{text!r} is not a registry; give host:port without a scheme, like registry.lab:5000")
+        return given
 
     @field_validator("sandbox_mounts", mode="before")
     @classmethod
     def _are_mounts(cls, value: object) -> object:
         """Accepts a comma-separated string, as from an environment variable."""
-        given = tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+        given = _listed(value)
         for text in given if isinstance(given, list | tuple) else ():
             try:
                 Mount.parse(str(text))

@@ -66,10 +66,13 @@ def become_subreaper() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER)
 
 
-def fork_child(order: Order, folder: int) -> Child:
+def fork_child(order: Order, folder: int, *, output: int | None = None) -> Child:
     """Fork the job's process and prepare it up to the gate.
 
     If the shim dies, the gate closes and the process ends without starting the program.
+
+    Args:
+        output: descriptor of its output; None = the kernel's output.
     """
     complaint, complain = os.pipe()
     gate, opener = os.pipe()
@@ -77,7 +80,7 @@ def fork_child(order: Order, folder: int) -> Child:
     pid = os.fork()
     if pid == 0:
         os.close(opener)
-        _become_job(order, folder=folder, gate=gate, complain=complain, tell=tell)
+        _become_job(order, folder=folder, gate=gate, complain=complain, tell=tell, output=output)
     os.close(complain)
     os.close(gate)
     if tell is not None:
@@ -85,11 +88,11 @@ def fork_child(order: Order, folder: int) -> Child:
     return Child(pid, opener, complaint, status)
 
 
-def _become_job(order: Order, *, folder: int, gate: int, complain: int, tell: int | None) -> None:
+def _become_job(order: Order, *, folder: int, gate: int, complain: int, tell: int | None, output: int | None) -> None:
     """Runs in the forked process; never returns."""
     code = NOT_RUNNABLE
     try:
-        _prepare(order, folder)
+        _prepare(order, folder, output)
         order.reached("child")
         if os.read(gate, 1):
             if tell is not None:
@@ -105,10 +108,11 @@ def _become_job(order: Order, *, folder: int, gate: int, complain: int, tell: in
         os._exit(code)
 
 
-def _prepare(order: Order, folder: int) -> None:
+def _prepare(order: Order, folder: int, output: int | None) -> None:
     os.setsid()
     nothing = os.open("/dev/null", os.O_RDONLY)
-    output = os.open("output.log", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, dir_fd=folder)
+    if output is None:
+        output = os.open("output.log", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, dir_fd=folder)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)

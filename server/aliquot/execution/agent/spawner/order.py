@@ -44,6 +44,10 @@ class Order:
     preflight: tuple[list[bytes], int, bool] | None
     """Command of the check before the job, its time limit in milliseconds, and whether the job then waits for
     `go.json`; None = there is no check."""
+    pull: tuple[list[bytes], list[bytes], list[bytes], int, str] | None
+    """Commands that succeed if the account has the image, that fetch it, and that write its size; the time limit of the
+    pull in milliseconds, and the secret file with credentials that is removed after it, or an empty string; None =
+    nothing is fetched."""
     pause_at: str | None
     """For tests only: the process stops itself (SIGSTOP) at this step, so that a test can kill it there. In order:
     `forked`, `locked`, `claimed`, `child_forked`, `pid_written`, `gate_open`, and `child`

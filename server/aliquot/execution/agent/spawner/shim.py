@@ -38,6 +38,7 @@ from device_gate import close_devices  # type: ignore[import-not-found]
 from file_pages import drop_pages  # type: ignore[import-not-found]
 from order import Order  # type: ignore[import-not-found]
 from preflight import STOPPED, Check  # type: ignore[import-not-found]
+from pull import Pull  # type: ignore[import-not-found]
 from records import claim_record, take_lock, write_record  # type: ignore[import-not-found]
 
 # ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
@@ -68,8 +69,8 @@ def run(order: Order, report: int, mappings: list[tuple[int, int]]) -> None:
 
     Args:
         report: a pipe to the agent; one line `<outcome> <kernel> <shim's pid> <its start time>` is written to it, with
-            the outcome `checked` (the preflight passed), `started`, `failed` (exit.json follows), `late` or `withdrew`
-            (nothing was claimed).
+            the outcome `pulling` (its image is fetched), `checked` (the preflight passed), `started`, `failed`
+            (exit.json follows), `late` or `withdrew` (nothing was claimed).
         mappings: file mappings whose pages can be dropped while the kernel runs.
     """
     # From here on only `_take_signal` receives signals, also those of the spawner's SIGCHLD handler.
@@ -125,8 +126,8 @@ class _Life:
         self._status: int | None = None
         self._sandbox: int | None = None
         """Read end of the sandbox's status pipe; None without a sandbox."""
-        self._unfit: str | None = None
-        """Why the job is not started: its preflight failed."""
+        self._unfit: tuple[str, str] | None = None
+        """Why the job is not started: `pull_failed` or `preflight_failed`, and the reason."""
         self._failure: tuple[int, str] | None = None
         self._alone = False
         self._kill_at: int | None = None
@@ -158,7 +159,7 @@ class _Life:
     def _start(self) -> None:
         self._make_groups()
         write_secrets(self._order)
-        if self._order.preflight is not None and not self._passes_check():
+        if not (self._has_image() and self._passes_check()):
             _tell(self._order, self._report, "failed")
             return
         child = fork_child(self._order, self._folder)
@@ -177,17 +178,33 @@ class _Life:
         self._failure = self._see_it_begin(child)
         _tell(self._order, self._report, "failed" if self._failure else "started")
 
+    def _has_image(self) -> bool:
+        """Fetch the image if the account lacks it; False if the job is not to start."""
+        if self._order.pull is None:
+            return True
+        pull = Pull(self._order, self._folder, _WOKEN_BY)
+        failure = pull.find()
+        if failure is not None and failure != STOPPED:
+            _tell(self._order, self._report, "pulling")
+            failure = pull.fetch()
+        return self._goes_on(failure, "pull_failed")
+
     def _passes_check(self) -> bool:
         """Run the check and wait for the other ranks; False if the job is not to start."""
+        if self._order.preflight is None:
+            return True
         check = Check(self._order, self._folder, _WOKEN_BY)
         failure = check.run()
         if failure is None:
             _tell(self._order, self._report, "checked")
             failure = check.wait()
+        return self._goes_on(failure, "preflight_failed")
+
+    def _goes_on(self, failure: str | None, step: str) -> bool:
         if failure == STOPPED:
             self._stop_asked, self._status = True, signal.SIGTERM
-        else:
-            self._unfit = failure
+        elif failure is not None:
+            self._unfit = (step, failure)
         return failure is None
 
     def _make_groups(self) -> None:
@@ -399,7 +416,8 @@ class _Life:
             "cpu_ms": int((os.times().children_user + os.times().children_system) * 1000),
             "at_us": time.time_ns() // 1000,
             "message": message,
-            "preflight_failed": self._unfit is not None,
+            "pull_failed": self._unfit is not None and self._unfit[0] == "pull_failed",
+            "preflight_failed": self._unfit is not None and self._unfit[0] == "preflight_failed",
         }
         while not self._write_exit(fields):
             time.sleep(EXIT_AGAIN_S)
@@ -417,7 +435,7 @@ class _Life:
     def _verdict(self) -> tuple[int | None, int | None, str | None]:
         """(exit code, signal, message); exactly one of the first two is set."""
         if self._unfit is not None:
-            return NOT_RUNNABLE, None, self._unfit
+            return NOT_RUNNABLE, None, self._unfit[1]
         if self._failure is not None:
             return self._failure[0], None, self._failure[1]
         assert self._status is not None

@@ -1,0 +1,313 @@
+"""Images that are pulled from a real registry on loopback, by a real agent and Podman of root and an account."""
+
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_stand import Stand, agent_config, is_running, marked, others_in, shell, shims, until
+from aliquot.execution.agent.isolation.settings import ConfinementRules
+from aliquot_schema.cluster.launching import (
+    IMAGE_NO_SPACE,
+    IMAGE_NOT_FOUND,
+    IMAGE_UNAUTHORIZED,
+    REGISTRY_UNREACHABLE,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+)
+from aliquot_schema.identity.secrets import SecretGrant, SecretUse
+from aliquot_schema.ids import UserId
+from long_tests import LONG
+from own_containers import Containers, containers
+from own_registry import PASSWORD, Held, Registry, held, registry
+
+pytestmark = [pytest.mark.anyio, LONG]
+LAYER_BYTES = 8 << 20
+PASSED_BYTES = 2 << 20
+"""What a gate lets pass of the layer."""
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["account", "root"])
+def podman(request: pytest.FixtureRequest) -> Iterator[Containers]:
+    with containers(as_root=request.param) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def images(podman: Containers) -> Iterator[Registry]:
+    with registry() as found:
+        found.push_large(podman, "large:1", layer_bytes=LAYER_BYTES)
+        yield found
+
+
+@pytest.fixture
+def gate(images: Registry) -> Iterator[Held]:
+    with held(images.port, bytes_max=PASSED_BYTES) as found:
+        yield found
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the account can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def stand(podman: Containers, home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+    """An agent that runs its jobs as the account, which has no image of the registry."""
+    stand = Stand(
+        agent_config(home / "agent", job_user=podman.policy, confinement=ConfinementRules(containers="podman"))
+    )
+    await stand.open()
+    yield stand
+    await stand.close()
+    left = podman.clear()
+    for name in _held_by(podman):
+        podman.podman("rmi", "--force", name)
+    assert others_in(home) == []
+    assert left == []
+
+
+def _held_by(podman: Containers) -> list[str]:
+    names = podman.podman("images", "--format={{.Repository}}:{{.Tag}}").split()
+    return [name for name in names if name.startswith("127.0.0.1:")]
+
+
+def pulls(stand: Stand, asked: LaunchOrder) -> list[KernelReport]:
+    return [report for report in stand.reports(asked.kernel_id) if report.phase is KernelPhase.PULLING]
+
+
+async def until_held_back(stand: Stand, asked: LaunchOrder) -> None:
+    """Wait until a part of the layer was fetched."""
+    await until(lambda: any(report.pull is not None and report.pull.bytes_done for report in pulls(stand, asked)))
+
+
+def left_of(asked: LaunchOrder, podman: Containers) -> list[str]:
+    """Drafts and processes of a pull."""
+    return _drafts(podman) + [str(pid) for pid in marked(asked.kernel_id)]
+
+
+def _drafts(podman: Containers) -> list[str]:
+    """What the account's Podman has left in the folder that it uses by itself."""
+    found = list(Path("/var/tmp").glob("storage*"))
+    return [str(path) for path in found if path.stat().st_uid == podman.user.uid]
+
+
+async def test_an_image_is_pulled_before_the_job_starts(stand: Stand, images: Registry, podman: Containers) -> None:
+    name = images.name("large:1")
+    asked = shell("echo job", image=name, time_limit_ms=60_000)
+    report = await stand.run(asked)
+    assert (report.exit_code, stand.output(asked.kernel_id)) == (0, "job\n")  # and nothing of the pull
+    first, ended = pulls(stand, asked)[0].pull, report.pull
+    assert first is not None
+    assert ended is not None
+    assert not first.is_done
+    assert ended.is_done
+    assert (ended.layers_done, ended.layers) == (1, 1)
+    assert ended.ran_ms > 0
+    assert ended.size_bytes is not None
+    assert ended.size_bytes > LAYER_BYTES
+    assert name in _held_by(podman)
+    phases = [report.phase for report in stand.reports(asked.kernel_id)]
+    assert phases.index(KernelPhase.PULLING) < phases.index(KernelPhase.STARTED)
+    again = shell("echo again", image=name)
+    assert (await stand.run(again)).pull is None
+    assert pulls(stand, again) == []
+    assert left_of(asked, podman) == []
+
+
+async def test_the_progress_is_reported_and_counts_in_no_time_limit(stand: Stand, gate: Held, images: Registry) -> None:
+    asked = shell("echo job; sleep 1000; true", image=images.name("large:1", port=gate.port), time_limit_ms=3_000)
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    known = pulls(stand, asked)[-1].pull
+    assert known is not None
+    assert 0 < known.bytes_done <= PASSED_BYTES < known.bytes_total
+    assert LAYER_BYTES < known.bytes_total < LAYER_BYTES * 3 // 2  # with the commands
+    await until(lambda: (pulls(stand, asked)[-1].pull or known).ran_ms > 3_000)
+    gate.go()
+    report = await stand.ended(asked.kernel_id)
+    assert (report.timed_out, stand.output(asked.kernel_id)) == (True, "job\n")
+    assert report.ran_ms is not None
+    assert report.pull is not None
+    assert report.ran_ms < report.pull.ran_ms
+
+
+async def test_a_stop_ends_a_pull_and_leaves_nothing(
+    stand: Stand, gate: Held, images: Registry, podman: Containers
+) -> None:
+    asked = shell("echo never", image=images.name("large:1", port=gate.port))
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    pids = marked(asked.kernel_id)
+    assert pids
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=60_000)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.phase, report.signal, stand.output(asked.kernel_id)) == (KernelPhase.EXITED, signal.SIGTERM, "")
+    assert not [pid for pid in pids if is_running(pid)]
+    assert left_of(asked, podman) == []
+
+
+async def test_a_pull_goes_on_while_the_agent_restarts(stand: Stand, gate: Held, images: Registry) -> None:
+    asked = shell("echo job", image=images.name("large:1", port=gate.port))
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    await stand.reopen()
+    (known,) = (report for report in stand.inventory.kernels if report.kernel_id == asked.kernel_id)
+    assert known.phase is KernelPhase.PULLING
+    gate.go()
+    report = await stand.ended(asked.kernel_id)
+    assert (report.exit_code, stand.output(asked.kernel_id)) == (0, "job\n")
+    assert report.pull is not None
+    assert report.pull.is_done
+
+
+async def test_a_pull_whose_shim_was_killed_ends_and_the_next_one_succeeds(
+    stand: Stand, gate: Held, images: Registry, podman: Containers
+) -> None:
+    asked = shell("echo never", image=images.name("large:1", port=gate.port))
+    await stand.core.launch([asked])
+    await until_held_back(stand, asked)
+    pids = marked(asked.kernel_id)
+    for shim in shims(stand.config.folder):
+        os.kill(shim, signal.SIGKILL)
+    report = await stand.ended(asked.kernel_id)
+    assert (report.phase, report.exit_code) == (KernelPhase.EXITED, None)
+    assert not [pid for pid in pids if is_running(pid)]
+    again = shell("echo job", image=asked.image)
+    gate.go()
+    assert (await stand.run(again)).exit_code == 0
+    for drafts in _drafts(podman):  # which the shim would have removed
+        shutil.rmtree(drafts)
+
+
+async def test_two_sessions_that_pull_the_same_image_both_start(stand: Stand, gate: Held, images: Registry) -> None:
+    both = [shell("echo job", image=images.name("large:1", port=gate.port)) for _ in range(2)]
+    await stand.core.launch(both)
+    await until(lambda: all(pulls(stand, one) for one in both))
+    gate.go()
+    for one in both:
+        assert (await stand.ended(one.kernel_id)).exit_code == 0
+
+
+async def test_an_image_that_does_not_exist_and_a_registry_that_is_not_there(stand: Stand, images: Registry) -> None:
+    with held(images.port, bytes_max=0) as closed:
+        port = closed.port
+    for name, code, words in (
+        (images.name("none:1"), IMAGE_NOT_FOUND, "was not found in 127.0.0.1"),
+        (images.name("large:2"), IMAGE_NOT_FOUND, "check its name and its tag"),
+        (images.name("large:1", port=port), REGISTRY_UNREACHABLE, "could not be reached"),
+    ):
+        report = await stand.run(shell("echo never", image=name))
+        assert (report.phase, report.code) == (KernelPhase.REFUSED, code), report
+        assert words in str(report.message)
+        assert name in str(report.message)
+
+
+@contextmanager
+def little_space(podman: Containers, *, size_mib: int) -> Iterator[None]:
+    """A small disk for the images of the account, which has none meanwhile."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    folder = podman.podman("info", "--format={{.Store.GraphRoot}}").strip()
+    options = f"size={size_mib}m,mode=700,uid={podman.user.uid},gid={podman.user.gid}"
+    podman.podman("system", "migrate")  # ends the process that keeps the account's view of the disks
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "aliquot-test", folder], check=True)
+    try:
+        yield
+    finally:
+        podman.podman("system", "migrate")
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+async def test_a_full_disk_says_so(stand: Stand, images: Registry, podman: Containers) -> None:
+    with little_space(podman, size_mib=LAYER_BYTES // (2 << 20)):
+        asked = shell("echo never", image=images.name("large:1"))
+        report = await stand.run(asked)
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_NO_SPACE), report
+    assert "no space left for the image" in str(report.message)
+    assert left_of(asked, podman) == []
+    assert (await stand.run(shell("echo job", image=asked.image))).exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def private(podman: Containers) -> Iterator[Registry]:
+    with registry(has_users=True) as found:
+        found.push_large(podman, "large:1", layer_bytes=LAYER_BYTES)
+        yield found
+
+
+def with_credentials(text: str, secret: str | None, *, image: str) -> LaunchOrder:
+    """A shell string in an image of a registry that wants credentials."""
+    if secret is None:
+        return shell(text, image=image)
+    use = SecretUse(name="lab", as_file="registry.json")
+    return shell(text, image=image, secrets=(SecretGrant(owner=UserId("ann"), use=use, value=secret),))
+
+
+async def test_a_registry_with_users_refuses_without_credentials_and_with_wrong_ones(
+    stand: Stand, private: Registry
+) -> None:
+    for secret in (None, "ann:wrong"):
+        report = await stand.run(with_credentials("echo never", secret, image=private.name("large:1")))
+        assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_UNAUTHORIZED), report
+        assert "--secret-file NAME=registry.json" in str(report.message)
+        assert "wrong" not in str(report.message)
+
+
+@pytest.mark.parametrize("form", ["user", "file"])
+async def test_credentials_are_seen_by_the_pull_alone_and_are_gone_before_the_job_starts(
+    stand: Stand, private: Registry, podman: Containers, form: str
+) -> None:
+    with held(private.port, bytes_max=PASSED_BYTES) as gate:
+        name, encoded = private.name("large:1", port=gate.port), base64.b64encode(private.credentials().encode())
+        file = f'{{"auths": {{"127.0.0.1:{gate.port}": {{"auth": "{encoded.decode()}"}}}}}}'
+        secret = private.credentials() if form == "user" else file
+        text = 'echo "secrets: $ALIQUOT_SECRETS_DIR"; env; sleep 1000; true'
+        asked = with_credentials(text, secret, image=name)
+        await stand.core.launch([asked])
+        await until_held_back(stand, asked)
+        path = credentials_of(asked)
+        assert (path.stat().st_mode & 0o777, path.stat().st_uid) == (0o600, podman.user.uid)
+        assert (path.parent.stat().st_mode & 0o777, path.parent.stat().st_uid) == (0o700, podman.user.uid)
+        assert encoded in path.read_bytes()
+        assert not any(is_told(shown) for pid in marked(asked.kernel_id) for shown in shown_of(pid))
+        gate.go()
+        await until(lambda: "secrets: \n" in stand.output(asked.kernel_id))
+    assert not path.exists()
+    assert not is_told(stand.output(asked.kernel_id).encode())
+    written = [path.read_bytes() for path in stand.config.folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not any(map(is_told, written))
+    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await stand.ended(asked.kernel_id)
+    assert not path.parent.exists()
+
+
+def credentials_of(asked: LaunchOrder) -> Path:
+    """The file that a pull's command line names."""
+    for pid in marked(asked.kernel_id):
+        for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if word.startswith(b"--authfile="):
+                return Path(os.fsdecode(word.partition(b"=")[2]))
+    raise AssertionError("no process of the pull names a file of credentials")
+
+
+def shown_of(pid: int) -> list[bytes]:
+    """What other processes see of a process."""
+    return [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+
+
+def is_told(text: bytes) -> bool:
+    """Whether a text has the password, plain or encoded."""
+    return PASSWORD.encode() in text or base64.b64encode(f"ann:{PASSWORD}".encode()) in text
