@@ -1,6 +1,7 @@
 """What a job may have put in the place of its output, and what it left to be deleted: nothing of it is followed."""
 
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_stand import Stand, agent_config, shell, until
-from aliquot.execution.agent.job_user import open_job_file
+from aliquot.execution.agent.job_user import KEPT_S, JobUserPolicy, JobUsers, open_job_file
 from aliquot.execution.settings import DiskRules
 from aliquot_schema.errors import NotFound
 from aliquot_schema.ids import kernel_parts
@@ -96,3 +97,20 @@ async def test_links_in_results_are_deleted_and_not_followed_while_nothing_runs(
         assert (kept / "file").exists()
     finally:
         await stand.close()
+
+
+def test_an_account_is_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes of an account take effect, and a slow directory service is not asked for each job."""
+    now_s, asked = 0.0, list[str]()
+
+    def entry(name: str) -> pwd.struct_passwd:
+        asked.append(name)
+        return pwd.struct_passwd((name, "x", 1000 + len(asked), 100, "", "/home", "/bin/sh"))
+
+    monkeypatch.setattr("pwd.getpwnam", entry)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    users = JobUsers(JobUserPolicy())
+    assert [users.of("ann").uid, users.of("bob").uid, users.of("ann").uid] == [1001, 1002, 1001]
+    now_s = KEPT_S
+    assert (users.of("ann").uid, asked) == (1003, ["ann", "bob", "ann"])

@@ -10,6 +10,7 @@ import os
 import pwd
 import socket
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from msgspec import Struct
 
 from aliquot_schema.errors import Forbidden, InvalidRequest
 
+KEPT_S: Final = 10.0
+"""Changes of an account or of its groups take effect after this time."""
 WORK: Final = "work"
 """Folder of the job's account beside its output: the initial working directory."""
 
@@ -72,6 +75,23 @@ def resolve_user(policy: JobUserPolicy, *, asked: str | None, uid: int, environm
         shell=entry.pw_shell or "/bin/sh",
         switches=uid == 0,
     )
+
+
+class JobUsers:
+    """Resolved accounts. A directory service may be slow, so each is kept for `KEPT_S`."""
+
+    def __init__(self, policy: JobUserPolicy) -> None:
+        self._policy = policy
+        self._known: dict[str | None, tuple[float, JobUser]] = {}
+
+    def of(self, asked: str | None) -> JobUser:
+        """The account that an order names, or the default one; raises the errors of `resolve_user`."""
+        now_s = time.monotonic()
+        known = self._known.get(asked)
+        if known is None or known[0] <= now_s:
+            user = resolve_user(self._policy, asked=asked, uid=os.geteuid(), environment=os.environ)
+            known = self._known[asked] = now_s + KEPT_S, user
+        return known[1]
 
 
 def account_exists(name: str) -> bool:

@@ -6,7 +6,6 @@ A job's environment is built here from scratch; nothing of the server's or agent
 
 import json
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,7 +24,7 @@ from aliquot.execution.agent.isolation.isolation import VARIABLE as SECRETS_DIR
 from aliquot.execution.agent.isolation.isolation import AgentConfinement, secret_environment, secret_files
 from aliquot.execution.agent.isolation.limits import Limits
 from aliquot.execution.agent.isolation.pulls import CREDENTIALS, PULL_LIMIT_MS
-from aliquot.execution.agent.job_user import JobUser, resolve_user
+from aliquot.execution.agent.job_user import JobUser, JobUsers
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.preflight import command_of
 from aliquot.execution.agent.spawner.device_gate import close_devices
@@ -40,9 +39,6 @@ from aliquot_schema.errors import AliquotError, InvalidRequest, UnsupportedResou
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SlotName, kernel_parts
 from aliquot_schema.resources.devices import Device, DeviceAccess, DeviceHealth, ResourceSpec
 from aliquot_schema.resources.slots import format_amount
-
-USER_KEPT_S: Final = 10.0
-"""Changes of an account or of its groups take effect after this time."""
 
 
 def start_request(
@@ -228,7 +224,7 @@ class Preparation:
         self._config = config
         self._folder = folder
         self._groups: Groups | None = None
-        self._users: dict[str | None, tuple[float, JobUser]] = {}
+        self._users = JobUsers(config.job_user)
         self._address = ""
         self._device_environment = device_environment
         self._device_gates = device_gates
@@ -272,17 +268,12 @@ class Preparation:
         return None if self._groups is None else self._groups.of_kernel(kernel_id)
 
     def user_for(self, asked: str | None) -> JobUser:
-        """The account that an order's job runs as, read at most every `USER_KEPT_S`: a directory service may be slow.
+        """The account that an order's job runs as.
 
         Raises:
             InvalidRequest, Forbidden: see `resolve_user`.
         """
-        now_s = time.monotonic()
-        known = self._users.get(asked)
-        if known is None or known[0] <= now_s:
-            user = resolve_user(self._config.job_user, asked=asked, uid=os.geteuid(), environment=os.environ)
-            known = self._users[asked] = now_s + USER_KEPT_S, user
-        return known[1]
+        return self._users.of(asked)
 
     def try_sandboxes(self, orders: Sequence[LaunchOrder]) -> None:
         """Try the sandbox for accounts not tried yet (one process each), so that `check` does not block."""
