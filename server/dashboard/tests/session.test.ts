@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
-import { asked, tailOf } from "../src/session/standing";
+import { arrayOf, asked, nameOf, tailOf } from "../src/session/standing";
 import { attemptsOf, isLater, ownSteps, receiptsOf, stepsOf, type Receipt, type Step } from "../src/session/steps";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
@@ -135,4 +135,13 @@ test("what was told counts only where it is newer than what was asked for", () =
   const asked = found(5);
   expect([old, same, young].map((told) => newerOf(asked, told))).toEqual([asked, asked, young]);
   expect([newerOf(null, old), newerOf(asked, null), newerOf(null, null)]).toEqual([old, asked, null]);
+});
+
+test("a task is told from the others of its array, and leads to it", () => {
+  const array = "ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61";
+  expect(nameOf({ id: `${array}_17`, name: "sweep" })).toBe("sweep_17");
+  expect(nameOf({ id: `${array}_17`, name: null })).toBe("…b3ca61_17");
+  expect(nameOf({ id: array, name: "sweep" })).toBe("sweep");
+  expect(arrayOf(`${array}_17`)).toBe(array);
+  expect(arrayOf(array)).toBe(null);
 });
