@@ -77,3 +77,19 @@ async def test_sentences_in_wide_tables_are_not_squeezed(browser: Browser, demo:
         await tab.open("/admin?tab=audit")
         await page.get_by_role("region", name="Past changes").get_by_role("row").nth(2).wait_for()
         assert await page.evaluate(HIGHEST_ROW) <= ROW_PX_MAX
+
+
+async def test_an_open_pane_of_graphiql_covers_a_narrow_screen(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, viewport=PHONE) as tab:
+        page = await tab.open("/graphiql")
+        run = page.get_by_role("button", name="Execute query")
+        await expect(run).to_be_visible()
+        panes = page.get_by_role("button", name="Documentation Explorer")
+        await panes.click()
+        pane = page.locator(".graphiql-plugin")
+        await expect(run).to_be_hidden()
+        box = await pane.bounding_box()
+        assert box is not None
+        assert box["width"] >= PHONE["width"] - 40
+        await panes.click()
+        await expect(run).to_be_visible()

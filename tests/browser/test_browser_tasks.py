@@ -72,4 +72,5 @@ async def test_a_link_to_the_failed_tasks_of_an_array(browser: Browser, demo: Ow
     async with signed_in(browser, demo) as colleague:
         await colleague.page.goto(address)
         await expect(colleague.page.locator(".queue tbody tr")).to_have_count(3)
+        await expect(colleague.page.get_by_role("button", name="tasks of halves")).to_be_visible()
         assert await colleague.accessibility() == []

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
-import { arrayOf, asked, nameOf, tailOf } from "../src/session/standing";
+import { arrayOf, asked, nameOf, shortOf, tailOf } from "../src/session/standing";
 import { attemptsOf, isLater, ownSteps, receiptsOf, stepsOf, type Receipt, type Step } from "../src/session/steps";
 
 const at = (second: number) => new Date(second * 1000).toISOString();
@@ -144,4 +144,6 @@ test("a task is told from the others of its array, and leads to it", () => {
   expect(nameOf({ id: array, name: "sweep" })).toBe("sweep");
   expect(arrayOf(`${array}_17`)).toBe(array);
   expect(arrayOf(array)).toBe(null);
+  expect(shortOf(`${array}_17`)).toBe("e9b3ca61_17");
+  expect(shortOf(array)).toBe("e9b3ca61");
 });

@@ -11,7 +11,7 @@ import { applyRemedy } from "./actions";
 import type { Session } from "./loading";
 import { learnNames } from "./names";
 import { isClickable, standingOf, whenOf, type OtherSession, type Remedy } from "./remedies";
-import { nameOf } from "./standing";
+import { nameOf, shortOf } from "./standing";
 
 const EVERY_MS = 15_000;
 const SHOWN = 5;
@@ -58,7 +58,9 @@ export function Why({ session, refresh }: Props) {
                       </Button>
                     ) : null}
                   </div>
-                  {remedy.command ? <code className="quiet small">{remedy.command}</code> : null}
+                  {remedy.command ? (
+                    <code className="quiet small">{remedy.command.replaceAll(session.id, shortOf(session.id))}</code>
+                  ) : null}
                   {remedy.delays.length ? (
                     <div className="quiet small">
                       {remedy.delays.slice(0, SHOWN).map(({ session: other, after }) => (

@@ -38,6 +38,11 @@ export function tailOf(id: string): string {
   return `…${stem.slice(-6)}${rest.join("")}`;
 }
 
+/** An id as the shell writes and takes it: its last eight characters, of a task with its index. */
+export function shortOf(id: string): string {
+  return /[^_]{1,8}(_\d+)?$/.exec(id)?.[0] ?? id;
+}
+
 /** The outcome of a session beyond its state; empty if there is none. */
 export function ending(session: {
   readonly exit_code: number | null;
