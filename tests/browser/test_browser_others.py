@@ -59,6 +59,16 @@ async def test_an_ended_session_without_output_says_so(browser: Browser, demo: O
         await expect(page.get_by_role("region", name="Log")).to_contain_text("Nothing was printed.")
 
 
+async def test_a_session_without_gpus_has_no_empty_plots(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        counts = await submit(client, "for i in 1 2 3 4; do echo $i; sleep 1; done", {"cpu": "1"})
+        await until_state(client, counts, "completed")
+        page = await tab.open(f"/sessions/{counts}")
+        await expect(page.get_by_role("log", name="Output")).to_contain_text("4")
+        await expect(page.get_by_role("region", name="What it used")).to_be_visible()
+        await expect(page.get_by_role("region", name="Readings")).to_have_count(0)
+
+
 async def test_the_form_shows_the_project_that_is_charged(browser: Browser, demo: OwnServer) -> None:
     key = await key_of(demo, "rob", "user", ("robots",))
     async with signed_in(browser, demo, key=key) as tab:

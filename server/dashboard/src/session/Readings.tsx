@@ -34,7 +34,8 @@ export function Readings({ session, devices }: Props) {
   // Those outside of its project may see the session without its readings: `Stats` says so.
   if (!history) return null;
   const plots = PLOTS.map((plot) => ({ ...plot, course: drawn(history, samples, plot.metric, plot.scale) }));
-  if (plots.every(({ course }) => course.times.length < 2)) return null;
+  // A session without GPUs has nothing to draw.
+  if (plots.every(({ course }) => course.times.length < 2 || course.rows.size === 0)) return null;
   return (
     <section className="panel stack" aria-label="Readings">
       <div className="row">
