@@ -51,6 +51,21 @@ async def test_a_viewer_reads_who_may_see_what_once(browser: Browser, demo: OwnS
         await expect(page.get_by_text("Drag over free time")).to_have_count(0)
 
 
+async def test_a_session_whose_command_is_hidden_is_not_offered_to_be_submitted_again(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with demo.client() as client:
+        hidden = await submit(client, "true", {"cpu": "1"}, name="hidden")
+        await until_state(client, hidden, "completed")
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open(f"/sessions/{hidden}")
+        await expect(page.get_by_role("link", name="Submit again")).to_be_visible()
+    async with signed_in(browser, demo, key=await key_of(demo, "sam", "user")) as tab:
+        page = await tab.open(f"/sessions/{hidden}")
+        await expect(page.get_by_text("may see the command")).to_be_visible()
+        await expect(page.get_by_role("link", name="Submit again")).to_have_count(0)
+
+
 async def test_an_ended_session_without_output_says_so(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         silent = await submit(client, "true", {"cpu": "1"})
