@@ -160,6 +160,7 @@ export default function CalendarPage() {
         eventTimeFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
         eventInteractive
         slotEventOverlap={false}
+        eventMinHeight={20}
         eventMaxStack={view === "day" ? (isNarrow ? 3 : 8) : 2}
         eventOrder={["rank", "start", "-duration", "title"]}
         selectable={maySubmit(me)}
