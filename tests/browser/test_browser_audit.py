@@ -43,6 +43,7 @@ async def test_who_changed_what_and_who_held_a_device_are_looked_up(browser: Bro
         assert await tab.accessibility() == []
         await tab.open(f"/admin?tab=audit&device={gpu}")
         await expect(gpus.get_by_role("button", name="Device")).to_contain_text("cuda")
+        await expect(gpus.get_by_role("row").filter(has_text=held)).to_contain_text("still held")
         await gpus.get_by_label("When").fill("2020-01-01T12:00")
         await gpus.get_by_role("button", name="Search").click()
         await expect(gpus).to_contain_text("No holders")

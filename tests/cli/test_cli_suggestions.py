@@ -22,6 +22,8 @@ OPPOSITES = [
     ("kill x", "session cancel"),
     ("session frobnicate x", None),
     ("frobnicate", None),
+    ("users", "user list"),
+    ("keys list", "key list"),
 ]
 
 

@@ -164,6 +164,14 @@ def test_a_shortened_reason_still_names_who_holds(holders: str, width: int) -> N
     assert " held by resnet" in found
 
 
+@pytest.mark.parametrize("name", ["llama", "pretrain-of-the-largest-model-of-all"])
+def test_what_is_free_is_read_at_80_columns(name: str) -> None:
+    head = "Each kernel needs 8 GPUs; agents have at most 2 free"
+    assert shortened_reason(f"{head}; held by {name}, bert-large and 4 more", 78).startswith(
+        f"{head}; held by {name[:8]}"
+    )
+
+
 def test_a_reason_that_fits_or_has_no_holders_is_shortened_as_any_text() -> None:
     assert shortened_reason("Needs 2 GPUs; held by resnet", 40) == "Needs 2 GPUs; held by resnet"
     assert shortened_reason("Needs 2 GPUs of one node", 16) == shortened("Needs 2 GPUs of one node", 16)

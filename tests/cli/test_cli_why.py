@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from aliquot.cli.session.why import explanation_lines
+from aliquot.cli.session.why import SHOWN_MAX, explanation_lines, in_width
 from aliquot.client.generated.explanations import SessionExplanation
 
 ID = "ses_01a20a9b-e532-7654-88be-a9c31dbad414"
@@ -66,3 +66,31 @@ def test_it_says_whether_changes_are_still_being_forecast(is_forecasting: bool) 
     found = lines({**REMEDY, "starts_now": True}, is_forecasting=is_forecasting)
     assert found[0] == "would start with one of these changes (each was tried in the scheduler):"
     assert found[3:] == ["other changes are being forecast; ask again in a few seconds"][:is_forecasting]
+
+
+def test_the_first_sessions_in_the_way_are_listed_with_short_ids() -> None:
+    known = {"owner": "ada", "state": "running", "gpus": 1.0, "until": None, "is_overdue": False, "preemptible": False}
+    others = [{"session_id": ID, "name": f"job-{place}", **known} for place in range(SHOWN_MAX + 2)]
+    found = convert(
+        {
+            "session_id": "ses_1",
+            "revision": 7,
+            "at": "2026-11-23T12:00:00Z",
+            "waits": None,
+            "position": None,
+            "ahead": [],
+            "in_the_way": others,
+            "expected_start": None,
+            "remedies": [],
+            "is_forecasting": False,
+        },
+        SessionExplanation,
+    )
+    head, first, *_, more, _ = explanation_lines(found)
+    assert (head, first, more) == ("in the way:", "  job-0 (1dbad414) of ada, 1 GPU, running", "  and 2 more")
+
+
+def test_long_lines_break_between_words_and_commands_stay_whole() -> None:
+    command = "    aliquot session change 1dbad414 -r cuda.device=2 --time-limit 2h --priority normal --pool default"
+    assert in_width(command, 40) == [command]
+    assert in_width("  one-word and another-word", 24) == ["  one-word and", "      another-word"]

@@ -205,7 +205,7 @@ def test_words_hold_the_evidence() -> None:
         return explain(Verdict(reason=reason, evidence=FULL))
 
     assert "2 GPUs" in words(Reason.INSUFFICIENT)
-    assert "more than 1 GPU free; held by ses_0, ses_1, ses_2 and 2 more" in words(Reason.INSUFFICIENT)
+    assert "at most 1 free; held by ses_0, ses_1, ses_2 and 2 more" in words(Reason.INSUFFICIENT)
     assert "ses_0, ses_1, ses_2 and 2 more" in words(Reason.DEPENDENCY)
     assert "3 of its kernels" in words(Reason.GANG_INCOMPLETE)
     assert words(Reason.NO_AGENT).startswith("No agent has a CUDA GPU any more: cuda0 is gone.")

@@ -70,7 +70,7 @@ def session_id(number: int, task: int | None = None) -> str:
 REASONS: Final = (
     (
         Reason.INSUFFICIENT,
-        "Each kernel needs 4 GPUs, and no agent has more than 0 GPUs free; held by "
+        "Each kernel needs 4 GPUs; agents have at most 0 free; held by "
         f"{session_id(101)}, {session_id(102)}, {session_id(103, 7)} and 6 more.",
     ),
     (Reason.BEHIND_HEAD, f"Waits behind {session_id(0)}, which is next in the queue."),

@@ -42,6 +42,7 @@ EQUIVALENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "sacct": "session list --all",
         "status": "gpus",
         "nodes": "agents list",
+        **{word: f"{word.removesuffix('s')} list" for word in ("users", "keys", "quotas", "secrets", "sessions")},
     },
     "session": _OF_SESSIONS,
     "agents": {"undrain": "resume", "uncordon": "resume", "cordon": "drain", "ls": "list", "labels": "label"},

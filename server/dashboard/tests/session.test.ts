@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
-import { asked, tailOf } from "../src/session/standing";
+import { arrayOf, asked, nameOf, shortOf, tailOf } from "../src/session/standing";
 import {
   attemptsOf,
   isLater,
@@ -154,4 +154,15 @@ test("the pull of an image says where it is, how long it took and what it is on 
   const ended = { ...pull, ended_at: at(75), size: 3 * 2 ** 30 };
   const note = noteOf(step(75, "allocating", 1, { kind: "session.pulled", pull: ended }));
   expect(note).toBe("image pulled on gpu01 in 1 min 5 s, 3 GiB");
+});
+
+test("a task is told from the others of its array, and leads to it", () => {
+  const array = "ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61";
+  expect(nameOf({ id: `${array}_17`, name: "sweep" })).toBe("sweep_17");
+  expect(nameOf({ id: `${array}_17`, name: null })).toBe("…b3ca61_17");
+  expect(nameOf({ id: array, name: "sweep" })).toBe("sweep");
+  expect(arrayOf(`${array}_17`)).toBe(array);
+  expect(arrayOf(array)).toBe(null);
+  expect(shortOf(`${array}_17`)).toBe("e9b3ca61_17");
+  expect(shortOf(array)).toBe("e9b3ca61");
 });

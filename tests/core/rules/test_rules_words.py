@@ -135,12 +135,12 @@ WORDS = [
     (
         Reason.INSUFFICIENT,
         Evidence(slot="cpu", requested="4", available="3"),
-        "Each kernel needs 4 cores, and no agent has more than 3 cores free.",
+        "Each kernel needs 4 cores; agents have at most 3 free.",
     ),
     (
         Reason.INSUFFICIENT,
         Evidence(slot="cpu", requested="4", available="3", blocked_by=(A,)),
-        "Each kernel needs 4 cores, and no agent has more than 3 cores free; held by a.",
+        "Each kernel needs 4 cores; agents have at most 3 free; held by a.",
     ),
     (Reason.FRAGMENTED, Evidence(), "Enough of each resource is free in total, but not in one place."),
     (

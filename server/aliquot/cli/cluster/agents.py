@@ -1,5 +1,6 @@
 """`aliquot agents`: shows the agents of a server, and drains and labels them."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -49,6 +50,9 @@ def list_agents(
         found = list(nodes(lambda count, after: client.agents(first=count, after=after)))
     if as_json:
         print_json(found)
+        return
+    if not found and sys.stdout.isatty():
+        print("no agent is registered; `aliquot agent --server URL --id NAME` on a node with GPUs starts one")
         return
     agents_table(found).show()
 

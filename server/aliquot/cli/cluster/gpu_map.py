@@ -112,11 +112,14 @@ class GpuMap:
         if not trouble and not gpu.holders and is_mixed:
             start = [(printable(gpu.model), _DIM)]
         between: list[Part] = [(", ", 0)] if start and gpu.holders else []
-        # The form that fits: all of it, without users, without shares.
+        # The form that fits: all of it, without users, without shares, the first ones.
         forms = [
             [*start, *between, *self._holders(gpu.holders, with_user=with_user, with_share=with_share)]
             for with_user, with_share in ((True, True), (False, True), (False, False))
         ]
+        for count in range(len(gpu.holders) - 1, 0, -1):
+            some = self._holders(gpu.holders[:count], with_user=False, with_share=False)
+            forms.append([*start, *between, *some, (f" and {len(gpu.holders) - count} more", 0)])
         holders = next((form for form in forms if _width(form) <= columns.holders), forms[-1])
         plain = (_name(gpu), used, _busy(gpu), _memory(gpu), self._until(gpu))
         name, held, busy, memory, ends = ([(text, 0)] for text in plain)

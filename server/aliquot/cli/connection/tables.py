@@ -24,6 +24,8 @@ GAP: Final = "  "
 INDENT: Final = "  "
 ELLIPSIS: Final = "\N{HORIZONTAL ELLIPSIS}"
 SHORT_ID_CHARS: Final = 8
+NAME_COLUMNS_MIN: Final = 12
+"""What is left of a long name before the reason beside it is shortened."""
 NEEDED: Final = 100
 """The importance of a column that is never left out."""
 _BOLD: Final = "\x1b[1m{}\x1b[0m"
@@ -181,7 +183,8 @@ def shortened(text: str, width: int) -> str:
 def shortened_reason(text: str, width: int) -> str:
     """A reason in at most `width` columns, which names at least the first holder where it has holders.
 
-    Further holders are left out first; then what stands before the holders is shortened, to half of the width at most.
+    Further holders are left out first. Then a long name is cut. Last, what stands before the holders is shortened, to
+    half of the width at most.
     """
     head, found, holders = text.partition(_HOLDERS)
     if not found or columns_of(text) <= width:
@@ -192,6 +195,8 @@ def shortened_reason(text: str, width: int) -> str:
         if columns_of(fitting) <= width:
             return fitting
     first = named[0] if len(named) == 1 else named[0] + ELLIPSIS
+    if width - columns_of(head + found) >= NAME_COLUMNS_MIN:
+        return head + found + shortened(first, width - columns_of(head + found))
     before = found.removeprefix(";")
     kept = shortened(head, max(width // 2, width - columns_of(before + first)))
     before = before if kept.endswith(ELLIPSIS) else found

@@ -1,5 +1,6 @@
 """Shell completion: names from the selected server, with a timeout of one second; nothing if it does not answer."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_PLAIN: Final = re.compile(r"[\w.@%+,/-]+")
 _STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "cancel": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
     "wait": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
@@ -25,19 +27,37 @@ _STATES: Final[Mapping[str, tuple[str, ...]]] = {
 """By command, the states of the sessions that it is for; the others are for all."""
 
 
-def recent_sessions(context: Context) -> list[tuple[str, str]]:
-    """The ids of the newest 20 sessions that the command is for, each with its name and state."""
+def recent_sessions(context: Context, incomplete: str) -> list[tuple[str, str]]:
+    """The ids of the newest 20 sessions that the command is for, each with its name and state; of a name, the names.
+
+    A name with characters that a shell would have to quote is left out.
+    """
+    is_name = not ("ses_".startswith(incomplete) or incomplete.startswith("ses_"))
 
     def ask(client: "BlockingClient") -> list[tuple[str, str]]:
         from aliquot.client.generated.enums import SessionState
         from aliquot.client.generated.sessions import SessionFilter
 
         states = _STATES.get(context.info_name or "")
-        wanted = SessionFilter(states=None if states is None else [SessionState(name) for name in states])
+        wanted = SessionFilter(
+            states=None if states is None else [SessionState(name) for name in states],
+            search=incomplete if is_name else None,
+        )
         found = (edge.node for edge in client.sessions(first=20, filter=wanted).edges)
+        if is_name:
+            # A task has the name of its array.
+            return [
+                (printable(one.name), f"{one.state} {one.id}")
+                for one in found
+                if one.array_id is None and _plain(one.name)
+            ]
         return [(one.id, f"{printable(one.name)} {one.state}".strip()) for one in found]
 
     return _query(context, ask)
+
+
+def _plain(name: str | None) -> bool:
+    return name is not None and _PLAIN.fullmatch(name) is not None
 
 
 def state_names() -> list[str]:

@@ -1,10 +1,12 @@
 """`aliquot session show`: describes a session, and the reason it waits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.connection.tables import with_names
+from aliquot.cli.session.list import waiting_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
 from aliquot.cli.session.stats import right_size_lines
@@ -31,13 +33,15 @@ def show(
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = look_up(client, session_id)
+        names = {} if as_json else waiting_names(client, [session])
     if as_json:
         print_json(session)
         return
     for name, value in _facts(session):
         if value:
             print(f"{name:<12} {printable(value)}")
-    print(f"{'state':<12} {outcome_text(session) if session.state in ENDED else progress_text(session)}")
+    state = outcome_text(session) if session.state in ENDED else with_names(progress_text(session), names)
+    print(f"{'state':<12} {state}")
     for kernel in session.kernels:
         print(f"rank {kernel.rank:<7} {kernel.state} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
     name, path = page_of(session)
@@ -179,16 +183,23 @@ def outcome_text(session: "Session") -> str:
     return f"{session.id}: failed{how}{ran}{why}"
 
 
-def verdict_lines(verdict: "Verdict") -> list[str]:
-    """The reason a session waits and the figures behind it, line by line."""
-    lines = [f"{verdict.reason}: {printable(verdict.message)}"]
+def verdict_lines(verdict: "Verdict", *, names: "Mapping[str, str] | None" = None) -> list[str]:
+    """The reason a session waits and the figures behind it, line by line.
+
+    Args:
+        names: of sessions by id, for the message; the sessions in the way are then listed elsewhere. With None, their
+            ids are listed.
+    """
+    message = verdict.message if names is None else with_names(verdict.message, names)
+    lines = [f"{verdict.reason}: {printable(message)}"]
     if verdict.quota is not None:
         lines += _quota_lines(verdict)
     elif verdict.slot is not None:
         lines.append(_shortage_line(verdict))
     if verdict.fits_kernels is not None:
         lines.append(f"  {verdict.fits_kernels} of its kernels would fit now")
-    for name, ids in (("behind", verdict.blocked_by), ("agents", verdict.agents), ("devices", verdict.devices)):
+    behind = verdict.blocked_by if names is None else ()
+    for name, ids in (("behind", behind), ("agents", verdict.agents), ("devices", verdict.devices)):
         if ids:
             lines.append(f"  {name}: {', '.join(map(printable, ids))}")
     if verdict.until is not None:

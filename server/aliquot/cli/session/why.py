@@ -1,12 +1,15 @@
 """`aliquot session why` and `aliquot why`: why a session waits, what is in its way, and which changes would help."""
 
+import sys
 from collections.abc import Iterator
+from textwrap import wrap
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import moment, print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
-from aliquot.cli.connection.tables import rough_duration, with_names
+from aliquot.cli.connection.tables import rough_duration, short_id, terminal_size, with_names
+from aliquot.cli.session.list import session_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
 from aliquot.cli.session.show import preemption_note, preflight_text, progress_text, verdict_lines
@@ -22,6 +25,10 @@ _FULL: Final = frozenset({"insufficient", "fragmented", "gang_incomplete", "rese
 FORECAST_S_MAX: Final = 5.0
 """How long the command waits for forecasts of changes."""
 LOOK_S: Final = 0.5
+SHOWN_MAX: Final = 5
+"""Sessions in the way that are listed."""
+_FURTHER: Final = "    "
+"""Before the further lines of a long one."""
 NAMED_MAX: Final = 3
 """Delayed sessions that are named."""
 
@@ -39,7 +46,7 @@ def why(
     """
     from aliquot.client.generated.enums import Reason, SessionState
 
-    idle = note = None
+    idle = note = names = None
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = look_up(client, session_id)
         found = _explained(client, session.id)
@@ -48,6 +55,8 @@ def why(
             idle = client.idle_behind_quotas()
         if reason in _FULL:
             note = preemption_note(client.policy())
+        if reason is not None and found is not None and found.waits is not None:
+            names = session_names(client, found.waits.blocked_by)
     if as_json:
         print_json(found)
         return
@@ -55,15 +64,15 @@ def why(
         is_pending = session.state is SessionState.QUEUED
         print("starts with the next scheduling pass" if is_pending else f"not waiting: {progress_text(session)}")
         return
-    print("\n".join(verdict_lines(found.waits)))
-    for line in (None if idle is None else idle.message, note):
-        if line is not None:
-            print(f"  {line}")
+    lines = verdict_lines(found.waits, names={} if names is None else names)
+    lines += [f"  {line}" for line in (None if idle is None else idle.message, note) if line is not None]
     if session.preflight is not None and session.preflight.failures:
-        print(f"preflight: {printable(preflight_text(session) or '')}")
+        lines.append(f"preflight: {printable(preflight_text(session) or '')}")
+    lines += explanation_lines(found)
     if session.order_explanation is not None:
-        print(f"order: {printable(session.order_explanation)}")
-    print("\n".join(explanation_lines(found)))
+        lines.append(f"order: {printable(session.order_explanation)}")
+    width = terminal_size().columns if sys.stdout.isatty() else None
+    print("\n".join(lines if width is None else [part for line in lines for part in in_width(line, width)]))
 
 
 def _explained(client: "BlockingClient", session_id: str) -> "SessionExplanation | None":
@@ -78,9 +87,7 @@ def _explained(client: "BlockingClient", session_id: str) -> "SessionExplanation
 
 def explanation_lines(found: "SessionExplanation") -> Iterator[str]:
     """The sessions in the way and ahead, the latest start, and the remedies."""
-    if found.in_the_way:
-        yield "in the way:"
-        yield from (f"  {other_text(other, now=found.at)}" for other in found.in_the_way)
+    yield from _in_the_way(found)
     if found.position is not None:
         ahead = "no session is ahead"
         if found.position > 1:
@@ -106,6 +113,14 @@ def explanation_lines(found: "SessionExplanation") -> Iterator[str]:
         yield "other changes are being forecast; ask again in a few seconds"
 
 
+def _in_the_way(found: "SessionExplanation") -> Iterator[str]:
+    if found.in_the_way:
+        yield "in the way:"
+        yield from (f"  {other_text(other, now=found.at)}" for other in found.in_the_way[:SHOWN_MAX])
+    if len(found.in_the_way) > SHOWN_MAX:
+        yield f"  and {len(found.in_the_way) - SHOWN_MAX} more"
+
+
 def remedy_lines(remedy: "Remedy") -> Iterator[str]:
     """What changes, when it then starts, the command, and which sessions would wait longer."""
     when = "now" if remedy.starts_now else f"by {moment(remedy.starts_at)}"
@@ -114,7 +129,7 @@ def remedy_lines(remedy: "Remedy") -> Iterator[str]:
     names = {other.session_id: task_name(other) for other in remedy.sessions}
     yield f"{when}, {printable(with_names(remedy.summary, names))}"
     if remedy.command is not None:
-        yield f"  {printable(remedy.command)}{'' if remedy.applies else '   (operators)'}"
+        yield f"  {printable(with_names(remedy.command, {}))}{'' if remedy.applies else '   (operators)'}"
     for delay in remedy.delays[:NAMED_MAX]:
         after = "later" if delay.after is None else f"by {moment(delay.after)}"
         before = "" if delay.before is None else f" instead of {moment(delay.before)}"
@@ -124,7 +139,7 @@ def remedy_lines(remedy: "Remedy") -> Iterator[str]:
 
 
 def other_text(other: "OtherSession", *, now: "datetime") -> str:
-    """Another session: `train (ses_...) of bob, 2 GPUs, running until 2026-11-23 15:03 UTC (1h20m)`."""
+    """Another session: `train (1b3ca61f) of bob, 2 GPUs, running until 2026-11-23 15:03 UTC (1h20m)`."""
     gpus = f"{other.gpus:g} GPU{'s' if other.gpus > 1 else ''}, " if other.gpus else ""
     until = ""
     if other.until is not None:
@@ -142,5 +157,16 @@ def task_name(other: "OtherSession") -> str:
 
 
 def name_text(other: "OtherSession") -> str:
-    """Its name and its whole id, or the id alone."""
-    return other.session_id if other.name is None else f"{printable(task_name(other))} ({other.session_id})"
+    """Its name and its short id, or the id alone."""
+    id = short_id(other.session_id).text
+    return id if other.name is None else f"{printable(task_name(other))} ({id})"
+
+
+def in_width(line: str, width: int) -> list[str]:
+    """A line broken between words; what follows is indented. A command stays whole, to be copied."""
+    text = line.lstrip()
+    indent = " " * (len(line) - len(text))
+    if text.startswith("aliquot "):
+        return [line]
+    broken = wrap(text, max(width - len(indent) - len(_FURTHER), 20), break_long_words=False, break_on_hyphens=False)
+    return [indent + (_FURTHER if place else "") + part for place, part in enumerate(broken)]

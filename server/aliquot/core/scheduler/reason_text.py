@@ -32,8 +32,11 @@ def _spent(account: str, evidence: Evidence) -> str:
 
 
 def _insufficient(evidence: Evidence) -> str:
-    requested, available = (amount_text(evidence.slot, text) for text in (evidence.requested, evidence.available))
-    return f"Each kernel needs {requested}, and no agent has more than {available} free{_held_by(evidence)}."
+    requested, available = (
+        amount_text(evidence.slot, evidence.requested),
+        number_text(evidence.slot, evidence.available),
+    )
+    return f"Each kernel needs {requested}; agents have at most {available} free{_held_by(evidence)}."
 
 
 def _fragmented(evidence: Evidence) -> str:

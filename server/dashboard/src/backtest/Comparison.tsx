@@ -2,21 +2,26 @@ import { lazy, Suspense } from "react";
 import { Link } from "wouter";
 import { percent } from "../format/amounts";
 import { duration } from "../format/times";
-import { figure, TablePanel } from "../parts/Table";
+import { figure, Table, TablePanel, type Column } from "../parts/Table";
 import { fidelityOf, groupsOf, movesOf, timesOf, waits, type Backtest, type Report, type Row } from "./figures";
 
 const Plot = lazy(() => import("../parts/Plot"));
 
-const FIGURES = [
-  "Run",
-  figure("Mean wait"),
-  figure("95th percentile"),
-  figure("Longest"),
-  figure("Mean completion"),
-  figure("Slowdown", "Time from submission to end by run time; shorter runs count as 10 s"),
-  figure("GPUs used"),
-  figure("Preemptions"),
-  figure("Fairness", "Jain's index of the users' slowdowns: 1 = all equal"),
+const FIGURES: readonly (readonly [Column, (row: Row) => string])[] = [
+  [figure("Mean wait"), ({ wait }) => duration(wait.mean * 1000)],
+  [figure("95th percentile", "Of the waits"), ({ wait }) => duration(wait.p95 * 1000)],
+  [figure("Longest", "Longest wait"), ({ wait }) => duration(wait.max * 1000)],
+  [figure("Mean completion"), ({ completion }) => duration(completion.mean * 1000)],
+  [
+    figure("Slowdown", "Time from submission to end by run time; shorter runs count as 10 s"),
+    ({ slowdown }) => slowdown.toFixed(1),
+  ],
+  [figure("GPUs used"), ({ utilization }) => percent(utilization)],
+  [figure("Preemptions"), ({ preemptions }) => String(preemptions)],
+  [
+    figure("Fairness", "Jain's index of the users' slowdowns: 1 = all equal"),
+    ({ fairness_users }) => fairness_users.toFixed(2),
+  ],
 ];
 const QUANTILES = [50, 75, 90, 95, 99];
 const GROUPS_SHOWN = 8;
@@ -24,21 +29,40 @@ const GROUPS_SHOWN = 8;
 /** The figures of all runs of a backtest, side by side. */
 export function Figures({ report }: { readonly report: Pick<Report, "rows"> }) {
   return (
-    <TablePanel label="Figures of the runs" columns={FIGURES}>
+    <TablePanel label="Figures of the runs" columns={["Run", ...FIGURES.map(([column]) => column)]}>
       {report.rows.map((row) => (
         <tr key={row.label}>
           <th scope="row">{row.label}</th>
-          <td className="figure">{duration(row.wait.mean * 1000)}</td>
-          <td className="figure">{duration(row.wait.p95 * 1000)}</td>
-          <td className="figure">{duration(row.wait.max * 1000)}</td>
-          <td className="figure">{duration(row.completion.mean * 1000)}</td>
-          <td className="figure">{row.slowdown.toFixed(1)}</td>
-          <td className="figure">{percent(row.utilization)}</td>
-          <td className="figure">{row.preemptions}</td>
-          <td className="figure">{row.fairness_users.toFixed(2)}</td>
+          {FIGURES.map(([{ name }, text]) => (
+            <td key={name} className="figure">
+              {text(row)}
+            </td>
+          ))}
         </tr>
       ))}
     </TablePanel>
+  );
+}
+
+/** The figures of two runs, one column each, which fits a dialogue and a narrow screen. */
+export function FiguresBeside({ report }: { readonly report: Pick<Report, "rows"> }) {
+  return (
+    <div className="scroll" tabIndex={0} role="region" aria-label="Figures of the runs">
+      <Table columns={["", ...report.rows.map((row) => figure(row.label))]}>
+        {FIGURES.map(([{ name, title }, text]) => (
+          <tr key={name}>
+            <th scope="row" title={title}>
+              {name}
+            </th>
+            {report.rows.map((row) => (
+              <td key={row.label} className="figure">
+                {text(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </Table>
+    </div>
   );
 }
 

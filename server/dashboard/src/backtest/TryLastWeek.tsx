@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import { Button } from "react-aria-components";
 import { Refusal } from "../api/client";
 import type { BacktestRunInput } from "../generated/graphql";
-import { Figures } from "./Comparison";
+import { FiguresBeside } from "./Comparison";
 import { fidelityOf, inputOf, isOpen, movesOf, type Backtest } from "./figures";
 import { load, start, stop } from "./running";
 
@@ -32,6 +32,11 @@ export function TryLastWeek({ run, isDisabled = false }: Props) {
   };
   const isRunning = id !== "" && !wrong && (found === null || isOpen(found.state));
   const after = found?.report?.rows[1];
+  const result = useRef<HTMLDivElement>(null);
+  // The dialogue is longer than the screen: the answer would come below its edge.
+  useEffect(() => {
+    if (after) result.current?.scrollIntoView({ block: "nearest" });
+  }, [after]);
   return (
     <section className="stack" aria-label="Last week with these changes" aria-live="polite">
       <div className="row">
@@ -49,12 +54,12 @@ export function TryLastWeek({ run, isDisabled = false }: Props) {
       </div>
       {wrong || found?.failure ? <p className="wrong">{wrong || found?.failure}</p> : null}
       {found?.report && after ? (
-        <>
-          <Figures report={found.report} />
+        <div ref={result} className="stack">
+          <FiguresBeside report={found.report} />
           <p>
             {movesOf(after)} {fidelityOf(found.report)}
           </p>
-        </>
+        </div>
       ) : null}
     </section>
   );

@@ -39,6 +39,8 @@ const GROUPINGS = [
   { id: "person", text: "By person" },
   { id: "node", text: "By node" },
 ] as const;
+const HOW_TO_BOOK = "Drag over free time to book it. Drag the lower end of your own booking to change its end.";
+const HOW_TO_READ = "Bookings, and running sessions until their expected ends. Click one for details.";
 const NAMES = { week: "timeGridWeek", day: "timeGridDay" } as const;
 
 /** Bookings, and running sessions until their expected ends. A window is booked by dragging, or by the button. */
@@ -56,7 +58,8 @@ export default function CalendarPage() {
   const [span, setSpan] = useState("");
   const delay = useDelay(useSettled(span));
   const by: Grouping = search.get("by") === "node" ? "node" : "person";
-  const view = search.get("view") ?? (globalThis.innerWidth < NARROW_PX ? "day" : "week");
+  const isNarrow = globalThis.innerWidth < NARROW_PX;
+  const view = search.get("view") ?? (isNarrow ? "day" : "week");
   const only = search.get("only") ?? EVERYONE;
   const set = (part: Readonly<Record<string, string>>) =>
     setSearch((old) => new URLSearchParams({ ...Object.fromEntries(old), ...part }), { replace: true });
@@ -141,9 +144,7 @@ export default function CalendarPage() {
       </div>
       <Faults of={live} />
       <p className="quiet" role="status">
-        {dragged
-          ? `${dragged} ${delay}`
-          : "Drag over free time to book it. Drag the lower end of your own booking to change its end."}
+        {dragged ? `${dragged} ${delay}` : maySubmit(me) ? HOW_TO_BOOK : HOW_TO_READ}
       </p>
       <FullCalendar
         ref={calendar}
@@ -158,6 +159,10 @@ export default function CalendarPage() {
         slotLabelFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
         eventTimeFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
         eventInteractive
+        slotEventOverlap={false}
+        eventMinHeight={20}
+        eventMaxStack={view === "day" ? (isNarrow ? 3 : 8) : 2}
+        eventOrder={["rank", "start", "-duration", "title"]}
         selectable={maySubmit(me)}
         selectMirror
         unselectAuto={false}
@@ -180,6 +185,7 @@ export default function CalendarPage() {
           classNames: [one.session ? "runs" : "booked", colourClass(groupsOf(one, by)[0] ?? "")],
           durationEditable: one.booking !== null && (one.owner === me?.name || mayOperate(me)),
           startEditable: false,
+          rank: one.booking ? 0 : 1,
         }))}
         eventClick={({ event }) => setOpen(entries.find((one) => one.id === event.id) ?? null)}
         eventResize={({ event, revert }) => {

@@ -53,6 +53,15 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
     setAt(next(hits, at ?? (step === 1 ? -1 : Infinity), step));
   };
 
+  if (follower?.state === "refused") {
+    return (
+      <section className="panel stack" aria-label="Log">
+        <h2>Log</h2>
+        <p className="note">{follower.refusal}</p>
+      </section>
+    );
+  }
+  const isPrintless = follower?.state === "ended" && follower.offset === 0;
   return (
     <section className="panel stack log" aria-label="Log">
       <div className="row">
@@ -100,7 +109,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
           <Download which={which} end={follower?.offset ?? 0} name={name} />
         </span>
       </div>
-      {follower?.state === "refused" ? <p className="note">{follower.refusal}</p> : null}
+      {isPrintless ? <p className="quiet">Nothing was printed.</p> : null}
       {follower?.lines.forgotten ? (
         <p className="quiet small">
           The first {follower.lines.forgotten} lines are no longer kept here; Download has them.
@@ -111,7 +120,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
           parts={Array.from({ length: ranks }, (_, at) => ({ id: sessionId, rank: at, label: String(at) }))}
           isGrowing={follower?.state === "following"}
         />
-      ) : follower ? (
+      ) : follower && !isPrintless ? (
         <LogScroll
           isWrapped={isWrapped}
           lines={follower.lines}

@@ -32,6 +32,9 @@ export async function findSessions(
     found.filter((one) => one !== undefined),
     sort,
   );
-  await learnNames(page.entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
+  await learnNames([
+    ...page.entries.flatMap(({ session }) => session.waits?.blocked_by ?? []),
+    ...(wanted.array ? [wanted.array] : []),
+  ]);
   return page;
 }

@@ -83,7 +83,7 @@ export function Heading({ session, refresh }: Props) {
               )}
             </>
           )}
-          {maySubmit(me) ? (
+          {maySubmit(me) && !session.hidden.includes("command") ? (
             <Link className="button" href={`/submit?from=${session.id}`}>
               Submit again …
             </Link>

@@ -31,10 +31,11 @@ export function Readings({ session, devices }: Props) {
   const names = useMemo(() => titlesOf(devices.data ?? []), [devices.data]);
   const bands = useMemo(() => bandsOf(session), [session]);
   const history = past.data;
-  // A viewer may see the session without being in its project, whose members may see its readings.
-  if (!history) return past.fault?.kind === "refused" ? <p className="note">{past.fault.message}</p> : null;
+  // Those outside of its project may see the session without its readings: `Stats` says so.
+  if (!history) return null;
   const plots = PLOTS.map((plot) => ({ ...plot, course: drawn(history, samples, plot.metric, plot.scale) }));
-  if (plots.every(({ course }) => course.times.length < 2)) return null;
+  // A session without GPUs has nothing to draw.
+  if (plots.every(({ course }) => course.times.length < 2 || course.rows.size === 0)) return null;
   return (
     <section className="panel stack" aria-label="Readings">
       <div className="row">

@@ -6,7 +6,7 @@ import { words } from "../format/words";
 import { CopyButton } from "../parts/CopyButton";
 import { gpuHours } from "../queue/holding";
 import type { Session } from "./loading";
-import { asked, tailOf } from "./standing";
+import { asked, nameOf, tailOf } from "./standing";
 
 /** The request of a session. */
 export function Request({ session }: { readonly session: Session }) {
@@ -73,8 +73,8 @@ export function Request({ session }: { readonly session: Session }) {
           <div>
             <dt>task of</dt>
             <dd>
-              <Link href={`/sessions/${session.array_id}`}>{tailOf(session.array_id)}</Link>, index{" "}
-              {session.array_index}
+              <Link href={`/sessions/${session.array_id}`}>{nameOf({ id: session.array_id, name: session.name })}</Link>
+              , index {session.array_index}
             </dd>
           </div>
         ) : null}

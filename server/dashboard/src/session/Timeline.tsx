@@ -41,7 +41,7 @@ export function Timeline({ session, course }: Props) {
             <dd>{moment(session.reserve_until, now)}</dd>
           </div>
         ) : null}
-        {session.order_estimate ? (
+        {session.order_estimate && !session.scheduled_at ? (
           <div>
             <dt>expected run time</dt>
             <dd>

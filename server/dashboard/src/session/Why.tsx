@@ -11,7 +11,7 @@ import { applyRemedy } from "./actions";
 import type { Session } from "./loading";
 import { learnNames } from "./names";
 import { isClickable, standingOf, whenOf, type OtherSession, type Remedy } from "./remedies";
-import { taskNameOf } from "./standing";
+import { nameOf, shortOf } from "./standing";
 
 const EVERY_MS = 15_000;
 const SHOWN = 5;
@@ -58,12 +58,14 @@ export function Why({ session, refresh }: Props) {
                       </Button>
                     ) : null}
                   </div>
-                  {remedy.command ? <code className="quiet small">{remedy.command}</code> : null}
+                  {remedy.command ? (
+                    <code className="quiet small">{remedy.command.replaceAll(session.id, shortOf(session.id))}</code>
+                  ) : null}
                   {remedy.delays.length ? (
                     <div className="quiet small">
                       {remedy.delays.slice(0, SHOWN).map(({ session: other, after }) => (
                         <div key={other.session_id}>
-                          {taskNameOf({ id: other.session_id, name: other.name })} of {other.owner} would start
+                          {nameOf({ id: other.session_id, name: other.name })} of {other.owner} would start
                           {after ? ` by ${moment(after, now)}` : " later"}
                         </div>
                       ))}
@@ -106,8 +108,8 @@ function Others({ title, others, now, total = others.length }: OthersProps) {
       <ul className="others">
         {others.slice(0, SHOWN).map((other) => (
           <li key={other.session_id}>
-            <Link href={`/sessions/${other.session_id}`}>{taskNameOf({ id: other.session_id, name: other.name })}</Link>{" "}
-            of {other.owner}
+            <Link href={`/sessions/${other.session_id}`}>{nameOf({ id: other.session_id, name: other.name })}</Link> of{" "}
+            {other.owner}
             <span className="quiet small"> {standingOf(other, now)}</span>
           </li>
         ))}

@@ -1,6 +1,6 @@
 import { ask } from "../api/client";
 import { SessionNamesDocument } from "../generated/graphql";
-import { taskNameOf } from "./standing";
+import { nameOf } from "./standing";
 
 const NAMES_MAX = 100;
 /** Names by id; empty for sessions without a name or without access. */
@@ -19,5 +19,5 @@ export async function learnNames(ids: Iterable<string>): Promise<void> {
 
 /** The name of a session, if it has been loaded; else the end of its id. */
 export function titleOf(id: string): string {
-  return taskNameOf({ id, name: known.get(id) || null });
+  return nameOf({ id, name: known.get(id) || null });
 }

@@ -21,20 +21,26 @@ export function asked(session: {
   return session.cluster_size > 1 ? `${session.cluster_size} × (${words})` : words;
 }
 
-export function nameOf(session: { readonly id: string; readonly name: string | null }): string {
-  return session.name || tailOf(session.id);
-}
-
 /** The name of a session; of a task with its index, like `sweep_5`, which tells it from the others of its array. */
-export function taskNameOf(session: { readonly id: string; readonly name: string | null }): string {
+export function nameOf(session: { readonly id: string; readonly name: string | null }): string {
   const index = /_\d+$/.exec(session.id)?.[0] ?? "";
   return session.name ? `${session.name}${index}` : tailOf(session.id);
+}
+
+/** The id of the array of a task; null for all other sessions. */
+export function arrayOf(id: string): string | null {
+  return /^(ses_.+)_\d+$/.exec(id)?.[1] ?? null;
 }
 
 /** The end of an id, as sessions of the same time share its beginning. */
 export function tailOf(id: string): string {
   const [stem = "", ...rest] = id.split(/(?=_\d+$)/);
   return `…${stem.slice(-6)}${rest.join("")}`;
+}
+
+/** An id as the shell writes and takes it: its last eight characters, of a task with its index. */
+export function shortOf(id: string): string {
+  return /[^_]{1,8}(_\d+)?$/.exec(id)?.[0] ?? id;
 }
 
 /** The outcome of a session beyond its state; empty if there is none. */

@@ -3,7 +3,10 @@ import { useLocation } from "wouter";
 import { Dialogue } from "../parts/Dialogue";
 import { LETTERS, shortcutOf } from "./entries";
 
-const Palette = lazy(() => import("./Palette"));
+const load = () => import("./Palette");
+const Palette = lazy(load);
+/** When the palette is loaded, after the page: what is typed right after its keys would be lost while it loads. */
+const LOADED_AFTER_MS = 2_000;
 /** How long `g` waits for its second key. */
 const PAIR_MS = 1_500;
 
@@ -12,6 +15,10 @@ export function Shortcuts() {
   const [shown, setShown] = useState<"palette" | "help" | null>(null);
   const [, go] = useLocation();
   const before = useRef({ key: "", at: 0 });
+  useEffect(() => {
+    const timer = setTimeout(() => void load().catch(() => undefined), LOADED_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, []);
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {

@@ -1,3 +1,4 @@
+import { useIdentity } from "../identity/me";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
 import type { FieldsProps } from "./form";
@@ -11,7 +12,10 @@ const DEFAULT = "default";
 
 /** What runs: the command, its name and where it is charged. */
 export function WhatFields({ form, wrongs, change, projects }: Props) {
-  const known = [...new Set([DEFAULT, ...projects, form.project || DEFAULT])];
+  const me = useIdentity();
+  // As the server chooses where none is given: the only project of the user.
+  const usual = (me?.projects.length === 1 ? me.projects[0] : undefined) ?? DEFAULT;
+  const known = [...new Set([usual, DEFAULT, ...projects, form.project || usual])];
   return (
     <section className="panel stack" aria-labelledby="group-what">
       <h2 id="group-what">What</h2>
@@ -28,7 +32,7 @@ export function WhatFields({ form, wrongs, change, projects }: Props) {
       <Text label="Name" value={form.name} wrong={wrongs.name} onChange={(name) => change({ name })} />
       <Choice
         label="Project"
-        value={form.project || DEFAULT}
+        value={form.project || usual}
         options={known.map((id) => ({ id, text: id }))}
         onChange={(project) => change({ project })}
       />

@@ -1,7 +1,7 @@
 import { useLive } from "../api/live";
 import { Faults } from "../parts/Faults";
 import { percent } from "../queue/forecast";
-import { figure, TablePanel } from "../parts/Table";
+import { figure, Table } from "../parts/Table";
 import { loadFairShares, type FairShare } from "./loading";
 
 const EVERY_MS = 60_000;
@@ -26,32 +26,33 @@ function Shares({ shares }: { readonly shares: readonly FairShare[] }) {
         <h2>Fair shares</h2>
         <span className="quiet small">of decayed usage; a share below the entitlement moves sessions up</span>
       </div>
-      <TablePanel
-        label="Fair shares by user and project"
-        columns={[
-          "User",
-          "Project",
-          figure("Share"),
-          figure("Entitlement", "By the weights of those who compete now"),
-          figure("Decayed", "Decayed GPU-hours"),
-          "Decay if idle",
-          "What would move them up",
-        ]}
-      >
-        {shares.map((one) => (
-          <tr key={`${one.project}/${one.user}`}>
-            <td>{one.user}</td>
-            <td>{one.project}</td>
-            <td className="figure">{percent(one.share)}</td>
-            <td className="figure">{percent(one.entitlement)}</td>
-            <td className="figure">{one.gpu_hours_decayed.toFixed(2)}</td>
-            <td>
-              <Curve of={one} />
-            </td>
-            <td>{one.advice}</td>
-          </tr>
-        ))}
-      </TablePanel>
+      <div className="scroll" tabIndex={0} role="region" aria-label="Fair shares by user and project">
+        <Table
+          columns={[
+            "User",
+            "Project",
+            figure("Share"),
+            figure("Entitlement", "By the weights of those who compete now"),
+            figure("Decayed", "Decayed GPU-hours"),
+            "Decay if idle",
+            "What would move them up",
+          ]}
+        >
+          {shares.map((one) => (
+            <tr key={`${one.project}/${one.user}`}>
+              <td>{one.user}</td>
+              <td>{one.project}</td>
+              <td className="figure">{percent(one.share)}</td>
+              <td className="figure">{percent(one.entitlement)}</td>
+              <td className="figure">{one.gpu_hours_decayed.toFixed(2)}</td>
+              <td>
+                <Curve of={one} />
+              </td>
+              <td className="sentence">{one.advice}</td>
+            </tr>
+          ))}
+        </Table>
+      </div>
     </section>
   );
 }

@@ -2,6 +2,7 @@ import { lazy, Suspense, useMemo } from "react";
 import { Button } from "react-aria-components";
 import { Link } from "wouter";
 import type { Live } from "../api/live";
+import { Loading } from "../api/Together";
 import { colourOf } from "../format/colours";
 import { timesOf } from "../history/course";
 import { Empty } from "../parts/Empty";
@@ -46,7 +47,7 @@ export function OverTime({ live, by, period, onZoom }: Props) {
         </Empty>
       ) : null}
       {history && drawn?.holdings.length ? (
-        <Suspense>
+        <Suspense fallback={<Loading />}>
           <div className="plots">
             <Plot
               label={`GPU-hours held, by ${by}`}

@@ -43,7 +43,7 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
               </td>
               <td>{key.name}</td>
               <td>{key.scope}</td>
-              <td>{key.created_at.slice(0, 10)}</td>
+              <td className="nowrap">{key.created_at.slice(0, 10)}</td>
               <td>{endOf(key)}</td>
               <td>{budgetOf(key)}</td>
               <td className="nowrap">

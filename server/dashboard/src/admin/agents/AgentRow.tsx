@@ -77,7 +77,7 @@ export function AgentRow({ agent, pools, isOperator, refresh, onWish }: Props) {
           </Button>
         ) : null}
       </td>
-      <td className="small">
+      <td className="small sentence">
         Devices {can.device_access === "cgroup" ? "isolated by the kernel" : "isolated by variables only"}
         <div className="quiet">
           {STOPS[can.kill] ?? `Jobs are stopped by ${can.kill}`}.{" "}

@@ -33,7 +33,7 @@ export function Deliveries() {
                 {words(delivery.kind)}
                 {delivery.is_over ? ", resolved" : ""}
               </td>
-              <td>{delivery.message}</td>
+              <td className="sentence">{delivery.message}</td>
               <td>
                 <span className={`badge fill-${TONES[delivery.state]}`}>{words(delivery.state)}</span>
                 <div className="small">{outcomeOf(delivery)}</div>

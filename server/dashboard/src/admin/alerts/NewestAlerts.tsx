@@ -31,7 +31,7 @@ export function NewestAlerts() {
               </td>
               <td className="nowrap">{words(alert.rule)}</td>
               <td>{alert.subject}</td>
-              <td>{alert.message}</td>
+              <td className="sentence">{alert.message}</td>
               <td className="nowrap">{moment(alert.opened_at)}</td>
               <td className="nowrap">{alert.closed_at ? moment(alert.closed_at) : <b>open</b>}</td>
             </tr>

@@ -23,7 +23,7 @@ export function ChangeRows({ of }: { readonly of: readonly Change[] }) {
             <div className="quiet small">{sourceOf(change)}</div>
           </td>
           <td className="nowrap">{words(change.kind)}</td>
-          <td>
+          <td className="nowrap">
             <Subject of={change} />
           </td>
           <td>

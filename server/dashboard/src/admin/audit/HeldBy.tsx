@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { Button } from "react-aria-components";
 import { Link, useSearchParams } from "wouter";
 import { ask, Refusal } from "../../api/client";
@@ -19,7 +19,7 @@ interface Found {
   readonly holders: HeldByQuery["held_by"];
 }
 
-/** The holders of a device at a given time. */
+/** The holders of a device at a given time; of a device in the address those of now, at once. */
 export function HeldBy() {
   const [params] = useSearchParams();
   const cluster = useLive(loadCluster, "cluster", { isShared: true });
@@ -28,15 +28,23 @@ export function HeldBy() {
   const [isOther, setOther] = useState(false);
   const [local, setLocal] = useState("");
   const [found, setFound] = useState<Found | null>(null);
+  const searches = useRef(0);
   const search = async () => {
     const at = momentOf(local);
+    const own = (searches.current += 1);
     try {
-      setFound({ at, holders: (await ask(HeldByDocument, { device_id: device.trim(), at })).held_by });
+      const holders = (await ask(HeldByDocument, { device_id: device.trim(), at })).held_by;
+      if (own === searches.current) setFound({ at, holders });
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       showNotice({ tone: "bad", text: error.message });
     }
   };
+  const isGiven = useRef(device !== "");
+  useEffect(() => {
+    if (isGiven.current) void search();
+    isGiven.current = false;
+  });
   return (
     <section className="panel stack" aria-label="Holders of a device">
       <h2>Holders of a device</h2>

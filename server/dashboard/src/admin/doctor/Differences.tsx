@@ -14,7 +14,7 @@ export function Differences({ of }: { readonly of: DoctorQuery["doctor"]["differ
             <div className="quiet small">{one.subject}</div>
           </td>
           <td>{one.agent_id}</td>
-          <td>{one.evidence}</td>
+          <td className="sentence">{one.evidence}</td>
           <td>{one.since ? moment(one.since) : "just now"}</td>
           <td>{one.repair ?? "—"}</td>
         </tr>
