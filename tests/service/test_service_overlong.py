@@ -14,7 +14,7 @@ MINUTE_S = 60
 
 
 def test_a_run_far_beyond_the_mean_of_enough_runs_counts_and_others_do_not() -> None:
-    known = Prediction(estimate_ms=600_000, median_ms=600_000, runs=5, likeness="your", is_limited=False)
+    known = Prediction(estimate_ms=600_000, median_ms=600_000, runs=5, user=None, likeness="", is_limited=False)
     assert not known.is_exceeded(10 * 600_000 + 3_600_000)
     assert known.is_exceeded(10 * 600_000 + 3_600_001)
     assert not replace(known, runs=4).is_exceeded(10**9)
@@ -36,7 +36,7 @@ async def test_the_owner_reads_how_long_it_runs_and_how_long_similar_ones_did() 
         assert await stage.look(2 * MINUTE_S) == (1, 0)
         (alert,) = on.state.alert_index.alerts.values()
         assert (alert.rule, alert.subject, alert.owners) == ("session_overlong", name, ("ann",))
-        assert alert.words.startswith(f"{name} of ann has run for 2 h; mean of your last 5 runs of true")
+        assert alert.words.startswith(f"{name} of ann has run for 2 h; mean of ann's last 5 runs of true")
         on.executor.ends(KernelId(f"{name}.1.0"), code=0)
         await on.settle()
         await stage.look()

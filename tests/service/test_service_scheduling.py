@@ -145,7 +145,7 @@ async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> 
         assert on.state.forecasts.run_times() == {workload: (200_000, 200_000)}
         forecast = on.state.forecasts.of(waits)
         assert forecast is not None
-        assert forecast.sentence() == "mean of your last 3 runs of train.py on 1 GPU: 3 min 20 s"
+        assert forecast.sentence() == "mean of ann's last 3 runs of train.py on 1 GPU: 3 min 20 s"
         again = await loaded(on)
         assert again.forecasts.of(waits) == forecast
         assert again.forecasts.run_times() == on.state.forecasts.run_times()

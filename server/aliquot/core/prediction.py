@@ -66,8 +66,10 @@ class Prediction(Struct, frozen=True, kw_only=True):
     median_ms: int
     """Median of the runs, within the same bounds."""
     runs: int
+    user: UserId | None
+    """Whose runs these are; None = of all users."""
     likeness: str
-    """What these runs have in common with the session, as text."""
+    """What else these runs have in common with the session, as text."""
     is_limited: bool
     """Whether the session's time limit is below the mean."""
 
@@ -81,11 +83,12 @@ class Prediction(Struct, frozen=True, kw_only=True):
         return self.runs >= runs_min and ran_ms > self.estimate_ms * pct // 100 + OVERLONG_MS
 
     def sentence(self) -> str:
-        """Text like `mean of your last 14 runs of train.py on 4 GPUs: 2 h 10 min`."""
-        of = f"your last {self.runs} runs" if self.likeness.startswith("your") else f"the last {self.runs} runs"
-        alike = self.likeness.removeprefix("your").strip()
+        """Text like `mean of ann's last 14 runs of train.py on 4 GPUs: 2 h 10 min`."""
+        runs = (
+            f"the last {self.runs} runs of all users" if self.user is None else f"{self.user}'s last {self.runs} runs"
+        )
         limited = ", the time limit" if self.is_limited else ""
-        return f"mean of {of}{' ' + alike if alike else ''}: {duration_text(self.estimate_ms)}{limited}"
+        return f"mean of {runs} {self.likeness}: {duration_text(self.estimate_ms)}{limited}"
 
 
 class Predictor:
@@ -116,7 +119,7 @@ class Predictor:
             tried.append(key)
             runs = self._runs.get(key)
             if runs is not None and len(runs) >= RUNS_MIN:
-                return _prediction(runs, likeness, limit_ms=workload.limit_ms), tuple(tried)
+                return _prediction(runs, key[1], likeness, limit_ms=workload.limit_ms), tuple(tried)
         return None, tuple(tried)
 
 
@@ -207,13 +210,14 @@ def duration_text(duration_ms: int) -> str:
     return " ".join(shown) if shown else "less than a second"
 
 
-def _prediction(runs: deque[int], likeness: str, *, limit_ms: int | None) -> Prediction:
+def _prediction(runs: deque[int], user: UserId | None, likeness: str, *, limit_ms: int | None) -> Prediction:
     mean_ms, median_ms = max(sum(runs) // len(runs), ESTIMATE_MS_MIN), max(_median(runs), ESTIMATE_MS_MIN)
     most_ms = max(mean_ms, median_ms) if limit_ms is None else limit_ms
     return Prediction(
         estimate_ms=min(mean_ms, most_ms),
         median_ms=min(median_ms, most_ms),
         runs=len(runs),
+        user=user,
         likeness=likeness,
         is_limited=most_ms < mean_ms,
     )
@@ -224,16 +228,16 @@ def _likenesses(workload: Workload) -> Iterator[tuple[Key, str]]:
     user, program, milli, limit_ms = workload.user, workload.program, workload.milli, workload.limit_ms
     size = f"on {_gpus(milli)}"
     if program is not None:
-        yield ("program", user, program, milli, None), f"your of {program} {size}"
+        yield ("program", user, program, milli, None), f"of {program} {size}"
     if limit_ms is not None:
-        yield ("limit", user, None, milli, limit_ms), f"your {size} with a limit of {duration_text(limit_ms)}"
-    yield ("size", user, None, milli, None), f"your {size}"
+        yield ("limit", user, None, milli, limit_ms), f"{size} with a limit of {duration_text(limit_ms)}"
+    yield ("size", user, None, milli, None), size
     if not milli:
-        yield ("all of size", None, None, 0, None), f"of all users {size}"
+        yield ("all of size", None, None, 0, None), size
         return
-    yield ("user", user, None, None, None), "your on GPUs"
-    yield ("all of size", None, None, milli, None), f"of all users {size}"
-    yield ("all", None, None, None, None), "of all users on GPUs"
+    yield ("user", user, None, None, None), "on GPUs"
+    yield ("all of size", None, None, milli, None), size
+    yield ("all", None, None, None, None), "on GPUs"
 
 
 def _gpus(milli: int) -> str:

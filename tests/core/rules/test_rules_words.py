@@ -201,7 +201,7 @@ def sentence(*runs: tuple[Workload, int], of: Workload = TRAIN) -> str:
 def test_whose_runs_it_goes_by() -> None:
     bob = replace(TRAIN, user=UserId("bob"))
     mine = [(TRAIN, hours * HOUR_MS) for hours in (1, 3, 5)]
-    assert sentence(*mine) == "mean of your last 3 runs of train.py on 4 GPUs: 3 h"
+    assert sentence(*mine) == "mean of ann's last 3 runs of train.py on 4 GPUs: 3 h"
     assert sentence(*[(bob, HOUR_MS)] * 4) == "mean of the last 4 runs of all users on 4 GPUs: 1 h"
 
 
@@ -210,7 +210,7 @@ def test_whose_runs_it_goes_by() -> None:
 )
 def test_sizes(milli: int, words: str) -> None:
     of = replace(TRAIN, milli=milli)
-    assert sentence(*[(of, HOUR_MS)] * 3, of=of) == f"mean of your last 3 runs of train.py on {words}: 1 h"
+    assert sentence(*[(of, HOUR_MS)] * 3, of=of) == f"mean of ann's last 3 runs of train.py on {words}: 1 h"
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ def test_nothing_is_known_before_three_similar_runs_have_ended() -> None:
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        (TRAIN, "mean of your last 3 runs of train.py on 4 GPUs: 2 h"),
-        (replace(TRAIN, program="eval.py"), "mean of your last 3 runs on 4 GPUs with a limit of 8 h: 2 h"),
-        (replace(TRAIN, program=None, limit_ms=None), "mean of your last 3 runs on 4 GPUs: 2 h"),
-        (replace(TRAIN, milli=1000), "mean of your last 3 runs on GPUs: 2 h"),
+        (TRAIN, "mean of ann's last 3 runs of train.py on 4 GPUs: 2 h"),
+        (replace(TRAIN, program="eval.py"), "mean of ann's last 3 runs on 4 GPUs with a limit of 8 h: 2 h"),
+        (replace(TRAIN, program=None, limit_ms=None), "mean of ann's last 3 runs on 4 GPUs: 2 h"),
+        (replace(TRAIN, milli=1000), "mean of ann's last 3 runs on GPUs: 2 h"),
         (replace(TRAIN, user=UserId("bob")), "mean of the last 3 runs of all users on 4 GPUs: 2 h"),
         (replace(TRAIN, user=UserId("bob"), milli=500), "mean of the last 3 runs of all users on GPUs: 2 h"),
     ],
@@ -70,7 +70,7 @@ def test_it_is_the_mean_of_the_last_twenty_and_the_median_reserves() -> None:
     assert prediction is not None
     assert prediction.estimate_ms == (190 * 60_000 + 7 * HOUR_MS) // 20
     assert prediction.median_ms == 630_000
-    assert prediction.sentence() == "mean of your last 20 runs of train.py on 4 GPUs: 30 min 30 s"
+    assert prediction.sentence() == "mean of ann's last 20 runs of train.py on 4 GPUs: 30 min 30 s"
 
 
 def test_it_is_never_below_a_minute() -> None:

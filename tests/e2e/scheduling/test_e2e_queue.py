@@ -94,7 +94,7 @@ async def test_what_is_known_of_the_future_is_told_with_its_reason(desk: Desk, o
     head = await desk.submit("head", devices="2")
     again = await desk.submit("again", shell="sleep 0.1")
     seen = await desk.until_seen(again, lambda one: one["order_estimate"] is not None)
-    explained = "mean of your last 3 runs of sleep on 1 GPU: 1 min"
+    explained = f"mean of {(await desk.view(again))['owner']}'s last 3 runs of sleep on 1 GPU: 1 min"
     assert seen["order_estimate"] == {"seconds": 60, "explanation": explained}
     until_ = (await desk.view(running))["reserve_until"]
     assert (await desk.until_waits(head, "insufficient"))["expected_start"] == until_

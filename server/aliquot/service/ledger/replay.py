@@ -115,7 +115,7 @@ class PublishedForecasts(Forecasts):
         found = self._recorded.get(session.id)
         if found is not None:
             self._predicted[session.id] = Prediction(
-                estimate_ms=found.mean_ms, median_ms=found.median_ms, runs=0, likeness="", is_limited=False
+                estimate_ms=found.mean_ms, median_ms=found.median_ms, runs=0, user=None, likeness="", is_limited=False
             )
 
     def of(self, session_id: SessionId) -> Prediction | None:
