@@ -11,7 +11,6 @@ The file is `~/.config/aliquot/clusters.toml` (or `$XDG_CONFIG_HOME/aliquot/clus
 """
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,10 +86,16 @@ def read_clusters() -> tuple[Cluster, ...]:
     """
     path = clusters_file()
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ()
     except (OSError, ValueError) as error:
+        raise NoPlace(f"{path}: {error}") from None
+    import tomllib  # most machines have no such file
+
+    try:
+        table = tomllib.loads(text)
+    except ValueError as error:
         raise NoPlace(f"{path}: {error}") from None
     except RecursionError:
         raise NoPlace(f"{path}: nested too deeply") from None
