@@ -112,7 +112,9 @@ async def test_the_effect_of_a_change_is_shown_before_it_is_made_and_what_was_us
         assert "1 session would start sooner:" in told
         assert f"{second[-8:]} of " in told
         assert person.run("policy", "show", "--json").json["order"] != "sjf"
-        assert f"would be preempted: {held[-8:]} of " in person.run("agents", "drain", agent, "--evict", "--preview").out
+        assert (
+            f"would be preempted: {held[-8:]} of " in person.run("agents", "drain", agent, "--evict", "--preview").out
+        )
         assert person.run("session", "show", held, "--json").json["state"] == "running"
         later = person.run("what-if", "-r", "gpu=2", "-t", "1h").out
         assert "it would wait" in later
