@@ -189,8 +189,10 @@ def _lock_versions(connection: Connection, table: Table, changes: Sequence[_Chan
 def _append_events(connection: Connection, batches: Sequence[Batch]) -> list[tuple[Event, ...]]:
     count = sum(len(batch.writes) for batch in batches)
     counter = reserve_numbers(connection, count)
-    check_seen(counter.number - count, seen=max(batch.seen for batch in batches))
+    last = counter.number - count
     for batch in batches:
+        check_seen(last, seen=batch.seen)
+        last += len(batch.writes)
         if batch.epoch is not None and batch.epoch != counter.epoch:
             raise NotLeader(
                 f"the batch was made in epoch {batch.epoch}, and another server leads in epoch {counter.epoch}"
