@@ -64,11 +64,16 @@ def test_sessions_that_a_command_is_for_are_offered(demo_server: RestServer, tmp
 
 def test_a_session_is_completed_by_its_name(demo_server: RestServer, tmp_path: Path) -> None:
     there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
-    with BlockingClient(demo_server.address, demo_server.token) as client:
-        for name in ("tulip-1", "tulip 2", "rose"):
-            client.submit_once(CreateSessionInput(name=name, command=CommandInput(argv=["true"]), slots=CPU, held=True))
+    wanted = [
+        CreateSessionInput(name=name, command=CommandInput(argv=["true"]), slots=CPU, held=True)
+        for name in ("tulip-1", "tulip 2", "rose")
+    ]
     line = {"COMP_WORDS": "aliquot why tul", "COMP_CWORD": "2"}
-    assert _completed(tmp_path, **there, **line) == ["tulip-1"]
+    with BlockingClient(demo_server.address, demo_server.token) as client:
+        made = [client.submit_once(one).id for one in wanted]
+        assert _completed(tmp_path, **there, **line) == ["tulip-1"]
+        for session_id in made:
+            client.cancel_session(CancelSessionInput(id=session_id))
 
 
 def test_users_agents_and_what_a_quota_may_be_of_are_offered(demo_server: RestServer, tmp_path: Path) -> None:
