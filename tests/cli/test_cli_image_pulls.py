@@ -33,7 +33,7 @@ def test_a_pull_that_has_ended_shows_its_duration_and_the_size_of_the_image() ->
     assert progress_text(ended) == "running"
 
 
-def test_who_follows_a_session_is_told_once_that_its_image_is_pulled(capsys: pytest.CaptureFixture[str]) -> None:
+def test_following_a_session_prints_once_that_its_image_is_pulled(capsys: pytest.CaptureFixture[str]) -> None:
     reasons = WaitReasons()
     for done in (1, 2, 3):
         reasons.show(session(bytes_done=done * MIB))

@@ -1,8 +1,40 @@
-"""Real containers; `scripts/test --long` installs Podman."""
+"""Real containers; `scripts/test --long` installs Podman. Each module says by its fixture `podman` whose they are."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from own_containers import Containers
+from own_registry import LAYER_BYTES, PASSED_BYTES, Held, Registry, held, registry
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def images(podman: Containers) -> Iterator[Registry]:
+    """A registry with an image of one large layer."""
+    with registry() as found:
+        found.push_large(podman, "large:1", layer_bytes=LAYER_BYTES)
+        yield found
+
+
+@pytest.fixture
+def gate(images: Registry) -> Iterator[Held]:
+    """The way to that registry, which holds back the end of the layer."""
+    with held(images.port, bytes_max=PASSED_BYTES) as found:
+        yield found
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the account can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)

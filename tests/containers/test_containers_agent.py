@@ -3,10 +3,8 @@ where Podman is not installed or does not work."""
 
 import asyncio
 import os
-import shutil
 import signal
 import stat
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,15 +37,6 @@ LONG_MS = 60_000
 def podman(request: pytest.FixtureRequest) -> Iterator[Containers]:
     with containers(as_root=request.param) as found:
         yield found
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A folder that the account can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

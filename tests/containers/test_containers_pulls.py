@@ -1,27 +1,22 @@
 """Sessions whose image is pulled from a registry, through a real server, an agent and Podman of an ordinary account."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_stand import marked
-from aliquot.cli.acceptance.cluster_view import until_joined
-from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
 from aliquot_schema.ids import SessionId, kernel_id
 from e2e_sessions import output_of, submit, until, until_state
 from long_tests import LONG
-from own_containers import Containers, containers
-from own_registry import PASSWORD, Held, Registry, held, registry
+from own_containers import Containers, containers, served
+from own_registry import LAYER_BYTES, PASSED_BYTES, PASSWORD, Held, Registry, registry
 from own_terminal import piped
 
 pytestmark = [pytest.mark.anyio, LONG]
-LAYER_BYTES = 8 << 20
-PASSED_BYTES = 2 << 20
 CANCEL = "mutation ($id: ID!) { cancel_session(input: { id: $id }) { __typename } }"
 PULL = """
 query ($id: ID!) {
@@ -35,33 +30,6 @@ query ($id: ID!) {
 def podman() -> Iterator[Containers]:
     with containers(as_root=False) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def images(podman: Containers) -> Iterator[Registry]:
-    with registry() as found:
-        found.push_large(podman, "large:1", layer_bytes=LAYER_BYTES)
-        yield found
-
-
-@pytest.fixture
-def gate(images: Registry) -> Iterator[Held]:
-    with held(images.port, bytes_max=PASSED_BYTES) as found:
-        yield found
-
-
-@asynccontextmanager
-async def served(podman: Containers) -> AsyncIterator[tuple[OwnServer, Client]]:
-    async with OwnServer("--job-user", podman.user.name) as server, server.client() as client:
-        await until_joined(client, agents=1)
-        try:
-            yield server, client
-        finally:
-            left = podman.clear()
-            for name in podman.podman("images", "--format={{.Repository}}:{{.Tag}}").split():
-                if name.startswith("127.0.0.1:"):
-                    podman.podman("rmi", "--force", name)
-        assert left == []
 
 
 async def looked_at(client: Client, id: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

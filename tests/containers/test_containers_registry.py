@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,40 +26,15 @@ from aliquot_schema.identity.secrets import SecretGrant, SecretUse
 from aliquot_schema.ids import UserId
 from long_tests import LONG
 from own_containers import Containers, containers
-from own_registry import PASSWORD, Held, Registry, held, registry
+from own_registry import LAYER_BYTES, PASSED_BYTES, PASSWORD, Held, Registry, held, registry
 
 pytestmark = [pytest.mark.anyio, LONG]
-LAYER_BYTES = 8 << 20
-PASSED_BYTES = 2 << 20
-"""What a gate lets pass of the layer."""
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["account", "root"])
 def podman(request: pytest.FixtureRequest) -> Iterator[Containers]:
     with containers(as_root=request.param) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def images(podman: Containers) -> Iterator[Registry]:
-    with registry() as found:
-        found.push_large(podman, "large:1", layer_bytes=LAYER_BYTES)
-        yield found
-
-
-@pytest.fixture
-def gate(images: Registry) -> Iterator[Held]:
-    with held(images.port, bytes_max=PASSED_BYTES) as found:
-        yield found
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A folder that the account can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """Sessions with `--image` through a real server, local and remote agents, and Podman of an ordinary account."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from aliquot.client import Client
 from aliquot_schema.ids import SessionId, kernel_id
 from e2e_sessions import output_of, session, submit, until, until_state
 from long_tests import LONG
-from own_containers import ACCOUNT, IMAGE, MISSING, Containers, containers
+from own_containers import ACCOUNT, IMAGE, MISSING, Containers, containers, served
 from own_terminal import piped
 
 pytestmark = [pytest.mark.anyio, LONG]
@@ -28,17 +27,6 @@ SLEEPS = "echo ready; sleep 1000; echo never"
 def podman() -> Iterator[Containers]:
     with containers(as_root=False) as found:
         yield found
-
-
-@asynccontextmanager
-async def served(podman: Containers) -> AsyncIterator[tuple[OwnServer, Client]]:
-    async with OwnServer("--job-user", podman.user.name) as server, server.client() as client:
-        await until_joined(client, agents=1)
-        try:
-            yield server, client
-        finally:
-            left = podman.clear()
-        assert left == []
 
 
 async def created(client: Client, shell: str, **more: Any) -> str:

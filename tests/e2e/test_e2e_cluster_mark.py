@@ -274,7 +274,7 @@ async def test_on_postgresql_the_same_holds(postgres: PostgresCluster) -> None:
 async def test_a_copy_that_lags_behind_and_takes_the_place_of_the_database_stops_the_servers(
     postgres: PostgresCluster, database_url: str
 ) -> None:
-    """Nothing is acknowledged by it, and it is refused until the database is back, or an operator accepts it."""
+    """No change is committed to the copy; servers refuse it until the database is back, or an operator accepts it."""
     async with made() as leader, made() as follower:
         for server in (leader, follower):
             server.options = (*ALONE, "--database", database_url)

@@ -178,7 +178,7 @@ async def test_without_space_it_starts_on_another_agent_and_uses_no_retry() -> N
         assert session.failure.code == IMAGE_NO_SPACE
 
 
-async def test_a_pull_of_a_canceled_session_is_told_to_stop_again() -> None:
+async def test_a_pull_of_a_canceled_session_is_stopped_again() -> None:
     async with stage([images("a", devices=1)]) as on:
         session_id = await granted(on)
         await pulls(on, session_id, 1)

@@ -91,7 +91,7 @@ def versioned(state: Record, operation: Operation) -> Iterable[Record]:
 
 
 ANY: Final = "?"
-"""A session was made, and nobody was told its id."""
+"""A session was made, and no client knows its id."""
 
 
 def submitted(state: Hashable, operation: Operation) -> Iterable[Hashable]:
@@ -112,7 +112,7 @@ def submitted(state: Hashable, operation: Operation) -> Iterable[Hashable]:
 LEASES_MAX: Final = 2
 """Jobs of three GPUs that fit on an agent of eight."""
 Leases = frozenset[tuple[Hashable, Hashable]]
-"""Jobs with the GPUs that they hold; None = nobody was told which."""
+"""Jobs with the GPUs that they hold; None = no client knows which."""
 
 
 def leased(state: Leases, operation: Operation) -> Iterable[Leases]:

@@ -12,14 +12,17 @@ import signal
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from aliquot.cli.acceptance.cluster_view import until_joined
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.client import Client
 from aliquot.execution.agent.isolation.containers import Runtime, find_runtime, own_environment
 from aliquot.execution.agent.job_user import JobUser, JobUserPolicy, resolve_user
 
@@ -57,6 +60,21 @@ class Containers:
         for name in names:
             self.podman("rm", "--force", "--time=0", name)
         return names
+
+
+@asynccontextmanager
+async def served(podman: Containers) -> AsyncIterator[tuple[OwnServer, Client]]:
+    """A server whose agent runs jobs as the account; containers that a test leaves fail it."""
+    async with OwnServer("--job-user", podman.user.name) as server, server.client() as client:
+        await until_joined(client, agents=1)
+        try:
+            yield server, client
+        finally:
+            left = podman.clear()
+            for name in podman.podman("images", "--format={{.Repository}}:{{.Tag}}").split():
+                if name.startswith("127.0.0.1:"):  # pulled from a registry of the test
+                    podman.podman("rmi", "--force", name)
+        assert left == []
 
 
 @contextmanager

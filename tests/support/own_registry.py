@@ -26,6 +26,10 @@ USER: Final = "ann"
 PASSWORD: Final = "opensesame"
 _HASH: Final = "$2b$05$abcdefghijklmnopqrstuuQbLfdQZSxZ9gjhA5V9o8Tyc6aQRO0Qi"
 """Of the password, by bcrypt."""
+LAYER_BYTES: Final = 8 << 20
+"""Size of the layer of a large image."""
+PASSED_BYTES: Final = 2 << 20
+"""What a gate passes on of it."""
 _PATIENCE_S: Final = 20.0
 
 

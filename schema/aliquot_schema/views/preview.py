@@ -113,5 +113,6 @@ class ExternalAllocationView(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     """End of the lease unless it is renewed; None = released."""
     renewed: bool
-    """Whether this call renewed an existing allocation."""
+    """Whether another call had allocated the GPUs: an earlier one, whose lease this call renews, or one at the same
+    moment."""
     revision: int

@@ -156,7 +156,7 @@ test("the pull of an image says where it is, how long it took and what it is on 
   expect(note).toBe("image pulled on gpu01 in 1 min 5 s, 3 GiB");
 });
 
-test("a task is told from the others of its array, and leads to it", () => {
+test("the name of an array task has its index, and its array is known from its id", () => {
   const array = "ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61";
   expect(nameOf({ id: `${array}_17`, name: "sweep" })).toBe("sweep_17");
   expect(nameOf({ id: `${array}_17`, name: null })).toBe("…b3ca61_17");

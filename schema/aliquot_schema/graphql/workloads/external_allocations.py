@@ -62,7 +62,10 @@ class GpusAllocated:
     expires_at: datetime | None = strawberry.field(
         description="End of the lease unless it is renewed; null = released."
     )
-    renewed: bool = strawberry.field(description="Whether this call renewed an existing allocation.")
+    renewed: bool = strawberry.field(
+        description="Whether another call had allocated the GPUs: an earlier one, whose lease this call renews, or one "
+        "at the same moment."
+    )
     revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
     @classmethod

@@ -48,6 +48,9 @@ class GpusAllocated(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
     """End of the lease unless it is renewed; null = released."""
     renewed: bool
-    """Whether this call renewed an existing allocation."""
+    """
+    Whether another call had allocated the GPUs: an earlier one, whose lease this call renews, or one at the same
+    moment.
+    """
     revision: int
     """Event number of the change; for `min_revision`."""

@@ -32,10 +32,8 @@ def _spent(account: str, evidence: Evidence) -> str:
 
 
 def _insufficient(evidence: Evidence) -> str:
-    requested, available = (
-        amount_text(evidence.slot, evidence.requested),
-        number_text(evidence.slot, evidence.available),
-    )
+    requested = amount_text(evidence.slot, evidence.requested)
+    available = number_text(evidence.slot, evidence.available)
     return f"Each kernel needs {requested}; agents have at most {available} free{_held_by(evidence)}."
 
 
