@@ -12,7 +12,7 @@ from aliquot.client import Client
 from aliquot_schema.ids import SessionId, kernel_id
 from e2e_sessions import output_of, submit, until, until_state
 from long_tests import LONG
-from own_containers import Containers, containers, served
+from own_containers import Containers, containers, let_go, served
 from own_registry import LAYER_BYTES, PASSED_BYTES, PASSWORD, Held, Registry, registry
 from own_terminal import piped
 
@@ -58,7 +58,7 @@ async def test_a_pull_shows_in_the_timeline_and_goes_on_while_the_server_is_down
 ) -> None:
     async with served(podman) as (server, client):
         name = images.name("large:1", port=gate.port)
-        id = await submit(client, "echo job", {"cpu": "1"}, image=name)
+        id = await submit(client, "echo job; while ! test -e go; do sleep 0.05; done", {"cpu": "1"}, image=name)
         found = await until_pulling(client, id)
         assert found["state"] == "allocating"
         assert 0 < found["pull"]["bytes_done"] <= PASSED_BYTES < LAYER_BYTES < found["pull"]["bytes_total"]
@@ -71,6 +71,8 @@ async def test_a_pull_shows_in_the_timeline_and_goes_on_while_the_server_is_down
         async with server.client() as again:
             assert (await looked_at(again, id))[0]["state"] == "allocating"
             gate.go()
+            await until_state(again, id, "running")
+            let_go(server.data_folder, id)
             ended = await until_state(again, id, "completed", "failed")
             assert (ended["state"], ended["attempt"]) == ("completed", 1), ended
             assert await output_of(again, id) == "job\n"

@@ -14,7 +14,7 @@ from aliquot.client import Client
 from aliquot_schema.ids import SessionId, kernel_id
 from e2e_sessions import output_of, session, submit, until, until_state
 from long_tests import LONG
-from own_containers import ACCOUNT, IMAGE, MISSING, Containers, containers, served
+from own_containers import ACCOUNT, IMAGE, MISSING, Containers, containers, let_go, served
 from own_terminal import piped
 
 pytestmark = [pytest.mark.anyio, LONG]
@@ -111,7 +111,7 @@ async def test_a_container_lives_through_the_end_of_its_server(podman: Container
         async with server.client() as again:
             for id in ids:
                 assert (await session(again, id))["state"] == "running"
-            _let_go(server.data_folder, ids[0])
+            let_go(server.data_folder, ids[0])
             assert (await until_state(again, ids[0], "failed"))["exit_code"] == 4
             await cancel(again, ids[1])
             assert podman.names() == []
@@ -127,7 +127,7 @@ async def test_a_remote_agent_adopts_a_container_after_it_was_killed(podman: Con
             await until_ready(client, id)
             await agent.stop(9)
             await agent.start()
-            _let_go(agent.data_folder, id)
+            let_go(agent.data_folder, id)
             assert (await until_state(client, id, "failed"))["exit_code"] == 4
 
             async def is_gone() -> bool:
@@ -170,8 +170,3 @@ async def _agents_of(*images: str) -> list[str]:
                 await agent.stop()
     assert [one["state"] for one in ended] == ["completed"] * len(images), ended
     return [one["kernels"][0]["agent_id"] for one in ended]
-
-
-def _let_go(folder: Path, id: str) -> None:
-    (work,) = folder.rglob(f"kernels/{id}.1.0/work")
-    (work / "go").touch()

@@ -77,6 +77,12 @@ async def served(podman: Containers) -> AsyncIterator[tuple[OwnServer, Client]]:
         assert left == []
 
 
+def let_go(folder: Path, session_id: str) -> None:
+    """Make the file `go` in a job's working directory, below the data folder of its agent."""
+    (work,) = folder.rglob(f"kernels/{session_id}.1.0/work")
+    (work / "go").touch()
+
+
 @contextmanager
 def containers(*, as_root: bool) -> Iterator[Containers]:
     """Podman for root or for an ordinary account; the test is skipped, with the reason, where it does not work."""

@@ -144,8 +144,7 @@ class KernelWatch:
             return
         if outcome.outcome == "started":
             kernel.takes_limit = True  # its shim is of this release
-            if kernel.order is not None and kernel.order.image is not None:
-                kernel.pull = progress_of(read_file(kernel.folder.pull))
+            _read_pull(kernel)
             self._report(kernel, KernelPhase.STARTED)
         if outcome.outcome == "withdrew" or not self._watch(kernel, outcome.pid, outcome.start_time):
             self.reconcile(kernel)
@@ -244,6 +243,7 @@ class KernelWatch:
             self._end(kernel, failed_pull_report(kernel.kernel_id, image, found))
             return
         self._checkpoints.look(kernel, ended=found)
+        _read_pull(kernel)
         report = replace(_with_work(exit_report(kernel.folder, found), kernel), host_use=at_exit(kernel, found))
         was_killed = found.get("exit_code") is None or found.get("stop_asked") or found.get("timed_out")
         in_container = kernel.order is not None and kernel.order.image is not None
@@ -257,8 +257,7 @@ class KernelWatch:
 
     def _follow(self, kernel: KernelHandle, observation: KernelObservation) -> None:
         assert observation.claim is not None
-        if kernel.order is not None and kernel.order.image is not None:
-            kernel.pull = progress_of(read_file(kernel.folder.pull))
+        _read_pull(kernel)
         if kernel.shim is None and not self._watch(kernel, observation.claim["pid"], observation.claim["start_time"]):
             # The shim is gone; a process that it forked holds the lock until it ends or executes a program.
             self._check_in(kernel, _RECHECK_S)
@@ -363,6 +362,12 @@ class KernelWatch:
         if kernel.timer is not None:
             kernel.timer.cancel()
             kernel.timer = None
+
+
+def _read_pull(kernel: KernelHandle) -> None:
+    """Read how far the pull of its image is. A short job may have ended since the last look."""
+    if kernel.order is not None and kernel.order.image is not None:
+        kernel.pull = progress_of(read_file(kernel.folder.pull))
 
 
 def _with_work(report: KernelReport, kernel: KernelHandle) -> KernelReport:
