@@ -210,6 +210,41 @@ async def test_of_two_who_first_charge_an_account_the_later_one_charges_it_again
         assert (charged.version, charged.charged) == (2, 2)
 
 
+class CountingLateStore(LateStore):
+    """Counts how often the log is read for what other servers have committed."""
+
+    read = 0
+
+    async def news_after(self, seen: int, *, limit: int) -> tuple[Event, ...]:
+        self.read += 1
+        events: tuple[Event, ...] = await self._store.news_after(seen, limit=limit)
+        return events
+
+
+async def test_an_end_that_meets_a_grant_waits_for_its_commit_and_for_nothing_else() -> None:
+    """On a quiet server no other commit follows, for which the end could wait."""
+    async with stage([agent("a", devices=2)], wrap=CountingLateStore) as on:
+        store = on.store
+        assert isinstance(store, CountingLateStore)
+        first = await on.submit()
+        await on.advance()
+        second = await on.submit()
+        granted_at, store.is_late = on.state.revision + 1, True
+        granting = asyncio.create_task(on.allocator.run_once())
+        await asyncio.wait_for(store.arrived.acquire(), 20)
+        store.is_late, store.read = False, 0
+        on.executor.ends(KernelId(f"{first}.1.0"))
+        ending = asyncio.create_task(on.hear(*on.executor.take_messages()))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert on.session(first).state is S.RUNNING
+        store.answers[granted_at].set()
+        await asyncio.wait_for(asyncio.gather(granting, ending), 20)
+        assert (on.session(first).state, store.read) == (S.COMPLETED, 0)
+        await on.settle()
+        assert on.session(second).state is S.RUNNING
+
+
 async def test_the_state_follows_the_numbers_even_if_commits_are_answered_in_another_order() -> None:
     async with stage([agent("a", devices=1)], wrap=LateStore) as on:
         store = on.store

@@ -355,9 +355,10 @@ class Journal:
             seen=self._state.revision,
         )
         seen = self._state.revision
-        if self._granting and any(isinstance(write.record, Account) for write in batch.writes):
+        granting = [one for one in self._granting if not one.done()]
+        if granting and any(isinstance(write.record, Account) for write in batch.writes):
             # Leases being granted are not in the state yet, and their usage would be missing in the account.
-            await self._newer_than(seen)
+            await asyncio.wait(granting)
             raise StaleVersion("devices are being granted")
         try:
             grants = any(isinstance(write.record, Lease) and write.record.released_us is None for write in batch.writes)
