@@ -25,7 +25,10 @@ _POLICY: Final = (
 """Scripts within a page are allowed by their hash. The search form leads to a page of the documentation."""
 _SCRIPT: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _MISSING: Final = document(
-    PARAGRAPH.format("The documentation is not built: run scripts/docs, or install the wheel, which contains it.")
+    PARAGRAPH.format(
+        "The documentation is not built yet. scripts/up builds it in the background: reload this page in a minute. "
+        "scripts/docs builds it too, and a wheel contains it."
+    )
 )
 
 

@@ -28,6 +28,9 @@ def build(target: Path) -> int:
 
 
 def publish(target: Path) -> None:
-    """Copy the built pages of `target` to where the server serves them."""
+    """Copy the built pages of `target` to where the server serves them. A running server never finds half of them."""
+    fresh = SERVED.with_name(f"{SERVED.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(target / "html", fresh, ignore=shutil.ignore_patterns(*_BUILDERS_OWN))
     shutil.rmtree(SERVED, ignore_errors=True)
-    shutil.copytree(target / "html", SERVED, ignore=shutil.ignore_patterns(*_BUILDERS_OWN))
+    fresh.rename(SERVED)
