@@ -1,10 +1,12 @@
 """The command palette, shortcuts, and notifications of the browser."""
 
+import asyncio
+
 import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import NEEDS_AXE, signed_in
@@ -46,6 +48,31 @@ async def test_the_palette_leads_to_sessions_nodes_and_pages(browser: Browser, d
         await expect(palette.get_by_role("option").first).to_contain_text("node")
         await page.keyboard.press("Enter")
         await expect(page).to_have_url(f"{demo.url}/?node=demo-2")
+
+
+async def test_what_is_typed_while_the_palette_is_loading_is_in_it(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        asked, is_typed = asyncio.Event(), asyncio.Event()
+
+        async def late(route: Route) -> None:
+            asked.set()
+            await is_typed.wait()
+            await route.continue_()
+
+        await tab.page.route("**/Palette*.js", late)
+        page = await tab.open("/usage")
+        await page.get_by_role("heading", name="Usage", exact=True).wait_for()
+        await page.keyboard.press("Control+k")
+        await asyncio.wait_for(asked.wait(), 20)
+        await page.keyboard.type("demmo")
+        await page.keyboard.press("Backspace")
+        await page.keyboard.press("Backspace")
+        await page.keyboard.type("o-")
+        is_typed.set()
+        field = page.get_by_role("dialog", name="Go to").get_by_role("combobox")
+        await expect(field).to_be_focused()
+        await page.keyboard.type("2")
+        await expect(field).to_have_value("demo-2")
 
 
 async def test_keys_lead_to_pages_and_to_the_search(browser: Browser, demo: OwnServer) -> None:

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import { Dialog, Modal, ModalOverlay } from "react-aria-components";
 import { useLocation } from "wouter";
 import { ask } from "../api/client";
@@ -13,9 +13,18 @@ import { setTheme } from "./theme";
 const SHOWN = 14;
 const LIST = "palette-list";
 
+interface Props {
+  /** What was typed while the palette was loading; null from then on. */
+  readonly typed: RefObject<string | null>;
+  readonly onClose: () => void;
+}
+
 /** Finds pages, sessions, nodes, users and actions by name; Enter goes there. */
-export default function Palette({ onClose }: { readonly onClose: () => void }) {
-  const [text, setText] = useState("");
+export default function Palette({ typed, onClose }: Props) {
+  const [text, setText] = useState(typed.current ?? "");
+  useEffect(() => {
+    typed.current = null;
+  }, [typed]);
   const [at, setAt] = useState(0);
   const [, go] = useLocation();
   const me = useIdentity();

@@ -5,16 +5,26 @@ import { LETTERS, shortcutOf } from "./entries";
 
 const load = () => import("./Palette");
 const Palette = lazy(load);
-/** When the palette is loaded, after the page: what is typed right after its keys would be lost while it loads. */
+/** When the palette is loaded, after the page, so that it opens without a delay. */
 const LOADED_AFTER_MS = 2_000;
 /** How long `g` waits for its second key. */
 const PAIR_MS = 1_500;
 
+type Shown = "palette" | "help" | null;
+
 /** The keys that work everywhere: a palette, the search, pages, and a list of these keys. */
 export function Shortcuts() {
-  const [shown, setShown] = useState<"palette" | "help" | null>(null);
+  const [shown, setShown] = useState<Shown>(null);
   const [, go] = useLocation();
   const before = useRef({ key: "", at: 0 });
+  const typed = useRef<string | null>(null);
+  const now = useRef<Shown>(null);
+  const open = (what: Shown) => {
+    if (what === now.current) return;
+    now.current = what;
+    typed.current = what === "palette" ? "" : null;
+    setShown(what);
+  };
   useEffect(() => {
     const timer = setTimeout(() => void load().catch(() => undefined), LOADED_AFTER_MS);
     return () => clearTimeout(timer);
@@ -23,18 +33,25 @@ export function Shortcuts() {
     const press = (event: KeyboardEvent) => {
       if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") {
         event.preventDefault();
-        setShown("palette");
+        open("palette");
         return;
       }
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (typed.current !== null) {
+        event.preventDefault();
+        if (event.key === "Escape") open(null);
+        else typed.current = withKey(typed.current, event.key);
+        return;
+      }
+      if (isTyping(event.target)) return;
       const { key, at } = before.current;
       before.current = { key: event.key, at: event.timeStamp };
       const meaning = shortcutOf(event.key, event.timeStamp - at < PAIR_MS ? key : "");
       if (meaning === null) return;
       event.preventDefault();
       before.current = { key: "", at: 0 };
-      if (meaning === "help") setShown("help");
-      else if (meaning === "search") focusSearch(() => setShown("palette"));
+      if (meaning === "help") open("help");
+      else if (meaning === "search") focusSearch(() => open("palette"));
       else go(meaning.path);
     };
     addEventListener("keydown", press);
@@ -44,10 +61,10 @@ export function Shortcuts() {
     <>
       {shown === "palette" ? (
         <Suspense>
-          <Palette onClose={() => setShown(null)} />
+          <Palette typed={typed} onClose={() => open(null)} />
         </Suspense>
       ) : null}
-      <Dialogue title="Keyboard" isOpen={shown === "help"} onClose={() => setShown(null)}>
+      <Dialogue title="Keyboard" isOpen={shown === "help"} onClose={() => open(null)}>
         <dl className="keys">
           {KEYS.map(([keys, text]) => (
             <div key={keys}>
@@ -75,6 +92,11 @@ function focusSearch(otherwise: () => void): void {
   const field = document.querySelector<HTMLInputElement>("[data-shortcut='/'], main input[type='search']");
   if (field) field.focus();
   else otherwise();
+}
+
+function withKey(text: string, key: string): string {
+  if (key === "Backspace") return text.slice(0, -1);
+  return key.length === 1 ? text + key : text;
 }
 
 function isTyping(target: EventTarget | null): boolean {
