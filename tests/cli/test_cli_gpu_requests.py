@@ -47,6 +47,35 @@ def test_the_preview_shows_what_is_requested(asked: tuple[str, ...], request_tex
     assert f"  request: {request_text}\n" in shown.stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "request_text", "devices"),
+    [
+        (("--gpus", "2"), "16 CPUs, 2 GPUs, 128 GiB", "2 GPUs (cuda "),
+        (("--gpus", "0.5"), "4 CPUs, 0.5 GPU, 32 GiB", "0.5 GPU of cuda"),
+        (("--gpus", "1", "-r", "cpu=2"), "2 CPUs, 1 GPU, 64 GiB", "1 GPU of cuda"),
+        (("--gpus", "1", "-r", "gpu=1"), "8 CPUs, 1 GPU, 64 GiB", "1 GPU of cuda"),
+    ],
+)
+def test_gpus_have_an_option_of_their_own(
+    options: tuple[str, ...], request_text: str, devices: str, server: RestServer
+) -> None:
+    shown = _run(server, "session", "create", *options, "--preview", "--", "true").stdout
+    assert f"  request: {request_text}\n" in shown
+    assert devices in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--gpus", "2", "-r", "gpu=1"), "--gpus 2 and -r gpu=1: give one of them"),
+        (("--gpus", "two"), "--gpus two: write a number, like 2 or 0.5"),
+        (("--gpus", "1.2.3"), "--gpus 1.2.3: write a number, like 2 or 0.5"),
+    ],
+)
+def test_a_wrong_number_of_gpus_is_refused(options: tuple[str, ...], message: str, server: RestServer) -> None:
+    assert message in _run(server, "session", "create", *options, "--", "true", code=2).stderr
+
+
 def test_the_amounts_are_fixed_at_submission(server: RestServer) -> None:
     before = json.loads(_run(server, "session", "create", "-r", "gpu=1", "--hold", "--json", "--", "true").stdout)
     _run(server, "policy", "set", 'pools=[{"name": "default", "cpu_per_gpu": 3, "mem_per_gpu": "4g"}]')

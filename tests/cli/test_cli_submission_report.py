@@ -1,6 +1,7 @@
 """What `session create` and `policy set` say they did."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,3 +120,14 @@ def test_a_server_that_is_lost_after_a_submission_makes_it_no_failure(capsys: py
     with BlockingClient("http://127.0.0.1:9", "none") as client:
         report_standing(client, filled(Session, id=ID, state=SessionState.QUEUED))
     assert capsys.readouterr().err.startswith("aliquot: submitted; its state could not be read: http://127.0.0.1:9")
+
+
+def test_options_after_a_script_are_the_scripts_and_it_is_said(server: RestServer, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#ALIQUOT --hold\necho $1\n", encoding="utf-8")
+    for given, notes in ((("--follow", "7"), ["--follow"]), (("--lr", "7"), [])):
+        done = _run("session", "create", str(script), *given)
+        _run("session", "cancel", done.stdout.strip())
+        said = [line for line in done.stderr.splitlines() if line.startswith("aliquot: train.sh: ")]
+        assert [line.split()[2] for line in said] == notes
+        assert all("options of aliquot are before the script" in line for line in said)

@@ -23,13 +23,22 @@ REMEDY: dict[str, Any] = {
 }
 
 
-def lines(*remedies: dict[str, Any], is_forecasting: bool = False) -> list[str]:
+HELD: dict[str, Any] = {
+    "reason": "held",
+    "message": "Held until it is released.",
+    "may_borrow": False,
+    **dict.fromkeys(("slot", "requested", "available", "quota", "limit", "held", "fits_kernels", "until")),
+    **dict.fromkeys(("blocked_by", "agents", "devices"), ()),
+}
+
+
+def lines(*remedies: dict[str, Any], is_forecasting: bool = False, waits: dict[str, Any] | None = None) -> list[str]:
     found = convert(
         {
             "session_id": "ses_1",
             "revision": 7,
             "at": "2026-11-23T12:00:00Z",
-            "waits": None,
+            "waits": waits,
             "position": 1,
             "ahead": [],
             "in_the_way": [],
@@ -49,6 +58,10 @@ def test_a_change_that_was_forecast_says_how_much_earlier_and_how_to_apply_it() 
         "  about 3h earlier, with 2 GPUs instead of 4 GPUs",
         "    aliquot session change ses_1 -r cuda.device=2",
     ]
+
+
+def test_a_held_session_can_be_released_though_it_would_still_wait() -> None:
+    assert lines(waits=HELD) == ["`aliquot session release ses_1` lets it take its turn; it would still wait then"]
 
 
 def test_sessions_in_a_change_are_called_by_their_names() -> None:

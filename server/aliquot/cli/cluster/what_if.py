@@ -12,6 +12,9 @@ from aliquot.cli.session.options import seconds_of, slots_of
 
 
 def what_if(
+    gpus: Annotated[
+        str | None, Option("--gpus", metavar="N", help="Add a session with this many GPUs; short for -r gpu=N.")
+    ] = None,
     resources: Annotated[
         list[str] | None,
         Option("-r", "--resources", metavar="SLOT=AMOUNT", help="Add a session with these resources, like gpu=2."),
@@ -39,13 +42,13 @@ def what_if(
     from aliquot.client.generated.explanations import WhatIfInput
     from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 
-    if not (resources or drain or policy or like):
-        usage("ask about something: -r gpu=2, --drain AGENT, --policy order=sjf, or --like AGENT --count 2")
+    if not (gpus or resources or drain or policy or like):
+        usage("ask about something: --gpus 2, --drain AGENT, --policy order=sjf, or --like AGENT --count 2")
     session = None
-    if resources:
+    if gpus or resources:
         session = CreateSessionInput(
             command=CommandInput(argv=["true"]),
-            slots=slots_of(resources),
+            slots=slots_of(resources, gpus=gpus),
             cluster_size=cluster_size,
             time_limit=seconds_of(time_limit, option="--time-limit"),
             project=project,

@@ -51,6 +51,7 @@ def open_app(
 
 
 def jupyter(
+    gpus: o.Gpus = None,
     resources: o.Resources = None,
     idle: Idle = "1h",
     folder: Folder = None,
@@ -79,7 +80,7 @@ def jupyter(
     request = CreateSessionInput(
         command=CommandInput(argv=("/bin/sh", "-c", wanted["command"])),
         name="jupyter",
-        slots=slots_of(resources or SLOTS),
+        slots=slots_of(resources or (SLOTS if gpus is None else ()), gpus=gpus),
         time_limit=seconds_of(time_limit, option="--time-limit") or TIME_LIMIT_S,
         project=project,
         pool=pool,

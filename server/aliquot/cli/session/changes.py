@@ -38,6 +38,7 @@ def cancel(
 
 def change(
     session_id: SessionId,
+    gpus: Annotated[str | None, Option("--gpus", metavar="N", help="GPUs per kernel; short for -r gpu=N.")] = None,
     resources: Annotated[
         list[str] | None,
         Option(
@@ -70,7 +71,7 @@ def change(
     from aliquot.client.generated.inputs import UpdateSessionInput
 
     terms: dict[str, Any] = {
-        "slots": slots_of(resources) if resources else None,
+        "slots": slots_of(resources, gpus=gpus) if resources or gpus else None,
         "cluster_size": cluster_size,
         "time_limit": seconds_of(time_limit, option="--time-limit"),
         "preemptible": preemptible,

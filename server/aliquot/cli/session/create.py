@@ -4,7 +4,7 @@ The directives of a script are options that are put before those of the command 
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,6 +120,9 @@ def _named(text: str) -> tuple[str, str]:
     return name, given or name
 
 
+OWN_OPTIONS: Final = frozenset({"--wait", "--follow", "--preview", "--json", "--hold", "--gpus"})
+"""Options that are more likely meant for this command than for a script."""
+
 HELP: Final = """Submit a session: a command after --, or a script with #ALIQUOT (or #SBATCH) lines at its head.
 
 Prints its id. With --wait or --follow the exit code is 0 when it completed and 1 when it failed or was canceled;
@@ -129,6 +132,7 @@ Prints its id. With --wait or --follow the exit code is 0 when it completed and 
 def create(
     ctx: typer.Context,
     command: o.Command = None,
+    gpus: o.Gpus = None,
     resources: o.Resources = None,
     cluster_size: o.ClusterSize = 1,
     cluster_size_min: o.ClusterSizeMin = None,
@@ -193,8 +197,8 @@ def create(
         sandbox=o.sandbox_of(sandbox), cluster_size=cluster_size, max_parallel=max_parallel, gpu_memory_gb=gpu_memory,
         preemptible=preemptible, project=project, models=model, array=array, pool=pool, held=hold, booking=booking,
         **_durations(time_limit, estimate, grace, checkpoint_every), limits=limits_of(max_processes, max_open_files),
-        cluster_size_min=cluster_size_min, **_pairs_in(tag, label, env, metric), slots=slots_of(resources), name=name,
-        apps=apps_of(app), activates=activates, workspace=workspace, image=image,
+        cluster_size_min=cluster_size_min, **_pairs_in(tag, label, env, metric), name=name, image=image,
+        slots=slots_of(resources, gpus=gpus), apps=apps_of(app), activates=activates, workspace=workspace,
         shares_access=shared, preflight=preflight_of(preflight, preflight_limit),
     )  # fmt: skip
     place = (cluster, server, token_file)
@@ -290,7 +294,7 @@ def _as_script(ctx: typer.Context, wanted: "CreateSessionInput") -> "CreateSessi
     script: Script | None = ctx.meta.get(SCRIPT)
     if script is None:
         return wanted
-    for note in script.notes:
+    for note in (*script.notes, *_misplaced(wanted.command.argv)):
         print(f"aliquot: {script.name}: {note}", file=sys.stderr)
     if not script.is_for_slurm:
         return wanted
@@ -298,6 +302,13 @@ def _as_script(ctx: typer.Context, wanted: "CreateSessionInput") -> "CreateSessi
     known = known_at_submission(wanted, folder=str(Path.cwd()))
     added = [NameValueInput(name=name, value=value) for name, value in known.items()]
     return replace(wanted, environment=[*added, *given])
+
+
+def _misplaced(argv: Sequence[str]) -> Iterator[str]:
+    """Notes on options of this command that were given to the script."""
+    for word in argv:
+        if word in OWN_OPTIONS:
+            yield f"{word} went to the script, because it is after it; options of aliquot are before the script"
 
 
 # No interspersed options: words after a script are the script's, even if they look like options.

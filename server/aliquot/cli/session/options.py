@@ -36,6 +36,10 @@ Resources = Annotated[
     Option("-r", "--resources", metavar="SLOT=AMOUNT", show_default="cpu=1", rich_help_panel=_WHAT,
            help="Per kernel: gpu, cpu, mem or another slot, like gpu=2 or gpu=0.5; repeat it for each."),
 ]  # fmt: skip
+Gpus = Annotated[
+    str | None, Option("--gpus", metavar="N", help="GPUs per kernel, like 2 or 0.5; short for -r gpu=N.",
+                       rich_help_panel=_WHAT),
+]  # fmt: skip
 ClusterSize = Annotated[
     int, Option(min=1, help="Number of kernels; all start together or none.", rich_help_panel=_WHAT)
 ]
@@ -219,11 +223,18 @@ def sandbox_of(wanted: bool) -> "SandboxProfile | None":
     return SandboxProfile.STANDARD if wanted else None
 
 
-def slots_of(resources: Sequence[str] | None) -> "list[SlotAmountInput]":
-    """Read `cpu=1`, `mem=2g`, ...; the last of several amounts of a slot wins. Exits when one is wrong."""
+def slots_of(resources: Sequence[str] | None, *, gpus: str | None = None) -> "list[SlotAmountInput]":
+    """Read --gpus, and `cpu=1`, `mem=2g`, ... of -r; the last amount of a slot wins. Exits when one is wrong."""
     from aliquot.client.generated.inputs import SlotAmountInput
 
-    found = dict(_pair(text, option="-r", example="cpu=1") for text in resources or DEFAULT_SLOTS)
+    given = resources or (DEFAULT_SLOTS if gpus is None else ())
+    found = dict(_pair(text, option="-r", example="cpu=1") for text in given)
+    if gpus is not None:
+        if not gpus.replace(".", "", 1).isdecimal():
+            usage(f"--gpus {gpus}: write a number, like 2 or 0.5")
+        if found.get("gpu", gpus) != gpus:
+            usage(f"--gpus {gpus} and -r gpu={found['gpu']}: give one of them")
+        found["gpu"] = gpus
     memory = found.get("mem", "")
     if memory.isdecimal() and 0 < int(memory) < MEMORY_BYTES_MIN:
         usage(f"-r mem={memory}: that is {memory} bytes; write a unit, like mem=64g")

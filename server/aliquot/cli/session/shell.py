@@ -71,6 +71,7 @@ def shell_in_session(
 
 def shell(
     command: Words = None,
+    gpus: o.Gpus = None,
     resources: o.Resources = None,
     time_limit: WaitLimit = None,
     project: o.Project = None,
@@ -87,7 +88,7 @@ def shell(
     wanted = CreateSessionInput(
         command=CommandInput(argv=("/bin/sh", "-c", HOLD)),
         name="shell",
-        slots=slots_of(resources or ()),
+        slots=slots_of(resources, gpus=gpus),
         time_limit=seconds_of(time_limit, option="--time-limit") or TIME_LIMIT_S,
         project=project,
         pool=pool,

@@ -1,5 +1,6 @@
 """`aliquot session show`: describes a session, and the reason it waits."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -9,9 +10,10 @@ from aliquot.cli.connection.tables import with_names
 from aliquot.cli.session.list import waiting_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
-from aliquot.cli.session.stats import right_size_lines
+from aliquot.cli.session.stats import device_names, right_size_lines
 
 if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.policy import Policy
     from aliquot.client.generated.previews import SessionPreview
     from aliquot.client.generated.scalars import SlotGrant
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 
 COMMAND_CHARS_MAX: Final = 300
+_NUMBERED: Final = re.compile(r"([a-z]+)(\d+)")
+"""A device's name, like cuda3; not an id."""
 
 
 def show(
@@ -34,6 +38,7 @@ def show(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = look_up(client, session_id)
         names = {} if as_json else waiting_names(client, [session])
+        devices = {} if as_json else device_names(client, {kernel.agent_id for kernel in session.kernels})
     if as_json:
         print_json(session)
         return
@@ -43,7 +48,8 @@ def show(
     state = outcome_text(session) if session.state in ENDED else with_names(progress_text(session), names)
     print(f"{'state':<12} {state}")
     for kernel in session.kernels:
-        print(f"rank {kernel.rank:<7} {kernel.state} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
+        granted = grant_text(kernel.resource_spec, devices)
+        print(f"rank {kernel.rank:<7} {kernel.state} on {kernel.agent_id}: {granted}")
     name, path = page_of(session)
     print(f"{name:<12} {client.url}{path}")
 
@@ -229,20 +235,27 @@ def _quota_lines(verdict: "Verdict") -> list[str]:
     return lines
 
 
-def grant_text(spec: "Iterable[SlotGrant]") -> str:
-    """The devices of a kernel: `2 CPUs of cpu0, 0.6 GPU of GPU-...`."""
-    return ", ".join(part for grant in spec for part in _parts(grant))
+def grant_text(spec: "Iterable[SlotGrant]", names: Mapping[str, str]) -> str:
+    """The devices of a kernel: `2 CPUs of cpu0, 0.6 GPU of cuda3`.
+
+    Args:
+        names: of devices, by id.
+    """
+    return ", ".join(part for grant in spec for part in _parts(grant, names))
 
 
-def _parts(grant: "SlotGrant") -> list[str]:
-    """The devices of a slot; cores are counted, and their numbers given as ranges."""
+def _parts(grant: "SlotGrant", names: Mapping[str, str]) -> list[str]:
+    """The devices of a slot. Several whole ones are counted, and their numbers given as ranges."""
     from aliquot_schema.intervals import Intervals
 
-    numbers = [one.device_id.removeprefix("cpu") for one in grant.devices]
-    if grant.slot == "cpu" and len(numbers) > 1 and all(number.isdecimal() for number in numbers):
-        cores = Intervals.of(map(int, numbers))
-        return [f"{amount_text('cpu', str(len(numbers)))} (cpu {cores})"]
-    return [f"{amount_text(grant.slot, one.amount)} of {one.device_id}" for one in grant.devices]
+    found = [names.get(one.device_id, one.device_id) for one in grant.devices]
+    matches = [_NUMBERED.fullmatch(name) for name in found]
+    kinds = {None if match is None else match[1] for match in matches}
+    if len(found) > 1 and len(kinds) == 1 and all(float(one.amount) == 1 for one in grant.devices):
+        numbers = Intervals.of(int(match[2]) for match in matches if match is not None)
+        if None not in kinds:
+            return [f"{amount_text(grant.slot, str(len(found)))} ({kinds.pop()} {numbers})"]
+    return [f"{amount_text(grant.slot, one.amount)} of {name}" for one, name in zip(grant.devices, found, strict=True)]
 
 
 def preemption_note(policy: "Policy") -> str | None:
@@ -262,8 +275,9 @@ def preemption_note(policy: "Policy") -> str | None:
     return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
 
 
-def preview_text(preview: "SessionPreview") -> str:
+def preview_text(client: "BlockingClient", preview: "SessionPreview") -> str:
     """What would happen to a submission now."""
+    names = device_names(client, {kernel.agent_id for kernel in preview.kernels})
     lines = ["it would start now" if preview.starts_now else "it would wait"]
     if preview.failure is not None:
         lines = [f"it would fail: {printable(preview.failure.message)}"]
@@ -275,7 +289,7 @@ def preview_text(preview: "SessionPreview") -> str:
     if preview.estimated_start is not None:
         lines.append(f"estimated start {moment(preview.estimated_start)}, if all sessions keep to their limits")
     for kernel in preview.kernels:
-        lines.append(f"  rank {kernel.rank} on {kernel.agent_id}: {grant_text(kernel.resource_spec)}")
+        lines.append(f"  rank {kernel.rank} on {kernel.agent_id}: {grant_text(kernel.resource_spec, names)}")
     for one in preview.displaces:
         lines.append(f"  {one.session_id} of {printable(one.owner)} would be preempted ({one.cause})")
     if preview.cost is not None:

@@ -27,11 +27,11 @@ def stats(
     """Show what a session used of what it held: GPU use, memory, wait, GPU-hours, and one line of advice."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = client.session_stats(find_session(client, session_id))
-        names = {} if as_json else _device_names(client, {gpu.agent_id for gpu in found.gpus})
+        names = {} if as_json else device_names(client, {gpu.agent_id for gpu in found.gpus})
     print_json(found) if as_json else print("\n".join(stats_lines(found, names=names)))
 
 
-def _device_names(client: "BlockingClient", agents: Iterable[str]) -> dict[str, str]:
+def device_names(client: "BlockingClient", agents: Iterable[str]) -> dict[str, str]:
     """Names of the devices of agents, by id."""
     known = filter(None, map(client.agent, agents))
     return {device.id: device.name for agent in known for device in agent.devices}

@@ -101,6 +101,8 @@ def explanation_lines(found: "SessionExplanation") -> Iterator[str]:
     forecast = [remedy for remedy in found.remedies if remedy.p50_earlier is not None]
     if tried:
         yield "would start with one of these changes (each was tried in the scheduler):"
+    elif found.waits is not None and found.waits.reason == "held":
+        yield f"`aliquot session release {found.session_id}` lets it take its turn; it would still wait then"
     else:
         yield "no single change that you can make would let it start now"
     for remedy in tried:

@@ -13,7 +13,7 @@ export function asCommand(request: CreateSessionInput): string {
   };
   const pairs = (option: string, list: Pairs | null | undefined) =>
     (list ?? []).forEach(({ name, value }) => add(option, `${name}=${value}`));
-  for (const { slot, amount } of request.slots) add("-r", `${slot}=${amount}`);
+  for (const { slot, amount } of request.slots) slot === "gpu" ? add("--gpus", amount) : add("-r", `${slot}=${amount}`);
   if (request.cluster_size !== 1) add("--cluster-size", request.cluster_size);
   add("--cluster-size-min", request.cluster_size_min);
   if (request.topology && request.topology !== "prefer") add("--topology", request.topology);

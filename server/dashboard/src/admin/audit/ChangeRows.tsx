@@ -20,7 +20,7 @@ export function ChangeRows({ of }: { readonly of: readonly Change[] }) {
           <td>
             {change.actor}
             {change.api_key === null ? null : <div className="small">via key {change.api_key}</div>}
-            <div className="quiet small">{sourceOf(change)}</div>
+            <div className="quiet small nowrap">{sourceOf(change)}</div>
           </td>
           <td className="nowrap">{words(change.kind)}</td>
           <td className="nowrap">
