@@ -294,7 +294,7 @@ def _as_script(ctx: typer.Context, wanted: "CreateSessionInput") -> "CreateSessi
     script: Script | None = ctx.meta.get(SCRIPT)
     if script is None:
         return wanted
-    for note in (*script.notes, *_misplaced(wanted.command.argv)):
+    for note in (*script.notes, *_misplaced(wanted.command.argv or ())):
         print(f"aliquot: {script.name}: {note}", file=sys.stderr)
     if not script.is_for_slurm:
         return wanted
