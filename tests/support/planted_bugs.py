@@ -110,6 +110,27 @@ BUGS: Final = (
         test="tests/schema/test_schema_async_tasks.py::test_a_caller_cancelled_twice_does_not_cancel_the_work",
     ),
     PlantedBug(
+        name="job-allocated-twice",
+        was="Of two calls that allocated GPUs to one job at the same moment, the second was refused",
+        fixed="e0456791",
+        test="tests/service/test_service_external_allocations.py::"
+        "test_a_second_call_is_not_refused_because_the_first_one_is_being_placed",
+        is_short=False,
+    ),
+    PlantedBug(
+        name="lagging-replica",
+        was="A server wrote into a promoted PostgreSQL replica that lacked events which it had read",
+        fixed="78193a33",
+        test="tests/store/test_store_events.py::test_a_database_without_what_a_server_has_read_accepts_nothing",
+    ),
+    PlantedBug(
+        name="end-meets-grant",
+        was="A job that ended while devices were granted to another kept its own for up to a second on a quiet server",
+        fixed="4fe8c022",
+        test="tests/service/test_service_races.py::"
+        "test_an_end_that_meets_a_grant_waits_for_its_commit_and_for_nothing_else",
+    ),
+    PlantedBug(
         name="ledger-without-medians",
         was="Ledgers of 0.1.0 could not be replayed",
         fixed="0.2.0",
