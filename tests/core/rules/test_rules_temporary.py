@@ -99,7 +99,7 @@ def test_a_later_start_is_not_reserved_where_the_limit_would_not_fit_then() -> N
 def test_a_request_that_only_temporary_nodes_could_run_is_refused_in_words() -> None:
     spec = SessionSpec(argv=("x",), slots=ResourceSlot({"cuda.device": 2}))
     options = Policy().allocation
-    refusal = impossible(spec, [spot(), leaving(minutes=60)], options)
+    refusal = impossible(spec, [leaving(minutes=60), spot()], options)
     assert isinstance(refusal, ImpossibleRequest)
     assert refusal.slot == "preemptible"
     assert "only leaves, spot can run this" in refusal.message

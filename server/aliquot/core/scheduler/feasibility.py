@@ -39,10 +39,13 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
     """Why the registered agents could not run a session even if all were empty; None if they could.
 
     Lost, drained and suspect agents count: they may come back.
+
+    Args:
+        agents: in the order of their names, see `natural_key`.
     """
     request = spec.slots.finite
     options = replace(options, gpu_memory_bytes=spec.gpu_memory_bytes, models=spec.models)
-    agents = [agent for agent in sorted(agents, key=_by_name) if has_labels(agent, spec.labels.items())]
+    agents = [agent for agent in agents if has_labels(agent, spec.labels.items())]
     staying = [agent for agent in agents if spec.preemptible or _stays(agent, limit_ms=spec.time_limit_ms)]
     if len(staying) < len(agents):
         without = impossible(spec, staying, options) if staying else _only_temporary(agents)

@@ -187,8 +187,10 @@ def _normalized(spec: ResourceSpec) -> ResourceSpec:
 
 def foreign_uses(state: State) -> Iterator[Difference]:
     """Processes outside Aliquot, by the last reading of each accelerator; see `foreign_processes`."""
-    for agent in state.agents.values():
-        for device in agent.devices:
+    in_use = {place for place, reading in state.readings.items() if reading.processes}
+    agents = {agent_id for agent_id, _ in in_use}
+    for agent in [one for one in state.agents.values() if one.id in agents]:
+        for device in [one for one in agent.devices if (agent.id, one.id) in in_use]:
             found = foreign_processes(state, agent, device)
             if found:
                 noun = "process" if len(found) == 1 else "processes"

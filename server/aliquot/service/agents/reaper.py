@@ -37,7 +37,9 @@ CONFIRM_S: Final = 3.0
 ANSWER_S: Final = 20.0
 """How long an agent has to answer."""
 
-PARALLEL_AGENTS: Final = 64
+LOOKED_AT: Final = 100
+"""Agents whose devices are looked at without a pause."""
+PARALLEL_AGENTS: Final = 32
 
 Key = tuple[Discrepancy, AgentId, str]
 
@@ -147,12 +149,21 @@ class Reaper:
                 if difference.kind is Discrepancy.EXTERNAL_PROCESS:
                     confirmed_foreign[agent_id, difference.subject] = difference
             await self._act(inventory, confirmed)
-        if with_left_devices(self._state):
+        if await self._has_left_devices():
             await self._journal.persist(lambda draft: drop_left_devices(draft, self._state), actor=ACTOR)
         blocked = blocked_by(self._state, confirmed_foreign) if self._respects else {}
         if self._state.foreign_usage.set(blocked, users=foreign_users(self._state, confirmed_foreign)):
             self._on_moved()
         return unconfirmed
+
+    async def _has_left_devices(self) -> bool:
+        """Whether a device has left and is free by now. Other work of the event loop goes on between two parts."""
+        agents = tuple(self._state.agents.values())
+        for first in range(0, len(agents), LOOKED_AT):
+            if with_left_devices(self._state, agents[first : first + LOOKED_AT]):
+                return True
+            await asyncio.sleep(0)
+        return False
 
     async def _inspect_reachable(self) -> dict[AgentId, Findings]:
         """Inventories and differences of the agents that answer. Some are queried in parallel, so that a large

@@ -114,15 +114,15 @@ def leave(draft: UnitOfWork, agent_id: AgentId, *, to: AgentState, now_us: int) 
         draft.put(transitions.move_agent(agent, to, now_us=now_us), str(to))
 
 
-def with_left_devices(state: State) -> list[AgentId]:
-    """Agents with a device that is `leaving` and no longer held by a lease."""
-    return [agent.id for agent in state.agents.values() if _without_left(state, agent) != agent.devices]
+def with_left_devices(state: State, agents: Iterable[Agent]) -> list[AgentId]:
+    """Those of the agents with a device that is `leaving` and no longer held by a lease."""
+    return [agent.id for agent in agents if _without_left(state, agent) != agent.devices]
 
 
 def drop_left_devices(draft: UnitOfWork, state: State) -> None:
     """Remove `leaving` devices that are free by now. No report of an agent follows the end of a lease without a kernel,
     such as an external allocation, so the server checks for them."""
-    for agent_id in with_left_devices(state):
+    for agent_id in with_left_devices(state, state.agents.values()):
         agent = draft.agent(agent_id)
         if agent is not None:
             draft.put(replace(agent, devices=_without_left(state, agent)), "changed")

@@ -30,7 +30,7 @@ from aliquot_schema.states import SessionState
 T = TypeVar("T")
 
 ACTOR: Final = "system:allocator"
-KERNELS_MAX: Final = 50
+KERNELS_MAX: Final = 25
 """Kernels placed in one transaction, unless one session has more; bounds how long the event loop is blocked."""
 CHANGES_MAX: Final = 300
 """Failures recorded in one transaction."""

@@ -411,7 +411,7 @@ class FeasibleRequests:
 
     def _registered(self) -> Mapping[PoolId, list[AgentRow]]:
         found: dict[PoolId, list[AgentRow]] = {}
-        for agent in self._registry.agents.values():
+        for agent in sorted(self._registry.agents.values(), key=lambda one: natural_key(one.id)):
             if agent.state is not AgentState.LEFT:
                 found.setdefault(agent.pool, []).append(self._registry.row(agent, is_open=True))
         return found
