@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table, Text, any_, bindparam, select
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from aliquot.service.ports import Batch, DuplicateKey, NotLeader, StaleVersion, StoreUnavailable, Write
 from aliquot.store.engines.database import is_conflict, rejection, unavailability
@@ -176,6 +175,8 @@ def _replace(connection: Connection, mapping: RecordMapping[Any], changes: Seque
 
 def _lock_versions(connection: Connection, table: Table, changes: Sequence[_Change]) -> None:
     """Check versions beforehand, for drivers that cannot count the rows changed by several updates."""
+    from sqlalchemy.dialects.postgresql import ARRAY
+
     ids = bindparam("ids", [change.record.id for change in changes], type_=ARRAY(Text))
     stmt = select(table.c.id, table.c.version).where(table.c.id == any_(ids)).order_by(table.c.id).with_for_update()
     found = {row.id: row.version for row in connection.execute(stmt)}

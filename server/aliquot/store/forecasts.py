@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, Index, Row, Table, and_, delete, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from aliquot.core.foresight.told import DAY_US, ForecastOutcome, ForecastRecord, Settlement, Told
 from aliquot.service.foresight.ports import PublishedBoard
@@ -189,7 +189,11 @@ def _newest(connection: Connection, *, known: tuple[int, int]) -> PublishedBoard
 
 def _upsert(connection: Connection, table: Table) -> Any:
     """An insert of the database's own dialect, which knows what to do about a row that exists."""
-    return (postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert)(table)
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 def _record(row: Row[Any]) -> ForecastRecord:
