@@ -308,7 +308,7 @@ def _misplaced(argv: Sequence[str]) -> Iterator[str]:
     """Notes on options of this command that were given to the script."""
     for word in argv:
         if word in OWN_OPTIONS:
-            yield f"{word} went to the script, because it is after it; options of aliquot are before the script"
+            yield f"{word} is passed to the script, because it comes after it; options of aliquot are before the script"
 
 
 # No interspersed options: words after a script are the script's, even if they look like options.

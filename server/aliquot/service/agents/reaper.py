@@ -37,8 +37,8 @@ CONFIRM_S: Final = 3.0
 ANSWER_S: Final = 20.0
 """How long an agent has to answer."""
 
-LOOKED_AT: Final = 100
-"""Agents whose devices are looked at without a pause."""
+AGENTS_PER_STEP: Final = 100
+"""Agents whose devices are checked before other work of the event loop gets its turn."""
 PARALLEL_AGENTS: Final = 32
 
 Key = tuple[Discrepancy, AgentId, str]
@@ -159,8 +159,8 @@ class Reaper:
     async def _has_left_devices(self) -> bool:
         """Whether a device has left and is free by now. Other work of the event loop goes on between two parts."""
         agents = tuple(self._state.agents.values())
-        for first in range(0, len(agents), LOOKED_AT):
-            if with_left_devices(self._state, agents[first : first + LOOKED_AT]):
+        for first in range(0, len(agents), AGENTS_PER_STEP):
+            if with_left_devices(self._state, agents[first : first + AGENTS_PER_STEP]):
                 return True
             await asyncio.sleep(0)
         return False

@@ -17,6 +17,7 @@ export function Shortcuts() {
   const [shown, setShown] = useState<Shown>(null);
   const [, go] = useLocation();
   const before = useRef({ key: "", at: 0 });
+  // What is typed until the palette, which is asked for, has been loaded.
   const typed = useRef<string | null>(null);
   const now = useRef<Shown>(null);
   const open = (what: Shown) => {
