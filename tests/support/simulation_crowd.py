@@ -55,7 +55,7 @@ def blocks_over_time(*, pending: int, seconds: float) -> list[int]:
     """See `Crowd.blocks`."""
     return on_new_loop(
         1,
-        lambda loop, random: Crowd(loop, random, (LoneServer,), schedule=Schedule()).blocks(
+        lambda loop, chance: Crowd(loop, chance, (LoneServer,), schedule=Schedule()).blocks(
             pending=pending, seconds=seconds
         ),
     )

@@ -1,7 +1,6 @@
 """Faults of a run. Each strikes between two steps of the loop, wherever everybody happens to be."""
 
 from collections.abc import Callable
-from random import Random
 
 from simulation_loop import Process
 from simulation_place import Place
@@ -15,12 +14,10 @@ STEPS_BETWEEN = 450
 class Faults:
     """One after another, until they are stopped."""
 
-    def __init__(self, place: Place, *, servers: Callable[[], list[Server]], random: Random) -> None:
+    def __init__(self, place: Place, *, servers: Callable[[], list[Server]]) -> None:
         self.counts: dict[str, int] = {}
         self._place = place
         self._servers = servers
-        self._random = random
-        self._next = self._draw()
         self._kinds: tuple[Callable[[], None], ...] = (
             self.server_killed,
             self.server_frozen,
@@ -37,6 +34,7 @@ class Faults:
         )
         self._lies_in_wait = False
         self._number = 0
+        self._next = self._begin_next(0)
         place.loop.on_step = self._step
         place.on_decided = self._pounce
 
@@ -126,16 +124,18 @@ class Faults:
 
     def _step(self, step: int) -> None:
         if step >= self._next:
-            self._next = step + self._draw()
             strike = self._random.choice(self._kinds)
-            self._number += 1
             words = strike.__name__.replace("_", " ")
             if self._place.schedule.happens(f"fault {self._number}", words, at_s=self._place.loop.time()):
                 self.counts[strike.__name__] = self.counts.get(strike.__name__, 0) + 1
                 strike()
+            self._next = self._begin_next(step)
 
-    def _draw(self) -> int:
-        return 1 + round(self._random.expovariate(1 / STEPS_BETWEEN))
+    def _begin_next(self, step: int) -> int:
+        """The step at which it strikes; everything about it is drawn from a stream of its own."""
+        self._number += 1
+        self._random = self._place.chance.stream(f"fault {self._number}")
+        return step + 1 + round(self._random.expovariate(1 / STEPS_BETWEEN))
 
     def _pick(self) -> Server:
         return self._random.choice(self._servers())

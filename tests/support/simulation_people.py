@@ -24,10 +24,9 @@ USERS = ("ann", "bob", "cem")
 class People:
     """They ask whatever server is up, and ask again when it does not answer."""
 
-    def __init__(self, place: Place, *, servers: Callable[[], list[Server]], random: Random) -> None:
+    def __init__(self, place: Place, *, servers: Callable[[], list[Server]]) -> None:
         self._place = place
         self._servers = servers
-        self._random = random
         self.acknowledged: dict[tuple[str, str], str] = {}
         """The session's id by its owner and idempotency key."""
 
@@ -35,71 +34,74 @@ class People:
         """Submit a number of sessions within some time, and interfere meanwhile."""
         async with asyncio.TaskGroup() as crowd:
             for number in range(submissions):
-                crowd.create_task(self._submit(f"key-{number}", after_s=self._random.random() * seconds))
+                crowd.create_task(self._submit(f"key-{number}", within_s=seconds))
             for number in range(submissions):
-                crowd.create_task(self._meddle(f"change {number}", after_s=self._random.random() * seconds * 1.3))
+                crowd.create_task(self._meddle(f"change {number}", within_s=seconds * 1.3))
 
     async def settle(self, end: Callable[[UseCases, Caller], Awaitable[Any]]) -> None:
         """Have something done, however long it takes."""
+        random = self._place.chance.stream("settling")
         is_done = False
         while not is_done:
-            is_done, _ = await self._ask(lambda cases: end(cases, _caller("ann")))
+            is_done, _ = await self._ask(random, lambda cases: end(cases, _caller("ann")))
             await asyncio.sleep(1.0)
 
-    async def _submit(self, key: str, *, after_s: float) -> None:
-        await asyncio.sleep(after_s)
-        owner = self._random.choice(USERS)
-        request = new_session(self._random, key=key, known=tuple(self.acknowledged.values()))
+    async def _submit(self, key: str, *, within_s: float) -> None:
+        random = self._place.chance.stream(f"submission {key}")
+        await asyncio.sleep(random.random() * within_s)
+        owner = random.choice(USERS)
+        request = new_session(random, key=key, known=tuple(self.acknowledged.values()))
         if not self._happens(f"submission {key}", f"{owner} submits {_words(request)}"):
             return
         while True:
-            is_done, answer = await self._ask_server(lambda server: _create(server, owner, request))
+            is_done, answer = await self._ask_server(random, lambda server: _create(server, owner, request))
             if is_done and not isinstance(answer, Exception):
                 self._remember(owner, key, answer)
-                if self._random.random() > 0.1:
+                if random.random() > 0.1:
                     return
             elif is_done:
                 return
-            await asyncio.sleep(self._random.random() * 5)
+            await asyncio.sleep(random.random() * 5)
 
     def _remember(self, owner: str, key: str, session_id: str) -> None:
         known = self.acknowledged.setdefault((owner, key), session_id)
         assert known == session_id, f"{key} was {known}, and is {session_id} now"
         assert session_id in self._place.truth.sessions, f"{session_id} was acknowledged, and is not in the log"
 
-    async def _meddle(self, name: str, *, after_s: float) -> None:
-        await asyncio.sleep(after_s)
+    async def _meddle(self, name: str, *, within_s: float) -> None:
+        random = self._place.chance.stream(name)
+        await asyncio.sleep(random.random() * within_s)
         if self.acknowledged:
-            session_id = self._random.choice(tuple(self.acknowledged.values()))
-            machine = self._random.choice(tuple(self._place.machines))
-            words, act = wish(self._random, session_id=session_id, machine=machine)
+            session_id = random.choice(tuple(self.acknowledged.values()))
+            machine = random.choice(tuple(self._place.machines))
+            words, act = wish(random, session_id=session_id, machine=machine)
             if self._happens(name, f"ann: {words}"):
-                await self._ask(lambda cases: act(cases, _caller("ann")))
+                await self._ask(random, lambda cases: act(cases, _caller("ann")))
 
     def _happens(self, name: str, words: str) -> bool:
         return self._place.schedule.happens(name, words, at_s=self._place.loop.time())
 
-    async def _ask(self, question: Callable[[UseCases], Awaitable[Any]]) -> tuple[bool, Any]:
+    async def _ask(self, random: Random, question: Callable[[UseCases], Awaitable[Any]]) -> tuple[bool, Any]:
         """As `_ask_server`, without HTTP."""
 
         async def ask(server: Server) -> Any:
             assert server.cases is not None
             return await question(server.cases)
 
-        return await self._ask_server(ask)
+        return await self._ask_server(random, ask)
 
-    async def _ask_server(self, question: Callable[[Server], Awaitable[Any]]) -> tuple[bool, Any]:
+    async def _ask_server(self, random: Random, question: Callable[[Server], Awaitable[Any]]) -> tuple[bool, Any]:
         """Whether there was an answer, and what it was; a refusal is an answer."""
         up = [server for server in self._servers() if server.is_up]
         if not up:
             return False, None
-        server = self._random.choice(up)
+        server = random.choice(up)
 
         async def handle() -> Any:
             return await question(server)
 
         task = server.process.spawn(handle())
-        await asyncio.wait([task], timeout=self._random.choice((0.01, 0.1, PATIENCE_S, PATIENCE_S)))
+        await asyncio.wait([task], timeout=random.choice((0.01, 0.1, PATIENCE_S, PATIENCE_S)))
         if not task.done():
             task.cancel()
             return False, None

@@ -12,6 +12,21 @@ from simulation_truth import Truth
 from simulation_weather import Weather
 
 
+class Chance:
+    """Streams of chance, by name, all of one seed.
+
+    What draws from one stream more often or less often changes nothing of what others draw: a run that leaves out a
+    fault goes on with the same requests and the same other faults, which is what makes it worth shrinking.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def stream(self, name: str) -> Random:
+        """The stream of that name, from its beginning."""
+        return Random(f"{self._seed} {name}")
+
+
 @dataclass
 class Schedule:
     """What happens to a run from outside. What is left out is drawn and does not happen."""
@@ -41,7 +56,7 @@ class Place:
     """Its parts."""
 
     loop: SeededLoop
-    random: Random
+    chance: Chance
     wall: WallClock
     weather: Weather
     machines: dict[str, Machine]

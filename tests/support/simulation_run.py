@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from random import Random
 from typing import Any, TypeVar
 
 from aliquot.service.ports import DuplicateKey, NotLeader, StaleVersion
@@ -22,7 +21,7 @@ from simulation_http import numbered_requests
 from simulation_loop import SeededLoop
 from simulation_machine import Machine, one_life
 from simulation_people import People
-from simulation_place import Place, Schedule
+from simulation_place import Chance, Place, Schedule
 from simulation_records import check_records
 from simulation_server import LoneServer, Server
 from simulation_shared import SharedServer
@@ -88,7 +87,7 @@ def simulate(seed: int, *, left_out: frozenset[str] = frozenset()) -> Outcome:
     kinds = (LoneServer,) if seed % 2 else (SharedServer, SharedServer)
     schedule = Schedule(left_out)
     try:
-        return on_new_loop(seed, lambda loop, random: Run(loop, random, kinds, schedule=schedule).outcome())
+        return on_new_loop(seed, lambda loop, chance: Run(loop, chance, kinds, schedule=schedule).outcome())
     except Exception as raised:
         raise BrokenRun(seed, _first(raised), schedule) from raised
 
@@ -102,15 +101,15 @@ def _raised_at(error: BaseException) -> tuple[str, str, int]:
 
 
 def on_new_loop(
-    seed: int, work: Callable[[SeededLoop, Random], Coroutine[Any, Any, T]], *, steps_max: int = STEPS_MAX
+    seed: int, work: Callable[[SeededLoop, Chance], Coroutine[Any, Any, T]], *, steps_max: int = STEPS_MAX
 ) -> T:
     """Run something on a loop of its own, to its end."""
-    random = Random(seed)
-    loop = SeededLoop(random, steps_max=steps_max)
+    chance = Chance(seed)
+    loop = SeededLoop(chance.stream("loop"), steps_max=steps_max)
     asyncio.set_event_loop(loop)
     try:
         with _quiet(), numbered_requests():
-            return loop.run_until_complete(work(loop, random))
+            return loop.run_until_complete(work(loop, chance))
     finally:
         loop.bury()
         asyncio.set_event_loop(None)
@@ -126,19 +125,19 @@ class Run:
     """Everything of a run, put together."""
 
     def __init__(
-        self, loop: SeededLoop, random: Random, kinds: tuple[type[Server], ...], *, schedule: Schedule
+        self, loop: SeededLoop, chance: Chance, kinds: tuple[type[Server], ...], *, schedule: Schedule
     ) -> None:
         self._loop = loop
-        wall, weather = WallClock(loop), Weather(loop, random)
+        wall, weather = WallClock(loop), Weather(loop, chance.stream("weather"))
         self._machines = {
-            name: Machine(name, devices=devices, loop=loop, random=random, now_us=wall.now_us)
+            name: Machine(name, devices=devices, loop=loop, random=chance.stream(name), now_us=wall.now_us)
             for name, devices in (("a", 2), ("b", 2), ("c", 3))
         }
         self._truth = truth = Truth(self._machines)
-        disk = Disk(random, on_commit=self._follow)
+        disk = Disk(chance.stream("disk"), on_commit=self._follow)
         self._place = place = Place(
             loop=loop,
-            random=random,
+            chance=chance,
             wall=wall,
             weather=weather,
             machines=self._machines,
@@ -150,8 +149,8 @@ class Run:
             machine.on_start, machine.on_forget = self._check_start, self._check_forgotten
         self._servers = [kind(place) for kind in kinds]
         self._is_over = False
-        self._faults = Faults(place, servers=lambda: self._servers, random=random)
-        self._people = People(place, servers=lambda: self._servers, random=random)
+        self._faults = Faults(place, servers=lambda: self._servers)
+        self._people = People(place, servers=lambda: self._servers)
         loop.set_exception_handler(self._complain)
 
     async def outcome(self) -> Outcome:
@@ -184,6 +183,7 @@ class Run:
 
     async def _keep_up(self, place: int) -> None:
         """Start a server whenever there is none, as systemd would."""
+        random = self._place.chance.stream(f"restarts {place}")
         while not self._is_over:
             server = self._servers[place]
             life = server.process.spawn(server.run())
@@ -191,7 +191,7 @@ class Run:
             await server.process.kill()
             if not life.cancelled() and (error := life.exception()) is not None:
                 self._loop.fail(error)
-            await asyncio.sleep(self._place.random.random() * 5)
+            await asyncio.sleep(random.random() * 5)
             self._servers[place] = type(server)(self._place)
 
     async def _until_agreed(self) -> int:

@@ -39,7 +39,7 @@ class Server(ABC):
         self.clock = SystemClock(
             wall_ns=lambda: place.wall.now_us() * 1000, monotonic_ns=lambda: round(place.loop.time() * 1e9)
         )
-        self.ids = SeededIds(place.random, first=life)
+        self.ids = SeededIds(place.chance.stream(f"ids {life}"), first=life)
         self._place = place
 
     @cached_property

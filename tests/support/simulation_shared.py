@@ -61,10 +61,11 @@ class RareNews:
     def __init__(self, server: Server, place: Place) -> None:
         self._server = server
         self._place = place
+        self._random = place.chance.stream(f"news of {server.process.name}")
 
     async def wait(self, *, seconds: float) -> None:
         for _ in range(LOOKS_MAX):
-            await self._server.clock.sleep(seconds * (0.25 + 1.5 * self._place.random.random()))
+            await self._server.clock.sleep(seconds * (0.25 + 1.5 * self._random.random()))
             cases = self._server.cases
             if cases is None or self._place.truth.revision > cases.state.revision:
                 return

@@ -15,6 +15,9 @@ from soak_figures import Sample
 
 DAY_S: Final = 86_400.0
 STEPS_MAX: Final = 10**9
+MEMORY_LOOKS: Final = 5
+LOOK_EVERY_S: Final = 101.0
+"""No multiple of the periods at which a server works."""
 WAITS: Final = """
 SELECT avg(started_us - queued_us) / 1e3, count(*) FROM sessions WHERE started_us IS NOT NULL AND queued_us >= ?"""
 SIZES: Final = (
@@ -44,15 +47,26 @@ class Month(Crowd):
             for burst in range(bursts):
                 await self._until_up()
                 await self._submit(jobs)
-                await asyncio.sleep(DAY_S / bursts)
+                await asyncio.sleep(DAY_S / bursts - MEMORY_LOOKS * LOOK_EVERY_S)
+                memory = await self._memory()
                 if burst == bursts // 2:
                     await self._servers[0].process.kill()
             self._forget()
-            samples.append(Sample(at_s=DAY_S * day, life=0, values=self._values(since_us)))
+            samples.append(Sample(at_s=DAY_S * day, life=0, values=self._values(since_us) | memory))
         self._is_over = True
         await self._servers[0].process.kill()
         await keeping
         return samples
+
+    async def _memory(self) -> dict[str, float]:
+        """The least of several moments: what is in memory while something is at work is no drift."""
+        looks = []
+        for _ in range(MEMORY_LOOKS):
+            await asyncio.sleep(LOOK_EVERY_S)
+            gc.collect()
+            looks.append((sys.getallocatedblocks(), len(gc.get_objects())))
+        blocks, objects = (float(min(each)) for each in zip(*looks, strict=True))
+        return {"blocks of memory": blocks, "objects": objects}
 
     async def _until_up(self) -> None:
         while not self._servers[0].is_up:  # noqa: ASYNC110  # servers send no event
@@ -75,10 +89,7 @@ class Month(Crowd):
             read = connection.exec_driver_sql
             values = {name: float(read(question).scalar_one()) for name, question in SIZES}
             wait_ms, started = read(WAITS, (since_us,)).one()
-        gc.collect()
         return values | {
-            "blocks of memory": float(sys.getallocatedblocks()),
-            "objects": float(len(gc.get_objects())),
             "tasks": float(len(asyncio.all_tasks())),
             "mean wait, ms": float(wait_ms or 0),
             "started": float(started),
@@ -94,7 +105,7 @@ def month(*, days: int, bursts: int, jobs: int) -> list[Sample]:
     """See `Month.samples`."""
     return on_new_loop(
         1,
-        lambda loop, random: Month(loop, random, (LoneServer,), schedule=Schedule()).samples(
+        lambda loop, chance: Month(loop, chance, (LoneServer,), schedule=Schedule()).samples(
             days=days, bursts=bursts, jobs=jobs
         ),
         steps_max=STEPS_MAX,
