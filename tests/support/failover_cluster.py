@@ -124,17 +124,22 @@ class FailoverCluster:
         return self.servers[0].folder / "marks" / name
 
     async def until_state(self, session_id: str, *states: str, at: OwnServer | None = None) -> Mapping[str, Any]:
-        """Wait until a session is so, at one server or at any."""
+        """Wait until a session is so, at one server or at any; a failure holds what each server said last."""
+        said: dict[str, object] = {}
 
         async def look() -> dict[str, Any] | None:
             for server in [at] if at is not None else self.servers:
                 with suppress(ServerUnreachable, GraphQLFault, TypeError):
-                    found = await session(self.client(server), session_id)
+                    found = said[server.url] = await session(self.client(server), session_id)
                     if found["state"] in states:
                         return found
             return None
 
-        return await until(look)
+        try:
+            return await until(look)
+        except TimeoutError:
+            standings = {server.url: await self.standing(server) for server in self.servers}
+            raise AssertionError(f"not {states}: {said}; the servers: {standings}") from None
 
     async def ended(self, session_id: str) -> Mapping[str, Any]:
         return await self.until_state(session_id, "completed", "failed", "canceled")

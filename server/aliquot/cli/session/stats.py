@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import duration, print_json, printable
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 from aliquot_schema.resources.units import size_text
@@ -33,7 +33,12 @@ def stats(
 
 def device_names(client: "BlockingClient", agents: Iterable[str]) -> dict[str, str]:
     """Names of the devices of agents, by id."""
-    known = filter(None, map(client.agent, agents))
+    from aliquot.client.generated.inputs import AgentFilter
+
+    wanted = sorted(agents)
+    if not wanted:
+        return {}
+    known = nodes(lambda count, after: client.agents(filter=AgentFilter(ids=wanted), first=count, after=after))
     return {device.id: device.name for agent in known for device in agent.devices}
 
 

@@ -72,7 +72,7 @@ const WaitingRow = memo(
         <td className="figure">{position ?? "–"}</td>
         <td>
           <SessionCell session={session} />
-          {isHeld ? <Status state="held" /> : null}
+          {isHeld && session.waits?.reason !== "held" ? <Status state="held" /> : null}
         </td>
         <td className="asks">{asked(session)}</td>
         <td>
