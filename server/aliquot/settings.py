@@ -4,7 +4,6 @@ Sources in the order of precedence: flags, the environment (`ALIQUOT_*`), `aliqu
 """
 
 import os
-import re
 import socket
 import tomllib
 from collections.abc import Collection, Iterator
@@ -37,7 +36,7 @@ from aliquot.execution.settings import KeepingSettings, NodeSettings
 from aliquot.execution.settings import default_data_folder as default_data_folder
 from aliquot.service.access import Trust
 from aliquot.service.sessions.command_checks import CommandCheckSettings
-from aliquot.service.setting_errors import Seconds, given_variable, kebab, setting_named, wrong
+from aliquot.service.setting_errors import Seconds, given_variable, kebab, not_json, setting_named, wrong
 from aliquot.store.secrets.keys import SecretSettings
 from aliquot.store.timeseries.tiers import HistorySettings
 from aliquot_schema.deprecation import Deprecation
@@ -367,16 +366,22 @@ class Settings(
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Sources in the order of precedence: flags, the environment, the file named by `ALIQUOT_CONFIG`."""
-        file = os.environ.get(FILE_VARIABLE)
+        file = settings_file()
         sources: tuple[PydanticBaseSettingsSource, ...] = (init_settings, env_settings)
-        return (*sources, TomlConfigSettingsSource(settings_cls, Path(file))) if file else sources
+        return (*sources, TomlConfigSettingsSource(settings_cls, file)) if file else sources
+
+
+def settings_file() -> Path | None:
+    """The settings file, which may hold a database password; None when none is used."""
+    file = os.environ.get(FILE_VARIABLE)
+    return Path(file).absolute() if file else None
 
 
 def warn_of_deprecated_settings() -> None:
     """Warn of deprecated names in the environment and in the settings file, which can be read."""
     variables = {name.upper(): name for name in os.environ}
-    file = os.environ.get(FILE_VARIABLE)
-    written = tomllib.loads(Path(file).read_text(encoding="utf-8")) if file else {}
+    file = settings_file()
+    written = tomllib.loads(file.read_text(encoding="utf-8")) if file else {}
     for deprecation in DEPRECATED:
         variable, new = _variable(deprecation.old), _variable(deprecation.new)
         if variable in variables:
@@ -398,15 +403,15 @@ def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
         ConfigurationError: a setting is wrong or unknown, or the file cannot be read; the message says which.
     """
     given = {name: value for name, value in flags.items() if value is not None and value is not False and value != ()}
-    file = os.environ.get(FILE_VARIABLE)
-    if file and not Path(file).is_file():
+    file = settings_file()
+    if file and not file.is_file():
         raise ConfigurationError(f"{FILE_VARIABLE}: there is no file {file}")
     try:
         settings = Settings(**given)
     except ValidationError as error:
         raise ConfigurationError("\n".join(_words(problem, flags=given) for problem in error.errors())) from None
     except SettingsError as error:
-        raise ConfigurationError(_not_json(str(error))) from None
+        raise ConfigurationError(not_json(str(error), Settings.model_fields)) from None
     except RecursionError:
         raise ConfigurationError(f"{FILE_VARIABLE}: {file} is nested too deeply; no setting needs that") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -416,15 +421,6 @@ def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
     if settings.ray_head is not None and "executor" not in settings.model_fields_set:
         return settings.model_copy(update={"executor": "ray"})
     return settings
-
-
-def _not_json(message: str) -> str:
-    """A table or a list in the environment that is not JSON."""
-    found = re.search(r'field "(\w+)"', message)
-    if found is None:
-        return f"{message}: in the environment a table is written as JSON"
-    variable = given_variable(setting_named(found[1], Settings.model_fields), Settings.model_fields) or found[1]
-    return f"{variable}: its value is not JSON; in the environment a table is written as JSON"
 
 
 _TABLES: Final = {"agent": "[[agents]], with [agents.resource.allocations]", "device": "[devices]"}

@@ -24,12 +24,27 @@ NOT_AT_START = (
 SERVER_START = """
 import asyncio, sys
 import aliquot.cli.listener
-from aliquot.app import serving
+from aliquot.app.composition import serving
 from aliquot.settings import read_settings
 async def main():
     async with serving(read_settings(data_folder=sys.argv[1], local_agents=False)):
         print(*[name for name in sys.argv[2:] if name in sys.modules])
 asyncio.run(main())
+"""
+
+NOT_IN_AN_AGENT = (
+    *("fastapi", "graphql", "httpx", "numpy", "sqlalchemy", "sqlmodel", "starlette", "strawberry", "uvicorn"),
+    *("aliquot.api.graphql", "aliquot.app.composition", "aliquot.core.scheduler", "aliquot.service.use_cases"),
+)
+AGENT_START = """
+import sys
+from aliquot.execution.remote.client import RemoteAgent
+async def run(self, stop):
+    print(*[name for name in sys.argv[1:] if name in sys.modules])
+RemoteAgent.run = run
+sys.argv[1:], command = sys.argv[2:], sys.argv[1].split()
+from aliquot.cli import main
+main(command)
 """
 
 
@@ -66,7 +81,7 @@ def test_the_schema_needs_no_library_but_for_its_structs_and_graphql() -> None:
     assert foreign == []
 
 
-@pytest.mark.parametrize("module", ["aliquot.app", "aliquot.cli"])
+@pytest.mark.parametrize("module", ["aliquot.app.composition", "aliquot.cli"])
 def test_start_up_does_not_import_what_it_may_not_need(module: str) -> None:
     code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
@@ -81,6 +96,19 @@ def test_a_server_starts_without_the_libraries_it_may_not_need(tmp_path: Path) -
         outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert outcome.returncode == 0, outcome.stderr
         assert outcome.stdout.split() == []
+
+
+def test_an_agent_needs_nothing_of_a_server(tmp_path: Path) -> None:
+    """It runs on every node, beside the jobs: what it does not import takes none of their memory."""
+    key = tmp_path / "key"
+    key.write_text("agk_" + "0" * 64)
+    key.chmod(0o600)
+    words = (
+        f"agent --server http://127.0.0.1:9 --key-file {key} --demo-node 1 --data-folder {tmp_path} --allow-root-jobs"
+    )
+    command = [sys.executable, "-c", AGENT_START, words, *NOT_IN_AN_AGENT]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (outcome.returncode, outcome.stdout.split()) == (0, []), outcome.stderr
 
 
 def _imported(node: ast.AST) -> list[str]:

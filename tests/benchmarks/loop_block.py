@@ -19,7 +19,7 @@ from registry import Key, scenario
 # The cluster, its jobs and the fake executor are shared with the tests, whose support folder pytest alone knows.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from aliquot.app import SWITCH_INTERVAL_S
+from aliquot.app.composition import SWITCH_INTERVAL_S
 from aliquot.cli.serve import GcTuning
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.model.snapshot import Request

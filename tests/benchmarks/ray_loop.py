@@ -16,7 +16,7 @@ from cluster import creation, submit, until_count
 from http_load import Connection
 from registry import Key, scenario
 
-from aliquot.app import Server, serving
+from aliquot.app.composition import Server, serving
 from aliquot.cli.acceptance.cluster import UP_S_MAX, OwnRay
 from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.listener import Listener, bound_socket

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from aliquot.app import Server, serving
+from aliquot.app.composition import Server, serving
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.listener import Listener, bound_socket
 from aliquot.client import Client

@@ -254,3 +254,16 @@ def _capabilities_fault(can: Capabilities) -> str | None:
 def _image_fault(image: str) -> str | None:
     length = number_fault("the length of an image's name", len(image), least=1, most=IMAGE_CHARS_MAX)
     return length or text_fault("images", image, most=IMAGE_CHARS_MAX)
+
+
+class KeyChange(Struct, frozen=True, kw_only=True):
+    """A change of an agent's key."""
+
+    id: str
+    """`req_<uuid7>` of the command."""
+    agent_id: AgentId
+    what: str
+    """`created`, `replaced` or `revoked`."""
+    by: str
+    """`unix:<account>`."""
+    at_us: int

@@ -30,7 +30,7 @@ from aliquot.service.access import JobAccounts
 from aliquot.service.lifecycle.agent_registration import claimed_twice, elsewhere
 from aliquot.service.ports import Executor
 from aliquot.service.state.state import State
-from aliquot.settings import FILE_VARIABLE, Settings
+from aliquot.settings import Settings, settings_file
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.errors import Forbidden, InvalidRequest
 from aliquot_schema.ids import AgentId
@@ -58,6 +58,7 @@ def hidden_of(settings: Settings) -> list[Path]:
         settings.ray_token_file,
         settings.metrics_token_file,
         settings.archive_folder,
+        settings_file(),
         *(getattr(receiver, name, None) for receiver in settings.receivers for name in _OF_RECEIVERS),
     ]
     return [
@@ -65,14 +66,7 @@ def hidden_of(settings: Settings) -> list[Path]:
         token_file_of(settings).absolute(),
         *(path.absolute() for path in files if path is not None),
         *_database_files(settings.database or ""),
-        *settings_files(),
     ]
-
-
-def settings_files() -> list[Path]:
-    """The settings file, which may hold a database password; empty when none is used."""
-    file = os.environ.get(FILE_VARIABLE)
-    return [Path(file).absolute()] if file else []
 
 
 def _database_files(url: str) -> Iterator[Path]:

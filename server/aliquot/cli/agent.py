@@ -233,9 +233,8 @@ def run(
     """
     if context.invoked_subcommand is not None:
         return
-    from aliquot.app.agents import settings_files
     from aliquot.errors import ConfigurationError
-    from aliquot.settings import read_settings
+    from aliquot.settings import read_settings, settings_file
     from aliquot_schema.errors import AliquotError
 
     if not server or key_file is None:
@@ -262,7 +261,7 @@ def run(
             agent_id=agent_id,
             demo_node=demo_node,
             dials=urlsplit(server[0]).hostname or "",
-            hidden=(key_file.absolute(), *settings_files()),
+            hidden=[path for path in (key_file.absolute(), settings_file()) if path is not None],
         )
         asyncio.run(_serve(options, servers=server, key_file=key_file, ca_file=ca_file))
     except (ConfigurationError, AliquotError) as error:

@@ -19,7 +19,7 @@ from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aliquot.api.limits import Limits
-from aliquot.app import Server
+from aliquot.app.composition import Server
 from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings
 

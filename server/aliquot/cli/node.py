@@ -106,9 +106,10 @@ def start(
 
 
 def _hidden(token_file: Path | None) -> list[Path]:
-    from aliquot.app.agents import settings_files
+    from aliquot.settings import settings_file
 
-    return settings_files() if token_file is None else [token_file.absolute(), *settings_files()]
+    token = None if token_file is None else token_file.absolute()
+    return [path for path in (token, settings_file()) if path is not None]
 
 
 class _Node(Struct, frozen=True, kw_only=True):

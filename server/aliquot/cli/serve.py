@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 if TYPE_CHECKING:
-    from aliquot.app import Server
+    from aliquot.app.composition import Server
     from aliquot.settings import Settings
 
 
@@ -209,7 +209,7 @@ def _run(settings: "Settings", *, once: Mapping[str, bool]) -> int:
 
 
 async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
-    from aliquot.app import serving
+    from aliquot.app.composition import serving
     from aliquot.app.logging import set_up_logs
     from aliquot.cli.listener import Listener, app_sockets, bound_socket, certificate_of
     from aliquot.service.metrics.log_context import RateLimited

@@ -1,6 +1,7 @@
 """Setting errors: validation messages without pydantic's own text, names of settings, and their duration types."""
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -55,3 +56,12 @@ def setting_named(name: str, fields: Mapping[str, FieldInfo]) -> str:
         if name.lower() in (field, *map(str.lower, names)):
             return field
     return name
+
+
+def not_json(message: str, fields: Mapping[str, FieldInfo]) -> str:
+    """What is wrong with a table or a list in the environment that is not JSON, from the message of the library."""
+    found = re.search(r'field "(\w+)"', message)
+    if found is None:
+        return f"{message}: in the environment a table is written as JSON"
+    variable = given_variable(setting_named(found[1], fields), fields) or found[1]
+    return f"{variable}: its value is not JSON; in the environment a table is written as JSON"

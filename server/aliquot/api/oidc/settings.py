@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
-from aliquot.service.accounts.users import project_names
+from aliquot.core.validation.fields import project_names
 from aliquot.service.setting_errors import Seconds, wrong
 from aliquot_schema.errors import InvalidRequest
 

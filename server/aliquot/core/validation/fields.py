@@ -3,7 +3,7 @@ of plain values, then those of constraints, fallbacks, signals, job arrays, limi
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from signal import SIGKILL, SIGSTOP, Signals, valid_signals
 from typing import Final
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from aliquot.core.model.snapshot import milli_of
 from aliquot_schema.errors import InvalidRequest, LimitExceeded
 from aliquot_schema.identity.secrets import FILE_NAME, SECRET_NAME, SECRETS_OF_SESSION_MAX, SecretUse
-from aliquot_schema.ids import WORKSPACE_ID
+from aliquot_schema.ids import WORKSPACE_ID, ProjectId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.metrics import MetricPattern, patterns_fault
 from aliquot_schema.requests import NewFallback, NewSession
@@ -31,6 +31,7 @@ from aliquot_schema.sessions import (
     ARRAY_TASKS_MAX,
     CLUSTER_SIZE_MAX,
     COMMAND_BYTES_MAX,
+    DEFAULT_PROJECT,
     DURATION_S_MAX,
     ENVIRONMENT_CHARS_MAX,
     FALLBACKS_MAX,
@@ -66,6 +67,8 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _APP_NAME: Final = re.compile(r"[a-z][a-z0-9]{0,11}", re.ASCII)
 """With the id of a task of an array it fits into the 63 characters of a part of a host name."""
 PORT_MAX: Final = 65_535
+PROJECTS_MAX: Final = 64
+_PROJECT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 NAME_CHARS_MAX: Final = 256
 
 
@@ -100,6 +103,20 @@ def check_limit(value: int, *, field: str, most: int, unit: str = "") -> None:
     if value > most:
         amount = f"{value} {unit} are" if unit else f"{value} is"
         raise LimitExceeded(f"{field}: {amount} more than {most}", field=field, limit=most, actual=value)
+
+
+def project_names(names: Iterable[str]) -> tuple[ProjectId, ...]:
+    """Check project names; returned sorted, without duplicates."""
+    found = tuple(sorted(dict.fromkeys(names)))
+    check_limit(len(found), field="projects", most=PROJECTS_MAX, unit="projects")
+    for name in found:
+        if not _PROJECT.fullmatch(name):
+            raise InvalidRequest(
+                "projects: give 1 to 64 letters, digits and . _ + -, beginning with a letter or digit", field="projects"
+            )
+        if name == DEFAULT_PROJECT:
+            raise InvalidRequest(f"projects: all users may submit to {name}, so it has no members", field="projects")
+    return tuple(ProjectId(name) for name in found)
 
 
 def milliseconds(seconds: float | None, *, field: str, most_s: int = DURATION_S_MAX) -> int | None:

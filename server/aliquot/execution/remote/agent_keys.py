@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from aliquot.execution.agent.json_files import FORMAT, read_file, replace_file
-from aliquot.service.audit.agent_keys import KeyChange
+from aliquot_schema.cluster.agents import KeyChange
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
 from aliquot_schema.ids import REQUEST_PREFIX, AgentId
 

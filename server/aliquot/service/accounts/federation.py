@@ -9,7 +9,8 @@ from typing import Final, NoReturn
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.service.accounts.users import Users, project_names, unix_name, user_name
+from aliquot.core.validation.fields import project_names
+from aliquot.service.accounts.users import Users, unix_name, user_name
 from aliquot.service.ports import Clock
 from aliquot.service.state.identities import Identities
 from aliquot.service.state.journal import Journal

@@ -1,12 +1,11 @@
 """Users: created, changed and disabled by admins; with the validation of their names, and the views of accounts."""
 
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from aliquot.core.validation.fields import check_limit
+from aliquot.core.validation.fields import project_names
 from aliquot.service.access import FALLBACK_ACCOUNT, AccountSearch, JobAccounts, Trust, check_may_join, check_role
 from aliquot.service.accounts.key_budgets import GPU_HOUR
 from aliquot.service.operators import OperatorCommands, check_version
@@ -19,16 +18,13 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
 from aliquot_schema.identity.accounts import ApiKey, Role, User
-from aliquot_schema.ids import ProjectId, UserId, natural_key
+from aliquot_schema.ids import UserId, natural_key
 from aliquot_schema.requests import Caller
-from aliquot_schema.sessions import DEFAULT_PROJECT
 from aliquot_schema.states import AgentState
 from aliquot_schema.views.accounts import ApiKeyView, NewUser, UserChanged, UserChanges, UserView
 
-PROJECTS_MAX: Final = 64
 _USER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _UNIX: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-_PROJECT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 
 def user_name(text: str) -> UserId:
@@ -51,20 +47,6 @@ def unix_name(text: str | None) -> str | None:
     if text == "root":
         raise InvalidRequest("unix_name: jobs never run as root; name another account", field="unix_name")
     return text
-
-
-def project_names(names: Iterable[str]) -> tuple[ProjectId, ...]:
-    """Check project names; returned sorted, without duplicates."""
-    found = tuple(sorted(dict.fromkeys(names)))
-    check_limit(len(found), field="projects", most=PROJECTS_MAX, unit="projects")
-    for name in found:
-        if not _PROJECT.fullmatch(name):
-            raise InvalidRequest(
-                "projects: give 1 to 64 letters, digits and . _ + -, beginning with a letter or digit", field="projects"
-            )
-        if name == DEFAULT_PROJECT:
-            raise InvalidRequest(f"projects: all users may submit to {name}, so it has no members", field="projects")
-    return tuple(ProjectId(name) for name in found)
 
 
 def user_view(user: User) -> UserView:

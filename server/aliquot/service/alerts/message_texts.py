@@ -8,17 +8,18 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from aliquot.service.state.state import State
-from aliquot.service.subscriptions.job_output import piece_of
-from aliquot.service.subscriptions.watching import Outputs
+from aliquot.service.subscriptions.job_output import Outputs, piece_of
 from aliquot_schema.alerts import Delivery, NoticeKind, Severity
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
+
+if TYPE_CHECKING:
+    from aliquot.service.state.state import State
 
 NOTICES_MAX: Final = 500
 """Notices in one message."""
@@ -95,7 +96,7 @@ def _together(one: Delivery) -> tuple[str, str, int, int, str]:
 
 
 async def output_ends(
-    state: State, outputs: Outputs, notices: Sequence[Delivery], *, lines_max: int
+    state: "State", outputs: Outputs, notices: Sequence[Delivery], *, lines_max: int
 ) -> tuple[str, ...]:
     """The last `lines_max` lines of output per notice; empty for notices of other kinds and beyond the first
     `OUTPUTS_MAX`."""
@@ -105,7 +106,7 @@ async def output_ends(
     return tuple(by_id.get(one.id, "") for one in notices)
 
 
-async def last_lines(state: State, outputs: Outputs, session_id: str, *, lines_max: int) -> str:
+async def last_lines(state: "State", outputs: Outputs, session_id: str, *, lines_max: int) -> str:
     """The last `lines_max` lines of the rank that failed first; empty when the output cannot be read."""
     session = state.sessions.get(SessionId(session_id))
     kernels = [] if session is None else state.kernels_in(session)

@@ -8,30 +8,16 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
-from msgspec import Struct
-
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.cluster.agents import KeyChange
 from aliquot_schema.errors import AliquotError
-from aliquot_schema.ids import AgentId, RequestId
+from aliquot_schema.ids import RequestId
 from aliquot_schema.orchestration import Action
 
 log: Final = logging.getLogger("aliquot.agents")
 EVERY_S: Final = 2.0
-
-
-class KeyChange(Struct, frozen=True, kw_only=True):
-    """A change of an agent's key."""
-
-    id: str
-    """`req_<uuid7>` of the command."""
-    agent_id: AgentId
-    what: str
-    """`created`, `replaced` or `revoked`."""
-    by: str
-    """`unix:<account>`."""
-    at_us: int
 
 
 class KeyChanges(Protocol):

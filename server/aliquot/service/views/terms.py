@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from signal import Signals
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.core.prediction import Prediction
-from aliquot.service.state.state import State
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.resources.leases import Lease
@@ -24,6 +23,9 @@ from aliquot_schema.views.sessions import (
     TaskSetView,
     slot_amounts,
 )
+
+if TYPE_CHECKING:
+    from aliquot.service.state.state import State
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 GB: Final = 1_000_000_000
@@ -166,7 +168,7 @@ def _task_set(indices: Intervals) -> TaskSetView:
     return TaskSetView(indices=str(indices), count=len(indices))
 
 
-def allocated_gpus(state: State, session: Session) -> tuple[AllocatedGpuView, ...]:
+def allocated_gpus(state: "State", session: Session) -> tuple[AllocatedGpuView, ...]:
     """GPUs of the newest attempt by rank, held or released; of an external allocation, those it holds now."""
     found = (state.leases.get(LeaseId(kernel.id)) for kernel in state.kernels_in(session))
     return of_leases(
@@ -174,7 +176,7 @@ def allocated_gpus(state: State, session: Session) -> tuple[AllocatedGpuView, ..
     )
 
 
-def of_leases(state: State, leases: Iterable[Lease]) -> tuple[AllocatedGpuView, ...]:
+def of_leases(state: "State", leases: Iterable[Lease]) -> tuple[AllocatedGpuView, ...]:
     """GPUs of leases, whichever slots were requested; devices that the agent no longer has are omitted."""
     used: Counter[tuple[AgentId, DeviceId]] = Counter()
     held: set[tuple[AgentId, DeviceId]] = set()
@@ -191,7 +193,7 @@ def of_leases(state: State, leases: Iterable[Lease]) -> tuple[AllocatedGpuView, 
     return tuple(view for view in views if view is not None)
 
 
-def _view(state: State, key: tuple[AgentId, DeviceId], units: int, *, is_held: bool) -> AllocatedGpuView | None:
+def _view(state: "State", key: tuple[AgentId, DeviceId], units: int, *, is_held: bool) -> AllocatedGpuView | None:
     agent_id, device_id = key
     device = state.layouts[agent_id].devices.get(device_id)
     if device is None:
