@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, Integer, LargeBinary, MetaData, Text, text
+from sqlalchemy.ext.declarative import DeferredReflection
 from sqlalchemy.orm import registry
 from sqlmodel import Field, SQLModel
 
@@ -14,10 +15,13 @@ INT: Final = BigInteger().with_variant(Integer(), "sqlite")
 METADATA: Final = MetaData(naming_convention={"pk": "pk_%(table_name)s"})
 
 
-class TableRow(SQLModel, registry=registry(metadata=METADATA)):
-    """Base of all tables, with metadata separate from other users of SQLModel in the process."""
+class TableRow(DeferredReflection, SQLModel, registry=registry(metadata=METADATA)):
+    """Base of all tables, with metadata separate from other users of SQLModel in the process.
 
-    # Rows are read and written as tuples: validators are unused and take longer to build than the tables.
+    Rows are read and written as tuples, so only the tables are made. The object mapping, which `DeferredReflection` puts
+    off until it is asked for, and the validators would take longer to make than the tables do.
+    """
+
     model_config = {"defer_build": True}
 
 
