@@ -18,8 +18,8 @@ METADATA: Final = MetaData(naming_convention={"pk": "pk_%(table_name)s"})
 class TableRow(DeferredReflection, SQLModel, registry=registry(metadata=METADATA)):
     """Base of all tables, with metadata separate from other users of SQLModel in the process.
 
-    Rows are read and written as tuples, so only the tables are made. The object mapping, which `DeferredReflection` puts
-    off until it is asked for, and the validators would take longer to make than the tables do.
+    Rows are read and written as tuples, so only the tables are made. `DeferredReflection` puts off the object mapping
+    until it is used; the mapping and the validators would take longer to make than the tables do.
     """
 
     model_config = {"defer_build": True}

@@ -218,6 +218,21 @@ async def test_a_job_sees_its_own_environment_and_nothing_of_ours(
     }
 
 
+async def test_a_job_ignores_no_signal_although_the_agent_was_started_with_nohup(agent_home: Path) -> None:
+    ignored = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR2)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    stand = Stand(agent_config(agent_home))
+    try:
+        await stand.open()
+        asked = shell("grep SigIgn: /proc/self/status")
+        await stand.run(asked)
+        assert stand.output(asked.kernel_id).split() == ["SigIgn:", "0" * 16]
+    finally:
+        await stand.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 async def test_a_job_gets_no_descriptor_no_privilege_and_no_blocked_signal(stand: Stand) -> None:
     asked = shell("ls /proc/$$/fd; grep -E '^(NoNewPrivs|SigBlk|SigIgn|Uid|Groups|CapEff):' /proc/self/status; umask")
     await stand.run(asked)

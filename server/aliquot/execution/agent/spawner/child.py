@@ -158,7 +158,8 @@ def set_limits(order: Order) -> None:
     # Late, so that this interpreter does not hit a small memory limit.
     for limit, soft, hard in order.limits:
         resource.setrlimit(limit, (soft, hard))
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGINT):
+    # All, because an agent that was started with nohup, or in the background of a script, ignores some.
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

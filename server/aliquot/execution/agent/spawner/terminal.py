@@ -347,9 +347,6 @@ def _become(
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         enter_working_directory(order)
         set_limits(order)
-        for number in range(1, signal.NSIG):
-            if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
-                signal.signal(number, signal.SIG_DFL)
         execute(argv, environment)
     except BaseException as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUNNABLE
