@@ -216,8 +216,9 @@ class _Desk:
         return [one for one in found if one.id != booking.id]
 
     def _staying(self, booking: Booking) -> list[RunningRow]:
-        """Sessions that may still run at the start of a booking and need not leave for it."""
-        return [row for row in self._snapshot.running if not self._leaves(row, booking)]
+        """Sessions that may still run at the start of a booking and need not leave for it, by their ids."""
+        staying = (row for row in self._snapshot.running if not self._leaves(row, booking))
+        return sorted(staying, key=lambda row: row.session_id)
 
     def _leaves(self, row: RunningRow, booking: Booking) -> bool:
         if row.booking == booking.id or row.is_preemptible or row.is_leaving:
