@@ -16,6 +16,7 @@ from soak_figures import Sample
 DAY_S: Final = 86_400.0
 STEPS_MAX: Final = 10**9
 MEMORY_LOOKS: Final = 5
+"""At the end of a day."""
 LOOK_EVERY_S: Final = 101.0
 """No multiple of the periods at which a server works."""
 WAITS: Final = """
@@ -47,10 +48,10 @@ class Month(Crowd):
             for burst in range(bursts):
                 await self._until_up()
                 await self._submit(jobs)
-                await asyncio.sleep(DAY_S / bursts - MEMORY_LOOKS * LOOK_EVERY_S)
-                memory = await self._memory()
+                await asyncio.sleep((DAY_S - MEMORY_LOOKS * LOOK_EVERY_S) / bursts)
                 if burst == bursts // 2:
                     await self._servers[0].process.kill()
+            memory = await self._memory()
             self._forget()
             samples.append(Sample(at_s=DAY_S * day, life=0, values=self._values(since_us) | memory))
         self._is_over = True
