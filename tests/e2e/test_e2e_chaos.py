@@ -109,6 +109,16 @@ async def test_a_certificate_that_expires_ends_no_job_and_a_new_one_is_taken_up(
             await until(is_running)
             on.authority.issue("localhost", expired=True)
             await agent.stop()
+
+            async def is_refused() -> bool:
+                try:
+                    async with on.http() as fresh:
+                        await fresh.get("/healthz")
+                except httpx.ConnectError as error:
+                    return "expired" in str(error)
+                return False
+
+            await until(is_refused)
             await agent.start()
 
             async def says_expired() -> bool:

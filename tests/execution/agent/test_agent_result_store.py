@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fsspec.asyn import sync
 from moto.server import ThreadedMotoServer
 
 from aliquot.execution.result_store import BLOCK_BYTES, FolderStorage, ObjectStorage, ResultStore, S3Storage
@@ -41,9 +42,18 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Storage]:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         assert httpx.put(f"http://{host}:{port}/fixed-bucket").status_code == 200
-        yield S3Storage("s3://fixed-bucket/lab")
+        storage = S3Storage("s3://fixed-bucket/lab")
+        yield storage
+        _disconnect(storage)
     finally:
         server.stop()
+
+
+def _disconnect(storage: S3Storage) -> None:
+    """Close the connections; s3fs itself gives up after 0.1 s, and the warning of that fails a later test."""
+    files = storage._files
+    if files._s3 is not None:
+        sync(files.loop, files._s3creator.__aexit__, None, None, None)
 
 
 @pytest.fixture(params=["folder", "s3"])
