@@ -1,6 +1,7 @@
 """What a server says without agents, and when one of its agents is restarted under it."""
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -15,6 +16,7 @@ from aliquot.app.composition import Server, serving
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.listener import Listener, bound_socket
 from aliquot.client import Client
+from aliquot.service.ports import Loaded
 from aliquot.settings import read_settings
 from e2e_sessions import alloc_map, session, submit, until, until_map, until_state
 
@@ -55,6 +57,16 @@ async def test_the_map_is_the_same_after_an_agent_was_restarted() -> None:
             assert (await session(client, session_id))["state"] == "running"
             await client.execute(f'mutation {{ cancel_session(input: {{id: "{session_id}"}}) {{ __typename }} }}')
         await until_map(client, agent_id, IDLE)
+
+
+async def test_a_server_does_not_hold_what_it_read_at_its_start() -> None:
+    with own_process(), TemporaryDirectory() as folder:
+        settings = read_settings(data_folder=Path(folder), port=0, accelerators=(TWO_GPUS,))
+        async with serving(settings) as server:
+            assert server.running.cases.state.agents
+        async with serving(settings):
+            # The records of sessions that it forgets later would otherwise stay in memory.
+            assert [one for one in gc.get_objects() if isinstance(one, Loaded)] == []
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Server(ABC):
     def check_clock(self, loaded: Loaded) -> None:
         """Whoever starts it says that the clock is right, if it is."""
         if self._place.wall.is_years_off:
-            check_clock(loaded, wall_us=self.clock.wall_us())
+            check_clock(loaded.last_at_us, wall_us=self.clock.wall_us())
 
     def store(self) -> DatabaseStore:
         database = ProcessDatabase(self._place.disk, self.process, self._place.loop)

@@ -24,7 +24,6 @@ from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.leadership.election import LeaderElection
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import TermStart
-from aliquot.service.ports import Loaded
 from aliquot.service.state.state import State
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot.store.cluster_mark import MarkFile
@@ -83,10 +82,10 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
         archive=plan.outfit.keeping.folder,
     )
     try:
-        loaded, state = await read_database(database)
+        state = await read_database(database)
         if not plan.accepts_clock:
-            check_clock(loaded, wall_us=plan.clock.wall_us())
-        plan.clock.not_before(loaded.last_at_us)
+            check_clock(state.newest_us, wall_us=plan.clock.wall_us())
+        plan.clock.not_before(state.newest_us)
         async with (
             history_kept(plan.outfit.history) as measurements,
             _taking_part(plan, database, state, measurements=measurements) as running,
@@ -100,15 +99,14 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
         await database.store.close()
 
 
-async def read_database(database: ServerDatabase) -> tuple[Loaded, State]:
-    """The stored state.
+async def read_database(database: ServerDatabase) -> State:
+    """The stored state. What was read is not kept: the state forgets records that the server would else hold for ever.
 
     Raises:
         ConfigurationError, StoreUnavailable: it cannot be read; the message says why.
     """
     try:
-        loaded = await database.store.join()
-        return loaded, await state_of(loaded, store=database.store)
+        return await state_of(await database.store.join(), store=database.store)
     except (ServerError, AliquotError, OSError):
         raise
     except Exception as error:

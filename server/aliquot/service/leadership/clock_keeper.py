@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from aliquot.core.clock_correction import ClockCorrection, corrected, moment_text, offset_text
-from aliquot.service.ports import Clock, Loaded, StoreUnavailable
+from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -31,16 +31,16 @@ AHEAD_US_MAX: Final = 60_000_000
 """The newest event may be this far ahead: the clocks of several servers differ a little."""
 
 
-def check_clock(loaded: Loaded, *, wall_us: int) -> None:
+def check_clock(newest_us: int, *, wall_us: int) -> None:
     """Refuse to start with a clock that the newest event is more than a day ahead of.
 
     Raises:
         StoreUnavailable: it is.
     """
-    if loaded.last_at_us - wall_us > DAY_US:
-        ahead = offset_text(loaded.last_at_us - wall_us).removesuffix(" ahead")
+    if newest_us - wall_us > DAY_US:
+        ahead = offset_text(newest_us - wall_us).removesuffix(" ahead")
         raise StoreUnavailable(
-            f"the newest event in the database is from {moment_text(loaded.last_at_us)}, and this machine's clock says "
+            f"the newest event in the database is from {moment_text(newest_us)}, and this machine's clock says "
             f"{moment_text(wall_us)}, {ahead} earlier. If the clock is wrong, set it and start again. If it is right, "
             "and was wrong when the event was written, start once with `aliquot serve --accept-clock`: times follow "
             "the clock from then on"
