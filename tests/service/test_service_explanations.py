@@ -189,7 +189,7 @@ async def test_a_session_behind_a_quota_has_no_place_in_the_queue() -> None:
         await on.advance()
         assert on.state.verdicts[behind].reason is Reason.QUOTA
         assert [on.state.position(name) for name in (behind, *waiting)] == [None, 1, 2]
-        assert on.state.queue() == [*waiting, behind]
+        assert [*on.state.queue()] == [*waiting, behind]
         found = await why(on, waiting[1], caller=CALLER)
         assert (found.position, [other.session_id for other in found.ahead]) == (2, waiting[:1])
         found = await why(on, behind, caller=CALLER)

@@ -42,7 +42,7 @@ async def test_it_names_the_devices_that_are_then_given_and_keeps_nothing() -> N
         revision, held = on.state.revision, on.held()
         shown = await preview(on, devices=2)
         assert (shown.starts_now, shown.tasks_starting, shown.queue_position, shown.waits) == (True, 1, None, None)
-        assert (on.state.revision, on.held(), on.state.queue()) == (revision, held, [])
+        assert (on.state.revision, on.held(), [*on.state.queue()]) == (revision, held, [])
         name = await on.submit(devices=2)
         await on.advance()
         view = await on.queries.session(CALLER, name)

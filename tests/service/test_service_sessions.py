@@ -91,7 +91,7 @@ async def test_sessions_start_in_order_and_say_why_they_wait(tmp_path: Path) -> 
         assert (verdicts[head].evidence.requested, verdicts[head].evidence.available) == ("2", "1")
         assert verdicts[head].evidence.blocked_by == (holder,)
         assert verdicts[behind].reason is Reason.RESERVED
-        assert bench.state.queue() == [head, behind]
+        assert [*bench.state.queue()] == [head, behind]
         executor.ends(kernel(holder))
         await bench.until_state(head, S.RUNNING)
         assert bench.session(behind).state is S.QUEUED

@@ -23,7 +23,7 @@ from aliquot.service.views.agents import agent_view
 from aliquot.service.views.gpus import capacity_of, gpus_view
 from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot.service.views.observed_gpus import WEEK, observed_gpus, observed_week, week_of
-from aliquot.service.views.pagination import cut
+from aliquot.service.views.pagination import cut, cut_line
 from aliquot.service.views.session_list import (
     ORDERS,
     check,
@@ -215,8 +215,7 @@ class Queries:
 
     def queue(self, caller: Caller, page: PageRequest) -> Page[QueueEntryView]:
         """Pending sessions in queue order."""
-        line = list(enumerate(self._state.queue(), start=1))
-        verdicts = self._state.verdicts
+        state, verdicts = self._state, self._state.verdicts
 
         def is_out_of_line(session_id: SessionId) -> bool:
             verdict = verdicts.get(session_id)
@@ -224,15 +223,14 @@ class Queries:
 
         @cache
         def skipped() -> int:
-            return sum(is_out_of_line(session_id) for _, session_id in line)
+            return sum(map(is_out_of_line, state.queue()))
 
-        def show(item: tuple[int, SessionId]) -> QueueEntryView:
-            position, session_id = item
+        def show(position: int, session_id: SessionId) -> QueueEntryView:
             # Those out of line come after those in line, and before those that no pass has seen.
             turn = None if is_out_of_line(session_id) else position - (0 if session_id in verdicts else skipped())
             return self._entry(caller, position=position, session_id=session_id, turn=turn)
 
-        return cut(line, page, key=lambda item: item[1], show=show, revision=self._state.revision)
+        return cut_line(state.queue(), page, total=len(state.pending), show=show, revision=state.revision)
 
     def _agent_seen(self, caller: Caller, agent: Agent) -> AgentView:
         return agent_seen(caller, agent_view(self._state, agent), self._state.sessions)

@@ -206,7 +206,7 @@ class AgentRegistry:
 
     def explained(self, message: str, *, reason: Reason) -> str:
         """The reason why a session waits, with the agents whose node is about to be taken away."""
-        if reason not in _CAPACITY_REASONS:
+        if reason not in _CAPACITY_REASONS or not self.withdrawn:
             return message
         agents = (self.agents[name] for name in sorted(self.withdrawn, key=natural_key))
         leaving = [agent for agent in agents if agent.eviction and agent.state is AgentState.ALIVE]

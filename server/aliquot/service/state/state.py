@@ -1,7 +1,7 @@
 """State: the cluster in memory, folded from all committed events, with the indexes that passes and queries need."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, structs
@@ -188,12 +188,11 @@ class State:
         """Latest start times that the last pass promised by reservations."""
         return self._last_verdicts.promised_us
 
-    def queue(self) -> list[SessionId]:
+    def queue(self) -> Iterator[SessionId]:
         """Pending sessions in the order of the last pass, then those without a position, then those submitted since."""
         pending, verdicts = self.pending, self.verdicts
-        seen = [session_id for session_id in self._last_verdicts.line() if session_id in pending]
-        is_all = len(seen) == len(pending)
-        return seen if is_all else seen + [session_id for session_id in pending if session_id not in verdicts]
+        yield from (name for name in self._last_verdicts.line() if name in pending)
+        yield from (name for name in pending if name not in verdicts)
 
     def position(self, session_id: SessionId) -> int | None:
         """Position in the queue of the last pass, from 1; None when the session does not wait for its turn."""
@@ -263,8 +262,9 @@ class State:
 
     def kernels_in(self, session: Session) -> list[Kernel]:
         """The kernels of a session's newest attempt, by rank."""
-        found = self.kernels_of.get(session.id, {}).values()
-        return sorted((kernel for kernel in found if kernel.attempt == session.attempt), key=lambda kernel: kernel.rank)
+        found = self.kernels_of.get(session.id)
+        newest = (kernel for kernel in found.values() if kernel.attempt == session.attempt) if found else ()
+        return sorted(newest, key=lambda kernel: kernel.rank)
 
     def holds_devices(self, session_id: SessionId) -> bool:
         """Whether any kernel of any attempt still holds its devices."""

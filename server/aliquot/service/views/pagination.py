@@ -6,7 +6,8 @@ total.
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from aliquot_schema.errors import InvalidRequest
@@ -16,6 +17,7 @@ from aliquot_schema.views.sessions import Page
 
 T = TypeVar("T")
 V = TypeVar("V")
+S = TypeVar("S", bound=str)
 
 
 def cursor_of(key: str) -> str:
@@ -60,11 +62,44 @@ def cut(
     )
 
 
+def cut_line(
+    ids: Iterable[S], request: PageRequest, *, total: int, show: Callable[[int, S], V], revision: int
+) -> Page[V]:
+    """Cut a page from an ordered line of ids; what is behind the page is not looked at.
+
+    Args:
+        total: the number of all ids.
+        show: makes an item from its place in the line, from 1, and its id.
+    Raises:
+        InvalidRequest: the cursor's item is not in the line.
+    """
+    line = enumerate(ids, start=1)
+    start = 0
+    if request.after is not None:
+        wanted = key_of(request.after)
+        start = next((place for place, name in line if name == wanted), 0)
+        if not start:
+            raise _gone()
+    page = list(islice(line, request.first))
+    return Page(
+        items=tuple([show(place, name) for place, name in page]),
+        cursors=tuple([cursor_of(name) for _, name in page]),
+        has_next=start + len(page) < total,
+        has_previous=start > 0,
+        total_count=total,
+        revision=revision,
+    )
+
+
 def _index(items: Sequence[T], wanted: str, key: Callable[[T], str]) -> int:
     for index, item in enumerate(items):
         if key(item) == wanted:
             return index
-    raise InvalidRequest(
+    raise _gone()
+
+
+def _gone() -> InvalidRequest:
+    return InvalidRequest(
         "after: the item of this cursor is no longer in the list; begin again without `after`", field="after"
     )
 

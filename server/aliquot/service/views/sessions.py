@@ -4,8 +4,6 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypedDict
 
-from msgspec.structs import replace
-
 from aliquot.core.saved_work import kept_at_start_ms
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.ports import Store
@@ -90,12 +88,16 @@ def kernel_view(state: State, kernel: Kernel) -> KernelView:
     )
 
 
-def verdict_view(verdict: Verdict) -> VerdictView:
-    """Why a session waits: reason code and message."""
+def verdict_view(verdict: Verdict, *, message: str | None = None) -> VerdictView:
+    """Why a session waits: reason code and message.
+
+    Args:
+        message: a longer one than that of the pass.
+    """
     evidence = verdict.evidence
     return VerdictView(
         reason=verdict.reason,
-        message=explain(verdict),
+        message=explain(verdict) if message is None else message,
         slot=evidence.slot,
         requested=evidence.requested,
         available=evidence.available,
@@ -270,12 +272,11 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     verdict = state.verdicts.get(session.id) if session.is_pending else None
     if verdict is None:
         return None
-    view = verdict_view(verdict)
-    message = state.foreign_usage.explained(view.message, reason=view.reason)
-    message = state.registry.explained(message, reason=view.reason)
+    message = state.foreign_usage.explained(explain(verdict), reason=verdict.reason)
+    message = state.registry.explained(message, reason=verdict.reason)
     if session.preflight is not None and session.excluded_agents:
         message = f"{message}; not on {', '.join(session.excluded_agents)} after a failed preflight"
-    return replace(view, message=state.disk_space.explained(message, reason=view.reason))
+    return verdict_view(verdict, message=state.disk_space.explained(message, reason=verdict.reason))
 
 
 def _expected_start(state: State, session: Session) -> datetime | None:

@@ -64,7 +64,7 @@ def gb(size: int) -> str:
 
 def pairs(mapping: Mapping[str, str]) -> tuple[NameValueView, ...]:
     """Names and values, sorted by name."""
-    return tuple(NameValueView(name=name, value=value) for name, value in sorted(mapping.items()))
+    return tuple([NameValueView(name=name, value=value) for name, value in sorted(mapping.items())]) if mapping else ()
 
 
 def signal_name(number: int) -> str:
@@ -171,9 +171,8 @@ def _task_set(indices: Intervals) -> TaskSetView:
 def allocated_gpus(state: "State", session: Session) -> tuple[AllocatedGpuView, ...]:
     """GPUs of the newest attempt by rank, held or released; of an external allocation, those it holds now."""
     found = (state.leases.get(LeaseId(kernel.id)) for kernel in state.kernels_in(session))
-    return of_leases(
-        state, [*(lease for lease in found if lease is not None), *state.external_allocations.of(session.id)]
-    )
+    leases = [*(lease for lease in found if lease is not None), *state.external_allocations.of(session.id)]
+    return of_leases(state, leases) if leases else ()
 
 
 def of_leases(state: "State", leases: Iterable[Lease]) -> tuple[AllocatedGpuView, ...]:
