@@ -82,7 +82,7 @@ class World:
             dependencies=self._states,
             quotas=self.quotas,
             usage=self.usage,
-            backlogs=self.backlogs,
+            backlogs=dict(self.backlogs),
         )
 
     def decide(self) -> Plan:

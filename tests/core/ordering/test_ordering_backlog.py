@@ -128,15 +128,15 @@ def test_each_weight_is_explained_with_what_it_is_worth() -> None:
         backlogs={DEFAULT_POOL: BacklogPeak(8 * HOUR_MS, NOW_US)},
     )
     assert explained(state, "a", fair) == (
-        "waited 2 h of 9 h: +0.22; 10 min long: +1.92 (17 h 16 min of waiting); priority normal: +1.00 (9 h of "
-        "waiting); use of its share counts 1.00 of 1: +0.25 (2 h 15 min of waiting); sum 3.39. 1.00 is 9 h of waiting: "
+        "waited 2 h of 9 h: +0.23; 10 min long: +1.92 (17 h 16 min of waiting); priority normal: +1.00 (9 h of "
+        "waiting); use of its share counts 1.00 of 1: +0.25 (2 h 15 min of waiting); sum 3.40. 1.00 is 9 h of waiting: "
         "an hour and the backlog of 8 h. No session of the same priority that came more than 20 h 15 min later starts "
         "before an earlier one by order, unless it asks for a larger part of the pool. Once a session is first, "
         "backfill delays it only if other sessions run longer than planned."
     )
     wide = explained(state, "b", RULES)
     assert wide is not None
-    assert wide.startswith("waited less than a second of 9 h, which count 1.50 times for its size: +0.00; ")
+    assert wide.startswith("waited less than a second of 9 h, which count 2.50 times for its size: +0.00; ")
     assert "at most 4 h long: +1.00 (9 h of waiting); priority" in wide
     assert "share" not in wide
     assert "there is no backlog" in str(explained(replace(state, backlogs={}), "b", RULES))

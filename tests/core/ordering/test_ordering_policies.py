@@ -103,8 +103,8 @@ def test_fair_share_keeps_its_starvation_bound(peak_ms: int, unit_ms: int) -> No
     bound_us = unit_ms * 1000 * (weights.fair + weights.short + 3 * weights.priority) // weights.age
     usage = Usage().held(10**6, user=ANN, project=LAB, now_us=0)
     came_us = NOW_US - 2 * bound_us
-    worst = row("a", at=came_us, owner=ANN, project=LAB, estimate_ms=10**12, priority=Priority.LOW)
-    best = row("b", owner=BOB, project=SHOP, estimate_ms=0, priority=Priority.CRITICAL)
+    worst = row("a", at=came_us, owner=ANN, project=LAB, request=(), estimate_ms=10**12, priority=Priority.LOW)
+    best = row("b", owner=BOB, project=SHOP, request=(), estimate_ms=0, priority=Priority.CRITICAL)
     later = replace(best, queued_us=came_us + bound_us)
     assert ordered("fair_share", [worst, later], usage=usage, backlogs=peaks) == "ab"
     sooner = replace(best, queued_us=came_us + bound_us * 9 // 10)
@@ -125,10 +125,10 @@ def test_relative_age_lets_a_shorter_one_pass_only_if_it_comes_less_than_two_uni
     assert ordered("relative_age", [wide, later], backlogs=peaks) == "ab"
 
 
-def test_the_wait_of_a_wide_session_counts_up_to_half_more() -> None:
-    """Eight of eight GPUs count for one and a half of the wait, four for one and a quarter."""
+def test_the_wait_of_a_wide_session_counts_up_to_two_and_a_half_times() -> None:
+    """With eight of eight GPUs; with four one and three quarters."""
     came_us = NOW_US - 12 * HOUR_MS * 1000
-    for asked, hours in (("8", 18), ("4", 15), ("1", 12.75)):
+    for asked, hours in (("8", 30), ("4", 21), ("1", 14.25)):
         wide = row("wide", at=came_us, cuda_device=asked, estimate_ms=HOUR_MS)
         for more_s, order in ((-60, "wide other"), (60, "other wide")):
             other = row(

@@ -116,9 +116,9 @@ def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
     )
     inputs = standing(snapshot([on("x", gpus(2))], queue), weights=weights, now_us=18_000_000_000, is_ready=False)
     levels = int(Priority.HIGH - Priority.LOW), int(Priority.NORMAL - Priority.LOW)
-    # Five hours of waiting for one of two GPUs count as six and a quarter.
-    first = 3 * 6_250_000 + 5 * 1_000_000 + 7 * 500_000 + 11 * levels[0] * 1_000_000
-    second = 3 * 6_249_998 + 5 * 1_000_000 + 7 * 250_000 + 11 * levels[1] * 1_000_000
+    # Five hours of waiting for one of two GPUs count as eight and three quarters.
+    first = 3 * 8_750_000 + 5 * 1_000_000 + 7 * 500_000 + 11 * levels[0] * 1_000_000
+    second = 3 * 8_749_998 + 5 * 1_000_000 + 7 * 250_000 + 11 * levels[1] * 1_000_000
     assert ORDERS["fair_share"](inputs).tolist() == [first, second]
 
 

@@ -22,7 +22,7 @@ from aliquot.core.model.queue import LEAST_MILLI, Codes, IntArray, Kind, Queue, 
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.quota import counted
-from aliquot.core.scheduler.backlog import BACKLOG_MS_MAX, PARTS_OF_POOL, parts_of_pools
+from aliquot.core.scheduler.backlog import BACKLOG_MS_MAX, PARTS_OF_POOL, parts_of_pools, width_gain
 from aliquot.core.scheduler.eligibility import preferred
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, planned_duration_ms
 from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
@@ -84,14 +84,14 @@ class BucketColumns:
 
     def __init__(self) -> None:
         self.ints: IntArray = np.zeros((5, 16), dtype=np.int64)
-        """[5, buckets or more] account, kind, pool, half of the part of the pool, fixed part of the score."""
+        """[5, buckets or more] account, kind, pool, gain by width in millionths, fixed part of the score."""
 
     def write(self, bucket: Bucket) -> None:
         """Bring the columns of a bucket up to date."""
         number = bucket.number
         if number >= self.ints.shape[1]:
             self.ints = np.concatenate([self.ints, np.zeros_like(self.ints)], axis=1)
-        self.ints[:, number] = bucket.account, bucket.kind, bucket.pool, bucket.part // 2, bucket.fixed
+        self.ints[:, number] = bucket.account, bucket.kind, bucket.pool, width_gain(bucket.part), bucket.fixed
 
 
 class FilledBuckets:
@@ -240,7 +240,7 @@ class Buckets:
         queue = Queue.of([bucket.row])
         bucket.pool = self.pool(bucket.row.where.pool)
         bucket.part = int(parts_of_pools(queue, self._nodes.index)[0])
-        bucket.growth = 1 + bucket.part // 2 / PARTS_OF_POOL
+        bucket.growth = 1 + width_gain(bucket.part) / PARTS_OF_POOL
         bucket.milli = int(queue.column(LEAST_MILLI)[0])
         bucket.has_gpus = bucket.milli > 0
         bucket.cores = dict(bucket.row.request).get(CPU, 0) * bucket.row.cluster_size

@@ -23,9 +23,9 @@ SCORED: Final = frozenset({"fair_share", "relative_age", "priority", "sjf", "fcf
 """The order policies whose scores are known here."""
 AGED: Final = frozenset({"fair_share", "relative_age"})
 """Orders that go by relative age."""
-ROUNDED: Final = 3
-"""Ages are rounded down by up to 3 millionths: the wait to a millisecond, of a unit of at least an hour, the quotient,
-and the half of it at most that is added for the part of the pool."""
+ROUNDED: Final = 5
+"""Ages are rounded down by up to 5 millionths: the wait to a millisecond, of a unit of at least an hour, and the
+quotient, by 1.3 together, which count 2.5 times for the whole pool, and what is added for the part of the pool."""
 Entry = tuple[float, int]
 """Score and number of the bucket: the highest score is next, then the earliest submission, then the lowest id."""
 LOWEST: Final = -np.inf
@@ -99,13 +99,13 @@ class BucketScores:
 
     def of(self, numbers: IntArray, heads: IntArray) -> IntArray:
         """The scores of sessions of some buckets."""
-        account, _, pool, half, fixed = self._columns.ints.take(numbers, axis=1)
+        account, _, pool, gain, fixed = self._columns.ints.take(numbers, axis=1)
         scores: IntArray = fixed
         if self._order in AGED:
             waited_ms = np.maximum(self._now_us - heads, 0) // 1000
             units = np.array(self._units, dtype=np.int64).take(pool)
             age = np.minimum(waited_ms, DURATION_MAX_MS) * PARTS_PER_ONE // units
-            age += age * half // PARTS_OF_POOL
+            age += age * gain // PARTS_OF_POOL
             scores = fixed + self._weights.age * age
         elif self._order == "priority":
             scores = fixed - heads

@@ -12,7 +12,7 @@ and millionths of a pool.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -37,6 +37,7 @@ OVERRUN_DIVISOR: Final = 5
 """A session that has outrun its prediction is predicted to run for another fifth of its time so far."""
 NO_SIZE: Final = PoolSize(milli=0, cores=0)
 NO_POOL: Final = PoolId("")
+T = TypeVar("T", int, IntArray)
 
 
 class AgeScale(Struct, frozen=True, kw_only=True):
@@ -138,6 +139,14 @@ def parts_of_pools(queue: Queue, index: AgentIndex) -> IntArray:
     )
     found: IntArray = np.minimum(parts, PARTS_OF_POOL)
     return found
+
+
+def width_gain(parts: T) -> T:
+    """How much more the wait of a session counts for its part of the pool, both in millionths: 1.5 times the part.
+
+    A wide session waits until much of the pool is free at one time, while short ones pass it.
+    """
+    return parts * 3 // 2
 
 
 def _held(row: RunningRow, index: AgentIndex) -> tuple[PoolId, int]:

@@ -1,7 +1,7 @@
 """Order policies: a score per pending row; the highest score is next, ties go to the earlier submission.
 
 Relative age, which `fair_share` and `relative_age` go by, counts waiting in units of T = 1 h + the pool's backlog, see
-`backlog`; the wait of a session that takes the whole pool counts half as much again.
+`backlog`; the wait of a session that takes the whole pool counts 2.5 times, see `width_gain`.
 
 Starvation bounds, with times in milliseconds: a session is never overtaken by one submitted later than
 
@@ -28,7 +28,7 @@ from msgspec import Struct, field
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.queue import ACCOUNT, KEPT_MS, LEAST_MILLI, PRIORITY, QUEUED_US, IntArray, Queue, first_places
-from aliquot.core.scheduler.backlog import OVERRUN_DIVISOR, PARTS_OF_POOL, AgeScale
+from aliquot.core.scheduler.backlog import OVERRUN_DIVISOR, PARTS_OF_POOL, AgeScale, width_gain
 from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import QuotaId
@@ -69,7 +69,7 @@ Score = Callable[[OrderInputs], IntArray]
 def relative_age_score(inputs: OrderInputs) -> IntArray:
     """Relative age, with bonuses for short sessions and priority; in millionths.
 
-    score = age x (wait / T) x (1 + part of the pool / 2) + short x h / (h + estimate) + priority x levels, where h is
+    score = age x (wait / T) x (1 + 3/2 x part of the pool) + short x h / (h + estimate) + priority x levels, where h is
     `short_half_ms`.
     """
     age, short, priority = relative_age_terms(inputs)
@@ -81,7 +81,7 @@ def relative_age_terms(inputs: OrderInputs) -> tuple[IntArray, IntArray, IntArra
     queue, weights, scale = inputs.queue, inputs.weights, inputs.scale
     waited_ms = np.maximum(inputs.now_us - queue.column(QUEUED_US), 0) // 1000
     age = np.minimum(waited_ms, DURATION_MAX_MS) * PARTS_PER_ONE // scale.units_ms
-    age += age * (scale.parts // 2) // PARTS_OF_POOL
+    age += age * width_gain(scale.parts) // PARTS_OF_POOL
     half_ms = weights.short_half_ms
     short = half_ms * PARTS_PER_ONE // (half_ms + np.minimum(inputs.estimates_ms, DURATION_MAX_MS))
     levels = (queue.column(PRIORITY) - Priority.LOW) * PARTS_PER_ONE

@@ -9,7 +9,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, PRIORITY, QUEUED_US, Queue
 from aliquot.core.model.snapshot import Snapshot
 from aliquot.core.prediction import duration_text
-from aliquot.core.scheduler.backlog import PARTS_OF_POOL, AgeScale, parts_of_pools, peak_ms, unit_ms
+from aliquot.core.scheduler.backlog import PARTS_OF_POOL, AgeScale, parts_of_pools, peak_ms, unit_ms, width_gain
 from aliquot.core.scheduler.expected_ends import estimates_ms
 from aliquot.core.scheduler.ordering import OrderInputs, fairness_term, relative_age_terms
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
@@ -77,7 +77,7 @@ def _terms(inputs: OrderInputs, place: int, policy: Policy, *, unit_ms: int, bac
 def _waited(inputs: OrderInputs, place: int) -> str:
     waited_ms = max(inputs.now_us - int(inputs.queue.column(QUEUED_US)[place]), 0) // 1000
     part = int(inputs.scale.parts[place])
-    wide = f", which count {1 + part / 2 / PARTS_OF_POOL:.2f} times for its size" if part >= WIDE_PARTS else ""
+    wide = f", which count {1 + width_gain(part) / PARTS_OF_POOL:.2f} times for its size" if part >= WIDE_PARTS else ""
     return f"waited {duration_text(waited_ms)} of {duration_text(int(inputs.scale.units_ms[place]))}{wide}"
 
 

@@ -70,7 +70,7 @@ def terms(one: Person) -> tuple[float, float, float, float]:
     """Weighted terms for age, fair share, short jobs and priority; every priority is `normal`."""
     weights = Weights()
     half_h = weights.short_half_ms / 3_600_000
-    age = weights.age * one.waits_h / UNIT_H * (1 + one.wants / POOL_GPUS / 2)
+    age = weights.age * one.waits_h / UNIT_H * (1 + 1.5 * one.wants / POOL_GPUS)
     return age, weights.fair * fairness(one), weights.short * half_h / (half_h + one.estimate_h), weights.priority * 1.0
 
 
