@@ -109,7 +109,7 @@ async def test_sessions_leave_a_spot_node_before_it_goes_and_gangs_stay_on_a_swi
         assert (found["retry_count"], found["preemptions"], found["preemption"]["cause"]) == (0, 1, "eviction")
         assert noted(marks / "moves")[:2] == ["run", "saved"]
         assert (await told(on, "demo-1"))["eviction"] == "signal SIGUSR1"
-        waiting = await submit(on.client, "sleep 600", {"cuda.device": "8"}, preemptible=True)
+        waiting = await submit(on.client, "sleep 600", {"cuda.device": "8"}, preemptible=True, priority="low")
         assert (await until_waits(on, waiting))["reason"] == "insufficient"
 
         notice.write_text("back in two minutes\n")

@@ -36,9 +36,9 @@ class Person:
 
 
 PEOPLE: Final = (
-    Person(name="anna", project="vision", gpus=4, hours=24, ended_days_ago=0, wants=4, waits_h=12, estimate_h=8),
+    Person(name="anna", project="vision", gpus=4, hours=24, ended_days_ago=0, wants=4, waits_h=9, estimate_h=8),
     Person(name="ben", project="vision", gpus=1, hours=12, ended_days_ago=7, wants=1, waits_h=3, estimate_h=0.5),
-    Person(name="clara", project="speech", gpus=2, hours=24, ended_days_ago=0, wants=8, waits_h=6, estimate_h=4),
+    Person(name="clara", project="speech", gpus=2, hours=24, ended_days_ago=0, wants=8, waits_h=3, estimate_h=4),
 )
 
 
