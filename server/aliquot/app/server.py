@@ -100,7 +100,7 @@ async def open_server(plan: ServerPlan) -> AsyncIterator[Running]:
 
 
 async def read_database(database: ServerDatabase) -> State:
-    """The stored state. What was read is not kept: the state forgets records that the server would else hold for ever.
+    """The stored state. Nothing else of what was read is kept, so that records which the state forgets are freed.
 
     Raises:
         ConfigurationError, StoreUnavailable: it cannot be read; the message says why.

@@ -142,9 +142,9 @@ def parts_of_pools(queue: Queue, index: AgentIndex) -> IntArray:
 
 
 def width_gain(parts: T) -> T:
-    """How much more the wait of a session counts for its part of the pool, both in millionths: 1.5 times the part.
+    """What the wait of a session counts in addition for its part of the pool, both in millionths: 1.5 times the part.
 
-    A wide session waits until much of the pool is free at one time, while short ones pass it.
+    A wide session has to wait until much of the pool is free at one time, and short sessions pass it meanwhile.
     """
     return parts * 3 // 2
 

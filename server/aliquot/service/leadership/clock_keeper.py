@@ -34,6 +34,8 @@ AHEAD_US_MAX: Final = 60_000_000
 def check_clock(newest_us: int, *, wall_us: int) -> None:
     """Refuse to start with a clock that the newest event is more than a day ahead of.
 
+    Args:
+        newest_us: time of the newest event, microseconds UTC, as `wall_us`.
     Raises:
         StoreUnavailable: it is.
     """

@@ -23,7 +23,7 @@ from aliquot.service.views.agents import agent_view
 from aliquot.service.views.gpus import capacity_of, gpus_view
 from aliquot.service.views.idle_gpus import idle_behind_quotas
 from aliquot.service.views.observed_gpus import WEEK, observed_gpus, observed_week, week_of
-from aliquot.service.views.pagination import cut, cut_line
+from aliquot.service.views.pagination import cut
 from aliquot.service.views.session_list import (
     ORDERS,
     check,
@@ -116,6 +116,7 @@ class Queries:
         return cut(
             found,
             page,
+            total=len(found),
             key=lambda agent: agent.id,
             show=lambda agent: self._agent_seen(caller, agent),
             revision=self._state.revision,
@@ -225,12 +226,20 @@ class Queries:
         def skipped() -> int:
             return sum(map(is_out_of_line, state.queue()))
 
-        def show(position: int, session_id: SessionId) -> QueueEntryView:
+        def show(item: tuple[int, SessionId]) -> QueueEntryView:
+            position, session_id = item
             # Those out of line come after those in line, and before those that no pass has seen.
             turn = None if is_out_of_line(session_id) else position - (0 if session_id in verdicts else skipped())
             return self._entry(caller, position=position, session_id=session_id, turn=turn)
 
-        return cut_line(state.queue(), page, total=len(state.pending), show=show, revision=state.revision)
+        return cut(
+            enumerate(state.queue(), start=1),
+            page,
+            total=len(state.pending),
+            key=lambda item: item[1],
+            show=show,
+            revision=state.revision,
+        )
 
     def _agent_seen(self, caller: Caller, agent: Agent) -> AgentView:
         return agent_seen(caller, agent_view(self._state, agent), self._state.sessions)

@@ -6,7 +6,7 @@ total.
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -17,7 +17,6 @@ from aliquot_schema.views.sessions import Page
 
 T = TypeVar("T")
 V = TypeVar("V")
-S = TypeVar("S", bound=str)
 
 
 def cursor_of(key: str) -> str:
@@ -43,47 +42,27 @@ def invalid_cursor() -> InvalidRequest:
 
 
 def cut(
-    items: Sequence[T], request: PageRequest, *, key: Callable[[T], str], show: Callable[[T], V], revision: int
+    items: Iterable[T],
+    request: PageRequest,
+    *,
+    total: int,
+    key: Callable[[T], str],
+    show: Callable[[T], V],
+    revision: int,
 ) -> Page[V]:
-    """Cut a page from a complete, ordered list.
+    """Cut a page from an ordered list; what comes after the page is not read.
 
+    Args:
+        total: the number of all items.
     Raises:
         InvalidRequest: the cursor's item is not in the list.
     """
-    start = 0 if request.after is None else _index(items, key_of(request.after), key) + 1
-    items_of_page = items[start : start + request.first]
+    left = iter(items)
+    start = 0 if request.after is None else _skip(left, key_of(request.after), key)
+    page = list(islice(left, request.first))
     return Page(
-        items=tuple(show(item) for item in items_of_page),
-        cursors=tuple(cursor_of(key(item)) for item in items_of_page),
-        has_next=start + len(items_of_page) < len(items),
-        has_previous=start > 0,
-        total_count=len(items),
-        revision=revision,
-    )
-
-
-def cut_line(
-    ids: Iterable[S], request: PageRequest, *, total: int, show: Callable[[int, S], V], revision: int
-) -> Page[V]:
-    """Cut a page from an ordered line of ids; what is behind the page is not looked at.
-
-    Args:
-        total: the number of all ids.
-        show: makes an item from its place in the line, from 1, and its id.
-    Raises:
-        InvalidRequest: the cursor's item is not in the line.
-    """
-    line = enumerate(ids, start=1)
-    start = 0
-    if request.after is not None:
-        wanted = key_of(request.after)
-        start = next((place for place, name in line if name == wanted), 0)
-        if not start:
-            raise _gone()
-    page = list(islice(line, request.first))
-    return Page(
-        items=tuple([show(place, name) for place, name in page]),
-        cursors=tuple([cursor_of(name) for _, name in page]),
+        items=tuple([show(item) for item in page]),
+        cursors=tuple([cursor_of(key(item)) for item in page]),
         has_next=start + len(page) < total,
         has_previous=start > 0,
         total_count=total,
@@ -91,15 +70,12 @@ def cut_line(
     )
 
 
-def _index(items: Sequence[T], wanted: str, key: Callable[[T], str]) -> int:
-    for index, item in enumerate(items):
+def _skip(items: Iterator[T], wanted: str, key: Callable[[T], str]) -> int:
+    """Read up to the wanted item, and return how many were read."""
+    for count, item in enumerate(items, start=1):
         if key(item) == wanted:
-            return index
-    raise _gone()
-
-
-def _gone() -> InvalidRequest:
-    return InvalidRequest(
+            return count
+    raise InvalidRequest(
         "after: the item of this cursor is no longer in the list; begin again without `after`", field="after"
     )
 
