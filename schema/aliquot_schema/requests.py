@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from aliquot_schema.identity.accounts import KEY_PREFIX
 from aliquot_schema.identity.accounts import Role as Role
-from aliquot_schema.identity.accounts import actor_of
 from aliquot_schema.ids import KeyId, ProjectId, UserId
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import AgentState, SessionState
@@ -93,7 +93,8 @@ class Caller(Struct, frozen=True, kw_only=True):
     @property
     def actor(self) -> str:
         """Who the event log names: `<user>`, or `<user>/<key>` for a request with an API key."""
-        return actor_of(self.user, self.key_id)
+        is_named = self.key_id is not None and self.key_id.startswith(KEY_PREFIX)
+        return f"{self.user}/{self.key_id}" if is_named else self.user
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):

@@ -138,10 +138,10 @@ async def test_a_dry_run_says_what_each_row_becomes_and_the_import_does_it_once(
         )
         done = await imported(on, text, dry_run=False)
         assert [state for state, _ in lines(done)] == ["booked", "refused", "refused", "wrong"]
-        assert [(one.name, one.gpus) for one in on.state.bookings.open()] == [("lab", 1)]
+        assert [(one.name, one.gpus) for one in on.state.bookings.open] == [("lab", 1)]
         again = await imported(on, text, dry_run=False)
         assert lines(again)[0] == ("known", "It is booked already.")
-        assert len(on.state.bookings.open()) == 1
+        assert len(on.state.bookings.open) == 1
 
 
 async def test_only_operators_book_for_others() -> None:

@@ -115,4 +115,4 @@ async def test_a_key_that_must_preview_changes_no_request_and_one_with_a_budget_
         asked = NewBooking(name="b", starts_at=now, ends_at=now + timedelta(hours=1), gpus=1, nodes=[])
         with pytest.raises(Forbidden, match="a budget of GPU-hours"):
             await on.bookings.reserve(BOT, asked)
-        assert not on.state.bookings.open()
+        assert not on.state.bookings.open

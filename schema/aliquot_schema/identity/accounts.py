@@ -49,11 +49,6 @@ FEED_PREFIX: Final = "feed_"
 key list has them."""
 
 
-def actor_of(user: UserId, key_id: KeyId | None) -> str:
-    """Who the event log names: `<user>`, or `<user>/<key>` for a request with an API key."""
-    return f"{user}/{key_id}" if key_id is not None and key_id.startswith(KEY_PREFIX) else user
-
-
 def actor_parts(actor: str) -> tuple[str, KeyId | None]:
     """The user, or part of the server, and the API key of an actor of the event log."""
     name, _, key_id = actor.partition("/")

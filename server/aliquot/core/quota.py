@@ -137,7 +137,7 @@ class QuotaBook:
         self._lines_by_account: dict[tuple[UserId, ProjectId], tuple[_Line, ...]] = {}
         self._needs: dict[tuple[Request, int, bool], Amounts] = {}
         self._spent: dict[QuotaId, bool] = {}
-        self._budgets = Budgets(snapshot, prices=policy.prices, now_us=now_us)
+        self._budgets = Budgets(snapshot, prices=policy.prices, now_us=now_us) if policy.prices.rates else None
         self._active = frozenset(one.id for one in bookings if one.is_active(now_us))
         """Bookings whose devices count as held by their owners; what their sessions hold of them counts once."""
         if self._lines:
@@ -168,7 +168,7 @@ class QuotaBook:
                 hours = str(line.quota.gpu_hours_per_month)
                 evidence = Evidence(quota=line.quota.id, until_us=until_us, limit=hours)
                 return Verdict(reason=Reason.QUOTA, evidence=evidence)
-        refusal = self._budgets.refusal(row)
+        refusal = None if self._budgets is None else self._budgets.refusal(row)
         if refusal is None and self._preempt is PreemptScope.PREEMPTIBLE and not row.is_preemptible:
             return _borrow_refusal(row, lines, need=need)
         return refusal

@@ -54,7 +54,7 @@ class BookingImports:
         check_may_submit(caller)
         refuse_booking(self._state, caller)
         rows = await asyncio.to_thread(rows_of, asked.content, file_name=asked.file_name, time_zone=asked.time_zone)
-        taken = {(one.owner, one.name) for one in self._state.bookings.open()}
+        taken = {(one.owner, one.name) for one in self._state.bookings.open}
         planned = _named_apart([self._planned(caller, row, asked) for row in rows], taken)
         wanted = [booking for one in planned for booking in one.bookings]
         if asked.dry_run:
@@ -74,7 +74,7 @@ class BookingImports:
             made = self._bookings.wanted(self._owner(caller, row.user), request)
         except AliquotError as error:
             return _Planned(row=row, error=error.message)
-        known = {(one.owner, one.starts_us, one.ends_us, one.name) for one in self._state.bookings.open()}
+        known = {(one.owner, one.starts_us, one.ends_us, one.name) for one in self._state.bookings.open}
         if all((one.owner, one.starts_us, one.ends_us, one.name) in known for one in made):
             return _Planned(row=row, is_known=True)
         # Requests are decided in the order of their creation, so that the first row wins.

@@ -78,7 +78,7 @@ class Bookings:
 
         def change(draft: UnitOfWork) -> list[Booking]:
             for owner in sorted({one.owner for one in wanted}):
-                mine = [one for one in self._state.bookings.open() if one.owner == owner]
+                mine = [one for one in self._state.bookings.open if one.owner == owner]
                 own = [one for one in wanted if one.owner == owner]
                 check_limit(len(mine) + len(own), field="bookings", most=OPEN_MAX)
                 names = {one.name for one in mine} | {one.series for one in mine}
@@ -142,7 +142,7 @@ class Bookings:
             booking = self._changeable(draft, caller, name)
             later = [
                 one
-                for one in self._state.bookings.open()
+                for one in self._state.bookings.open
                 if series and booking.series is not None and (one.series, one.owner) == (booking.series, booking.owner)
                 if one.starts_us > booking.starts_us
             ]
@@ -173,7 +173,7 @@ class Bookings:
         del caller  # the calendar is open to everybody
         from_us = 0 if since is None else _micros(since, field="since")
         until_us = 1 << 62 if until is None else _micros(until, field="until")
-        known = [*self._state.bookings.open(), *(self._state.bookings.ended() if with_ended else ())]
+        known = [*self._state.bookings.open, *(self._state.bookings.ended() if with_ended else ())]
         found = [one for one in known if one.overlaps(from_us, until_us) and owner in (None, one.owner)]
         ordered = sorted(found, key=lambda one: (one.starts_us, one.id))
         return tuple(self._view(one) for one in ordered[:LISTED_MAX])

@@ -61,7 +61,7 @@ def test_every_field_of_the_document_reaches_the_policy() -> None:
     assert found.allocation == AllocationOptions(
         strategy=ShareStrategy.FILL, allow_fragmentation=True, numa=NumaPolicy.INTERLEAVE
     )
-    assert (found.default_limit_ms(DEFAULT_POOL), found.default_limit_ms(PoolId("other"))) == (4_000, None)
+    assert found.pools[DEFAULT_POOL].default_limit_ms == 4_000
 
 
 def test_a_change_is_merged_field_by_field() -> None:

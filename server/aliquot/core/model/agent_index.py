@@ -48,6 +48,8 @@ class AgentIndex:
         self.open_nodes: Final = tuple(agent.node_id for agent in self.open)
         """The node of each open agent."""
         self.by_id: Final = {agent.id: agent for agent in self.agents}
+        self.has_temporary: Final = any(agent.is_spot or agent.until_us is not None for agent in self.given)
+        """Whether there are spot agents, or agents that leave at a known time."""
         self._allowed: dict[Scope, Sequence[int]] = {}
 
     def holds(self, agents: Sequence[AgentRow]) -> bool:

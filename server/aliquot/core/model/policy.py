@@ -31,11 +31,6 @@ class Policy(Struct, frozen=True, kw_only=True):
     """How devices are chosen on an agent."""
     prices: Prices = field(default_factory=Prices)
 
-    def default_limit_ms(self, pool: PoolId) -> int | None:
-        """Planned duration of a session of a pool without a time limit; None = by its estimate."""
-        known = self.pools.get(pool)
-        return None if known is None else known.default_limit_ms
-
     @classmethod
     def of(cls, document: PolicyDocument) -> "Policy":
         """The policy of a document.

@@ -17,7 +17,7 @@ from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.model.plan import KernelPlacement, Reservation
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, held_milli, milli_of
-from aliquot.core.scheduler.booking_calendar import NO_BOOKINGS, BookingCalendar
+from aliquot.core.scheduler.booking_calendar import BookingCalendar
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.expected_ends import ExpectedEnds, PlannedEnds
 from aliquot.core.scheduler.free_capacity import FreeCapacity
@@ -39,8 +39,18 @@ class PassContext(Struct, frozen=True, kw_only=True):
     cache: PassCache = field(default_factory=PassCache)
     bookings: Sequence[Booking] = ()
     """Open bookings after the decisions of this pass."""
-    calendar: BookingCalendar = NO_BOOKINGS
-    temporary: TemporaryAgents = field(default_factory=lambda: TemporaryAgents(()))
+    calendar: BookingCalendar | None = None
+    """None = nothing is booked."""
+    temporary: TemporaryAgents | None = None
+    """None = no agent is temporary."""
+
+    def booking_of(self, row: PendingRow | RunningRow) -> Booking | None:
+        """The booking that a session uses; None without one, or when it is over."""
+        return None if self.calendar is None else self.calendar.booking_of(row)
+
+    def row_at(self, row: PendingRow, at_us: int) -> PendingRow:
+        """The row of a session that starts at a time, see `TemporaryAgents.at`."""
+        return row if self.temporary is None else self.temporary.at(row, at_us)
 
     def free_capacity(self, used: Mapping[NodeId, Mapping[DeviceId, int]]) -> FreeCapacity:
         """Free capacity of the cluster with `used` held."""
@@ -186,7 +196,7 @@ def reserve(
 
     def fit_at(at_us: int, ended: Sequence[RunningRow]) -> tuple[int, FreeCapacity, tuple[KernelPlacement, ...]] | None:
         base = context.free_capacity(used_without(ended, capacity=capacity))
-        kernels = context.placer(base, like=placer, at_us=at_us).place(context.temporary.at(head, at_us))
+        kernels = context.placer(base, like=placer, at_us=at_us).place(context.row_at(head, at_us))
         return (at_us, base, kernels) if len(kernels) == head.cluster_size else None
 
     # Steps that release less than the head lacks in total need not be tried.
@@ -202,7 +212,7 @@ def reserve(
         return None
     at_us, base, kernels = found
     reservation = Reservation(session_id=head.session_id, at_us=at_us, kernels=kernels)
-    return HeadStart(head=context.temporary.at(head, at_us), reservation=reservation, base=base)
+    return HeadStart(head=context.row_at(head, at_us), reservation=reservation, base=base)
 
 
 def moments_of(

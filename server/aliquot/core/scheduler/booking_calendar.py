@@ -43,12 +43,12 @@ class BookingCalendar:
 
     def __init__(
         self,
-        bookings: Iterable[Booking] = (),
+        bookings: Iterable[Booking],
         *,
-        agents: Sequence[AgentRow] = (),
-        awaited: Iterable[BookingId] = (),
-        now_us: int = 0,
-        grace_ms: int = 0,
+        agents: Sequence[AgentRow],
+        awaited: Iterable[BookingId],
+        now_us: int,
+        grace_ms: int,
     ) -> None:
         """
         Args:
@@ -209,9 +209,6 @@ class BookingCalendar:
             for device in agent.layout.devices.values()
             if device.parent is not None
         }
-
-
-NO_BOOKINGS: Final = BookingCalendar()
 
 
 def uses(row: RunningRow, *, devices: frozenset[BookedDevice], nodes: frozenset[NodeId] = frozenset()) -> bool:

@@ -101,7 +101,7 @@ class ReservationTable:
         gains: defaultdict[int, int] = defaultdict(int)
         for ends_us, kernel in sorted(self._expected_ends(running), key=itemgetter(0)):
             gains[ends_us] += self._change(kernel.node_id, [kernel], from_us=ends_us, until_us=NEVER_US, sign=-1)[0][1]
-        for ends_us in context.calendar.ends_us():
+        for ends_us in context.calendar.ends_us() if context.calendar is not None else ():
             gains[ends_us] += 0
         self._times = [context.now_us, *sorted(gains)]
         """Times at which a session ends, or a booking begins or ends."""
@@ -196,5 +196,5 @@ class ReservationTable:
         capacity = self._context.free_capacity(
             {node_id: profile.peak(from_us, from_us + planned_us) for node_id, profile in self._profiles.items()}
         )
-        kernels = self._context.placer(capacity, at_us=from_us).place(self._context.temporary.at(row, from_us))
+        kernels = self._context.placer(capacity, at_us=from_us).place(self._context.row_at(row, from_us))
         return kernels if len(kernels) == row.cluster_size else None

@@ -21,7 +21,7 @@ from aliquot.core.model.queue import IntArray, Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.scheduler.backfill import PassContext
 from aliquot.core.scheduler.backlog import age_scale
-from aliquot.core.scheduler.booking_calendar import NO_BOOKINGS, BookingCalendar
+from aliquot.core.scheduler.booking_calendar import BookingCalendar
 from aliquot.core.scheduler.bookings import decided_bookings
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.eligibility import EligibleQueue, filter_eligible
@@ -73,8 +73,8 @@ def decide(
             return decide(state, rules, now_us=now_us, seed=seed)
 
         snapshot, extensions = decided_extensions(snapshot, policy, now_us=now_us, run=run)
-    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered()
-    ordered = with_lowered(snapshot, [row for row, _ in lowered.values()])
+    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered() if policy.prices.rates else {}
+    ordered = with_lowered(snapshot, [row for row, _ in lowered.values()]) if lowered else snapshot
     plan = _decided(ordered, policy, now_us=now_us, seed=seed, cache=cache, explains=explains)
     plan = _naming_budgets(plan, lowered.values())
     if snapshot.idle and explains:
@@ -100,8 +100,10 @@ def _naming_budgets(plan: Plan, lowered: Iterable[tuple[PendingRow, SpentBudget]
 
 def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cache: PassCache, explains: bool) -> Plan:
     """The plan of a snapshot whose running sessions ask for nothing."""
-    temporary = TemporaryAgents(snapshot.agents, rows=cache.temporary_rows)
-    queue = temporary.queue(Queue.of(snapshot.queue), now_us=now_us)
+    queue, temporary = Queue.of(snapshot.queue), None
+    if cache.agent_index(snapshot.agents).has_temporary:
+        temporary = TemporaryAgents(snapshot.agents, rows=cache.temporary_rows)
+        queue = temporary.queue(queue, now_us=now_us)
     bookings, booking_decisions = decided_bookings(snapshot, now_us=now_us) if snapshot.bookings else ((), ())
     eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility, bookings=bookings)
     inputs, backlogs = order_inputs(snapshot, policy, queue=queue, ready=eligible.ready, now_us=now_us, cache=cache)
@@ -116,6 +118,7 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
         bookings=bookings,
         calendar=_calendar(bookings, snapshot, policy, eligible, queue=queue, now_us=now_us),
     )
+    calendar_us = None if context.calendar is None else context.calendar.wake_at_us()
     run, line = _placed(order, eligible, queue=queue, context=context)
     verdicts = run.verdicts(line) if explains else {}
     grows_at_us = run.grow(line)
@@ -125,7 +128,7 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
         placements=tuple(run.placements),
         failures={session_id: failures[session_id] for session_id in sorted(failures)},
         verdicts=_queued_only(verdicts, eligible.immediate),
-        wake_at_us=_wake_at_us(eligible, run.skipped, grows_at_us, run.claims_again_us, context.calendar.wake_at_us()),
+        wake_at_us=_wake_at_us(eligible, run.skipped, grows_at_us, run.claims_again_us, calendar_us),
         reservation=run.reservation() if explains else None,
         promises=tuple(run.reservations),
         evictions=run.evictions,
@@ -197,9 +200,9 @@ def _calendar(
     *,
     queue: Queue,
     now_us: int,
-) -> BookingCalendar:
+) -> BookingCalendar | None:
     if not bookings:
-        return NO_BOOKINGS
+        return None
     awaited = [row.booking for row, is_ready in zip(queue, eligible.ready.tolist(), strict=True) if is_ready]
     return BookingCalendar(
         bookings,

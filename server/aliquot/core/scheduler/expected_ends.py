@@ -46,12 +46,15 @@ def estimates_ms(queue: Queue, run_times: Mapping[Workload, RunTimes]) -> IntArr
 def planned_durations_ms(queue: Queue, run_times: Mapping[Workload, RunTimes], policy: Policy) -> IntArray:
     """Run time that backfill plans with; [rows], see `planned_duration_ms`."""
     limits, own = queue.column(LIMIT_MS), queue.column(ESTIMATE_MS)
-    defaults = [policy.default_limit_ms(pool) for pool in queue.pools()]
-    of_pool = np.array([UNKNOWN if limit is None else limit for limit in defaults], dtype=np.int64)[queue.column(POOL)]
     _, predicted = _predicted_ms(queue, run_times)
     expected = np.where(predicted >= 0, predicted, np.where(own < 0, ESTIMATE_MS_UNKNOWN, own))
-    by_estimate = np.maximum(expected, PLANNED_MS_MIN)
-    return np.where(limits < 0, np.where(of_pool < 0, by_estimate, of_pool), limits)
+    planned = np.maximum(expected, PLANNED_MS_MIN)
+    if policy.pools:
+        defaults = {pool: rules.default_limit_ms for pool, rules in policy.pools.items()}
+        known = [UNKNOWN if (limit := defaults.get(pool)) is None else limit for pool in queue.pools()]
+        of_pool = np.array(known, dtype=np.int64)[queue.column(POOL)]
+        planned = np.where(of_pool < 0, planned, of_pool)
+    return np.where(limits < 0, planned, limits)
 
 
 def planned_duration_ms(
@@ -69,7 +72,8 @@ def planned_duration_ms(
     """
     if limit_ms is not None:
         return limit_ms
-    default_ms = policy.default_limit_ms(pool)
+    rules = policy.pools.get(pool)
+    default_ms = None if rules is None else rules.default_limit_ms
     if default_ms is not None:
         return default_ms
     expected_ms = estimate_ms if median_ms is None else median_ms

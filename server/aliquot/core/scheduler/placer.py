@@ -15,7 +15,7 @@ from aliquot.core.placement.cluster_arrays import Columns
 from aliquot.core.placement.placement_state import PlacementState
 from aliquot.core.placement.scoreboard import NOWHERE, Choice, PlacementRequest
 from aliquot.core.placement.switches import next_switch
-from aliquot.core.scheduler.booking_calendar import NO_BOOKINGS, BookingCalendar
+from aliquot.core.scheduler.booking_calendar import BookingCalendar
 from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot_schema.ids import NodeId, SessionId
 from aliquot_schema.resources.devices import ResourceSpec
@@ -49,12 +49,13 @@ class Placer:
         capacity: FreeCapacity,
         seed: int,
         like: "Placer | None" = None,
-        calendar: BookingCalendar = NO_BOOKINGS,
+        calendar: BookingCalendar | None = None,
         at_us: int = 0,
     ) -> None:
         """Args:
         like: a placer on similar capacity whose scores are reused; None = those of the cache.
-        at_us: when the sessions would start, microseconds UTC; `calendar` says what is booked from then on.
+        at_us: when the sessions would start, microseconds UTC.
+        calendar: says what is booked from then on; None = nothing.
         """
         self._calendar = calendar
         self._at_us = at_us
@@ -84,7 +85,8 @@ class Placer:
         the strategy breaks ties. Where agents name their switches, or the session requires one, that is done switch by
         switch, see `switches`. Ranks follow the natural order of the agents.
         """
-        row = row if as_if_unbooked else self._calendar.open_to(row, at_us=self._at_us)
+        if self._calendar is not None and not as_if_unbooked:
+            row = self._calendar.open_to(row, at_us=self._at_us)
         wanted, closed = self._requests.of(row), self._closed_to(row)
         requires = row.where.topology is Topology.REQUIRE
         if row.cluster_size > 1 and (requires or self._state.switches.are_named):

@@ -7,6 +7,7 @@ Under a preemptive order (`las`, `srtf`) preemptible sessions are displaced, see
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
 from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler import ordering
 from aliquot.core.scheduler.backfill import PassContext, used_without
+from aliquot.core.scheduler.booking_calendar import BookingCalendar
 from aliquot.core.scheduler.displacement import Displacement
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
@@ -48,7 +50,6 @@ class PreemptionClaims:
     def __init__(self, context: PassContext) -> None:
         self._context = context
         self._rules = context.policy.preemption
-        self._displacement = Displacement(context.policy, now_us=context.now_us)
         self._tries = 0
         self._saves_us: int | None = None
         """Of the last claim: the next checkpoint that it may wait for."""
@@ -89,9 +90,13 @@ class PreemptionClaims:
             leaving=tuple(sorted(held.session_id for held in waits_for)),
         )
 
-    def clear_for_maintenance(self, running: list[RunningRow]) -> None:
+    @cached_property
+    def _displacement(self) -> Displacement:
+        return Displacement(self._context.policy, now_us=self._context.now_us)
+
+    def clear_for_maintenance(self, calendar: BookingCalendar, running: list[RunningRow]) -> None:
         """Preempt what runs on nodes whose maintenance begins; it is marked as leaving in `running`."""
-        for held, booking in self._context.calendar.cleared(running):
+        for held, booking in calendar.cleared(running):
             if not held.is_leaving and held in running:
                 self._evict(held, PreemptionCause.BOOKING, running=running, by_user=booking.owner)
 
@@ -146,7 +151,7 @@ class PreemptionClaims:
 
     def _allowed_causes(self, row: PendingRow, quotas: QuotaBook) -> tuple[PreemptionCause, ...]:
         """The causes for which this row may preempt others."""
-        if self._context.calendar.booking_of(row) is not None:
+        if self._context.booking_of(row) is not None:
             return (PreemptionCause.BOOKING,)
         if self._rules.preempt is PreemptScope.NONE:
             return ()
@@ -193,9 +198,9 @@ class PreemptionClaims:
         quotas: QuotaBook,
     ) -> list[tuple[RunningRow, PreemptionCause]]:
         """Sessions that may be preempted, those with the largest gain, or else the most work left, first."""
-        booking = self._context.calendar.booking_of(row)
-        if booking is not None:
-            guests = [held for held in self._context.calendar.guests(booking, running) if not held.is_leaving]
+        calendar, booking = self._context.calendar, self._context.booking_of(row)
+        if calendar is not None and booking is not None:
+            guests = [held for held in calendar.guests(booking, running) if not held.is_leaving]
             return [(held, PreemptionCause.BOOKING) for held in sorted(guests, key=self._work_left)]
         found: list[tuple[RunningRow, PreemptionCause]] = []
         remaining_quotas = quotas.copy()

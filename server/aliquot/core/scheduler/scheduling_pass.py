@@ -43,7 +43,8 @@ class SchedulingPass:
         self._queue = queue
         self._context = context
         self._calendar = context.calendar
-        self._kinds = context.calendar.kinds(queue, queue.column(KIND))
+        kinds = queue.column(KIND)
+        self._kinds = kinds if context.calendar is None else context.calendar.kinds(queue, kinds)
         self._planned_us = planned_durations_ms(queue, context.snapshot.run_times, context.policy) * 1000
         self._capacity = FreeCapacity(context.snapshot, context.policy, cache=context.cache)
         self._free_milli = self._capacity.free_milli()
@@ -62,8 +63,10 @@ class SchedulingPass:
         self._quotas = QuotaBook(
             context.snapshot, policy=context.policy, now_us=context.now_us, bookings=context.bookings
         )
-        self._claims = PreemptionClaims(context)
-        self._claims.clear_for_maintenance(self._running)
+        self._claims: PreemptionClaims | None = None
+        """None = nothing was or had to be preempted."""
+        if context.calendar is not None:
+            self._preempting().clear_for_maintenance(context.calendar, self._running)
         self._skipped: dict[SessionId, Verdict] = {}
         """Verdicts of rows that wait without blocking later ones."""
         self._refused: list[int] = []
@@ -97,12 +100,14 @@ class SchedulingPass:
         Returns:
             When to look again, microseconds UTC; None = at the next event.
         """
-        if self._claims.evictions or not self._context.cache.traits(self._context.snapshot.running).is_elastic:
+        if self.evictions or not self._context.cache.traits(self._context.snapshot.running).is_elastic:
             return None
         waiting: list[SessionId] = self._queue.names[line[self._is_left[line]]].tolist()
         if any(name not in self._skipped for name in waiting):
             return None
-        return self._claims.grow(capacity=self._capacity, running=self._context.snapshot.running, quotas=self._quotas)
+        return self._preempting().grow(
+            capacity=self._capacity, running=self._context.snapshot.running, quotas=self._quotas
+        )
 
     def reservation(self) -> Reservation | None:
         """The reservation of the head; None without one."""
@@ -132,15 +137,20 @@ class SchedulingPass:
         """Verdicts of rows that wait without blocking later ones."""
         return self._skipped
 
+    def _preempting(self) -> PreemptionClaims:
+        if self._claims is None:
+            self._claims = PreemptionClaims(self._context)
+        return self._claims
+
     @property
     def claims_again_us(self) -> int | None:
         """When a session that may displace none now may do so, microseconds UTC; None = at the next event."""
-        return self._claims.again_us
+        return None if self._claims is None else self._claims.again_us
 
     @property
     def evictions(self) -> tuple[Eviction, ...]:
         """Sessions to preempt."""
-        return tuple(self._claims.evictions)
+        return () if self._claims is None else tuple(self._claims.evictions)
 
     def _refresh_refusals(self) -> None:
         """Bring refusals under quotas to the end of the pass, so that all of them name the same remainder."""
@@ -275,7 +285,7 @@ class SchedulingPass:
         """Start of a row, now or reserved; None if it does not fit now and gets no reservation."""
         row, planned_us = self._queue[position], max(int(self._planned_us[position]), 1)
         milli = int(self._least_milli[position])
-        if self._calendar.booking_of(row) is not None:
+        if self._context.booking_of(row) is not None:
             # What it may use is kept for its booking, whatever is promised to others.
             kernels = self._place(position, row)
             now_us = self._context.now_us
@@ -286,7 +296,7 @@ class SchedulingPass:
 
     def _claim(self, position: int, row: PendingRow) -> bool:
         """Preempt for a row if it may; the devices it is to get are held for it."""
-        claim = self._claims.claim(
+        claim = self._preempting().claim(
             row,
             left_ms=int(self._left_ms[position]) if self._context.policy.order in PREEMPTIVE else 0,
             capacity=self._capacity,
@@ -379,14 +389,14 @@ class SchedulingPass:
     def _ends(self) -> PlannedEnds:
         """Planned ends of all running sessions, with this pass's placements and evictions."""
         before = self._context.snapshot.running
-        if isinstance(before, tuple) and len(before) == len(self._running) and not self._claims.evictions:
+        if isinstance(before, tuple) and len(before) == len(self._running) and not self.evictions:
             return self._context.cache.ends(before)
         return PlannedEnds(self._running)
 
     def _outlasts(self, position: int) -> bool:
         """Whether it may still run when the head is to start. Sessions in a booking use what is kept for it alone."""
         at_us = self._window.reservation.at_us if self._window is not None else None
-        if self._calendar and self._calendar.booking_of(self._queue[position]) is not None:
+        if self._context.booking_of(self._queue[position]) is not None:
             return False
         return at_us is None or bool(self._context.now_us + self._planned_us[position] > at_us)
 

@@ -47,14 +47,10 @@ class TemporaryRows:
 class TemporaryAgents:
     """The temporary agents of a pass."""
 
-    def __init__(self, agents: Iterable[AgentRow], *, rows: TemporaryRows | None = None) -> None:
+    def __init__(self, agents: Iterable[AgentRow], *, rows: TemporaryRows) -> None:
         found = (agent for agent in agents if agent.is_spot or agent.until_us is not None)
         self._agents: Final = tuple(sorted(found, key=lambda agent: natural_key(agent.id)))
-        self._rows = rows or TemporaryRows()
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._agents)
+        self._rows = rows
 
     def at(self, row: PendingRow, at_us: int) -> PendingRow:
         """The row of a session that starts at a time: the agents that leave too early for it are excluded."""
@@ -66,5 +62,5 @@ class TemporaryAgents:
         return self._rows.row(row, barred) if barred else row
 
     def queue(self, queue: Queue, *, now_us: int) -> Queue:
-        """The queue of a pass; the same one without temporary agents."""
-        return Queue.of([self.at(row, now_us) for row in queue]) if self._agents else queue
+        """The queue of a pass."""
+        return Queue.of([self.at(row, now_us) for row in queue])

@@ -8,6 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from aliquot.execution.agent.spawner.device_gate import close_devices
+
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 _PARENT: Final = "aliquot"
@@ -104,3 +106,19 @@ def _mount_point() -> Path | None:
         if after.startswith("cgroup2 "):
             return Path(before.split()[4])
     return None
+
+
+def can_gate(groups: Groups | None) -> bool:
+    """Whether this host supports device gates, tried on an empty cgroup."""
+    if groups is None:
+        return False
+    probe = groups.of_kernel(f"gate-{os.getpid()}")
+    try:
+        os.mkdir(probe)
+        try:
+            close_devices(probe, [])
+        finally:
+            os.rmdir(probe)
+    except OSError:
+        return False
+    return True

@@ -11,16 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.json_files import FORMAT, replace_file
 from aliquot.execution.agent.kernel_state import KernelObservation, KernelStatus, observe
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.shim_client import wake
-from aliquot.execution.agent.workspaces.activation import activated
 from aliquot.execution.devices import cuda_probe
-from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.cluster.launching import KernelPhase, KernelReport
 from aliquot_schema.ids import KernelId
 from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.sessions import PREFLIGHT_FAILED
@@ -36,17 +33,8 @@ echo "aliquot: preflight: there is no Python here, so nothing was checked"
 """
 
 
-def command_of(order: LaunchOrder, *, work: Path) -> tuple[str, ...] | None:
-    """The command line of an order's check, in the order's environment; None = it has no check.
-
-    Args:
-        work: the kernel's work folder.
-    """
-    if order.preflight is None:
-        return None
-    if not order.preflight.argv:
-        return "/bin/sh", "-c", _OWN, "aliquot-preflight", sys.executable, _PROBE
-    return tuple(activated(replace(order, argv=order.preflight.argv), work=work))
+OWN_CHECK: Final = ("/bin/sh", "-c", _OWN, "aliquot-preflight", sys.executable, _PROBE)
+"""The command line of the agent's own check."""
 
 
 def release(kernel: KernelHandle, *, boot_id: str) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
-from aliquot.execution.agent.cgroups import Groups, find_groups
+from aliquot.execution.agent.cgroups import Groups, can_gate, find_groups
 from aliquot.execution.agent.checkpoints import Checkpoints
 from aliquot.execution.agent.config import AgentConfig, own_address
 from aliquot.execution.agent.isolation.containers import ContainerStart, own_environment
@@ -26,8 +26,7 @@ from aliquot.execution.agent.isolation.limits import Limits
 from aliquot.execution.agent.isolation.pulls import CREDENTIALS, PULL_LIMIT_MS
 from aliquot.execution.agent.job_user import JobUser, JobUsers
 from aliquot.execution.agent.kernels import KernelHandle
-from aliquot.execution.agent.preflight import command_of
-from aliquot.execution.agent.spawner.device_gate import close_devices
+from aliquot.execution.agent.preflight import OWN_CHECK
 from aliquot.execution.agent.workspaces.activation import PACKAGES, activated, packages_of, variables
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
 from aliquot.execution.agent.workspaces.unpacking import unpack
@@ -65,7 +64,7 @@ def start_request(
         container: what runs the order in its image.
         check: the command line of the preflight.
     """
-    argv, files = activated(order, work=folder.work.absolute()), secret_files(order, secrets)
+    argv, files = _activated(order, folder), secret_files(order, secrets)
     if container is not None:
         argv = tuple(container.argv)
         files = (str(secrets), [*([] if files is None else files[1]), *container.files])
@@ -94,6 +93,12 @@ def start_request(
         "pull": None if container is None else _pull_of(container),
         "pause_at": pause_at,
     }
+
+
+def _activated(order: LaunchOrder, folder: KernelFolder) -> Sequence[str]:
+    """The command, run within its workspace and environment if it has any."""
+    is_plain = order.workspace is None and order.activates is None
+    return order.argv if is_plain else activated(order, work=folder.work.absolute())
 
 
 def _start_of(order: LaunchOrder, folder: KernelFolder) -> str | Path:
@@ -181,7 +186,8 @@ def job_environment(
     if any(grant.use.as_file is not None for grant in order.secrets):
         ours[SECRETS_DIR] = str(secrets)
     own = login | asked
-    return own | variables(order, own, work=work, packages=packages) | secret_environment(order) | dict(devices) | ours
+    activation = {} if order.activates is None else variables(order, own, work=work, packages=packages)
+    return own | activation | secret_environment(order) | dict(devices) | ours
 
 
 def _is_reserved(name: str) -> bool:
@@ -192,22 +198,6 @@ def _is_reserved(name: str) -> bool:
 def _totals(order: LaunchOrder) -> dict[str, str]:
     """Slot -> decimal string, summed over the devices."""
     return {slot: format_amount(slot, sum(amounts.values())) for slot, amounts in sorted(order.spec.items())}
-
-
-def can_gate(groups: Groups | None) -> bool:
-    """Whether this host supports device gates, tried on an empty cgroup."""
-    if groups is None:
-        return False
-    probe = groups.of_kernel(f"gate-{os.getpid()}")
-    try:
-        os.mkdir(probe)
-        try:
-            close_devices(probe, [])
-        finally:
-            os.rmdir(probe)
-    except OSError:
-        return False
-    return True
 
 
 class Preparation:
@@ -314,9 +304,13 @@ class Preparation:
         assert kernel.order is not None
         order, credentials = self.confinement.split(kernel.order)
         user = self.user_for(order.user)
-        self.checkpoints.resume(kernel, user=user)
+        kernel.resumed_ms, kernel.resume_note = 0, None
+        if kernel.attempt > 1 or order.checkpoint.kept_ms:
+            self.checkpoints.resume(kernel, user=user)
         session: Path = self._folder.session(kernel.session_id, user=user)
-        packages = packages_of(order, user=user, folder=self._folder.path.absolute())
+        packages = None
+        if order.workspace is not None:
+            packages = packages_of(order, user=user, folder=self._folder.path.absolute())
         if packages is not None:
             self.workspaces.open_packages(packages, user=user)
         environment = job_environment(
@@ -339,7 +333,10 @@ class Preparation:
             session=session,
             environment=environment,
         )
-        check = command_of(order, work=kernel.folder.work.absolute())
+        check = None
+        if order.preflight is not None:
+            asked = order.preflight.argv
+            check = _activated(replace(order, argv=asked), kernel.folder) if asked else OWN_CHECK
         return start_request(
             order,
             folder=kernel.folder,
@@ -353,7 +350,7 @@ class Preparation:
                 order, user=user, kernel=kernel.folder, session=session, environment=environment
             ),
             secrets=self.confinement.secrets.of(kernel.folder.path),
-            container=contained(argv=activated(order, work=kernel.folder.work.absolute())),
+            container=contained(argv=_activated(order, kernel.folder)),
             check=None if check is None else inside.argv if (inside := contained(argv=check)) is not None else check,
             pause_at=pause_at,
         )

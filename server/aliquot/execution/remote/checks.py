@@ -13,9 +13,8 @@ from typing import Final
 from msgspec import Struct
 
 from aliquot.errors import ConfigurationError
-from aliquot.execution.agent.cgroups import find_groups
+from aliquot.execution.agent.cgroups import can_gate, find_groups
 from aliquot.execution.agent.job_user import JobUser, resolve_user
-from aliquot.execution.agent.preparation import can_gate
 from aliquot.execution.devices.node import node_identity
 from aliquot.execution.devices.nvml import NvmlPlugin
 from aliquot.execution.devices.plugin import DeviceFileError

@@ -7,7 +7,7 @@ retention time after its last upload or use.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -277,9 +277,3 @@ async def _answer(stream: ByteStream) -> WorkspaceWanted:
         return msgspec.json.decode(bytes(line), type=WorkspaceWanted)
     except msgspec.MsgspecError as error:
         raise Unavailable(f"the agent's answer is not valid: {error}") from None
-
-
-def split(orders: Sequence[LaunchOrder]) -> tuple[list[LaunchOrder], list[LaunchOrder]]:
-    """The orders without a workspace, which wait for nothing; and those with one."""
-    with_one = [order for order in orders if order.workspace is not None]
-    return [order for order in orders if order.workspace is None], with_one

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from aliquot.service.accounts.workspaces import split
 from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot.service.metrics.log_context import logging_with
 from aliquot.service.ports import Executor
@@ -52,11 +51,13 @@ class Dispatch:
         """Send orders with the configured grace, to all agents concurrently."""
         for agent_id, batch in orders.items():
             graced = [replace(order, grace_ms=self._grace_ms) for order in batch]
-            at_once, later = split(graced)
-            if at_once:
-                self._spawn(agent_id, self._launch(agent_id, at_once))
-            for order in later:
-                self._spawn(agent_id, self._launch(agent_id, [order]))
+            # Orders that wait for a workspace hold up no others.
+            ready = [order for order in graced if order.workspace is None]
+            if ready:
+                self._spawn(agent_id, self._launch(agent_id, ready))
+            for order in graced:
+                if order.workspace is not None:
+                    self._spawn(agent_id, self._launch(agent_id, [order]))
 
     def stop(self, kernels: Iterable[Kernel], *, grace_ms: int | None = None) -> None:
         """Stop kernels.

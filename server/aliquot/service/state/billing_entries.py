@@ -51,8 +51,6 @@ def enter_release(draft: StatementChanges, lease: Lease) -> None:
 
 def enter_change(draft: StatementChanges, before: Session, after: Session) -> None:
     """Enter the end or preemption of a session and the work that it loses, before that change is written."""
-    if not draft.policy().prices.rates:
-        return
     _enter(draft, counts_of(before, after))
     kernels = draft.kernels_in(before)
     loss = loss_of(before, after, kernels)

@@ -16,18 +16,19 @@ class BookingIndex:
     def __init__(self) -> None:
         self._open: dict[BookingId, Booking] = {}
         self._ended: dict[BookingId, Booking] = {}
-        self._tuple: tuple[Booking, ...] | None = ()
+        self.open: tuple[Booking, ...] = ()
+        """All open bookings; the same object until one changes."""
 
     def put(self, booking: Booking) -> None:
         """Store the new state of a booking."""
-        self._tuple = None
         if booking.is_open:
             self._open[booking.id] = booking
-            return
-        self._open.pop(booking.id, None)
-        self._ended[booking.id] = booking
-        while len(self._ended) > ENDED_KEPT:
-            del self._ended[next(iter(self._ended))]
+        else:
+            self._open.pop(booking.id, None)
+            self._ended[booking.id] = booking
+            while len(self._ended) > ENDED_KEPT:
+                del self._ended[next(iter(self._ended))]
+        self.open = tuple(self._open.values())
 
     def find(self, booking_id: str) -> Booking | None:
         """The booking of an id; None if it is unknown or was over long ago."""
@@ -39,19 +40,13 @@ class BookingIndex:
 
         The name of a recurring one means the earliest that is open.
         """
-        known = sorted(self.open(), key=lambda one: (one.starts_us, one.id))
+        known = sorted(self.open, key=lambda one: (one.starts_us, one.id))
         found = [one for one in known if name in (one.id, one.name)] or [one for one in known if one.series == name]
         mine = [one for one in found if one.id == name or one.owner == caller.user]
         if mine:
             return mine[0]
         shared = [one for one in found if one.project in caller.projects]
         return shared[0] if len({one.owner for one in shared}) == 1 else None
-
-    def open(self) -> tuple[Booking, ...]:
-        """All open bookings; the same object until one changes."""
-        if self._tuple is None:
-            self._tuple = tuple(self._open.values())
-        return self._tuple
 
     def ended(self) -> Iterable[Booking]:
         """The newest bookings that are over."""

@@ -39,8 +39,10 @@ class IdleCases:
         self._cases: dict[str, IdleCase] = {}
         self._records: dict[str, Action] = {}
         self._names: dict[SessionId, str] = {}
-        self._holds: dict[SessionId, IdleHold] = {}
-        self._made_for: dict[SessionId, IdleCase] = {}
+        self.holds: Mapping[SessionId, IdleHold] = {}
+        """What a pass reads; never changed in place."""
+        self.made_room_for: Mapping[SessionId, IdleCase] = {}
+        """By session that got the GPUs, the case of the one that had to leave for it."""
 
     def put(self, action: Action) -> None:
         """Note a record; those of other kinds are ignored."""
@@ -52,17 +54,13 @@ class IdleCases:
         case = self._cases[action.id] = case_of(action)
         self._records[action.id] = action
         self._names[case.session_id] = action.id
-        self._holds = {case.session_id: hold for case in self._cases.values() if (hold := _hold(case)) is not None}
-        self._made_for = {case.by_session: case for case in self._cases.values() if case.by_session is not None}
+        self.holds = {case.session_id: hold for case in self._cases.values() if (hold := _hold(case)) is not None}
+        self.made_room_for = {case.by_session: case for case in self._cases.values() if case.by_session is not None}
 
     def of(self, session_id: SessionId) -> IdleCase | None:
         """The last case of a session."""
         name = self._names.get(session_id)
         return None if name is None else self._cases[name]
-
-    def made_for(self, session_id: SessionId) -> IdleCase | None:
-        """The case of the session that had to leave for this one."""
-        return self._made_for.get(session_id)
 
     def open(self) -> Iterator[IdleCase]:
         """Cases that are not closed."""
@@ -82,10 +80,6 @@ class IdleCases:
         while not self._is_free(name := f"{PREFIX}{place}/{number}", now_us=now_us):
             number += 1
         return name
-
-    def holds(self) -> Mapping[SessionId, IdleHold]:
-        """What a pass reads; never changed in place."""
-        return self._holds
 
     def records(self) -> tuple[Action, ...]:
         """All records."""

@@ -160,6 +160,8 @@ def running_row(
     since_us = session.started_us if session.started_us is not None else held[0][0].granted_us
     planned_us = 1000 * planned_ms(session, predicted, policy=policy)
     ends_us = _leaves_us(session, since_us=since_us) if is_leaving else since_us + planned_us
+    saves = session.work is not None or session.spec.checkpoint_every_ms is not None
+    own_ms = saved_ms(session) if saves else 0
     return replace(
         RunningRow.of(session.id, kernels, ends_us=ends_us, agents=agents),
         version=session.version,
@@ -170,8 +172,8 @@ def running_row(
         estimate_ms=_expected_ms(session, predicted),
         is_preemptible=session.spec.preemptible,
         preemptions=session.preemptions,
-        kept_ms=session.kept_ms - saved_ms(session),
-        saved_ms=saved_ms(session) if acknowledges(session) else None,
+        kept_ms=session.kept_ms - own_ms,
+        saved_ms=own_ms if saves and acknowledges(session) else None,
         checkpoint_ms=checkpoint_ms(session.spec),
         grace_ms=session.spec.grace_ms,
         is_leaving=is_leaving,

@@ -32,9 +32,9 @@ def take(state: State, *, with_costs: bool = False) -> Snapshot:
         quotas=state.quotas,
         run_times=state.forecasts.run_times(),
         backlogs=state.backlogs.peaks,
-        bookings=state.bookings.open(),
+        bookings=state.bookings.open,
         costs=_costs(state, is_complete=with_costs),
-        idle=state.idle_cases.holds(),
+        idle=state.idle_cases.holds,
     )
 
 

@@ -150,7 +150,7 @@ class UnitOfWork:
     def put(self, record: R, what: str) -> R:
         """Insert or replace a record; `what` is the event, in one word: `queued`, `granted`, ..."""
         current = self.find(type(record), record.id)
-        if isinstance(record, Session) and isinstance(current, Session):
+        if isinstance(record, Session) and isinstance(current, Session) and self.policy().prices.rates:
             enter_change(self, current, record)
         version = 1 if current is None else current.version + 1
         written = self._as_stored(record if record.version == version else replace(record, version=version))

@@ -9,7 +9,6 @@ from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.ports import Store
 from aliquot.service.state.rows import planned_ms
 from aliquot.service.state.state import State
-from aliquot.service.views.idle_notices import idle_fields
 from aliquot.service.views.pagination import cursor_page_of, number_before
 from aliquot.service.views.start_forecasts import forecast_view
 from aliquot.service.views.terms import (
@@ -17,12 +16,14 @@ from aliquot.service.views.terms import (
     estimate_view,
     fallback_view,
     gb,
+    idle_view,
     moment,
     moment_or_none,
     pairs,
     preemption_view,
     preflight_view,
     pull_view,
+    room_made_text,
     saved_work_view,
     seconds,
     signal_name,
@@ -213,7 +214,7 @@ def session_view(state: State, session: Session) -> SessionView:
         fallback_level=session.fallback_level,
         preemptions=session.preemptions,
         preemption=None if session.preemption is None else preemption_view(session.preemption),
-        **idle_fields(state, session),
+        **_idle(state, session),
         **_work(session),
         held_by=session.held_by,
         array_id=session.array_id,
@@ -229,8 +230,19 @@ def session_view(state: State, session: Session) -> SessionView:
     )
 
 
+def _idle(state: State, session: Session) -> dict[str, Any]:
+    """That it does not use its GPUs, and which session left because it did not."""
+    room_made = state.idle_cases.made_room_for.get(session.id)
+    return {
+        "idle": idle_view(state, session) if session.state is SessionState.RUNNING else None,
+        "room_made": None if room_made is None else room_made_text(room_made),
+    }
+
+
 def _work(session: Session) -> dict[str, Any]:
     """What it has saved and lost, and what its newest attempt continues."""
+    if session.work is None and session.preemption is None:
+        return {"work": None, "kept": 0.0, "kept_at_start": 0.0}
     return {
         "work": saved_work_view(session.work),
         "kept": session.kept_ms / 1000,

@@ -7,13 +7,22 @@ from signal import Signals
 from typing import TYPE_CHECKING, Final
 
 from aliquot.core.allocation.occupancy import budget_cost
+from aliquot.core.idle_process import IdleCase, acts_us, idle_text
 from aliquot.core.prediction import Prediction
+from aliquot_schema.alerts import AlertRule
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId
 from aliquot_schema.intervals import Intervals
+from aliquot_schema.policies import IdleAction, IdleStep
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator
 from aliquot_schema.sessions import ArrayTasks, Fallback, PreemptionReceipt, SavedWork, Session, SessionSpec
-from aliquot_schema.views.session_parts import ImagePullView, PreemptionView, PreflightView, SavedWorkView
+from aliquot_schema.views.session_parts import (
+    IdleNoticeView,
+    ImagePullView,
+    PreemptionView,
+    PreflightView,
+    SavedWorkView,
+)
 from aliquot_schema.views.sessions import (
     AllocatedGpuView,
     ArrayTasksView,
@@ -205,3 +214,33 @@ def _view(state: "State", key: tuple[AgentId, DeviceId], units: int, *, is_held:
         memory_gb=round(device.memory_bytes * units / device.budget / 1e9, 3),
         utilization_pct=None if reading is None else reading.utilization_pct,
     )
+
+
+def idle_view(state: "State", session: Session) -> IdleNoticeView | None:
+    """That a running session does not use its GPUs; None if it does. The open case wins over the open alert."""
+    case = state.idle_cases.of(session.id)
+    if case is not None and case.is_open and case.attempt == session.attempt and case.action is not IdleAction.OBSERVE:
+        at_us = acts_us(case, state.policy.preemption.idle)
+        gpus = "GPU" if len(case.gpus) == 1 else f"{len(case.gpus)} GPUs"
+        since = "" if case.was_used else ", nor at any time since it started"
+        words = f"It has not used its {gpus} for {idle_text(case.idle_us)}{since}."
+        if case.step is IdleStep.KEPT:
+            words = f"{words} You stated that it is still needed."
+        elif at_us is not None:
+            what = "ended" if case.action is IdleAction.END else "preempted and queued again"
+            words = f"{words} It is {what} as soon as a waiting session starts for it."
+        return IdleNoticeView(action=case.action, step=case.step, message=words, acts_at=moment_or_none(at_us))
+    alert = next((one for one in state.alert_index.alerts.values() if _is_about(one.rule, one.subject, session)), None)
+    if alert is None:
+        return None
+    return IdleNoticeView(action=IdleAction.OFF, step=None, message=f"{alert.words}.", acts_at=None)
+
+
+def _is_about(rule: AlertRule, subject: str, session: Session) -> bool:
+    return rule is AlertRule.GPU_IDLE and subject == session.id
+
+
+def room_made_text(case: IdleCase) -> str:
+    """Which session had to leave for another one, as a sentence."""
+    what = "ended" if case.action is IdleAction.END else "preempted"
+    return f"{case.session_id} was {what} for it, because it {case.words()}."

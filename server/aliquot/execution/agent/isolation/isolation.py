@@ -44,7 +44,7 @@ from aliquot_schema.cluster.agents import Capabilities
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable, UnsupportedResource
 from aliquot_schema.identity.secrets import SecretGrant
-from aliquot_schema.resources.confinement import SandboxProfile
+from aliquot_schema.resources.confinement import NO_LIMITS, SandboxProfile
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.resources.slots import is_accelerator
 
@@ -246,7 +246,8 @@ class AgentConfinement:
             InvalidRequest: a limit is above its maximum, or the working directory is not visible in the sandbox.
             Unavailable: the sandbox does not work, or a secret cannot be read. NotFound: a secret was deleted.
         """
-        self._rules.check(order.limits)
+        if order.limits != NO_LIMITS:
+            self._rules.check(order.limits)
         if order.image is not None and self._runtime is None:
             text = f"no containers can be run here: {self._runtime_fault}"
             raise UnsupportedResource(text, slot="image", requested=order.image)

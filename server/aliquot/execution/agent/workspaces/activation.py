@@ -62,9 +62,7 @@ exec "$@"
 
 
 def activated(order: LaunchOrder, *, work: Path) -> tuple[str, ...]:
-    """The command of an order, run within its environment; unchanged without a workspace and an environment."""
-    if order.workspace is None and order.activates is None:
-        return order.argv
+    """The command of an order that has a workspace or an environment, run within them."""
     asked = order.activates or ""
     return (SHELL, "-c", _SCRIPT, NAME, asked, prefix_of(order, work=work) or "", _PROBE, *order.argv)
 
