@@ -3,8 +3,9 @@
 import pytest
 
 from aliquot.core.model.plan import Eviction, Plan
-from aliquot.service.views.sessions import KINDS
+from aliquot.service.views.sessions import KINDS, session_view
 from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, PageRequest, Role
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState
@@ -96,3 +97,22 @@ async def test_what_moves_a_session_is_among_the_kinds() -> None:
             now = (event.record.state, event.record.attempt)  # type: ignore[union-attr]  # it is a session
             assert now == before or event.kind in KINDS, event.kind
             before = now
+
+
+async def test_a_hold_is_shown_before_the_next_pass() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        waiting = [await on.submit() for _ in range(4)][1:]
+        await on.allocator.run_once()
+        held, *others = waiting
+
+        def shown(session_id: SessionId) -> tuple[Reason | None, int | None]:
+            view = session_view(on.state, on.session(session_id))
+            return None if view.waits is None else view.waits.reason, view.queue_position
+
+        assert [shown(name)[1] for name in waiting] == [1, 2, 3]
+        await on.sessions.hold_session(CALLER, held, None)
+        assert shown(held) == (Reason.HELD, None)
+        assert [shown(name)[1] for name in others] == [1, 2]
+        assert list(on.state.queue()) == [*others, held]
+        await on.sessions.release_session(CALLER, held, None)
+        assert shown(held) == (None, None), "no pass has seen it since"

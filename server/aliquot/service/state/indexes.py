@@ -15,10 +15,10 @@ from aliquot.service.state.agents import AgentRegistry
 from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.rows import running_row
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, PoolId, ProjectId, SessionId, UserId, kernel_id, natural_key
-from aliquot_schema.reasons import OUT_OF_LINE, Verdict
+from aliquot_schema.reasons import OUT_OF_LINE, Reason, Verdict
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import HELD_BY_ARRAY, Session
-from aliquot_schema.states import ACTIVE, KernelState
+from aliquot_schema.states import ACTIVE, KernelState, SessionState
 
 
 def tasks_waiting(session: Session) -> int:
@@ -285,6 +285,18 @@ class LastVerdicts:
         self.promised_us = promised_us
         self._positions = self._line = None
 
+    def follow(self, session: Session) -> None:
+        """Correct the verdict of a session that was held, or released, since the pass."""
+        known = self.verdicts.get(session.id)
+        is_held = session.state is SessionState.HELD
+        if known is None or is_held == (known.reason is Reason.HELD):
+            return
+        if is_held:
+            self.verdicts = {**self.verdicts, session.id: Verdict(reason=Reason.HELD)}
+        else:
+            self.verdicts = {name: verdict for name, verdict in self.verdicts.items() if name != session.id}
+        self._positions = self._line = None
+
     def line(self) -> Sequence[SessionId]:
         """The sessions in queue order, then those out of line."""
         if self._line is None:
@@ -294,7 +306,9 @@ class LastVerdicts:
 
     def position(self, session_id: SessionId) -> int | None:
         """Position in the queue, from 1; None when the pass did not see the session, or it is out of line."""
-        return self._known_positions().get(session_id) if session_id in self.verdicts else None
+        verdict = self.verdicts.get(session_id)
+        is_in_line = verdict is not None and verdict.reason not in OUT_OF_LINE
+        return self._known_positions().get(session_id) if is_in_line else None
 
     def _known_positions(self) -> dict[SessionId, int]:
         if self._positions is None:

@@ -164,9 +164,7 @@ class State:
         self.revision = event.number
 
     def forget(self, names: Iterable[SessionId]) -> list[SessionId]:
-        """Evict ended sessions that the store is about to delete; returns those that are not needed, in memory or not.
-
-        Needed ones stay."""
+        """Evict ended sessions that the store is about to delete. Returns those not needed, in memory or not."""
         unneeded = [name for name in names if name not in self.kept and not self._is_needed(name)]
         for name in unneeded:
             if name in self.sessions:
@@ -310,6 +308,7 @@ class State:
                 self._request_counts.add_dependencies(session)
             self.pending[session.id] = pending_row(session, workload=self.forecasts.wait(session))
             self.queue_rows.note(session.id)
+            self._last_verdicts.follow(session)
         elif self.pending.pop(session.id, None) is not None:
             self._request_counts.remove_dependencies(session)
             self.forecasts.leave(session)
