@@ -5,6 +5,7 @@ Generated ids are a prefix and a UUIDv7, so they sort by creation time. A kernel
 """
 
 import re
+from functools import lru_cache
 from typing import Final, NewType
 
 SessionId = NewType("SessionId", str)
@@ -75,9 +76,12 @@ def kernel_parts(kernel: KernelId) -> tuple[SessionId, int, int]:
 
 NaturalKey = tuple[tuple[tuple[str, int, str], ...], str]
 
+KEYS_KEPT: Final = 32_768
+"""Sort keys that are kept: the same agents and devices are sorted again and again."""
 _RUN: Final = re.compile(r"([^0-9]*)([0-9]*)")
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def natural_key(text: str) -> NaturalKey:
     """Sort key that compares runs of the digits 0-9 as numbers of any length, and the rest as text.
 

@@ -65,6 +65,12 @@ def test_a_reading_without_utilization_says_nothing() -> None:
     assert state.after(blank, RULE) == state
 
 
+def test_use_in_a_second_reading_of_the_same_time_counts() -> None:
+    used = replace(NONE, at_us=19 * MINUTE_US, utilization_pct=3.0)
+    state = read(*every_minute(range(20)), used)
+    assert (state.idle_us, state.idle_since_us, state.was_used) == (0, None, True)
+
+
 READINGS = st.lists(
     st.builds(
         UseReading,

@@ -68,7 +68,7 @@ class IdleState(Struct, frozen=True, kw_only=True):
 
     def after(self, reading: UseReading, rule: IdleRule) -> "IdleState":
         """The state after one more reading. Readings that are older than the last one, or say nothing, are skipped."""
-        if reading.utilization_pct is None or (self.last_us is not None and reading.at_us <= self.last_us):
+        if reading.utilization_pct is None or (self.last_us is not None and reading.at_us < self.last_us):
             return self
         memory = self.last_memory_bytes if reading.memory_bytes is None else reading.memory_bytes
         if self._is_use(reading, rule):

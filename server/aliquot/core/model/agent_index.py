@@ -68,14 +68,17 @@ class AgentIndex:
         return found
 
     @cached_property
+    def pools(self) -> tuple[PoolId, ...]:
+        """Names of the pools that have agents, sorted."""
+        return tuple(sorted({agent.pool for agent in self.agents}))
+
+    @cached_property
     def sizes(self) -> Mapping[PoolId, PoolSize]:
         """Size of each pool, by name; a pool without agents is missing."""
         members: dict[PoolId, list[AgentRow]] = defaultdict(list)
         for agent in self.agents:
             members[agent.pool].append(agent)
-        return {
-            pool: PoolSize(milli=capacity_milli(members[pool]), cores=_cores(members[pool])) for pool in sorted(members)
-        }
+        return {pool: PoolSize(milli=capacity_milli(members[pool]), cores=_cores(members[pool])) for pool in self.pools}
 
     @cached_property
     def open_on(self) -> Mapping[NodeId, Sequence[AgentRow]]:

@@ -54,7 +54,7 @@ class RunningWork:
 
     def __init__(self, running: Iterable[RunningRow], *, index: AgentIndex) -> None:
         rows = tuple(running)
-        self.pools: Final = tuple(index.sizes) or (NO_POOL,)
+        self.pools: Final = index.pools or (NO_POOL,)
         places = {pool: place for place, pool in enumerate(self.pools)}
         held = [_held(row, index) for row in rows]
         self.pool: Final = np.array([places[pool] for pool, _ in held], dtype=np.int64)

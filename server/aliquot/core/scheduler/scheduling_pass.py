@@ -47,7 +47,6 @@ class SchedulingPass:
         self._kinds = kinds if context.calendar is None else context.calendar.kinds(queue, kinds)
         self._planned_us = planned_durations_ms(queue, context.snapshot.run_times, context.policy) * 1000
         self._capacity = FreeCapacity(context.snapshot, context.policy, cache=context.cache)
-        self._free_milli = self._capacity.free_milli()
         self._least_milli = queue.column(LEAST_MILLI)
         self._running: list[RunningRow] = list(context.snapshot.running)
         """All that hold devices; without those placed after the head has its reservation, which depends on it alone."""
@@ -219,7 +218,7 @@ class SchedulingPass:
 
     def _place(self, position: int, row: PendingRow) -> tuple[KernelPlacement, ...]:
         """Kernels that fit now; none if total free capacity is too small for all of them."""
-        if self._least_milli[position] > self._free_milli:
+        if self._least_milli[position] > self._capacity.free_milli():
             return ()
         for where in preferred(row.where, agent_index=self._capacity.agent_index):
             kernels = self._placer.place(replace(row, where=where))
@@ -318,7 +317,6 @@ class SchedulingPass:
         if self._window is None:
             milli = held_milli(kernels, agents=self._capacity.agent_index.by_id)
             self._running.append(RunningRow(session_id=name, ends_us=ends_us, kernels=tuple(kernels), milli=milli))
-        self._free_milli = self._capacity.free_milli()
 
     def _start(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
         """Start a row that fits now, unless that would delay the head."""

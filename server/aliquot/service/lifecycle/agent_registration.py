@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from aliquot.core import transitions
 from aliquot.service.lifecycle.kernel_reports import apply_report, end_kernel, stop_kernels
 from aliquot.service.lifecycle.launch_orders import Orders, attempt_of, start
+from aliquot.service.state.agents import accelerator_ids
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.cluster.agents import Agent, KnownSlot
@@ -20,7 +21,7 @@ from aliquot_schema.cluster.launching import ALIVE, Inventory, KernelPhase, Kern
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId, SessionId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.leases import EndEvidence, Kernel
-from aliquot_schema.resources.slots import SlotType, is_accelerator
+from aliquot_schema.resources.slots import SlotType
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import ACTIVE, AGENT_MOVES, AgentState, KernelState
 
@@ -83,10 +84,10 @@ def claimed_twice(state: State, agent: Agent) -> Mapping[DeviceId, str]:
     The ids of accelerators are unique in the world: a node is described by another one's file, or a copy of a machine
     tells the same. An agent that has left, or is lost and holds nothing, claims nothing.
     """
-    mine = {device.id for device in agent.devices if any(map(is_accelerator, device.costs))}
+    mine = accelerator_ids(agent)
     found: dict[DeviceId, str] = {}
     known = state.agents.get(agent.id)
-    for other in state.agents.values():
+    for other in state.registry.reporting(mine):
         # A machine that got another node id is still the same one for the agents that have not reported it yet.
         was_beside = known is not None and (known.node_id, agent.boot_id) == (other.node_id, other.boot_id)
         if agent.id == other.id or agent.node_id == other.node_id or was_beside or not _claims(state, other):

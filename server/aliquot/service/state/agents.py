@@ -27,6 +27,7 @@ from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, natural_key
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.devices import Device, DeviceReading
+from aliquot_schema.resources.slots import is_accelerator
 from aliquot_schema.sessions import Session, SessionSpec
 from aliquot_schema.states import AgentState
 
@@ -143,6 +144,11 @@ _CAPACITY_REASONS: Final = frozenset(
 _AGENTS_NAMED: Final = 3
 
 
+def accelerator_ids(agent: Agent) -> set[DeviceId]:
+    """The accelerators that an agent reports."""
+    return {device.id for device in agent.devices if any(map(is_accelerator, device.costs))}
+
+
 class AgentRegistry:
     """All agents ever registered, including those that left."""
 
@@ -157,6 +163,8 @@ class AgentRegistry:
         self.withdrawn: dict[AgentId, None] = {}
         """Agents whose node is about to be taken away or leaves at a known time, or that have a faulty device."""
         self._on: dict[NodeId, dict[AgentId, None]] = {}
+        self._reporting: dict[DeviceId, dict[AgentId, None]] = {}
+        """Agents by accelerator."""
         self._rows = AgentRows()
 
     def put(self, agent: Agent) -> bool:
@@ -175,6 +183,10 @@ class AgentRegistry:
         if known is not None and known.devices == agent.devices and known.slot_types == agent.slot_types:
             return has_moved
         self.layouts[agent.id] = DeviceLayout.of(agent.devices, slot_types=agent.slot_types)
+        for device_id in accelerator_ids(known) if known is not None else ():
+            del self._reporting[device_id][agent.id]
+        for device_id in accelerator_ids(agent):
+            self._reporting.setdefault(device_id, {})[agent.id] = None
         return True
 
     def _usable(self, agent: Agent, known: Agent | None) -> Agent:
@@ -199,6 +211,11 @@ class AgentRegistry:
     def on(self, node_id: NodeId) -> list[Agent]:
         """All agents of a node."""
         return [self.agents[agent_id] for agent_id in self._on.get(node_id, ())]
+
+    def reporting(self, devices: Iterable[DeviceId]) -> list[Agent]:
+        """The agents that report any of these accelerators, in natural order."""
+        found = {agent_id for device_id in devices for agent_id in self._reporting.get(device_id, ())}
+        return [self.agents[agent_id] for agent_id in sorted(found, key=natural_key)]
 
     def devices_on(self, node_id: NodeId) -> Mapping[DeviceId, Device]:
         """Devices of a node; one shared by several agents appears once."""
