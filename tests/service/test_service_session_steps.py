@@ -110,8 +110,10 @@ async def test_a_hold_is_shown_before_the_next_pass() -> None:
             return None if view.waits is None else view.waits.reason, view.queue_position
 
         assert [shown(name)[1] for name in waiting] == [1, 2, 3]
+        assert held in on.state.promised_us
         await on.sessions.hold_session(CALLER, held, None)
         assert shown(held) == (Reason.HELD, None)
+        assert held not in on.state.promised_us
         assert [shown(name)[1] for name in others] == [1, 2]
         assert list(on.state.queue()) == [*others, held]
         await on.sessions.release_session(CALLER, held, None)

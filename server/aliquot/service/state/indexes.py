@@ -293,6 +293,7 @@ class LastVerdicts:
             return
         if is_held:
             self.verdicts = {**self.verdicts, session.id: Verdict(reason=Reason.HELD)}
+            self.promised_us = {name: at_us for name, at_us in self.promised_us.items() if name != session.id}
         else:
             self.verdicts = {name: verdict for name, verdict in self.verdicts.items() if name != session.id}
         self._positions = self._line = None
