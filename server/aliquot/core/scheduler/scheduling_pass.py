@@ -63,7 +63,7 @@ class SchedulingPass:
             context.snapshot, policy=context.policy, now_us=context.now_us, bookings=context.bookings
         )
         self._claims: PreemptionClaims | None = None
-        """None = nothing was or had to be preempted."""
+        """None = nothing has asked to preempt yet."""
         if context.calendar is not None:
             self._preempting().clear_for_maintenance(context.calendar, self._running)
         self._skipped: dict[SessionId, Verdict] = {}

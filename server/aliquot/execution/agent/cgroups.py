@@ -1,5 +1,5 @@
-"""Cgroups: version 2 groups of kernels, used to kill all processes of a kernel together and to measure their
-CPU time and memory."""
+"""Cgroups: version 2 groups of kernels, used to kill all processes of a kernel together, to measure their
+CPU time and memory, and to close devices to them."""
 
 import hashlib
 import os

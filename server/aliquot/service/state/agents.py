@@ -164,7 +164,7 @@ class AgentRegistry:
         """Agents whose node is about to be taken away or leaves at a known time, or that have a faulty device."""
         self._on: dict[NodeId, dict[AgentId, None]] = {}
         self._reporting: dict[DeviceId, dict[AgentId, None]] = {}
-        """Agents by accelerator."""
+        """By accelerator, the agents that report it."""
         self._rows = AgentRows()
 
     def put(self, agent: Agent) -> bool:

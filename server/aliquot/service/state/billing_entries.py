@@ -50,7 +50,8 @@ def enter_release(draft: StatementChanges, lease: Lease) -> None:
 
 
 def enter_change(draft: StatementChanges, before: Session, after: Session) -> None:
-    """Enter the end or preemption of a session and the work that it loses, before that change is written."""
+    """Enter the end or preemption of a session and the work that it loses, before that change is written. Only for a
+    policy with prices."""
     _enter(draft, counts_of(before, after))
     kernels = draft.kernels_in(before)
     loss = loss_of(before, after, kernels)
