@@ -134,9 +134,14 @@ async def test_the_runtime_runs_in_the_jobs_place_with_an_environment_of_its_own
     assert "SECRET_NAME" not in own
     assert "LD_PRELOAD" not in own
     assert "SECRET_NAME=value\n" in (folder / "variables").read_text()
-    failed = await stand.run(order("true", image="none"))
+    asked = order("true", image="none")
+    failed = await stand.run(asked)
     assert (failed.phase, failed.code) == (KernelPhase.REFUSED, IMAGE_FAILED)
     assert failed.message == "the image none could not be fetched: no such image"
+    held = stand.core._kernels.get(asked.kernel_id)
+    assert held is not None
+    stand.core._watch.reconcile(held)
+    assert held.report == failed
 
 
 async def test_credentials_of_a_registry_come_with_the_session(recorded: tuple[Stand, Path]) -> None:

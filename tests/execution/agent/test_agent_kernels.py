@@ -145,8 +145,8 @@ async def test_a_time_limit_ends_what_ignores_sigterm(stand: Stand) -> None:
 async def test_a_time_limit_is_moved_while_the_job_runs(stand: Stand) -> None:
     asked = shell("echo ready; sleep 60", time_limit_ms=1500)
     await stand.core.launch([asked])
+    assert (await stand.told(asked.kernel_id, KernelPhase.STARTED)).takes_limit
     await until(lambda: "ready" in stand.output(asked.kernel_id))
-    assert stand.reports(asked.kernel_id)[-1].takes_limit
     await stand.core.set_limit(asked.kernel_id, epoch=1, time_limit_ms=3000)
     report = await stand.ended(asked.kernel_id)
     assert (report.timed_out, report.ran_ms is not None and report.ran_ms >= 3000) == (True, True)

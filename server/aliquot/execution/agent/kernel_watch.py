@@ -150,8 +150,11 @@ class KernelWatch:
             self.reconcile(kernel)
 
     def reconcile(self, kernel: KernelHandle) -> None:
-        """Read the kernel's state on disk, report it, and act on it."""
+        """Read the kernel's state on disk, report it, and act on it. The end of a kernel is read once."""
         self._cancel_timer(kernel)
+        if kernel.report is not None and kernel.has_ended:
+            self.report(kernel.report)
+            return
         try:
             observation = observe(
                 kernel.folder, boot_id=self._config.node.boot_id, ordered_boot_id=kernel.ordered_boot_id

@@ -151,8 +151,8 @@ class Launching:
         """Repeat the report of a known order; resume one that was stored but never started."""
         if not kernel.prepared.is_set():
             return
-        if kernel.report is not None and kernel.has_ended:
-            self._watch.report(kernel.report)
+        if kernel.has_ended:
+            self._watch.reconcile(kernel)
             return
         stale = refuse_stale(
             order, attempt=kernel.attempt, epoch_seen=self._epoch, attempt_seen=kernel.attempt, now_us=self._now_us()
