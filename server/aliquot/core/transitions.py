@@ -4,7 +4,7 @@ The tables of moves in `states` say which are allowed. The store sets a record's
 here changes `version`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -378,6 +378,6 @@ def is_overdue(session: Session, *, now_us: int) -> bool:
     return leaves and session.preemption is not None and session.preemption.until_us <= now_us
 
 
-def unstopped(kernels: Sequence[Kernel]) -> list[Kernel]:
+def unstopped(kernels: Iterable[Kernel]) -> list[Kernel]:
     """Kernels that have not been ordered to stop."""
     return [kernel for kernel in kernels if kernel.state not in (KernelState.EXITED, KernelState.STOPPING)]

@@ -166,8 +166,7 @@ class AgentAdministration(OperatorCommands):
             end_kernel(draft, kernel, gone, now_us=now_us)
 
     def _held_kernels(self, agent_id: AgentId) -> list[Kernel]:
-        found = [kernel for kernel in self._state.kernels.values() if kernel.agent_id == agent_id]
-        return sorted((known for known in found if known.state is not KernelState.EXITED), key=lambda known: known.id)
+        return sorted(self._state.live_kernels.on(agent_id), key=lambda known: known.id)
 
 
 def _found(draft: UnitOfWork, agent_id: str) -> Agent:

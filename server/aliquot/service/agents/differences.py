@@ -52,9 +52,8 @@ class Difference(Struct, frozen=True, kw_only=True):
 def known_kernels(state: State) -> dict[AgentId, dict[KernelId, int]]:
     """Versions of the kernels that have not exited, by agent; read before agents are queried."""
     found: dict[AgentId, dict[KernelId, int]] = {}
-    for kernel in state.kernels.values():
-        if kernel.state is not KernelState.EXITED:
-            found.setdefault(kernel.agent_id, {})[kernel.id] = kernel.version
+    for kernel in state.live_kernels.by_id.values():
+        found.setdefault(kernel.agent_id, {})[kernel.id] = kernel.version
     return found
 
 

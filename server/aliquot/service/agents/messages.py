@@ -3,20 +3,22 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from msgspec.structs import replace
 
 from aliquot.core.idleness import SECOND_US
 from aliquot.core.transitions import is_overdue, unstopped
-from aliquot.service.lifecycle.agent_registration import Repairs, claimed_twice, leave, of_agent, reconcile, register
+from aliquot.service.lifecycle.agent_registration import Repairs, claimed_twice, leave, reconcile, register
 from aliquot.service.lifecycle.kernel_reports import apply_report
 from aliquot.service.lifecycle.preflights import releases
 from aliquot.service.metrics.log_context import logging_with
 from aliquot.service.metrics.metrics import DeviceTime
 from aliquot.service.ports import Clock, Executor
 from aliquot.service.scheduling.dispatch import Dispatch
+from aliquot.service.state.agents import accelerator_ids
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -46,7 +48,7 @@ log: Final = logging.getLogger("aliquot.agents")
 
 
 class AgentMessages:
-    """Processes messages of agents. Kernel reports that arrive together share a commit."""
+    """Processes messages of agents. Kernel reports that arrive together share a commit, and so do joining agents."""
 
     def __init__(
         self,
@@ -84,17 +86,17 @@ class AgentMessages:
             await self.run_once(batch)
 
     async def run_once(self, batch: list[AgentMessage]) -> None:
-        """Process some messages in order; consecutive kernel reports share a commit."""
-        reports: list[KernelChanged] = []
-        for message in batch:
-            if isinstance(message, KernelChanged):
-                reports.append(message)
-                continue
-            await self._take_reports(reports)
-            reports = []
-            with logging_with(agent_id=_agent_of(message)):
-                await self._take(message)
-        await self._take_reports(reports)
+        """Process some messages in order; consecutive kernel reports share a commit, and so do consecutive joins."""
+        for kind, messages in groupby(batch, key=type):
+            if kind is KernelChanged:
+                await self._take_reports([message for message in messages if isinstance(message, KernelChanged)])
+            elif kind is AgentJoined:
+                for inventories in self._unrelated(m.inventory for m in messages if isinstance(m, AgentJoined)):
+                    await self._join(inventories)
+            else:
+                for message in messages:
+                    with logging_with(agent_id=_agent_of(message)):
+                        await self._take(message)
 
     async def _take_reports(self, reports: list[KernelChanged]) -> None:
         def change(draft: UnitOfWork) -> list[Kernel]:
@@ -105,15 +107,12 @@ class AgentMessages:
                 stops += apply_report(draft, report, agent_id=message.agent_id, now_us=now_us)
             return stops
 
-        if reports:
-            self._dispatch.stop(await self._journal.persist(change, actor=ACTOR))
-            self._release(message.report for message in reports)
-            self._forget(reports)
+        self._dispatch.stop(await self._journal.persist(change, actor=ACTOR))
+        self._release(message.report for message in reports)
+        self._forget(reports)
 
     async def _take(self, message: AgentMessage) -> None:
         match message:
-            case AgentJoined(inventory=inventory):
-                await self._join(inventory)
             case DevicesChanged(inventory=inventory):
                 await self._journal.persist(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
             case AgentSilent():
@@ -135,9 +134,36 @@ class AgentMessages:
             now_us = int(self._clock.monotonic() * SECOND_US)
             self._state.readings.idle_devices.take(agent, readings, self._state.leases_on(agent.node_id), now_us=now_us)
 
-    async def _join(self, inventory: Inventory) -> None:
-        inventory = replace(inventory, kernels=tuple(map(self._state.host_uses.completed, inventory.kernels)))
-        repairs = await self._journal.persist(lambda draft: self._reconcile(draft, inventory), actor=ACTOR)
+    def _unrelated(self, inventories: Iterable[Inventory]) -> Iterator[list[Inventory]]:
+        """Consecutive inventories that may share a commit: those of agents on different nodes, without a common
+        accelerator. What one of several agents of a node may have depends on what the others have been given."""
+        group: list[Inventory] = []
+        seen: set[str] = set()
+        for inventory in inventories:
+            agent = inventory.agent
+            known = self._state.agents.get(agent.id)
+            nodes = {agent.node_id} if known is None else {agent.node_id, known.node_id}
+            names = {agent.id, *nodes, *accelerator_ids(agent)}
+            if not seen.isdisjoint(names):
+                yield group
+                group, seen = [], set()
+            group.append(inventory)
+            seen |= names
+        yield group
+
+    async def _join(self, inventories: Sequence[Inventory]) -> None:
+        def change(draft: UnitOfWork) -> list[tuple[Inventory, Repairs]]:
+            return [(inventory, self._reconcile(draft, inventory)) for inventory in completed]
+
+        completed = [
+            replace(inventory, kernels=tuple(map(self._state.host_uses.completed, inventory.kernels)))
+            for inventory in inventories
+        ]
+        for inventory, repairs in await self._journal.persist(change, actor=ACTOR):
+            with logging_with(agent_id=inventory.agent.id):
+                self._joined(inventory, repairs)
+
+    def _joined(self, inventory: Inventory, repairs: Repairs) -> None:
         agent_id = inventory.agent.id
         self._state.reachable.add(agent_id)
         self._on_reachable()
@@ -158,7 +184,7 @@ class AgentMessages:
     def _signal_again(self, agent_id: AgentId) -> None:
         """Send the checkpoint signal again to preempted kernels within their grace period: the server or the
         connection may have failed before the first signal arrived."""
-        for kernel in unstopped(of_agent(self._state.kernels.values(), agent_id)):
+        for kernel in unstopped(self._state.live_kernels.on(agent_id)):
             session = self._state.sessions.get(kernel.session_id)
             if session is None or session.state is not SessionState.PREEMPTING or session.attempt != kernel.attempt:
                 continue
@@ -168,7 +194,7 @@ class AgentMessages:
 
     def _limit_again(self, agent_id: AgentId) -> None:
         """Send granted extensions of running sessions again: the agent may have missed the first message."""
-        for kernel in unstopped(of_agent(self._state.kernels.values(), agent_id)):
+        for kernel in unstopped(self._state.live_kernels.on(agent_id)):
             session = self._state.sessions.get(kernel.session_id)
             if session is None or session.extension is None or session.attempt != kernel.attempt:
                 continue
@@ -193,7 +219,7 @@ class AgentMessages:
         return reconcile(
             draft,
             inventory,
-            of_agent(self._state.kernels.values(), inventory.agent.id),
+            self._state.live_kernels.on(inventory.agent.id),
             rebooted=known is not None and _has_rebooted(known, inventory.agent),
             epoch=self._journal.epoch,
             now_us=self._clock.now_us(),

@@ -21,7 +21,7 @@ from aliquot_schema.ids import AgentId, DeviceId, KeyId, SessionId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope, quota_holder
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import ACTIVE, AgentState, KernelState, SessionState
+from aliquot_schema.states import ACTIVE, AgentState, SessionState
 from aliquot_schema.views.server import RayView
 
 WINDOW_US: Final = 3_600_000_000
@@ -214,9 +214,9 @@ def _running(state: State) -> dict[AgentId, dict[SessionId, Session]]:
     found: dict[AgentId, dict[SessionId, Session]] = defaultdict(dict)
     if not any(agent.state is AgentState.LOST for agent in state.agents.values()):
         return found
-    for kernel in state.kernels.values():
+    for kernel in state.live_kernels.by_id.values():
         session = state.sessions.get(kernel.session_id)
-        if kernel.state is not KernelState.EXITED and session is not None and session.state in ACTIVE:
+        if session is not None and session.state in ACTIVE:
             found[kernel.agent_id][session.id] = session
     return found
 

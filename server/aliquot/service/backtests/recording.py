@@ -29,7 +29,6 @@ from aliquot_schema.errors import NotFound
 from aliquot_schema.events import Event
 from aliquot_schema.ids import NodeId, SessionId
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import KernelState
 
 SLACK_US: Final = 1_000_000
 LESSONS_MAX: Final = 10_000
@@ -164,8 +163,7 @@ class HistoryRecorder:
         self._cache = PassCache()
         state = self._fold.state
         leases = (lease for on_node in state.open_leases.values() for lease in on_node.values())
-        kernels = (kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED)
-        for held in (*state.sessions.values(), *kernels, *leases):
+        for held in (*state.sessions.values(), *state.live_kernels.by_id.values(), *leases):
             self._holds.note(held, at_us=entry.now_us, event_us=entry.now_us)
         self._snapshot = self._fold.snapshot()
         self._queue = {row.session_id: row for row in self._snapshot.queue}

@@ -19,7 +19,6 @@ from aliquot_schema.alerts import Alert, Delivery
 from aliquot_schema.identity.accounts import ApiKey
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import KernelState
 
 log: Final = logging.getLogger("aliquot.clock")
 
@@ -123,7 +122,7 @@ def write_correction(draft: UnitOfWork, correction: ClockCorrection, *, state: S
 
 def _open_records(state: State) -> Iterator[Session | Kernel | Lease | Alert | Delivery]:
     yield from (session for session in state.sessions.values() if not session.is_ended)
-    yield from (kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED)
+    yield from state.live_kernels.by_id.values()
     for leases in state.open_leases.values():
         yield from leases.values()
     yield from state.alert_index.alerts.values()

@@ -169,7 +169,7 @@ class LeaderTerm:
         await self.allocator.run()
 
     def _note_reachable(self) -> None:
-        self.allocator.wake()
+        self.allocator.wake_for_agents()
         self.reaper.wake()
         reached, self._reached = self._reached, asyncio.Event()
         reached.set()

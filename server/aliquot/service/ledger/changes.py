@@ -28,7 +28,7 @@ from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.reasons import Verdict
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import KernelState, SessionState
+from aliquot_schema.states import SessionState
 
 
 class CheckpointRecords(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ def checkpoint_records(state: State) -> CheckpointRecords:
         slots=tuple(state.slots.values()),
         policy=state.policy,
         sessions=tuple(_sessions(state)),
-        kernels=tuple(kernel for kernel in state.kernels.values() if kernel.state is not KernelState.EXITED),
+        kernels=tuple(state.live_kernels.by_id.values()),
         leases=tuple(lease for on_node in state.open_leases.values() for lease in on_node.values()),
         rates=state.books.rates(),
         idle=state.idle_cases.records(),

@@ -245,8 +245,3 @@ def _is_wanted(draft: UnitOfWork, session: Session, kernel: Kernel) -> bool:
     """Whether the kernel's attempt is still to run: not canceled, and no rank has failed."""
     is_present = session.state in ACTIVE and session.attempt == kernel.attempt
     return is_present and transitions.first_failed(draft.kernels_in(session)) is None
-
-
-def of_agent(kernels: Iterable[Kernel], agent_id: AgentId) -> list[Kernel]:
-    """The kernels of one agent that have not exited."""
-    return [kernel for kernel in kernels if kernel.agent_id == agent_id and kernel.state is not KernelState.EXITED]

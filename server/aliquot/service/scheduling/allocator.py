@@ -47,6 +47,10 @@ IDLE_FACTOR: Final = 4
 """Back-off after a pass that placed nothing, as a multiple of its duration."""
 IDLE_S_MAX: Final = 0.2
 BUSY_S_MAX: Final = 2.0
+AGENTS_FACTOR: Final = 9
+"""After a pass that was not short, events of agents wait for this multiple of its duration: thousands of agents may
+join one after another, and a pass for each of them would take most of the time."""
+AGENTS_S_MAX: Final = 1.0
 SUBMITTED: Final = "session.queued"
 WAKING: Final = frozenset(
     {
@@ -145,12 +149,21 @@ class Allocator:
         self._woken = asyncio.Event()
         self._changed = asyncio.Event()
         """Set by each event that triggers a pass, other than a submission."""
+        self._asked = asyncio.Event()
+        """Set by each event that triggers a pass, other than those of agents."""
+        self._agents_from_s = 0.0
+        """Until then, events of agents alone do not start a pass (monotonic clock)."""
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="decide")
         journal.subscribe(self._wake_on, to=(*WAKING, Entity.AGENT))
         journal.subscribe(settled=state.running_rows.settle)
 
     def wake(self) -> None:
         """Request a pass; requests before its start are merged."""
+        self._asked.set()
+        self._woken.set()
+
+    def wake_for_agents(self) -> None:
+        """Request a pass because an agent has changed; soon after a long pass, it waits a little for other agents."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -158,8 +171,9 @@ class Allocator:
         wake_at_us: int | None = None
         while True:
             await self._until_woken(wake_at_us)
-            self._woken.clear()
-            self._changed.clear()
+            await self._until_agents_count()
+            for event in (self._woken, self._changed, self._asked):
+                event.clear()
             began, before = self._clock.monotonic(), self._pass_number
             with logging_with(pass_number=before + 1):
                 counts, wake_at_us = await self.run_once()
@@ -317,14 +331,27 @@ class Allocator:
         if fixed_s:
             await self._clock.sleep(fixed_s)
         if early_s:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(early_s):
-                    await self._changed.wait()
+            await _wait(self._changed, early_s)
+        rest_s = min(AGENTS_FACTOR * took_s, AGENTS_S_MAX) if took_s > SHORT_S else 0.0
+        self._agents_from_s = self._clock.monotonic() + rest_s
+
+    async def _until_agents_count(self) -> None:
+        """If nothing but agents has changed, wait until their back-off is over, or something else has changed."""
+        left_s = self._agents_from_s - self._clock.monotonic()
+        if left_s > 0 and self._woken.is_set():
+            await _wait(self._asked, left_s)
 
     def _wake_on(self, event: Event) -> None:
-        self.wake()
+        self.wake_for_agents() if event.entity is Entity.AGENT else self.wake()
         if event.kind != SUBMITTED:
             self._changed.set()
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    """Wait for an event, at most so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
 
 
 def _usable(rules: Policy) -> Policy:

@@ -230,16 +230,18 @@ def external_allocation_row(
     )
 
 
-class RendezvousPortIndex:
-    """Rendezvous ports (MASTER_PORT) in use, by agent of rank 0.
+class LiveKernels:
+    """Kernels that have not exited, and the rendezvous ports (MASTER_PORT) that they use, by agent of rank 0.
 
     A port is in use until all ranks of its attempt have exited: rank 0 may exit before the others.
     """
 
     def __init__(self) -> None:
+        self.by_id: Final[dict[KernelId, Kernel]] = {}
+        self._by_agent: dict[AgentId, dict[KernelId, Kernel]] = {}
         self._ranks: dict[KernelId, set[KernelId]] = {}
         """Kernels that have not exited, by rank 0 of their attempt."""
-        self._on: dict[AgentId, dict[KernelId, int]] = {}
+        self._ports: dict[AgentId, dict[KernelId, int]] = {}
 
     def put(self, kernel: Kernel, *, leader: Kernel | None) -> None:
         """Add or update a kernel; `leader` is rank 0 of its attempt, possibly the kernel itself."""
@@ -247,20 +249,27 @@ class RendezvousPortIndex:
         ranks = self._ranks.setdefault(leader_id, set())
         if kernel.state is KernelState.EXITED:
             ranks.discard(kernel.id)
+            if self.by_id.pop(kernel.id, None) is not None:
+                del self._by_agent[kernel.agent_id][kernel.id]
         else:
             ranks.add(kernel.id)
+            self.by_id[kernel.id] = self._by_agent.setdefault(kernel.agent_id, {})[kernel.id] = kernel
         if not ranks:
             del self._ranks[leader_id]
         if leader is None or leader.rendezvous_port is None:
             return
         if ranks:
-            self._on.setdefault(leader.agent_id, {})[leader_id] = leader.rendezvous_port
+            self._ports.setdefault(leader.agent_id, {})[leader_id] = leader.rendezvous_port
         else:
-            self._on.get(leader.agent_id, {}).pop(leader_id, None)
+            self._ports.get(leader.agent_id, {}).pop(leader_id, None)
 
-    def taken_on(self, agent_id: AgentId) -> Collection[int]:
+    def on(self, agent_id: AgentId) -> Collection[Kernel]:
+        """Those of an agent."""
+        return self._by_agent.get(agent_id, {}).values()
+
+    def ports_on(self, agent_id: AgentId) -> Collection[int]:
         """Ports in use on an agent."""
-        return self._on.get(agent_id, {}).values()
+        return self._ports.get(agent_id, {}).values()
 
 
 def leader_of(kernel: Kernel) -> KernelId:

@@ -22,8 +22,8 @@ from aliquot.service.state.indexes import (
     BacklogPeaks,
     ExternalAllocationIndex,
     LastVerdicts,
+    LiveKernels,
     PendingCounts,
-    RendezvousPortIndex,
     RequestCounts,
     Retention,
     RunningSessions,
@@ -71,7 +71,7 @@ class State:
         """The latest time of an event since the last correction of the clock."""
         self.sessions: dict[SessionId, Session] = {}
         self.kernels: dict[KernelId, Kernel] = {}
-        self.rendezvous_ports = RendezvousPortIndex()
+        self.live_kernels = LiveKernels()
         self.leases: dict[LeaseId, Lease] = {}
         self.registry = AgentRegistry()
         self.agents, self.layouts = self.registry.agents, self.registry.layouts
@@ -355,7 +355,7 @@ class State:
     def _put_kernel(self, kernel: Kernel) -> None:
         self.kernels[kernel.id] = kernel
         self.kernels_of.setdefault(kernel.session_id, {})[kernel.id] = kernel
-        self.rendezvous_ports.put(kernel, leader=self.kernels.get(leader_of(kernel)))
+        self.live_kernels.put(kernel, leader=self.kernels.get(leader_of(kernel)))
         self.running_rows.note(kernel.session_id)
 
     def _put_lease(self, lease: Lease) -> None:

@@ -145,7 +145,7 @@ class UnitOfWork:
     def rendezvous_ports_on(self, node_id: NodeId) -> set[int]:
         """Rendezvous ports in use on a node; writes of this draft are not included."""
         agents = self._state.agents_on(node_id)
-        return {port for agent in agents for port in self._state.rendezvous_ports.taken_on(agent.id)}
+        return {port for agent in agents for port in self._state.live_kernels.ports_on(agent.id)}
 
     def put(self, record: R, what: str) -> R:
         """Insert or replace a record; `what` is the event, in one word: `queued`, `granted`, ..."""
