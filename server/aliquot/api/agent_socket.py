@@ -76,8 +76,8 @@ class StarletteWire:
                 return
 
 
-REGISTERED_AT_ONCE: Final = 8
-WAITING_MAX: Final = 128
+REGISTERED_AT_ONCE: Final = 16
+WAITING_MAX: Final = 400
 """Connections that wait for their turn; each has sent its request already, and gives up after ten seconds."""
 RETURNS_PER_S: Final = 200
 """Agents that are asked to retry within the same second."""

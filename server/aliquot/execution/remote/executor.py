@@ -3,6 +3,7 @@ gateway that refuses agents while another server leads."""
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
@@ -56,7 +57,9 @@ from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
 CHECK_S_MAX: Final = 0.5
-"""Longest interval between two checks of silence and keys."""
+"""Interval between two checks of silence and keys, unless a check takes long."""
+CHECK_FACTOR: Final = 20
+"""A check of thousands of agents takes long. The next one waits for this multiple, at most for a heartbeat interval."""
 CHECKED_AT_ONCE: Final = 100
 """Connections that are checked without yielding to the event loop."""
 
@@ -340,8 +343,11 @@ class RemoteExecutor:
         self._messages.put_nowait((message, lambda: None))
 
     async def _watch(self) -> None:
+        took_s = 0.0
         while True:
-            await asyncio.sleep(min(CHECK_S_MAX, self._timing.beat_s / 2))
+            usual_s = min(CHECK_S_MAX, self._timing.beat_s / 2)
+            await asyncio.sleep(max(usual_s, min(CHECK_FACTOR * took_s, self._timing.beat_s)))
+            began = time.monotonic()
             for number, link in enumerate(tuple(self._connections), 1):
                 self._check_link(link)
                 if number % CHECKED_AT_ONCE == 0:
@@ -349,6 +355,7 @@ class RemoteExecutor:
             for silent in self._presence.judge():
                 log.warning("agent %s is %s", silent.agent_id, "lost" if silent.lost else "silent")
                 self._emit(silent)
+            took_s = time.monotonic() - began
 
     def _check_link(self, link: AgentLink) -> None:
         if self._links.get(link.agent_id) is link:
