@@ -77,7 +77,7 @@ async def test_of_a_thousand_agents_a_few_register_at_a_time_and_the_others_retu
     assert {message["status"] for message in turned_away.values()} == {503}
     times = [int(httpx.Headers(message["headers"])["retry-after"]) for message in turned_away.values()]
     assert times == sorted(times)
-    assert max(times) <= AGENTS / RETURNS_PER_S + 1
+    assert max(times) <= AGENTS / RETURNS_PER_S + 2
     assert max(Counter(times).values()) <= RETURNS_PER_S + 10  # the clock goes on meanwhile
     again = [asyncio.create_task(connect(socket, name, told)) for name in list(turned_away)[:100]]
     await until_registered(gateway, expected + len(again))

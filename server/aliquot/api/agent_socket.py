@@ -80,7 +80,10 @@ REGISTERED_AT_ONCE: Final = 16
 WAITING_MAX: Final = 400
 """Connections that wait for their turn; each has sent its request already, and gives up after ten seconds."""
 RETURNS_PER_S: Final = 200
-"""Agents that are asked to retry within the same second."""
+"""Agents that are asked to retry within the same second, until it is known how many register in a second."""
+GAPS: Final = 64
+"""Registrations over which the time between two of them is averaged."""
+GAP_S_MAX: Final = 0.1
 RETURN_S_MAX: Final = 60.0
 REGISTRATION_S_MAX: Final = 5.0
 """Longest time that a connection counts as registering, so that a stalled agent does not block others."""
@@ -104,6 +107,10 @@ class Admissions:
         self._waiting = 0
         self._waiting_max = waiting_max
         self._now = now
+        self._gap_s = 1 / RETURNS_PER_S
+        """Mean time between two registrations while agents wait."""
+        self._registered_s = -math.inf
+        """Time of the last registration."""
         self._told_until = 0.0
         """When the last rejected agent retries."""
 
@@ -124,17 +131,25 @@ class Admissions:
             if is_held:
                 is_held = False
                 limit.cancel()
+                self._note_registration()
                 self._places.release()
 
         limit = asyncio.get_running_loop().call_later(REGISTRATION_S_MAX, give_back)
         return give_back
 
     def return_s(self) -> int:
-        """Seconds after which a rejected agent retries. Retries are spread over time; agents add a random part of a
-        second."""
+        """Seconds after which a rejected agent retries: after those that wait, and as fast as agents register. Agents
+        add a random part of a second."""
         now = self._now()
-        self._told_until = min(max(now, self._told_until) + 1 / RETURNS_PER_S, now + RETURN_S_MAX)
+        first = now + self._waiting * self._gap_s
+        self._told_until = min(max(first, self._told_until) + self._gap_s, now + RETURN_S_MAX)
         return math.ceil(self._told_until - now)
+
+    def _note_registration(self) -> None:
+        now = self._now()
+        if self._waiting:
+            self._gap_s += (min(now - self._registered_s, GAP_S_MAX) - self._gap_s) / GAPS
+        self._registered_s = now
 
 
 class AgentSocket:

@@ -48,7 +48,8 @@ log: Final = logging.getLogger("aliquot.agents")
 
 
 class AgentMessages:
-    """Processes messages of agents. Kernel reports that arrive together share a commit, and so do joining agents."""
+    """Processes messages of agents. Messages of a kind that arrive together share a commit: kernel reports, agents that
+    join, and agents that have become silent."""
 
     def __init__(
         self,
@@ -86,13 +87,15 @@ class AgentMessages:
             await self.run_once(batch)
 
     async def run_once(self, batch: list[AgentMessage]) -> None:
-        """Process some messages in order; consecutive kernel reports share a commit, and so do consecutive joins."""
+        """Process some messages in order; consecutive ones of a kind share a commit where they can."""
         for kind, messages in groupby(batch, key=type):
             if kind is KernelChanged:
                 await self._take_reports([message for message in messages if isinstance(message, KernelChanged)])
             elif kind is AgentJoined:
                 for inventories in self._unrelated(m.inventory for m in messages if isinstance(m, AgentJoined)):
                     await self._join(inventories)
+            elif kind is AgentSilent:
+                await self._silence([message for message in messages if isinstance(message, AgentSilent)])
             else:
                 for message in messages:
                     with logging_with(agent_id=_agent_of(message)):
@@ -115,8 +118,6 @@ class AgentMessages:
         match message:
             case DevicesChanged(inventory=inventory):
                 await self._journal.persist(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
-            case AgentSilent():
-                await self._silence(message)
             case ReadingsTaken(agent_id=agent_id, readings=readings, host_uses=host_uses):
                 known = self._state.layouts[agent_id].devices if agent_id in self._state.layouts else {}
                 readings = tuple(reading for reading in readings if reading.device_id in known)
@@ -242,17 +243,17 @@ class AgentMessages:
             return reported
         return replace(reported, devices=tuple(device for device in reported.devices if device.id not in claimed))
 
-    async def _silence(self, silent: AgentSilent) -> None:
-        agent_id = silent.agent_id
-
+    async def _silence(self, messages: Sequence[AgentSilent]) -> None:
         def change(draft: UnitOfWork) -> None:
-            to = AgentState.LOST if silent.lost else AgentState.SUSPECT
-            if silent.gone:
-                to = AgentState.LOST if self._state.is_held(agent_id) else AgentState.LEFT
-            leave(draft, agent_id, to=to, now_us=self._clock.now_us())
+            for message in messages:
+                to = AgentState.LOST if message.lost else AgentState.SUSPECT
+                if message.gone:
+                    to = AgentState.LOST if self._state.is_held(message.agent_id) else AgentState.LEFT
+                leave(draft, message.agent_id, to=to, now_us=self._clock.now_us())
 
-        self._state.reachable.discard(agent_id)
-        self._state.disk_space.agents.pop(agent_id, None)
+        for message in messages:
+            self._state.reachable.discard(message.agent_id)
+            self._state.disk_space.agents.pop(message.agent_id, None)
         await self._journal.persist(change, actor=ACTOR)
 
 
