@@ -14,11 +14,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import machine_lacks
+import warm_starts
+from long_tests import IS_LONG
 from machine_lacks import STRICT, MachineLacks
 
 # A busy machine is no fault of a test's strategies.
 settings.register_profile("unhurried", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+if not IS_LONG:
+    warm_starts.install()
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 LIMITS: Final = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC)
