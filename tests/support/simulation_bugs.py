@@ -12,7 +12,6 @@ from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.ledger.changes import EntryBuilder, Pass
 from aliquot.service.ledger.entries import Inputs
 from aliquot.service.lifecycle import arrays, kernel_reports
-from aliquot.service.lifecycle.agent_registration import of_agent
 from aliquot.service.ports import Batch, StoreUnavailable
 from aliquot.service.sessions import sessions
 from aliquot.service.sessions.submission import Submission
@@ -43,16 +42,16 @@ def requeued_without_proof(patch: pytest.MonkeyPatch) -> None:
     """What ran on an agent that is lost is run elsewhere, though it may be running still."""
     silence = AgentMessages._silence
 
-    async def requeue(self: AgentMessages, silent: AgentSilent) -> None:
+    async def requeue(self: AgentMessages, silent: Sequence[AgentSilent]) -> None:
         await silence(self, silent)
 
         def change(draft: UnitOfWork) -> None:
             now_us = self._clock.now_us()
-            for kernel in of_agent(self._state.kernels.values(), silent.agent_id):
-                kernel_reports.end_kernel(draft, kernel, _gone(kernel, now_us), now_us=now_us)
+            for one in (one for one in silent if one.lost):
+                for kernel in tuple(self._state.live_kernels.on(one.agent_id)):
+                    kernel_reports.end_kernel(draft, kernel, _gone(kernel, now_us), now_us=now_us)
 
-        if silent.lost:
-            await self._journal.persist(change, actor=messages.ACTOR)
+        await self._journal.persist(change, actor=messages.ACTOR)
 
     patch.setattr(AgentMessages, "_silence", requeue)
 

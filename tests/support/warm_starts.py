@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -185,11 +186,14 @@ def _become(asked: dict[str, Any], files: list[int], *, wire: socket.socket) -> 
     os.environ.update(asked["environment"])
     sys.path[0] = asked["folder"]
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        old = getattr(sys, name)
-        is_direct = number == 2 or "PYTHONUNBUFFERED" in os.environ
-        new = open(number, mode, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
-        if mode == "w":
-            new.reconfigure(line_buffering=new.isatty() or number == 2, write_through=is_direct)
+        old, is_direct = getattr(sys, name), mode == "w" and bool(os.environ.get("PYTHONUNBUFFERED"))
+        file = open(number, f"{mode}b", buffering=0 if is_direct else -1, closefd=False)  # noqa: SIM115
+        has_lines = name == "stderr" or (mode == "w" and not is_direct and file.isatty())
+        new = TextIOWrapper(
+            file, old.encoding, old.errors, newline="\n" if mode == "w" else None, line_buffering=has_lines
+        )
+        if is_direct:
+            new.reconfigure(write_through=True)
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
 
