@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 COMMAND: Final = (sys.executable, "-m", "aliquot")
-BYTES_MAX: Final = 1 << 20
+BYTES_MAX: Final = 100_000
 FDS_MAX: Final = 64
 PR_SET_CHILD_SUBREAPER: Final = 36
 LIMITS: Final = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
@@ -104,7 +104,10 @@ class _Warm:
             "parent": os.getpid(),
             "passed": list(pass_fds),
         }
-        pid = self._ask(json.dumps(asked).encode(), [*files, *pass_fds])
+        request = json.dumps(asked).encode()
+        if len(request) > BYTES_MAX:
+            return False
+        pid = self._ask(request, [*files, *pass_fds])
         popen.pid = pid
         popen._child_created = True  # type: ignore[attr-defined]
         popen._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
@@ -131,8 +134,6 @@ class _Warm:
 def _open() -> socket.socket:
     """Start a warm process, and return the wire to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in (ours, theirs):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BYTES_MAX)
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno())]
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, cwd="/")
