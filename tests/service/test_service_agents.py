@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aliquot_schema.cluster.launching import AgentSilent, KernelPhase, KernelReport
+from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, KernelPhase, KernelReport
 from aliquot_schema.errors import ImpossibleRequest, UnknownSlot
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, SlotName
 from aliquot_schema.reasons import Reason
@@ -359,3 +359,41 @@ async def test_devices_that_reach_each_other_are_shown_as_groups() -> None:
         assert (groups[2] is not None, groups[2] != groups[0]) == (True, True)
         assert groups[3:] == [groups[2], None]
         assert [device.linked_to for device in devices[:2]] == [(two.id,), (one.id,)]
+
+
+async def test_agents_of_different_nodes_that_join_together_share_a_commit_and_those_of_one_node_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with stage([]) as on:
+        commits: list[str] = []
+        persist = on.journal.persist
+
+        async def counted(change: Any, **more: Any) -> Any:
+            commits.append(more["actor"])
+            return await persist(change, **more)
+
+        monkeypatch.setattr(on.journal, "persist", counted)
+        fakes = [agent("a", devices=1), agent("b", devices=1), *(agent(name, devices=1, node="n") for name in "cd")]
+        await on.hear(*(AgentJoined(inventory=fake.inventory()) for fake in fakes))
+        assert len(commits) == 2
+        assert {name for name, found in on.state.agents.items() if found.state is AgentState.ALIVE} == {*"abcd"}
+        commits.clear()
+        await on.hear(*(AgentSilent(agent_id=AgentId(name)) for name in "abcd"))
+        assert len(commits) == 1
+        assert {found.state for found in on.state.agents.values()} == {AgentState.SUSPECT}
+
+
+async def test_after_a_long_pass_agents_wait_for_others_and_a_submission_ends_that() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        on.allocator._asked.clear()
+        on.allocator._rest_from_agents(0.1)
+        on.allocator.wake_for_agents()
+        waiting = asyncio.create_task(on.allocator._until_agents_count())
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        await on.submit()
+        await asyncio.wait_for(waiting, 0.5)
+        on.allocator._asked.clear()
+        on.allocator._rest_from_agents(0.001)
+        on.allocator.wake_for_agents()
+        await asyncio.wait_for(on.allocator._until_agents_count(), 0.5)

@@ -332,6 +332,10 @@ class Allocator:
             await self._clock.sleep(fixed_s)
         if early_s:
             await _wait(self._changed, early_s)
+        self._rest_from_agents(took_s)
+
+    def _rest_from_agents(self, took_s: float) -> None:
+        """Let events of agents alone start no pass for a while, after one that took so long."""
         rest_s = min(AGENTS_FACTOR * took_s, AGENTS_S_MAX) if took_s > SHORT_S else 0.0
         self._agents_from_s = self._clock.monotonic() + rest_s
 
