@@ -52,9 +52,22 @@ BUDGET_S: Final = {
 BUDGET_S_OTHERS: Final = 60
 """For each suite that is not named above."""
 
-FIRST: Final = ("e2e", "ledger", "api", "store", "core", "execution", "simulation", "docs")
-"""The longest suite, then those that compute; the others follow in the order in which they were collected."""
-LAST: Final = ("browser", "load", "docker", "release")
+FIRST: Final = (
+    "e2e",
+    "ledger",
+    "api",
+    "store",
+    "core",
+    "browser",
+    "simulation",
+    "execution",
+    "service",
+    "attacks",
+    "docs",
+)
+"""The longest suite, and beside it those that compute; the browser's when the longest has ended, so that no process is
+left with it at the end. The others follow in the order in which they were collected."""
+LAST: Final = ("load", "docker", "release")
 """Suites that start many processes, which would slow down the first one if they ran beside it."""
 
 RERUN: Final = frozenset(
