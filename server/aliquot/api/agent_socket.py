@@ -80,10 +80,12 @@ REGISTERED_AT_ONCE: Final = 16
 WAITING_MAX: Final = 400
 """Connections that wait for their turn; each has sent its request already, and gives up after ten seconds."""
 RETURNS_PER_S: Final = 200
-"""Agents that are asked to retry within the same second, until it is known how many register in a second."""
+"""Agents that are asked to retry within the same second, or fewer once it is known how many register in a second."""
 GAPS: Final = 64
 """Registrations over which the time between two of them is averaged."""
 GAP_S_MAX: Final = 0.1
+HASTE: Final = 0.75
+"""Part of that time after which the next agent returns: rather a few too early than a server that waits for agents."""
 RETURN_S_MAX: Final = 60.0
 REGISTRATION_S_MAX: Final = 5.0
 """Longest time that a connection counts as registering, so that a stalled agent does not block others."""
@@ -141,14 +143,15 @@ class Admissions:
         """Seconds after which a rejected agent retries: after those that wait, and as fast as agents register. Agents
         add a random part of a second."""
         now = self._now()
-        first = now + self._waiting * self._gap_s
-        self._told_until = min(max(first, self._told_until) + self._gap_s, now + RETURN_S_MAX)
+        step_s = max(HASTE * self._gap_s, 1 / RETURNS_PER_S)
+        first = now + self._waiting * step_s
+        self._told_until = min(max(first, self._told_until) + step_s, now + RETURN_S_MAX)
         return math.ceil(self._told_until - now)
 
     def _note_registration(self) -> None:
         now = self._now()
-        if self._waiting:
-            self._gap_s += (min(now - self._registered_s, GAP_S_MAX) - self._gap_s) / GAPS
+        gap_s = min(now - self._registered_s, GAP_S_MAX) if self._waiting else 0.0
+        self._gap_s += (gap_s - self._gap_s) / GAPS
         self._registered_s = now
 
 
