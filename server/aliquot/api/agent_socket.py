@@ -140,8 +140,8 @@ class Admissions:
         return give_back
 
     def return_s(self) -> int:
-        """Seconds after which a rejected agent retries: after those that wait, and as fast as agents register. Agents
-        add a random part of a second."""
+        """Seconds after which a rejected agent retries: after those that wait, and a little faster than agents
+        register. Agents add a random part of a second."""
         now = self._now()
         step_s = max(HASTE * self._gap_s, 1 / RETURNS_PER_S)
         first = now + self._waiting * step_s

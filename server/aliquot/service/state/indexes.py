@@ -264,7 +264,7 @@ class LiveKernels:
             self._ports.get(leader.agent_id, {}).pop(leader_id, None)
 
     def on(self, agent_id: AgentId) -> Collection[Kernel]:
-        """Those of an agent."""
+        """The kernels of an agent that have not exited."""
         return self._by_agent.get(agent_id, {}).values()
 
     def ports_on(self, agent_id: AgentId) -> Collection[int]:
