@@ -31,12 +31,10 @@ from api_server import (
     sign_in,
     subscribe,
 )
-from process_attacks import costs_little
+from process_attacks import costs_little, cpu_s_max
 
 pytestmark = pytest.mark.anyio
 
-CPU_S_MAX: Final = 0.100
-"""Each takes less than half of it on a core of its own; cores that are shared take up to twice as long for the same."""
 SOCKET_CPU_S_MAX: Final = 0.005
 """For a socket that never signs in, with its client."""
 TRIES: Final = 5
@@ -48,7 +46,7 @@ SCHEMA: Final = build_schema(strawberry.Schema)._schema
 async def test_a_text_is_refused_for_little(server: ApiServer, text: str) -> None:
     took, document = _cheapest(lambda: Documents(Limits()).prepare(text, SCHEMA))
     assert document.errors
-    assert took <= CPU_S_MAX, f"{took * 1e3:.0f} ms"
+    assert took <= cpu_s_max(), f"{took * 1e3:.0f} ms"
     body = await costs_little(lambda number: server.post(text + " " * number))
     assert "data" not in body
     assert body["errors"]
@@ -188,7 +186,7 @@ async def test_sockets_that_never_sign_in_are_closed_and_not_counted() -> None:
                 for socket in [await stack.enter_async_context(server.connect()) for _ in range(50)]:
                     assert await closing_code(socket) == 4408
 
-        await costs_little(fifty, cpu_s_max=50 * SOCKET_CPU_S_MAX)
+        await costs_little(fifty, limit_s=50 * SOCKET_CPU_S_MAX)
         async with server.connect() as socket:
             await sign_in(socket)
 

@@ -1,20 +1,17 @@
-"""A pytest plug-in: runs each suite (a folder under tests/) in one process, within a time budget, and prints the times.
+"""A pytest plug-in: runs each suite (a folder under tests/) in one process, and prints what each took.
 
-Loaded by scripts/test, which runs the tests in two processes (pytest-xdist). The suite that takes longest starts first;
-while it waits for its servers, the other process runs the suites that compute.
+Loaded by scripts/test, which runs the tests in two processes (pytest-xdist) and ends them after an hour. The suite that
+takes longest starts first; while it waits for its servers, the other process runs the suites that compute.
 
-The budgets are limits for two slow cores, not measures of anything; half of their sum, without `containers`, which only
-`scripts/test --long` runs, is an hour. A suite may use what those before it in the same process have left; once that is
-gone too, the rest of it fails instead of running.
+The summary marks the suites that took longer than planned. That fails nothing: the same suite takes twice as long on a
+slow machine (server/decisions/0108).
 
 A failed test of a suite that drives real processes runs once more, a few times per run: on two busy cores, a browser or
 a process now and then misses a deadline that says nothing about the product. The summary counts these as reruns and
 shows what failed (server/decisions/0099).
 """
 
-import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
@@ -23,7 +20,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-BUDGET_S: Final = {
+PLANNED_S: Final = {
     "core": 600,
     "schema": 30,
     "service": 190,
@@ -49,7 +46,7 @@ BUDGET_S: Final = {
     "attacks": 420,
     "mutation": 20,
 }
-BUDGET_S_OTHERS: Final = 60
+PLANNED_S_OTHERS: Final = 60
 """For each suite that is not named above."""
 
 FIRST: Final = (
@@ -78,9 +75,7 @@ RERUNS_MAX: Final = 4
 """Per process of the tests. More failures than that have a cause."""
 
 _reruns: list[pytest.TestReport] = []
-_spent_s: Counter[str] = Counter()
 _told_s: Counter[str] = Counter()
-_over: set[str] = set()
 
 
 class SuiteScheduling(LoadScopeScheduling):
@@ -136,27 +131,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _reruns.append(report)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Charge a test, with its fixtures, to its suite."""
-    suite = _suite(item)
-    began = time.monotonic()
-    try:
-        return (yield)
-    finally:
-        _spent_s[suite] += time.monotonic() - began
-        allowed_s = sum(BUDGET_S.get(begun, BUDGET_S_OTHERS) for begun in _spent_s)
-        if _spent_s[suite] > BUDGET_S.get(suite, BUDGET_S_OTHERS) and _spent_s.total() > allowed_s:
-            _over.add(suite)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail what comes after its suite's budget was used up."""
-    suite = _suite(item)
-    if suite in _over:
-        pytest.fail(f"the suite {suite!r} is over its time budget of {BUDGET_S.get(suite, BUDGET_S_OTHERS)} s", False)
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what each suite took, and what failed at first."""
     for report in _reruns:
@@ -164,7 +138,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(str(report.longrepr))
     terminalreporter.section("time by suite")
     for suite, spent in _told_s.most_common():
-        terminalreporter.line(f"{suite:<14}{spent:8.1f} s of {BUDGET_S.get(suite, BUDGET_S_OTHERS)}")
+        planned = PLANNED_S.get(suite, PLANNED_S_OTHERS)
+        terminalreporter.line(f"{suite:<14}{spent:8.1f} s of {planned}{'  longer than planned' * (spent > planned)}")
 
 
 def _suite(item: pytest.Item) -> str:
