@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.validation.fields import label, tasks_of
-from aliquot.core.validation.session import priority_of, spec_of, tags_of
+from aliquot.core.validation.session import SHARED_BYTES_MAX, SHARED_MAX, priority_of, spec_of, tags_of
 from aliquot_schema.errors import (
     AliquotError,
     InvalidAmount,
@@ -264,3 +264,22 @@ def test_whatever_comes_in_is_taken_or_refused_with_a_typed_error(
     except AliquotError:
         return
     assert "".join([*taken.argv, *taken.environment.values()]).encode()
+
+
+def test_equal_requests_share_one_spec() -> None:
+    assert spec(environment=[("SEED", "1")]) is spec(environment=[("SEED", "1")])
+    assert spec(environment=[("SEED", "1")]) is not spec(environment=[("SEED", "2")])
+    assert spec(time_limit=1.0) is not spec(estimated_duration=1.0)
+
+
+def test_long_specs_are_not_kept() -> None:
+    long = [("TEXT", "a" * SHARED_BYTES_MAX)]
+    assert spec(environment=long) == spec(environment=long)
+    assert spec(environment=long) is not spec(environment=long)
+
+
+def test_many_different_specs_are_not_all_kept() -> None:
+    first = spec(environment=[("SEED", "first")])
+    for seed in range(SHARED_MAX):
+        spec(environment=[("SEED", str(seed))])
+    assert spec(environment=[("SEED", "first")]) is not first

@@ -6,7 +6,7 @@ from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from aliquot.core.model.snapshot import milli_of
 from aliquot.core.validation.fields import (
@@ -57,6 +57,11 @@ SHELL: Final = "/bin/sh"
 GB: Final = 1_000_000_000
 """Bytes per unit of `gpu_memory_gb`; decimal, as GPUs are sold."""
 BYTE_GB: Final = Decimal(1) / GB
+SHARED_MAX: Final = 512
+SHARED_BYTES_MAX: Final = 1000
+_KEYS: Final = json.Encoder(enc_hook=dict)
+_specs: Final[dict[bytes, SessionSpec]] = {}
+"""Specs of earlier requests, by their JSON."""
 
 
 def spec_of(request: NewSession) -> SessionSpec:
@@ -104,7 +109,18 @@ def spec_of(request: NewSession) -> SessionSpec:
         preflight=preflight_of(request),
         secrets=secrets_of(request.secrets, variables=tuple(environment)),
     )
-    return _with_fallbacks(spec, request) if request.fallbacks else spec
+    return _shared(_with_fallbacks(spec, request) if request.fallbacks else spec)
+
+
+def _shared(spec: SessionSpec) -> SessionSpec:
+    """The equal spec of an earlier request, if it is known: of thousands that wait, many ask for the same, and each
+    spec of its own would take 1 KB. Long ones are seldom equal."""
+    key = _KEYS.encode(spec)
+    if len(key) > SHARED_BYTES_MAX:
+        return spec
+    if len(_specs) >= SHARED_MAX:
+        _specs.clear()
+    return _specs.setdefault(key, spec)
 
 
 def _size_min(request: NewSession) -> int | None:
