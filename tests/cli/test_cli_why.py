@@ -15,7 +15,7 @@ REMEDY: dict[str, Any] = {
     "starts_now": False,
     "starts_at": "2026-11-23T15:00:00Z",
     "applies": True,
-    "command": "aliquot session change ses_1 -r cuda.device=2",
+    "command": "aliquot session change ses_1 -r gpu=2",
     "change": None,
     "sessions": [],
     "delays": [],
@@ -56,7 +56,7 @@ def test_a_change_that_was_forecast_says_how_much_earlier_and_how_to_apply_it() 
         "no single change that you can make would let it start now",
         "is forecast to start earlier with one of these changes (P50):",
         "  about 3h earlier, with 2 GPUs instead of 4 GPUs",
-        "    aliquot session change ses_1 -r cuda.device=2",
+        "    aliquot session change ses_1 -r gpu=2",
     ]
 
 
@@ -104,6 +104,6 @@ def test_the_first_sessions_in_the_way_are_listed_with_short_ids() -> None:
 
 
 def test_long_lines_break_between_words_and_commands_stay_whole() -> None:
-    command = "    aliquot session change 1dbad414 -r cuda.device=2 --time-limit 2h --priority normal --pool default"
+    command = "    aliquot session change 1dbad414 -r gpu=2 --time-limit 2h --priority normal --pool default"
     assert in_width(command, 40) == [command]
     assert in_width("  one-word and another-word", 24) == ["  one-word and", "      another-word"]

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.core.validation.fields import label, tasks_of
-from aliquot.core.validation.session import SHARED_BYTES_MAX, SHARED_MAX, priority_of, spec_of, tags_of
+from aliquot.core.validation.session import (
+    SHARED_BYTES_MAX,
+    SHARED_MAX,
+    priority_of,
+    short_name,
+    spec_of,
+    tags_of,
+    with_full_names,
+)
 from aliquot_schema.errors import (
     AliquotError,
     InvalidAmount,
@@ -283,3 +291,23 @@ def test_many_different_specs_are_not_all_kept() -> None:
     for seed in range(SHARED_MAX):
         spec(environment=[("SEED", str(seed))])
     assert spec(environment=[("SEED", "first")]) is not first
+
+
+@pytest.mark.parametrize(
+    ("known", "slot", "text", "expected"),
+    [
+        (("cpu", "cuda.device", "cuda.shares"), "cuda.device", "2", "gpu"),
+        (("cpu", "cuda.device", "cuda.shares"), "cuda.shares", "0.5", "gpu"),
+        (("cpu", "cuda.device", "cuda.shares"), "cuda.shares", "2", "cuda.shares"),
+        (("cpu", "cuda.device", "cuda.shares"), "cpu", "2", "cpu"),
+        (("cuda.device", "rocm.device"), "cuda.device", "2", "cuda.device"),
+        (("cuda.device", "gpu"), "cuda.device", "2", "cuda.device"),
+        (("cuda.device", "cuda.mem"), "cuda.mem", "2", "cuda.mem"),
+    ],
+)
+def test_a_short_name_is_used_where_it_means_the_same(
+    known: tuple[str, ...], slot: str, text: str, expected: str
+) -> None:
+    assert short_name(slot, text, known=known) == expected
+    [(full, _)] = with_full_names([(expected, text)], known=known, field="slots")
+    assert full == slot

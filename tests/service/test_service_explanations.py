@@ -132,7 +132,7 @@ async def test_quota_arithmetic_and_another_project() -> None:
         assert remedies[RemedyKind.PROJECT].command == f"aliquot session change {waits} --project audio"
         raised = remedies[RemedyKind.QUOTA]
         assert raised.summary == "if an operator raises the quota of project default from 2 GPUs to 3 GPUs"
-        assert raised.command == "aliquot quota set project:default --max cuda.device=3"
+        assert raised.command == "aliquot quota set project:default --max gpu=3"
         assert not raised.applies
         assert by_kind(await why(on, waits, caller=CALLER))[RemedyKind.QUOTA].applies
 

@@ -338,6 +338,14 @@ def with_full_names(pairs: Pairs, *, known: Collection[str], field: str) -> tupl
     )
 
 
+def short_name(slot: str, text: str, *, known: Collection[str]) -> str:
+    """`gpu` where that is read as this slot for such an amount, else the slot itself; the way back of
+    `with_full_names`."""
+    if is_short(GPU, known=known) and accelerator_kinds(known) == (slot.partition(".")[0],):
+        return GPU if _full_name(GPU, text, known=known, field="") == slot else slot
+    return slot
+
+
 def _full_name(slot: str, text: str, *, known: Collection[str], field: str) -> str:
     kinds = accelerator_kinds(known)
     if slot == GPU and len(kinds) != 1:

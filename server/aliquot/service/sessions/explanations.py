@@ -211,22 +211,13 @@ class Explanations:
         if not changes:
             return _Explained(revision=revision, at_us=now_us, view=view)
         others = OtherSessions(self._state, snapshot, search.scene.plan, now_us=now_us)
+        later = [Remedy(change=change, starts_us=now_us + 1, kernels=()) for change in changes]
         return _Explained(
             revision=revision,
             at_us=now_us,
             view=view,
             question=_Question(row=row, changed=tuple(change.row for change in changes), run_times=run_times),
-            changes=tuple(
-                remedy_view(
-                    Remedy(change=change, starts_us=now_us + 1, kernels=()),
-                    row,
-                    others,
-                    is_operator=key.is_operator,
-                    quotas=snapshot.quotas,
-                    now_us=now_us,
-                )
-                for change in changes
-            ),
+            changes=self._remedy_views(later, search.scene, others, is_operator=key.is_operator),
         )
 
     def _without_plan(self, session: Session, *, revision: int, now_us: int) -> ExplanationView:
@@ -263,10 +254,18 @@ class Explanations:
             ahead=others.views(line[: min((position or 1) - 1, AHEAD_MAX)]),
             in_the_way=() if verdict is None else others.views(in_the_way(verdict, scene.snapshot, now_us=now_us)),
             expected_start=None if verdict is None else moment_or_none(expected_us),
-            remedies=tuple(
-                remedy_view(remedy, row, others, is_operator=is_operator, quotas=scene.snapshot.quotas, now_us=now_us)
-                for remedy in remedies
-            ),
+            remedies=self._remedy_views(remedies, scene, others, is_operator=is_operator),
+        )
+
+    def _remedy_views(
+        self, remedies: Iterable[Remedy], scene: WaitingSession, others: OtherSessions, *, is_operator: bool
+    ) -> tuple[RemedyView, ...]:
+        quotas, known = scene.snapshot.quotas, self._state.slots_in_use()
+        return tuple(
+            remedy_view(
+                remedy, scene.row, others, is_operator=is_operator, quotas=quotas, known=known, now_us=scene.now_us
+            )
+            for remedy in remedies
         )
 
 

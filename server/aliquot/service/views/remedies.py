@@ -1,7 +1,7 @@
 """Remedy views: what each remedy changes in words, the command that applies it, and the sessions it is about."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from aliquot.core.foresight.changes import ProposedChange
@@ -9,6 +9,7 @@ from aliquot.core.foresight.remedies import Delay, Remedy
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot.core.scheduler.expected_ends import expected_end_us
+from aliquot.core.validation.session import short_name
 from aliquot.service.state.state import State
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.billing import MICROS
@@ -76,6 +77,7 @@ def remedy_view(
     *,
     is_operator: bool,
     quotas: Mapping[QuotaId, Quota],
+    known: Collection[str],
     now_us: int,
 ) -> RemedyView:
     """A remedy for those who read it.
@@ -83,6 +85,7 @@ def remedy_view(
     Args:
         row: the session as it is.
         quotas: as they are.
+        known: slots of the cluster.
     """
     change = remedy.change
     names = [held.session_id for held in change.gone] or remedy.preempts
@@ -94,7 +97,7 @@ def remedy_view(
         starts_now=remedy.starts_us <= now_us,
         starts_at=moment(remedy.starts_us),
         applies=applies,
-        command=_command(change, row, terms, quotas=quotas),
+        command=_command(change, row, terms, quotas=quotas, known=known),
         change=terms,
         sessions=others.views(names),
         delays=others.delays(remedy.delays),
@@ -125,18 +128,23 @@ def terms_view(change: ProposedChange) -> SessionTermsView | None:
 
 
 def _command(
-    change: ProposedChange, row: PendingRow, terms: SessionTermsView | None, *, quotas: Mapping[QuotaId, Quota]
+    change: ProposedChange,
+    row: PendingRow,
+    terms: SessionTermsView | None,
+    *,
+    quotas: Mapping[QuotaId, Quota],
+    known: Collection[str],
 ) -> str | None:
     """The command that applies a change; of several quotas, one command each."""
     if change.kind is RemedyKind.RELEASE:
         return f"aliquot session release {row.session_id}"
     if change.kind is RemedyKind.QUOTA:
-        return " && ".join(_quota_command(quota, quotas[quota.id]) for quota in change.quotas)
+        return " && ".join(_quota_command(quota, quotas[quota.id], known=known) for quota in change.quotas)
     if terms is None:
         return None
     words = ["aliquot", "session", "change", row.session_id]
     for slot in terms.slots or ():
-        words += ["-r", f"{slot.slot}={slot.amount}"]
+        words += ["-r", f"{short_name(slot.slot, slot.amount, known=known)}={slot.amount}"]
     if terms.cluster_size is not None:
         words += ["--cluster-size", str(terms.cluster_size)]
     if terms.time_limit is not None:
@@ -150,7 +158,7 @@ def _command(
     return shlex.join(words)
 
 
-def _quota_command(after: Quota, before: Quota) -> str:
+def _quota_command(after: Quota, before: Quota, *, known: Collection[str]) -> str:
     words = ["aliquot", "quota", "set", after.id]
     for option, now, then in (
         ("--max", dict(before.max_slots), dict(after.max_slots)),
@@ -158,7 +166,8 @@ def _quota_command(after: Quota, before: Quota) -> str:
     ):
         for slot, amount in then.items():
             if amount != now.get(slot):
-                words += [option, f"{slot}={format_amount(slot, amount)}"]
+                text = format_amount(slot, amount)
+                words += [option, f"{short_name(slot, text, known=known)}={text}"]
     if after.gpu_hours_per_month != before.gpu_hours_per_month:
         words += ["--gpu-hours", str(after.gpu_hours_per_month)]
     if after.budget is not None and after.budget != before.budget:
