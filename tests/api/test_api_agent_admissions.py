@@ -69,7 +69,7 @@ async def test_of_a_thousand_agents_a_few_register_at_a_time_and_the_others_retu
     gateway, told = Gateway(), dict[str, Message]()
     socket = AgentSocket(gateway)
     crowd = [asyncio.create_task(connect(socket, f"n{number}", told)) for number in range(AGENTS)]
-    expected = agent_socket.REGISTERED_AT_ONCE + agent_socket.WAITING_MAX
+    expected = agent_socket.REGISTERED_AT_ONCE + round(agent_socket.WAIT_S_MAX * RETURNS_PER_S)
     await until_registered(gateway, expected)
     assert gateway.most == agent_socket.REGISTERED_AT_ONCE
     turned_away = {name: message for name, message in told.items() if message["type"] != "websocket.accept"}
@@ -116,7 +116,7 @@ async def test_a_wrong_key_is_refused_whatever_the_crowd() -> None:
 
 async def test_an_agent_that_says_nothing_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_socket, "REGISTRATION_S_MAX", 0.01)
-    admissions = Admissions(at_once=1, waiting_max=1)
+    admissions = Admissions(at_once=1)
     assert await admissions.take() is not None
     second = await admissions.take()
     assert second is not None
@@ -125,6 +125,28 @@ async def test_an_agent_that_says_nothing_gives_its_place_back(monkeypatch: pyte
     third = await admissions.take()
     assert third is not None
     third()
+
+
+async def test_the_slower_agents_register_the_fewer_wait() -> None:
+    clock = [0.0]
+    admissions = Admissions(at_once=1, now=lambda: clock[0])
+    places = asyncio.Queue[Callable[[], None] | None]()
+
+    async def one() -> None:
+        places.put_nowait(await admissions.take())
+
+    crowd = [asyncio.create_task(one()) for _ in range(300)]
+    for _ in range(250):
+        place = await places.get()
+        assert place is not None
+        clock[0] += 0.1
+        place()
+    crowd += [asyncio.create_task(one()) for _ in range(100)]
+    await asyncio.sleep(0)
+    refused = [task for task in crowd if task.done()][250:]
+    assert 40 <= len(crowd) - 250 - len(refused) <= 50  # four seconds, at a tenth of a second each
+    for task in crowd:
+        task.cancel()
 
 
 def test_who_returns_is_spread_over_a_minute_at_most() -> None:

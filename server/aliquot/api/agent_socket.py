@@ -1,7 +1,8 @@
 """Agent endpoint: one WebSocket per agent, opened by the agent and authenticated before it is accepted.
 
 Registering an agent occupies the event loop for some milliseconds. When many agents connect within seconds,
-`REGISTERED_AT_ONCE` of them register at a time, `WAITING_MAX` wait, and the others get 503 with `Retry-After`.
+`REGISTERED_AT_ONCE` of them register at a time, as many wait as register within `WAIT_S_MAX`, and the others get 503
+with `Retry-After`.
 """
 
 import asyncio
@@ -77,8 +78,9 @@ class StarletteWire:
 
 
 REGISTERED_AT_ONCE: Final = 16
-WAITING_MAX: Final = 400
-"""Connections that wait for their turn; each has sent its request already, and gives up after ten seconds."""
+WAIT_S_MAX: Final = 4.0
+"""As many connections wait for their turn as register within this time. Each has sent its request already, and gives up
+after ten seconds."""
 RETURNS_PER_S: Final = 200
 """Agents that are asked to retry within the same second, or fewer once it is known how many register in a second."""
 GAPS: Final = 64
@@ -98,7 +100,6 @@ class Admissions:
         self,
         *,
         at_once: int = REGISTERED_AT_ONCE,
-        waiting_max: int = WAITING_MAX,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """
@@ -107,7 +108,6 @@ class Admissions:
         """
         self._places = asyncio.Semaphore(at_once)
         self._waiting = 0
-        self._waiting_max = waiting_max
         self._now = now
         self._gap_s = 1 / RETURNS_PER_S
         """Mean time between two registrations while agents wait."""
@@ -119,7 +119,7 @@ class Admissions:
     async def take(self) -> Callable[[], None] | None:
         """Wait for a place. Returns the function that gives it back, which may be called more than once; None when too
         many agents wait."""
-        if self._waiting >= self._waiting_max:
+        if self._waiting * self._gap_s >= WAIT_S_MAX:
             return None
         self._waiting += 1
         try:
