@@ -1,7 +1,7 @@
 """A pytest plug-in: runs each suite (a folder under tests/) in one process, and prints what each took.
 
-Loaded by scripts/test, which runs the tests in two processes (pytest-xdist) and ends them after an hour. The suite that
-takes longest starts first; while it waits for its servers, the other process runs the suites that compute.
+Loaded by scripts/test, which runs the tests in two processes (pytest-xdist). The suite that takes longest starts first;
+while it waits for its servers, the other process runs the suites that compute.
 
 The summary marks the suites that took longer than planned. That fails nothing: the same suite takes twice as long on a
 slow machine (server/decisions/0108).
@@ -46,6 +46,7 @@ PLANNED_S: Final = {
     "attacks": 420,
     "mutation": 20,
 }
+"""Seconds, added up over a suite's tests."""
 PLANNED_S_OTHERS: Final = 60
 """For each suite that is not named above."""
 

@@ -58,7 +58,9 @@ GB: Final = 1_000_000_000
 """Bytes per unit of `gpu_memory_gb`; decimal, as GPUs are sold."""
 BYTE_GB: Final = Decimal(1) / GB
 SHARED_MAX: Final = 512
+"""Specs that are kept to be shared by later equal requests."""
 SHARED_BYTES_MAX: Final = 1000
+"""Longest JSON of a spec that is kept."""
 _KEYS: Final = json.Encoder(enc_hook=dict)
 _specs: Final[dict[bytes, SessionSpec]] = {}
 """Specs of earlier requests, by their JSON."""
