@@ -27,6 +27,7 @@ SEEN = "() => [...window.seen]"
 
 async def test_twelve_sessions_are_watched_from_the_queue_to_their_ends(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as cluster, signed_in(browser, demo) as queue:
+        await cluster.open("/")
         await expect(cluster.page.locator(".tile")).to_have_count(16)
         await cluster.page.get_by_role("radio", name="By session").click()
         await queue.open("/queue")

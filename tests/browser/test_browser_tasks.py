@@ -15,13 +15,14 @@ pytestmark = [pytest.mark.anyio, NEEDS_AXE]
 
 
 async def test_submit_a_job_and_read_its_log(browser: Browser, demo: OwnServer) -> None:
-    async with signed_in(browser, demo) as tab, counts_clicks(tab, most=2):
-        page = tab.page
-        await page.get_by_role("link", name="Submit").click()
-        await page.get_by_label("Command").fill("echo what it prints")
-        await page.get_by_role("button", name="Submit", exact=True).click()
-        await expect(page.get_by_role("log", name="Output")).to_contain_text("what it prints")
-        assert await tab.accessibility() == []
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/")
+        async with counts_clicks(tab, most=2):
+            await page.get_by_role("link", name="Submit").click()
+            await page.get_by_label("Command").fill("echo what it prints")
+            await page.get_by_role("button", name="Submit", exact=True).click()
+            await expect(page.get_by_role("log", name="Output")).to_contain_text("what it prints")
+            assert await tab.accessibility() == []
 
 
 async def test_why_mine_waits_and_what_would_help(browser: Browser, demo: OwnServer) -> None:
@@ -29,8 +30,8 @@ async def test_why_mine_waits_and_what_would_help(browser: Browser, demo: OwnSer
         holder = await submit(client, "sleep 1000", {"cuda.device": "7"}, name="holder", cluster_size=2)
         await until_state(client, holder, "running")
         mine = await submit(client, "sleep 1000", {"cuda.device": "8"}, name="mine")
+        page = await tab.open("/")
         async with counts_clicks(tab, most=2):
-            page = tab.page
             await page.get_by_role("link", name="Sessions").click()
             await page.get_by_role("link", name="mine", exact=True).click()
             reason = page.get_by_role("region", name="Reason for waiting")
@@ -45,8 +46,8 @@ async def test_who_holds_gpu_3_and_until_when(browser: Browser, demo: OwnServer)
     async with signed_in(browser, demo) as tab, demo.client() as client:
         holder = await submit(client, "sleep 1000", {"cuda.device": "8"}, name="all-of-one", time_limit=3600.0)
         await until_state(client, holder, "running")
+        page = await tab.open("/")
         async with counts_clicks(tab, most=1):
-            page = tab.page
             await page.locator(".tile").filter(has_text="all-of-one").nth(3).click()
             dialogue = page.get_by_role("dialog")
             await expect(dialogue).to_contain_text("root holds 1.00: all-of-one")
@@ -59,8 +60,8 @@ async def test_a_link_to_the_failed_tasks_of_an_array(browser: Browser, demo: Ow
     async with signed_in(browser, demo) as tab, demo.client() as client:
         array = await submit(client, "exit $((ALIQUOT_ARRAY_INDEX % 2))", {"cpu": "1"}, name="halves", array="0-5")
         await until_state(client, array, "failed")
+        page = await tab.open("/")
         async with counts_clicks(tab, most=4):
-            page = tab.page
             await page.get_by_role("link", name="Sessions").click()
             await page.get_by_role("radio", name="Ended").click()
             # The newest rows are its tasks.

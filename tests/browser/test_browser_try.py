@@ -50,19 +50,20 @@ async def test_a_policy_is_tried_before_it_is_saved(browser: Browser, live: OwnS
 
 @NEEDS_AXE
 async def test_a_quota_is_raised_in_four_clicks_after_it_was_tried(browser: Browser, live: OwnServer) -> None:
-    async with signed_in(browser, live) as tab, live.client() as client, counts_clicks(tab, most=4):
-        page = tab.page
-        await page.get_by_role("link", name="Usage").click()
-        await page.get_by_role("link", name="quota of robotics").first.click()
-        dialogue = page.get_by_role("dialog")
-        await expect(page).to_have_url(f"{live.url}/admin?tab=quotas&of=project%3Arobotics")
-        await dialogue.get_by_role("group", name="Maximum held").get_by_label("GPUs").fill("7")
-        figures = await tried(dialogue)
-        assert await tab.accessibility() == []
-        await dialogue.get_by_role("group", name="Maximum held").get_by_label("GPUs").fill("8")
-        await expect(figures, "figures of other limits").to_have_count(0)
-        await dialogue.get_by_role("button", name="Save").click()
-        await expect(page.get_by_text("The quota is saved.")).to_be_visible()
-        await expect(page).to_have_url(f"{live.url}/admin?tab=quotas")
-        [quota] = [one for one in (await client.execute(QUOTAS))["quotas"] if one["name"] == "robotics"]
-        assert {"slot": "cuda.device", "amount": "8"} in quota["max_slots"]
+    async with signed_in(browser, live) as tab, live.client() as client:
+        page = await tab.open("/")
+        async with counts_clicks(tab, most=4):
+            await page.get_by_role("link", name="Usage").click()
+            await page.get_by_role("link", name="quota of robotics").first.click()
+            dialogue = page.get_by_role("dialog")
+            await expect(page).to_have_url(f"{live.url}/admin?tab=quotas&of=project%3Arobotics")
+            await dialogue.get_by_role("group", name="Maximum held").get_by_label("GPUs").fill("7")
+            figures = await tried(dialogue)
+            assert await tab.accessibility() == []
+            await dialogue.get_by_role("group", name="Maximum held").get_by_label("GPUs").fill("8")
+            await expect(figures, "figures of other limits").to_have_count(0)
+            await dialogue.get_by_role("button", name="Save").click()
+            await expect(page.get_by_text("The quota is saved.")).to_be_visible()
+            await expect(page).to_have_url(f"{live.url}/admin?tab=quotas")
+            [quota] = [one for one in (await client.execute(QUOTAS))["quotas"] if one["name"] == "robotics"]
+            assert {"slot": "cuda.device", "amount": "8"} in quota["max_slots"]

@@ -33,8 +33,8 @@ async def two_gpus(anyio_backend: str) -> AsyncIterator[OwnServer]:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built() -> Path:
     """The folder with the built pages."""
     from docs_build import built_pages
 
-    return built_pages(tmp_path_factory.mktemp("docs"))
+    return built_pages()

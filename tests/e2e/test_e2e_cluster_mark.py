@@ -75,12 +75,6 @@ class Server(OwnServer):
 
         return await until(look)
 
-    async def ended(self) -> int:
-        """Wait until it ends by itself; its exit code."""
-        assert self._process is not None
-        async with asyncio.timeout(60):
-            return await self._process.wait()
-
     async def revision(self) -> int:
         """The last event that it has read."""
         async with self.client() as client:

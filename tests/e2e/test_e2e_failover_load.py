@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from aliquot.cli.acceptance.processes import OwnServer
-from aliquot.client import ClientFailure
 from e2e_sessions import until
 from failover_cluster import FailoverCluster, failover_cluster
 from failover_crowd import crowded
@@ -20,18 +19,6 @@ CLIENTS = 6
 ENOUGH = 12
 """Acknowledged submissions between two blows."""
 UPDATES = "subscription ($after: BigInt) { queue_updates(after: $after) { event_number session { id state } } }"
-LISTED = "query ($after: String) { sessions(first: 100, after: $after) { edges { cursor node { id name state } } } }"
-
-
-async def check(on: FailoverCluster, acknowledged: Mapping[str, str]) -> None:
-    """Everything acknowledged is there, once, and runs to its end once."""
-    assert len(set(acknowledged.values())) == len(acknowledged)
-    for key, session_id in acknowledged.items():
-        ended = await on.ended(session_id)
-        assert (ended["exit_code"], on.runs(key)) == (0, 1), (key, ended)
-    for server in on.servers:
-        listed = await _sessions(on, server)
-        assert set(acknowledged.values()) <= set(listed)
 
 
 async def test_a_database_that_is_restarted_under_load_costs_nothing_but_time(
@@ -43,7 +30,7 @@ async def test_a_database_that_is_restarted_under_load_costs_nothing_but_time(
                 await crowd.until_more(ENOUGH)
                 await asyncio.to_thread(postgres.restart)
             await crowd.until_more(ENOUGH)
-        await check(on, crowd.acknowledged)
+        await crowd.check()
         leader = await on.leader()
         other = next(server for server in on.servers if server is not leader)
         await on.until_standing(other, role="follower", leader_address=leader.url)
@@ -60,7 +47,7 @@ async def test_servers_restarted_one_after_the_other_under_load_fail_no_request_
                 await crowd.until_more(ENOUGH)
                 await server.start()
             await crowd.until_more(ENOUGH)
-        await check(on, crowd.acknowledged)
+        await crowd.check()
 
 
 async def test_who_follows_the_queue_at_a_follower_misses_nothing_while_it_becomes_the_leader(
@@ -103,15 +90,3 @@ async def _has(seen: list[dict[str, Any]], acknowledged: Mapping[str, str]) -> b
 
 def _completed(seen: list[dict[str, Any]]) -> set[str]:
     return {update["session"]["id"] for update in seen if update["session"]["state"] == "completed"}
-
-
-async def _sessions(on: FailoverCluster, server: OwnServer) -> list[str]:
-    found: list[str] = []
-    after = None
-    while True:
-        with suppress(ClientFailure):
-            edges = (await on.client(server).execute(LISTED, {"after": after}))["sessions"]["edges"]
-            found += [edge["node"]["id"] for edge in edges]
-            if len(edges) < 100:
-                return found
-            after = edges[-1]["cursor"]

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from failover_proxy import PostgresProxy, postgres_proxy
 from linearizability import Leases, Operation, Record, leased, linearized, submitted, versioned
 from long_tests import LONG
 from store_postgres import PostgresCluster
+from store_replica import replicated_postgres
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(900), LONG]
 
@@ -197,16 +198,13 @@ class Histories:
 
 
 @asynccontextmanager
-async def histories(
-    postgres: PostgresCluster, database: str, folder: Path
-) -> AsyncIterator[tuple[Histories, list[PostgresProxy]]]:
-    """Three servers, each with a connection to the database that can be cut, under clients; checked at the end."""
+async def histories(urls: Sequence[str], folder: Path) -> AsyncIterator[Histories]:
+    """Three servers under clients, each with its own URL of the database; checked at the end."""
     async with AsyncExitStack() as stack:
-        proxies = [await stack.enter_async_context(postgres_proxy(postgres, database)) for _ in range(3)]
         hooks = [Hooks(folder / str(number)) for number in range(3)]
         for one in hooks:
             one.folder.mkdir()
-        urls, own = [proxy.url for proxy in proxies], [one.environment for one in hooks]
+        own = [one.environment for one in hooks]
         on = await stack.enter_async_context(failover_cluster(*urls, agents=1, own=own))
         lived, started = Histories(on, hooks), dict[str, Record]()
         for number in range(3 + CANCELABLE):
@@ -218,7 +216,7 @@ async def histories(
         tasks = [asyncio.create_task(lived.act_for_ever()) for _ in range(CLIENTS)]
         try:
             await lived.until_more(ENOUGH)
-            yield lived, proxies
+            yield lived
             await lived.until_more(ENOUGH)
         finally:
             for task in tasks:
@@ -268,8 +266,19 @@ Blow = Callable[[Histories, OwnServer, PostgresProxy], Awaitable[None]]
 async def test_what_clients_were_answered_has_one_order(
     postgres: PostgresCluster, database_url: str, tmp_path: Path, blow: Blow
 ) -> None:
-    async with histories(postgres, database_url, tmp_path) as (lived, proxies):
+    async with AsyncExitStack() as stack:
+        proxies = [await stack.enter_async_context(postgres_proxy(postgres, database_url)) for _ in range(3)]
+        lived = await stack.enter_async_context(histories([proxy.url for proxy in proxies], tmp_path))
         for _ in range(ROUNDS):
             leader = await lived.on.leader()
             await blow(lived, leader, proxies[lived.on.servers.index(leader)])
+            await lived.until_more(ENOUGH)
+
+
+async def test_it_has_one_order_when_a_replica_takes_the_place_of_the_database(tmp_path: Path) -> None:
+    with replicated_postgres() as pair:
+        database = await asyncio.to_thread(pair.primary.new_database)
+        await pair.start(synchronous=True)
+        async with histories([pair.url(database)] * 3, tmp_path) as lived:
+            await pair.take_over()
             await lived.until_more(ENOUGH)

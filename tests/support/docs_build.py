@@ -1,19 +1,17 @@
-"""The documentation, built by the command that people use, but for the setup."""
+"""The documentation, built by the command that people use."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
+from typing import Final
 
-from docs_tree import DOCS
+ROOT: Final = Path(__file__).resolve().parents[2]
+BUILD_S_MAX: Final = 240.0
 
-BUILD_S_MAX = 240.0
 
-
-def built_pages(target: Path) -> Path:
-    """Build into a folder and return the one with the pages; a warning of the build fails."""
-    command = [sys.executable, "-m", "aliquot_docs", str(target)]
-    environment = os.environ | {"PYTHONPATH": str(DOCS)}
-    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=BUILD_S_MAX, check=False)
+def built_pages() -> Path:
+    """Build, if a source has changed, and return the folder with the pages; a warning of the build fails."""
+    outcome = subprocess.run(
+        [ROOT / "scripts" / "docs"], capture_output=True, text=True, timeout=BUILD_S_MAX, check=False
+    )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return target / "html"
+    return ROOT / "build" / "docs" / "html"

@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
+from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.client import ClientFailure
 from failover_cluster import FailoverCluster
 
 ANSWERED_S_MAX: Final = 120
 LOOK_S: Final = 0.05
+LISTED: Final = (
+    "query ($after: String) { sessions(first: 100, after: $after) { edges { cursor node { id name state } } } }"
+)
 
 
 class Crowd:
@@ -38,6 +43,27 @@ class Crowd:
             while len(self.acknowledged) < wanted:
                 self._news.clear()
                 await self._news.wait()
+
+    async def check(self) -> None:
+        """Everything acknowledged is there, once, and runs to its end once."""
+        assert len(set(self.acknowledged.values())) == len(self.acknowledged)
+        for key, session_id in self.acknowledged.items():
+            ended = await self._on.ended(session_id)
+            assert (ended["exit_code"], self._on.runs(key)) == (0, 1), (key, ended)
+        for server in self._on.servers:
+            assert set(self.acknowledged.values()) <= set(await self._sessions(server))
+
+    async def _sessions(self, server: OwnServer) -> list[str]:
+        """The ids of all sessions at a server."""
+        found: list[str] = []
+        after = None
+        while True:
+            with suppress(ClientFailure):
+                edges = (await self._on.client(server).execute(LISTED, {"after": after}))["sessions"]["edges"]
+                found += [edge["node"]["id"] for edge in edges]
+                if len(edges) < 100:
+                    return found
+                after = edges[-1]["cursor"]
 
     async def _until_not_ahead(self) -> None:
         if self._ahead is not None:

@@ -63,6 +63,22 @@ class PostgresCluster:
         return Path(self.url.partition("?host=")[2]) / ".s.PGSQL.5432"
 
     @property
+    def data(self) -> Path:
+        """The folder with its data."""
+        return Path(self._server.pgdata)
+
+    @property
+    def programs(self) -> Path:
+        """The folder with PostgreSQL's programs."""
+        return Path(self._server.bin_path)
+
+    @property
+    def account(self) -> str | None:
+        """The user that it runs as; None: this one."""
+        found: str | None = self._server.system_user
+        return found
+
+    @property
     def pid(self) -> int:
         """Of the process that all others are children of."""
         pid: int = self._server.get_pid()

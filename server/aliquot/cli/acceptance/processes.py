@@ -100,6 +100,16 @@ class OwnServer:
         """Send SIGKILL, as a crash would."""
         await self._end(signal.SIGKILL)
 
+    async def ended(self) -> int:
+        """Wait until it ends by itself; its exit code.
+
+        Raises:
+            TimeoutError: it still runs.
+        """
+        assert self._process is not None
+        async with asyncio.timeout(READY_S_MAX):
+            return await self._process.wait()
+
     def client(self) -> Client:
         """A client with this server's token."""
         return Client(self.url, self.token)
