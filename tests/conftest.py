@@ -18,8 +18,8 @@ import warm_starts
 from long_tests import IS_LONG
 from machine_lacks import STRICT, MachineLacks
 
-# A busy machine is no fault of a test's strategies.
-settings.register_profile("unhurried", suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no fault of a test.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 if not IS_LONG:

@@ -1,7 +1,8 @@
 """A pytest plug-in: runs each suite (a folder under tests/) in one process, and prints what each took.
 
-Loaded by scripts/test, which runs the tests in two processes (pytest-xdist). The suite that takes longest starts first;
-while it waits for its servers, the other process runs the suites that compute.
+Loaded by scripts/test, which runs the tests in three processes (pytest-xdist). The suite that takes longest starts
+first; while it waits for its servers, the second process runs other suites. The third process has the lowest priority:
+it runs suites that only compute in the time that the other two leave over, and they help it at the end.
 
 The summary marks the suites that took longer than planned. That fails nothing: the same suite takes twice as long on a
 slow machine (server/decisions/0108).
@@ -11,8 +12,10 @@ a process now and then misses a deadline that says nothing about the product. Th
 shows what failed (server/decisions/0099).
 """
 
+import os
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 from typing_extensions import override
@@ -55,7 +58,6 @@ FIRST: Final = (
     "ledger",
     "api",
     "store",
-    "core",
     "browser",
     "simulation",
     "execution",
@@ -67,6 +69,13 @@ FIRST: Final = (
 left with it at the end. The others follow in the order in which they were collected."""
 LAST: Final = ("load", "docker", "release")
 """Suites that start many processes, which would slow down the first one if they ran beside it."""
+
+COMPUTES: Final = ("schema", "core")
+"""Suites that wait for nothing, so that no test minds how slow they are. They run in parts, a folder each."""
+COMPUTES_S_MAX: Final = 1500
+"""What a test of them may take with what is left over of a processor, seconds."""
+PROCESSES_MIN: Final = 3
+"""With as many processes, the last one has the lowest priority."""
 
 RERUN: Final = frozenset(
     {"attacks", "browser", "cli", "containers", "demo", "docker", "docs", "e2e", "execution", "load", "release"}
@@ -84,7 +93,19 @@ class SuiteScheduling(LoadScopeScheduling):
 
     @override
     def _split_scope(self, nodeid: str) -> str:
-        return _suite_of(nodeid)
+        suite = _suite_of(nodeid)
+        return nodeid.partition("::")[0].rpartition("/")[0] if suite in COMPUTES else suite
+
+    @override
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a process of the lowest priority nothing but suites that compute."""
+        if _is_lowest(node.workerinput):
+            part = next((scope for scope in self.workqueue if "/" in scope), None)
+            if part is None:
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(part, last=False)
+        super()._assign_work_unit(node)
 
     @override
     def remove_node(self, node: WorkerController) -> str | None:
@@ -112,6 +133,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _suite(item) in RERUN:
             item.add_marker(pytest.mark.flaky(reruns=1, condition=_may_rerun))
+        if _suite(item) in COMPUTES:
+            item.add_marker(pytest.mark.timeout(COMPUTES_S_MAX))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Give this process the lowest priority, if it is the one."""
+    if _is_lowest(getattr(session.config, "workerinput", {})):
+        os.nice(19)
+
+
+def _is_lowest(worker: Mapping[str, Any]) -> bool:
+    count = worker.get("workercount", 1)
+    return count >= PROCESSES_MIN and worker["workerid"] == f"gw{count - 1}"
 
 
 def _may_rerun() -> bool:
@@ -122,7 +156,7 @@ def _rank(item: pytest.Item) -> int:
     suite = _suite(item)
     if suite in FIRST:
         return FIRST.index(suite) - len(FIRST)
-    return LAST.index(suite) + 1 if suite in LAST else 0
+    return (*LAST, *COMPUTES).index(suite) + 1 if suite in (*LAST, *COMPUTES) else 0
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
