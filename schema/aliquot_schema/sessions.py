@@ -409,7 +409,8 @@ class Session(Struct, frozen=True, kw_only=True):
     @property
     def request(self) -> Fallback | SessionSpec:
         """The request in force: the last applied fallback, or the original spec."""
-        return self.spec.fallbacks[self.fallback_level - 1] if self.fallback_level else self.spec
+        level = min(self.fallback_level, len(self.spec.fallbacks))
+        return self.spec.fallbacks[level - 1] if level else self.spec
 
     @property
     def slots(self) -> ResourceSlot:

@@ -1,12 +1,16 @@
 """Terminals and ports of sessions: who is let in, from where, and with how much."""
 
 import pytest
+from starlette.types import Message
+from starlette.websockets import WebSocket
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from aliquot.api.session_streams import KEY_ENDED, MESSAGE_BYTES_MAX, REFUSED, TOO_LARGE, TOO_MANY
+from aliquot.api.limits import Limits
+from aliquot.api.session_streams import KEY_ENDED, MESSAGE_BYTES_MAX, REFUSED, TOO_LARGE, TOO_MANY, Relay
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.orchestration import Action
 from api_server import TOKEN, ApiServer, api_server, closing_code
+from api_streams import Echo
 from e2e_sessions import until
 from session_doors import PATH, PROJECT, REVOKE, TERMINAL, door, opened, person, running
 
@@ -215,3 +219,23 @@ async def test_a_client_that_asks_for_nothing_is_disconnected() -> None:
             with pytest.raises(ConnectionClosed):
                 await socket.recv()
     assert server.streams.opened == []
+
+
+async def test_a_client_that_leaves_while_its_stream_is_opened_leaves_none_behind() -> None:
+    messages: list[Message] = [{"type": "websocket.connect"}, {"type": "websocket.receive", "text": "{}"}]
+    echo = Echo()
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        if message["type"] == "websocket.send":
+            raise OSError
+
+    async def open_stream(_: str) -> Echo:
+        return echo
+
+    socket = WebSocket({"type": "websocket"}, receive, send)
+    await socket.accept()
+    await Relay(socket, limits=Limits()).run(open_stream)
+    assert echo.is_closed

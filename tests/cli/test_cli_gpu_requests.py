@@ -52,6 +52,8 @@ def test_the_preview_shows_what_is_requested(asked: tuple[str, ...], request_tex
     [
         (("--gpus", "2"), "16 CPUs, 2 GPUs, 128 GiB", "2 GPUs (cuda "),
         (("--gpus", "0.5"), "4 CPUs, 0.5 GPU, 32 GiB", "0.5 GPU of cuda"),
+        (("--gpus", "0.5", "--cluster-size", "4"), "4 x (4 CPUs, 0.5 GPU, 32 GiB)", "0.5 GPU of cuda"),
+        (("--gpus", "0.5", "--array", "0-9"), "4 CPUs, 0.5 GPU, 32 GiB\n  tasks: 10", "0.5 GPU of cuda"),
         (("--gpus", "1", "-r", "cpu=2"), "2 CPUs, 1 GPU, 64 GiB", "1 GPU of cuda"),
         (("--gpus", "1", "-r", "gpu=1"), "8 CPUs, 1 GPU, 64 GiB", "1 GPU of cuda"),
     ],

@@ -123,10 +123,12 @@ def test_a_key_of_an_agent_is_the_same_when_made_listed_and_revoked(database: tu
 
 def test_a_cluster_is_told_of_as_in_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    key = tmp_path / "key"
+    key.touch()
     lab = {"name": "lab", "url": "https://lab:8090", "is_default": True}
     attic = {"name": "attic", "url": "https://attic", "is_default": False}
-    assert _result("clusters", "add", "lab", "https://lab:8090", "--key-file", "key") == lab
-    assert _result("clusters", "add", "attic", "https://attic", "--key-file", "key") == attic
+    assert _result("clusters", "add", "lab", "https://lab:8090", "--key-file", str(key)) == lab
+    assert _result("clusters", "add", "attic", "https://attic", "--key-file", str(key)) == attic
     assert _result("clusters", "use", "attic") == {**attic, "is_default": True}
     assert _result("clusters", "list") == [{**lab, "is_default": False}, {**attic, "is_default": True}]
     assert _result("clusters", "remove", "lab") == {**lab, "is_default": False}

@@ -13,6 +13,9 @@ from aliquot.client.config import clusters_file, read_clusters
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("key", "lab.key", "a b.key"):
+        (tmp_path / name).touch()
     return tmp_path
 
 
@@ -49,6 +52,12 @@ def test_a_name_is_replaced_and_a_written_key_is_kept(folder: Path) -> None:
 def test_nobody_else_reads_the_file(folder: Path) -> None:
     _run("add", "lab", "http://lab", "--key-file", "key")
     assert clusters_file().stat().st_mode & 0o777 == 0o600
+
+
+def test_a_key_file_that_does_not_exist_is_refused(folder: Path) -> None:
+    said = _run("add", "lab", "http://lab", "--key-file", "nosuch", code=2)
+    assert said == f"aliquot: --key-file {folder}/nosuch: No such file or directory\n"
+    assert not clusters_file().exists()
 
 
 @pytest.mark.parametrize("words", [("use", "lab"), ("remove", "lab"), ("add", "lab", "lab:8090", "--key-file", "k")])

@@ -4,11 +4,12 @@ import importlib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
 from aliquot.cli.session.script import Script, ScriptError
 from aliquot.cli.session.slurm import SlurmError, memory_bytes, seconds, slurm_words, without_slurm_variables
+from aliquot.client.generated.inputs import CreateSessionInput
 
 
 def _script(folder: Path, text: str, *, name: str = "job.sh") -> Script:
@@ -103,6 +104,8 @@ def test_programs_of_slurm_are_said_not_to_be_there(tmp_path: Path) -> None:
         ("--gpus-per-task=2 --cpus-per-gpu=4", "-r cpu=8 -r cuda.device=2"),
         ("-J name -A lab -p gpu -D /data", "-r cpu=1 --name name --project lab --pool gpu --chdir /data"),
         ("--time=1-2:30:00", "-r cpu=1 --time-limit 95400s"),
+        ("--time=UNLIMITED", "-r cpu=1"),
+        ("-t infinite", "-r cpu=1"),
         ("-a 0-15%4", "-r cpu=1 --array 0-15 --max-parallel 4"),
         ("--array=1,3-4,0-10:5", "-r cpu=1 --array 1,3-4,0,5,10"),
         ("-H --requeue", "-r cpu=1 --hold --retries 1"),
@@ -186,13 +189,53 @@ def test_wrong_values_are_told(words: list[str]) -> None:
 def test_a_submission_says_how_the_limit_was_read(
     head: str, options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    outcome, _ = _submitted(tmp_path, monkeypatch, head=head, options=options)
+    assert f"aliquot: {said}" in outcome.stderr
+    assert outcome.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "expected"),
+    [
+        ("", ["--array", "1-10%2"], ("1-10", 2)),
+        ("", ["-a", "1-6:2,9%2", "--max-parallel", "2"], ("1,3,5,9", 2)),
+        ("", ["--array", "1-6:2", "--max-parallel", "3"], ("1,3,5", 3)),
+        ("#ALIQUOT --array 0-3%2", [], ("0-3", 2)),
+        ("#SBATCH --array=0-15%4", ["--array", "0-9%2"], ("0-9", 2)),
+        ("#SBATCH --array=0-15%4", ["--max-parallel", "3"], ("0-15", 3)),
+    ],
+)
+def test_an_array_may_be_written_as_in_slurm(
+    head: str, options: list[str], expected: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, sent = _submitted(tmp_path, monkeypatch, head=head, options=options)
+    assert [(one.array, one.max_parallel) for one in sent] == [expected], outcome.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--array", "0-9%2", "--max-parallel", "3"], "--array 0-9%2 and --max-parallel 3: give one limit"),
+        (["--array", "0-9%x"], "--array 0-9%x: write it like 0-15, 1,3,5 or 0-15%4"),
+    ],
+)
+def test_a_wrong_limit_in_an_array_is_told(
+    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome, sent = _submitted(tmp_path, monkeypatch, head="", options=options)
+    assert (outcome.exit_code, outcome.stderr, sent) == (2, f"aliquot: {said}\n", [])
+
+
+def _submitted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, head: str, options: list[str]
+) -> tuple[Result, list[CreateSessionInput]]:
+    """Submit a script with a directive where there is no server; what would be sent."""
+    sent: list[CreateSessionInput] = []
     module = importlib.import_module("aliquot.cli.session.submit")
-    monkeypatch.setattr(module, "submit", lambda *_, **__: None)  # there is no server
-    script, token = tmp_path / "job.sh", tmp_path / "token"
+    monkeypatch.setattr(module, "submit", lambda _, wanted, **__: sent.append(wanted))
+    script, token = folder / "job.sh", folder / "token"
     script.write_text(f"#!/bin/sh\n{head}\ntrue\n")
     token.write_text("none")
     token.chmod(0o600)
     place = ["--server", "http://127.0.0.1:9", "--token-file", str(token)]
-    outcome = CliRunner().invoke(main, ["session", "create", *options, *place, str(script)])
-    assert f"aliquot: {said}" in outcome.stderr
-    assert outcome.stdout == ""
+    return CliRunner().invoke(main, ["session", "create", *options, *place, str(script)]), sent

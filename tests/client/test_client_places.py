@@ -1,5 +1,6 @@
 """Which server is meant: arguments, the environment, the file of clusters, this machine."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,35 @@ def test_an_unknown_cluster_is_told_with_those_that_there_are(clusters: Path) ->
 def test_a_missing_token_says_where_it_is_looked_for(config: Path, tmp_path: Path) -> None:
     with pytest.raises(NoPlace, match=r"no token in .*nowhere.*--token-file"):
         find_place(token_file=tmp_path / "nowhere")
+
+
+def test_comments_and_empty_lines_around_a_key_are_skipped(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "# of vera\n\n  the-key \n"
+    (tmp_path / "vera.key").write_text(text)
+    assert find_place(token_file=tmp_path / "vera.key").token == "the-key"
+    monkeypatch.setenv("ALIQUOT_TOKEN", text)
+    assert find_place().token == "the-key"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", "none"), ("\n", "none"), ("# of vera\n", "none"), ("one\ntwo\n", "2 lines")]
+)
+def test_a_key_is_exactly_one_line(clusters: Path, tmp_path: Path, text: str, count: str) -> None:
+    file = tmp_path / "attic.key"
+    file.write_text(text)
+    message = re.escape(f"{file}: it must have one key on one line; it has {count}")
+    with pytest.raises(NoPlace, match=message):
+        find_place(token_file=file)
+    with pytest.raises(NoPlace, match=message):
+        find_place(cluster="attic")
+
+
+def test_a_second_line_in_the_variable_is_told(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_TOKEN", "one\ntwo")
+    with pytest.raises(NoPlace, match=r"^ALIQUOT_TOKEN: it must have one key on one line; it has 2 lines$"):
+        find_place()
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,16 @@ def test_a_lost_device_is_replaced_unless_it_was_named() -> None:
     assert passed(scene(replace(named, wanted=named.devices))).bookings == ()
 
 
+def test_a_booking_is_extended_in_the_pass_that_replaces_its_lost_device() -> None:
+    longer = booked("p", ("node-gone", "cuda9"), starts_min=60, extends_to_us=NOW_US + 180 * MINUTE_US)
+    (granted,) = passed(scene(longer)).bookings
+    assert ([one.device_id for one in granted.devices], granted.ends_us) == (["cuda0"], NOW_US + 180 * MINUTE_US)
+    (refused,) = passed(scene(longer, booked("q", C0, C1, starts_min=120, owner=UserId("b")))).bookings
+    assert ([one.device_id for one in refused.devices], refused.ends_us) == (["cuda0"], longer.ends_us)
+    assert refused.refusal is not None
+    assert refused.refusal.startswith("cuda0 on node node-x is booked by b")
+
+
 def quota(most: int) -> dict[str, object]:
     name = quota_id(QuotaScope.USER, "a")
     limit = Quota(id=name, scope=QuotaScope.USER, name="a", max_slots=SlotAmounts({"cuda.device": most}))

@@ -90,6 +90,18 @@ async def test_what_a_key_is_known_by_is_not_told() -> None:
     assert "0123abcd" not in str(redacted(asdict(key)))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    ['{"environment": "TOKEN=hunter2"}', '{"environment": [{"value": "hunter2"}]}', '["hunter2"]', '{"a": hunter2'],
+)
+async def test_what_a_template_sets_variables_to_is_not_told(fields: str) -> None:
+    facts = {"project": "vision", "name": "train", "fields": fields}
+    assert "hunter2" not in str(redacted({"id": "template/vision/train", "facts": facts}))
+    assert facts["fields"] == fields
+    plain = {"id": "template/vision/train", "facts": facts | {"fields": '{"command": "x"}'}}
+    assert redacted(plain) == plain
+
+
 TAMPERING = (
     ("UPDATE events SET actor = 'mallory' WHERE number = 7", "event 7 was changed"),
     ("DELETE FROM events WHERE number = 7", "event 7 is missing"),

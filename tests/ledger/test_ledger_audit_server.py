@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 from aliquot.cli import main
 from rest_server import RestServer, rest_server
 
+AGENTS = "{ agents(first: 9) { edges { node { id devices { id name } } } } }"
+
 
 def _run(*words: str, code: int = 0, **variables: str) -> Result:
     hidden = {name: None for name in os.environ if name.startswith(("ALIQUOT_", "XDG_"))}
@@ -31,6 +33,14 @@ def test_a_running_server_is_asked(named: bool, tmp_path: Path) -> None:
         assert "session.queued" in lines
         held = _run("device", device, *place, **variables).stdout
         assert held.endswith(f"session {taken['session_id']}  1 GPU, pass {held.rpartition(' ')[2]}")
+        with server.client() as http:
+            agents = [
+                edge["node"] for edge in http.post("/graphql", json={"query": AGENTS}).json()["data"]["agents"]["edges"]
+            ]
+        names = {one["id"]: f"{agent['id']}/{one['name']}" for agent in agents for one in agent["devices"]}
+        assert _run("device", names[device], *place, **variables).stdout == held
+        unknown = _run("device", "nosuch", *place, code=3, **variables)
+        assert "no agent has the device nosuch" in unknown.output
         before = _run("device", device, "--at", "2000-01-01", *place, **variables).stdout
         assert before == f"{device} was not held\n"
         assert _run("device", device, "--since", "2000-01-01", *place, **variables).stdout == held

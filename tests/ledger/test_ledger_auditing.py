@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -114,6 +115,8 @@ async def test_everybody_sees_who_held_devices_in_a_period(place: Place) -> None
         for until in (moment(first_us - 1), moment(first_us) + PERIOD_MAX * 2):
             with pytest.raises(InvalidRequest, match="period"):
                 await office.device_timeline(ANYBODY, ("a",), since=moment(first_us), until=until)
+        end = datetime.max.replace(tzinfo=UTC)
+        assert await office.device_timeline(ANYBODY, ("a",), since=end - PERIOD_MAX / 2, until=end) == ()
         with pytest.raises(InvalidRequest, match="1000 devices"):
             await office.device_timeline(ANYBODY, ("a",) * 1001, since=moment(first_us), until=None)
 

@@ -52,6 +52,19 @@ def test_a_query_of_another_type(query: dict[str, object], words: str, stopped: 
     assert answer.json()["detail"].startswith(words)
 
 
+def test_times_at_the_ends_of_the_calendar(stopped: RestServer) -> None:
+    first, last = "0001-01-01T00:00:00+05:00", "9999-12-31T23:00:00-05:00"
+    with stopped.client() as http:
+        listed = http.get("/reservations", params={"since": first, "until": last})
+        booked = http.post("/reservations", json={"name": "x", "starts_at": "2026-11-23T09:00:00Z", "ends_at": last})
+        old = http.post("/reservations", json={"name": "x", "starts_at": first, "ends_at": last})
+        asked = http.post("/graphql", json={"query": f'{{ reservations(since: "{first}") {{ id }} }}'}).json()
+    assert listed.status_code == 200, listed.text
+    assert (booked.status_code, old.status_code) == (422, 422)
+    assert old.json()["detail"] == "starts_at: it is in the past"
+    assert f"DateTime takes times from the year 1 to 9999 in UTC, not '{first}'" in asked["errors"][0]["message"]
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [

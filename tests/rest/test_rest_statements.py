@@ -47,9 +47,10 @@ def test_a_project_without_a_statement_is_not_found(http: httpx.Client, path: st
     assert "project nowhere has no statement for" in found.json()["detail"]
 
 
-@pytest.mark.parametrize("month", ["2026-13", "november", "2026-1"])
+@pytest.mark.parametrize("month", ["2026-13", "november", "2026-1", "0000-01", "9999-12"])
 def test_what_is_no_month_is_refused(http: httpx.Client, month: str) -> None:
     assert http.get("/statements", params={"month": month}).status_code == 422
+    assert http.get("/statements/default", params={"month": month}).status_code == 422
 
 
 def test_without_a_token_there_is_no_statement(server: RestServer) -> None:

@@ -21,8 +21,8 @@ def test_a_workspace_is_named_by_its_files_and_its_commit() -> None:
     assert one.id == Workspace(files=(GOOD,)).id
     assert len({one.id, Workspace(files=(replace(GOOD, executable=True),)).id, Workspace().id}) == 3
     assert replace(one, git=GitState(commit="0" * 40)).id != one.id
-    large = WorkspaceFile(path="x", size=BLOCK_BYTES + 1, blocks=(BLOCK, "cd" * 32))
-    assert Workspace(files=(GOOD, large)).blocks == ((BLOCK, BLOCK_BYTES), ("cd" * 32, 1))
+    large = WorkspaceFile(path="x", size=BLOCK_BYTES + 1, blocks=("ef" * 32, "cd" * 32))
+    assert Workspace(files=(GOOD, large)).blocks == ((BLOCK, 3), ("ef" * 32, BLOCK_BYTES), ("cd" * 32, 1))
     assert workspace_fault(Workspace(files=(GOOD, large))) is None
 
 
@@ -57,3 +57,12 @@ def test_order_number_and_commit_are_checked() -> None:
     many = tuple(WorkspaceFile(path=f"{number:06}") for number in range(FILES_MAX + 1))
     assert "are allowed" in str(workspace_fault(Workspace(files=many)))
     assert workspace_fault(Workspace(git=GitState(commit="main"))) is not None
+
+
+def test_a_block_has_one_size() -> None:
+    """So that a listing says how much it writes."""
+    large = WorkspaceFile(path="z", size=BLOCK_BYTES, blocks=(BLOCK,))
+    assert "has 4194304 bytes here and 3 elsewhere" in str(workspace_fault(Workspace(files=(GOOD, large))))
+    twice = WorkspaceFile(path="z", size=BLOCK_BYTES + 1, blocks=(BLOCK, BLOCK))
+    assert "has 1 bytes here and 4194304 elsewhere" in str(workspace_fault(Workspace(files=(twice,))))
+    assert workspace_fault(Workspace(files=(GOOD, replace(GOOD, path="z")))) is None

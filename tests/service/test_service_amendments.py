@@ -25,7 +25,7 @@ from aliquot_schema.states import SessionState as S
 from allocation_devices import cores, gpus
 from service_bench import agent
 from service_fakes import FakeAgent
-from service_stage import CALLER, Stage, stage
+from service_stage import CALLER, Stage, during_a_pass, stage
 
 pytestmark = pytest.mark.anyio
 USER = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER)
@@ -79,6 +79,32 @@ async def test_a_changed_size_replaces_the_fallbacks() -> None:
         kept = await change(on, name, time_limit=60)
         assert len(kept.spec.fallbacks) == 1
         assert (await change(on, name, cluster_size=2, slots=[("gpu", "1")])).spec.fallbacks == ()
+
+
+async def test_a_session_that_changes_while_a_pass_decides_does_not_fall_back() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await busy(on)
+        fallback = NewFallback(slots=[("cuda.device", "1")], after_s=60)
+        wide = await on.submit(devices=2, fallbacks=[fallback])
+        await on.advance()
+        on.clock.passes(61)
+        with during_a_pass(lambda: change(on, wide, slots=[("cuda.device", "2")])):
+            await on.allocator.run_once()
+        assert (on.session(wide).fallback_level, on.session(wide).state) == (0, S.QUEUED)
+        await on.submit()
+
+
+async def test_a_session_is_moved_with_its_counts() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        for name in ("vision", "audio"):
+            await on.create_project(name)
+        await busy(on)
+        moved = await on.submit(project="vision")
+        await change(on, moved, caller=CALLER, project="audio")
+        counts = on.state.pending_counts.of_projects()
+        assert [counts[ProjectId(name)].waiting for name in ("vision", "audio")] == [0, 1]
+        await on.cancel(moved)
+        assert {counted.waiting for counted in on.state.pending_counts.of_projects().values()} == {0}
 
 
 async def test_what_a_submission_would_be_refused_for_is_refused() -> None:

@@ -8,12 +8,13 @@ import pytest
 from aliquot_schema.errors import NotFound, StateConflict
 from aliquot_schema.ids import SessionId, kernel_id, task_id
 from aliquot_schema.reasons import Reason
+from aliquot_schema.requests import SessionAmendment
 from aliquot_schema.sessions import HELD_BY_ARRAY
 from aliquot_schema.states import SessionState as S
 from service_bench import CALLER as OWNER
 from service_bench import agent, service_on
 from service_fakes import FakeExecutor
-from service_stage import Stage, stage
+from service_stage import CALLER, Stage, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -109,3 +110,21 @@ async def test_a_session_that_left_memory_is_told_to_have_ended(tmp_path: Path) 
         with pytest.raises(NotFound):
             await sessions.cancel_session(OWNER, "ses_of_nobody", None)
         assert not bench.state.kept
+
+
+async def test_a_task_that_runs_again_runs_by_the_request_of_its_array() -> None:
+    """It cannot be changed while its array holds it; a change of the array is one of it."""
+    async with stage([agent("a", devices=4)]) as on:
+        array = await on.submit(devices=2, array="0-2", max_parallel=1)
+        await on.advance()
+        first, second = (task_id(array, index=index) for index in range(2))
+        await end(on, [first], code=1)
+        await on.sessions.retry_session(CALLER, first, None)
+        fewer = SessionAmendment(slots=[("cuda.device", "1")])
+        with pytest.raises(StateConflict, match="by the request of the array"):
+            await on.sessions.update_session(CALLER, first, fewer, None)
+        await on.sessions.update_session(CALLER, array, fewer, None)
+        await end(on, [second], code=0)
+        assert on.session(first).state is S.RUNNING
+        assert len(on.held()) == 1
+        assert dict(on.session(first).slots) == {"cuda.device": 1}

@@ -88,6 +88,43 @@ def test_events_of_a_calendar_are_read_with_their_gpus_and_rules() -> None:
     assert [row.asked.repeats for row in rows[:3] if row.asked] == [None, None, "FREQ=WEEKLY;COUNT=3"]
 
 
+def test_an_odd_cell_is_the_error_of_its_own_row() -> None:
+    lines = ["date,start,end,gpus", "2027-02-01,09:00,12:00,1"]
+    lines += [f"2027-02-01,09:00,12:00,{gpus}" for gpus in ("nan", "inf", "1e400")]
+    lines += ["9999-12-31,22:00,02:00,1", "9999-12-31,22:00,24:00,1"]
+    count, late = "is not a whole number of GPUs, 1 or more", "end: it is not within the years 1 to 9999"
+    assert windows(read("\n".join(lines))) == [
+        (2, "01 08:00", "01 11:00", 1),
+        *((number, f"gpus: '{gpus}' {count}") for number, gpus in ((3, "nan"), (4, "inf"), (5, "1e400"))),
+        *((number, f"{late}; correct the date or duration") for number in (6, 7)),
+    ]
+
+
+EVENT = "BEGIN:VEVENT\nUID:{0}\nDTSTAMP:20270101T000000Z\nSUMMARY:x\nDTSTART{1}\nDURATION:{2}\nEND:VEVENT\n"
+
+
+def test_an_event_lasts_as_long_as_its_duration_or_has_its_own_error() -> None:
+    pytest.importorskip("icalendar")
+    events = [
+        EVENT.format(1, ";TZID=Europe/Berlin:20261024T220000", "PT12H"),
+        EVENT.format(2, ";VALUE=DATE:20261025", "P1D"),
+        EVENT.format(3, ":20270201T090000Z", "P99999999D"),
+        EVENT.format(4, ";TZID=Europe/Berlin:00010101T000000", "PT1H"),
+        EVENT.format(5, ":20270201T090000Z", "P9999999999D"),
+        EVENT.format(6, ":20270201T090000Z", f"PT1H\nRRULE:FREQ=DAILY;COUNT={10**20}"),
+    ]
+    text = f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{''.join(events)}END:VCALENDAR\n".replace("\n", "\r\n")
+    wrong = "DURATION: it is not within the years 1 to 9999; correct the date or duration"
+    assert windows(read(text, "lab.ics")) == [
+        (1, "24 20:00", "25 08:00", None),
+        (2, "24 22:00", "25 23:00", None),
+        (3, wrong),
+        (4, wrong),
+        (5, "it has neither DTEND nor one DURATION like PT2H"),
+        (6, "its start, end or rule cannot be read"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [

@@ -26,13 +26,14 @@ from aliquot_schema.errors import (
     StateConflict,
     Unavailable,
 )
-from aliquot_schema.ids import ProjectId, UserId, kernel_id
+from aliquot_schema.ids import AgentId, ProjectId, UserId, kernel_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewBooking, NewSession, Role
+from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.bookings import BookingChanged
-from service_bench import agent
+from service_bench import agent, gpus
 from service_stage import CALLER, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -135,6 +136,20 @@ async def test_preemptible_sessions_leave_for_a_session_of_the_booking() -> None
         assert (preempted.preemption.cause, preempted.preemption.by_session) == (PreemptionCause.BOOKING, mine)
 
 
+async def test_an_operator_changes_the_booking_of_another_by_its_name_if_only_one_has_it() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await reserve(on)
+        operator = replace(BOB, user=UserId("op"), role=Role.OPERATOR)
+        theirs = NewBooking(
+            name="exp", starts_at=moment(on.clock.now_us()) + HOUR, ends_at=moment(on.clock.now_us()) + 2 * HOUR, gpus=1
+        )
+        booking_id = (await called(on, on.bookings.reserve(BOB, theirs))).booking.id
+        with pytest.raises(NotFound, match="if several people have one of that name, give its id"):
+            await on.bookings.give_back(operator, "exp")
+        await on.bookings.give_back(operator, booking_id)
+        assert (await on.bookings.give_back(operator, "exp")).booking.state is BookingState.CANCELED
+
+
 async def test_a_booking_is_extended_shortened_and_given_back() -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = (await reserve(on)).booking
@@ -151,6 +166,18 @@ async def test_a_booking_is_extended_shortened_and_given_back() -> None:
         assert (await on.bookings.give_back(CALLER, made.id)).booking.state is BookingState.CANCELED
         with pytest.raises(NotFound):
             await on.bookings.give_back(CALLER, "next")
+
+
+async def test_a_booking_is_extended_while_its_gpu_is_lost() -> None:
+    async with stage([agent("a", devices=3)]) as on:
+        made = (await reserve(on, gpus=1)).booking
+        lost, *good = gpus(3)
+        assert [gpu.device_id for gpu in made.devices] == [lost.id]
+        on.executor.changes(AgentId("a"), (replace(lost, health=DeviceHealth.UNHEALTHY), *good))
+        await on.settle()
+        longer = (await called(on, on.bookings.extend(CALLER, "exp", made.ends_at + HOUR))).booking
+        assert (longer.state, longer.ends_at) == (BookingState.BOOKED, made.ends_at + HOUR)
+        assert [gpu.device_id for gpu in longer.devices] == [good[0].id]
 
 
 async def test_a_no_show_is_released_and_the_queue_goes_on() -> None:

@@ -5,12 +5,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
+from aliquot.service.sessions.command_checks import CommandChecks, CommandRules, check_input
 from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.resources.slots import ResourceSlot
-from aliquot_schema.sessions import Session, SessionSpec
+from aliquot_schema.sessions import Preflight, Session, SessionSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -18,6 +19,12 @@ pytestmark = pytest.mark.anyio
 def session(*argv: str) -> Session:
     spec = SessionSpec(argv=argv, slots=ResourceSlot({}))
     return Session(id=SessionId("ses_1"), version=0, owner=UserId("anna"), spec=spec, queued_us=0)
+
+
+def checked(*preflight: str) -> Session:
+    """A Python session with a preflight; without a command it is the agent's own check."""
+    plain = session("python", "train.py")
+    return replace(plain, spec=replace(plain.spec, preflight=Preflight(argv=preflight)))
 
 
 def script(folder: Path, text: str) -> Path:
@@ -36,6 +43,20 @@ async def test_patterns() -> None:
     with pytest.raises(InvalidRequest, match="must not match curl") as refused:
         await checks.check(session("sh", "-c", "curl x"))
     assert refused.value.field == "command"
+
+
+async def test_a_preflight_command_must_pass_the_patterns_too() -> None:
+    checks = CommandChecks(CommandRules(allow=("^python",), deny=("curl",)))
+    await checks.check(checked(), checked("python", "check.py"))
+    for refused, words in ((checked("perl"), "none of the allowed"), (checked("python", "curl"), "not match curl")):
+        with pytest.raises(InvalidRequest, match=f"^preflight: .*{words}") as error:
+            await checks.check(session("python"), checked("python", "check.py"), refused)
+        assert error.value.field == "preflight"
+
+
+def test_the_program_reads_the_preflight_too() -> None:
+    found = [check_input(one)["preflight"] for one in (session("x"), checked(), checked("sh", "-c", "y"))]
+    assert found == [None, [], ["sh", "-c", "y"]]
 
 
 @pytest.mark.parametrize("pattern", ["[;&&||]", "[[;]"])

@@ -210,9 +210,22 @@ async def test_the_queue_is_paged_in_the_order_in_which_the_allocator_looks() ->
         assert (begun.has_next, rest.has_next, rest.total_count) == (True, False, 6)
         assert entries[0].session.waits is not None
         assert entries[0].session.waits.blocked_by == (running,)
-        await on.cancel(SessionId(entries[3].session.id))
-        with pytest.raises(InvalidRequest):
-            on.queries.queue(CALLER, PageRequest(first=4, after=begun.cursors[-1]))
+
+
+async def test_a_page_of_the_queue_is_followed_by_the_next_one_when_its_last_sessions_have_left() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        ids = [await on.submit() for _ in range(8)]
+        begun = on.queries.queue(CALLER, PageRequest(first=5))
+        for name in ids[2:5]:
+            await on.cancel(name)
+        rest = on.queries.queue(CALLER, PageRequest(first=5, after=begun.cursors[-1]))
+        assert [entry.session.id for entry in rest.items] == ids[5:]
+        assert (rest.has_next, rest.has_previous, rest.total_count) == (False, True, 5)
+        for name in ids[:2]:
+            await on.cancel(name)
+        for cursor in begun.cursors:
+            with pytest.raises(InvalidRequest, match="begin again"):
+                on.queries.queue(CALLER, PageRequest(first=5, after=cursor))
 
 
 async def test_agents_are_listed_in_natural_order_and_those_that_left_only_when_asked_for() -> None:

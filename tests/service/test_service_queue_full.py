@@ -9,14 +9,15 @@ from aliquot.service.sessions import submission_checks
 from aliquot.service.sessions.batches import BATCH_SESSIONS_MAX
 from aliquot.service.sessions.submission_checks import QueueLimit
 from aliquot.service.use_cases import state_of
-from aliquot_schema.errors import LimitExceeded, QueueFull, RateLimited
-from aliquot_schema.ids import KeyId, UserId
+from aliquot_schema.errors import Forbidden, LimitExceeded, QueueFull, RateLimited
+from aliquot_schema.ids import KeyId, ProjectId, UserId, kernel_id, task_id
 from aliquot_schema.requests import Caller, NewSession, Role
 from leader_stage_stores import new_memory_store
 from service_bench import agent
-from service_stage import Stage, stage
+from service_stage import CALLER, Stage, stage
 
 pytestmark = pytest.mark.anyio
+USER = replace(CALLER, role=Role.USER)
 
 
 def room(on: Stage, tasks: int) -> None:
@@ -159,3 +160,42 @@ async def test_a_refused_batch_is_charged_as_one_submission() -> None:
                 await on.cancel(name)
         with pytest.raises(RateLimited):
             await on.sessions.create_session(caller, request)
+
+
+async def test_what_runs_again_is_counted_as_what_is_submitted() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        ended = [await on.submit() for _ in range(3)]
+        for name in ended:
+            await on.cancel(name)
+        room(on, 2)
+        for name in ended[:2]:
+            await on.sessions.retry_session(USER, name, None)
+        with pytest.raises(QueueFull):
+            await on.sessions.retry_session(USER, ended[2], None)
+        assert on.state.tasks_pending == 2
+
+
+async def test_all_tasks_of_an_array_that_run_again_are_counted() -> None:
+    async with stage([agent("a", devices=3)]) as on:
+        array = await on.submit(array="0-2")
+        await on.advance()
+        for index in range(3):
+            on.executor.ends(kernel_id(task_id(array, index=index), attempt=1, rank=0), code=1)
+        await on.settle()
+        room(on, 2)
+        with pytest.raises(QueueFull):
+            await on.sessions.retry_session(USER, array, None)
+        room(on, 3)
+        await on.sessions.retry_session(USER, array, None)
+
+
+async def test_who_may_not_submit_to_a_project_any_more_runs_nothing_in_it_again() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await on.create_project("vision")
+        member = replace(USER, projects=(ProjectId("vision"),))
+        request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")], project="vision")
+        name = (await on.sessions.create_session(member, request)).session.id
+        await on.sessions.cancel_session(member, name, None)
+        with pytest.raises(Forbidden, match="not a member of vision"):
+            await on.sessions.retry_session(USER, name, None)
+        await on.sessions.retry_session(member, name, None)

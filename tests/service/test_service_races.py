@@ -15,7 +15,7 @@ from aliquot.service.scheduling import allocator
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.errors import IdempotencyMismatch, StateConflict, VersionConflict
 from aliquot_schema.events import Event
-from aliquot_schema.ids import AgentId, KernelId, task_id
+from aliquot_schema.ids import AgentId, KernelId, kernel_id, task_id
 from aliquot_schema.quotas import Account, account_id
 from aliquot_schema.requests import SessionChanged
 from aliquot_schema.sessions import Session
@@ -340,3 +340,17 @@ class Interrupted:
         self._decides.set()
         assert self._goes_on.wait(20)
         return plan
+
+
+async def test_a_waiting_session_goes_on_counting_after_a_process_that_the_database_does_not_know() -> None:
+    """As after the restore of a backup: the process is stopped, and its end is not that of the next attempt."""
+    async with stage([agent("a", devices=1)]) as on:
+        session_id = await on.submit(held=True)
+        stray = kernel_id(session_id, attempt=2, rank=0)
+        on.executor.agents[AgentId("a")].running.add(stray)
+        on.executor.comes_back(AgentId("a"))
+        await on.settle()
+        assert on.executor.agents[AgentId("a")].stopped == [stray]
+        await on.sessions.release_session(CALLER, session_id, None)
+        await on.advance()
+        assert (on.session(session_id).state, on.session(session_id).attempt) == (SessionState.RUNNING, 3)

@@ -59,6 +59,11 @@ async def test_a_statement_has_what_was_held_its_price_its_share_and_why_it_wait
             billing(on).statement(CALLER, project="default", month="2001-01")
         with pytest.raises(InvalidRequest, match="write it like 2026-11"):
             billing(on).statement(CALLER, project="default", month="Nov")
+        for month in ("0000-01", "1969-12", "9999-12"):
+            with pytest.raises(InvalidRequest, match=f"{month} is not within 1970-01 to 9998-12"):
+                billing(on).statement(CALLER, project="default", month=month)
+        with pytest.raises(NotFound, match="9998-12"):
+            billing(on).statement(CALLER, project="default", month="9998-12")
 
 
 async def test_a_statement_is_a_page_and_a_table() -> None:

@@ -28,7 +28,7 @@ from aliquot_schema.sessions import Priority
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.admin import NewQuota
 from service_bench import agent
-from service_stage import CALLER, Stage, stage
+from service_stage import CALLER, Stage, during_a_pass, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -356,3 +356,15 @@ async def test_the_default_project_can_be_closed() -> None:
             assert refused.value.message == (
                 "Project default takes no sessions: its quota allows 0 waiting tasks. Submit to another project"
             )
+
+
+async def test_a_session_whose_dependency_is_retried_while_a_pass_decides_does_not_fail() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        first = await on.submit()
+        after = await on.submit(depends_on=[(first, "after_ok")])
+        await on.advance()
+        on.executor.ends(kernel_id(first, attempt=1, rank=0), code=1)
+        await on.settle()
+        with during_a_pass(lambda: on.sessions.retry_session(CALLER, first, None)):
+            await on.allocator.run_once()
+        assert {on.session(name).state for name in (first, after)} == {S.QUEUED}

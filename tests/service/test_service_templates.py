@@ -3,9 +3,12 @@
 import json
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from aliquot.service.audit.audit import HIDDEN, Change, change_view
 from aliquot.service.sessions.templates import Templates
+from aliquot.service.state.identities import Identities
+from aliquot.store.audit.log import redacted
 from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound
 from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.requests import Caller, Role
@@ -115,3 +118,37 @@ async def test_personal_templates_are_seen_and_changed_by_their_owner_alone() ->
         many = json.dumps({"command": " ".join(f"{{{{a{number}}}}}" for number in range(33))})
         with pytest.raises(LimitExceeded, match="parameters"):
             await made.save_template(ANN, "", "many", many)
+
+
+async def test_the_audit_shows_personal_templates_to_admins_alone_and_environment_values_to_nobody() -> None:
+    form = {"command": "python train.py", "environment": "TOKEN=hunter2"}
+    async with stage([agent("a", devices=1)]) as on:
+        made = templates(on)
+        for project in ("", "default"):
+            await made.save_template(EVE, project, "train", json.dumps(form))
+        events = await on.store.events_after(0, limit=100)
+    saved = [event for event in events if event.kind == "action.template_saved"]
+    shown = {}
+    for event in saved:
+        after = redacted(asdict(event.record))
+        change = Change(
+            number=event.number,
+            at_us=event.at_us,
+            kind=event.kind,
+            entity_id=event.entity_id,
+            actor=event.actor,
+            request_id=None,
+            pass_number=None,
+            before=after,
+            after=after,
+        )
+        for is_admin in (False, True):
+            view = change_view(change, people=Identities(), shows_commands=is_admin)
+            [facts] = [field for field in view.fields if field.name == "facts"]
+            assert facts.before == facts.after
+            found = json.loads(facts.after)
+            shown[found["project"], is_admin] = found["fields"]
+            assert "hunter2" in event.record.facts["fields"]  # type: ignore[union-attr] # an action
+    assert shown.pop(("", False)) == HIDDEN
+    assert {text for text in shown.values()} == {'{"command":"python train.py","environment":"***"}'}
+    assert len(shown) == 3

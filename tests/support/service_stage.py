@@ -1,12 +1,15 @@
 """The service without its loops: a test makes every step by hand, in the order it likes; each is checked."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from unittest import mock
 
 from aliquot.clock import RandomIds
 from aliquot.core.invariants import violations
+from aliquot.core.model.plan import Plan
+from aliquot.core.scheduler.decide import decide
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.agents.messages import AgentMessages
@@ -16,7 +19,7 @@ from aliquot.service.bookings import Bookings
 from aliquot.service.leadership.effects import EventEffects
 from aliquot.service.ports import Store
 from aliquot.service.queries.queries import Queries
-from aliquot.service.scheduling import plan_applier
+from aliquot.service.scheduling import allocator, plan_applier
 from aliquot.service.scheduling.allocator import Allocator
 from aliquot.service.scheduling.dispatch import Dispatch
 from aliquot.service.sessions.command_checks import CommandChecks
@@ -226,6 +229,24 @@ def broken(state: State) -> list[str]:
         kernels=state.kernels.values(),
         leases=state.leases.values(),
     )
+
+
+@contextmanager
+def during_a_pass(change: Callable[[], Awaitable[object]]) -> Iterator[None]:
+    """A change is committed after each pass has decided, and before any of it is carried out."""
+    loop = asyncio.get_running_loop()
+
+    def decided(*given: Any, **named: Any) -> Plan:
+        plan = decide(*given, **named)
+        asyncio.run_coroutine_threadsafe(_awaited(change), loop).result(timeout=30)
+        return plan
+
+    with mock.patch.object(allocator, "decide", decided):
+        yield
+
+
+async def _awaited(change: Callable[[], Awaitable[object]]) -> None:
+    await change()
 
 
 @contextmanager

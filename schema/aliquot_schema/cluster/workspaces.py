@@ -43,6 +43,11 @@ class WorkspaceFile(Struct, frozen=True, kw_only=True):
     link: str | None = None
     """Target of a symbolic link, relative to the link's folder; None = a regular file."""
 
+    @property
+    def sized_blocks(self) -> tuple[tuple[str, int], ...]:
+        """(SHA-256, bytes) of each block, in order."""
+        return tuple((block, min(BLOCK_BYTES, self.size - at * BLOCK_BYTES)) for at, block in enumerate(self.blocks))
+
 
 class GitState(Struct, frozen=True, kw_only=True):
     """The commit that the working directory was at, and what differed from it."""
@@ -69,11 +74,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
         """(SHA-256, bytes) of each different block."""
-        found: dict[str, int] = {}
-        for file in self.files:
-            for at, block in enumerate(file.blocks):
-                found[block] = min(BLOCK_BYTES, file.size - at * BLOCK_BYTES)
-        return tuple(found.items())
+        return tuple({block: size for file in self.files for block, size in file.sized_blocks}.items())
 
     def encoded(self) -> bytes:
         """JSON; the same workspace always has the same."""
@@ -130,11 +131,14 @@ def workspace_fault(workspace: Workspace) -> str | None:
     paths = [file.path for file in workspace.files]
     if paths != sorted(set(paths)):
         return "the files are not in the order of their paths, or a path is given twice"
-    leaves = set(paths)
+    leaves, sizes = set(paths), dict[str, int]()
     for file in workspace.files:
         fault = _file_fault(file)
         if fault is not None:
             return f"{file.path[:80]!r}: {fault}"
+        for block, size in file.sized_blocks:
+            if sizes.setdefault(block, size) != size:
+                return f"{file.path[:80]!r}: block {block[:12]} has {size} bytes here and {sizes[block]} elsewhere"
         parents = list(accumulate(file.path.split("/"), lambda above, part: f"{above}/{part}"))[:-1]
         if not leaves.isdisjoint(parents):
             return f"{file.path[:80]!r} is below another file or link"

@@ -47,7 +47,12 @@ def parse_time(value: object) -> datetime:
         raise StrawberryInputCoercionError(
             f"DateTime takes RFC 3339 with an offset, like 2026-03-01T12:00:00Z, not {_abbreviated(value)}."
         )
-    return time.astimezone(UTC)
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise StrawberryInputCoercionError(
+            f"DateTime takes times from the year 1 to 9999 in UTC, not {_abbreviated(value)}."
+        ) from None
 
 
 def parse_priority(value: object) -> Priority:

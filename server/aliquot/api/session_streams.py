@@ -197,7 +197,12 @@ class Relay:
             await self._socket.send_text(msgspec.json.encode({"error": code, "message": text}).decode())
             await self._close(REFUSED, code)
             return None
-        await self._socket.send_text('{"opened":true}')
+        try:
+            await self._socket.send_text('{"opened":true}')
+        except BaseException:
+            with suppress(AliquotError):
+                await stream.close()
+            raise
         return stream
 
     async def _up(self, stream: ByteStream) -> None:

@@ -21,12 +21,23 @@ from aliquot.cli.archives import (
     verified_archives,
 )
 from aliquot.cli.connection.output import amount_text, print_json, printable
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes, usage
+from aliquot.cli.connection.server import (
+    REFUSED,
+    AsJson,
+    AtServer,
+    InCluster,
+    TokenFile,
+    connected,
+    fail,
+    nodes,
+    usage,
+)
 from aliquot.cli.db import DatabaseUrl, Folder, reported_errors, with_database
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.audit import AuditChange, DeviceHolding, RecordCheck
     from aliquot.service.audit.audit import Change, Holding
     from aliquot.store.integrity import Verified
@@ -234,15 +245,28 @@ def _device_of_server(
     first, last = _moment(since, option="--since"), _moment(until, option="--until")
     cluster, server, token_file = place
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        known = _named_device(client, device_id)
         if period is None:
-            found = list(client.held_by(device_id, at=moment))
+            found = list(client.held_by(known or device_id, at=moment))
         else:
-            asked = partial(client.device_holdings, device_id, since=first, until=last)
+            asked = partial(client.device_holdings, known or device_id, since=first, until=last)
             found = list(nodes(lambda size, after: asked(first=size, after=after)))[::-1]
+    if not found and known is None:
+        message = f"no agent has the device {printable(device_id)}, and no record names it as its id"
+        fail(message, advice="give a device's id, or NODE/GPU like node1/cuda0", code=REFUSED)
     if as_json:
         print_json(found)
     else:
         print("\n".join(map(_told_holding, found)) or f"{printable(device_id)} was not held")
+
+
+def _named_device(client: "BlockingClient", name: str) -> str | None:
+    """The id of a device of an agent, from its id or `AGENT/DEVICE`; None if no agent has it."""
+    for agent in nodes(lambda size, after: client.agents(first=size, after=after)):
+        for device in agent.devices:
+            if name in (device.id, f"{agent.id}/{device.name}", f"{agent.hostname}/{device.name}"):
+                return str(device.id)
+    return None
 
 
 def _verified_by_server(place: Place, *, as_json: bool) -> None:

@@ -141,14 +141,25 @@ def _cluster(name: str, entry: Mapping[str, Any], *, default: object, path: Path
 
 def _token(file: Path | None) -> str:
     if file is None and os.environ.get(TOKEN_VARIABLE):
-        return os.environ[TOKEN_VARIABLE].strip()
+        return _only_key(os.environ[TOKEN_VARIABLE], source=TOKEN_VARIABLE)
     named = os.environ.get(TOKEN_FILE_VARIABLE)
     return _read(file or (Path(named) if named else local_token_file()))
 
 
 def _read(file: Path) -> str:
     try:
-        return file.expanduser().read_text(encoding="ascii").strip()
+        text = file.expanduser().read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not a token"
         raise NoPlace(f"no token in {file}: {why}; give --token-file, or a key in {clusters_file()}") from None
+    return _only_key(text, source=str(file))
+
+
+def _only_key(text: str, *, source: str) -> str:
+    """The only line that is neither empty nor a comment."""
+    lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
+    if len(lines) != 1:
+        raise NoPlace(
+            f"{source}: it must have one key on one line; it has {f'{len(lines)} lines' if lines else 'none'}"
+        )
+    return lines[0]

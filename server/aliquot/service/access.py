@@ -24,6 +24,7 @@ from aliquot_schema.views.agents import AgentView
 from aliquot_schema.views.sessions import KernelView, SessionView
 
 _ROLE_NAMES: Final = {Role.USER: "users", Role.OPERATOR: "operators", Role.ADMIN: "admins"}
+_SCOPES: Final = {Role.USER: "submit", Role.OPERATOR: "operate", Role.ADMIN: "admin"}
 
 
 def check_role(caller: Caller, least: Role) -> None:
@@ -33,7 +34,10 @@ def check_role(caller: Caller, least: Role) -> None:
         Forbidden: the caller's role is lower.
     """
     if caller.role < least:
-        raise Forbidden(f"this requires the role {least.name.lower()}; ask one of the {_ROLE_NAMES[least]}")
+        raise Forbidden(
+            f"this requires the role {least.name.lower()}, and a key with at least the scope {_SCOPES[least]}; "
+            f"ask one of the {_ROLE_NAMES[least]}"
+        )
 
 
 def check_may_submit(caller: Caller) -> None:

@@ -9,7 +9,7 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -169,7 +169,7 @@ def _asked(values: Mapping[str, Any], number: int, zone: ZoneInfo) -> NewBooking
     starts_at = _moment(values.get("start"), "start", zone, day=day)
     ends_at = _moment(values.get("end"), "end", zone, day=day)
     if day is not None and ends_at <= starts_at and _is_clock(values.get("end")):
-        ends_at += timedelta(days=1)  # over midnight
+        ends_at = _later(ends_at, timedelta(days=1), "end")  # over midnight
     return NewBooking(
         name=_text(values.get("name")) or f"row-{number}",
         starts_at=starts_at,
@@ -197,7 +197,7 @@ def _moment(cell: Any, column: str, zone: ZoneInfo, *, day: Any) -> datetime:
     if clock is not None:
         if day is None:
             raise _RowError(f"{column}: {_text(cell)} is a time of day; add a column date, or write the date too")
-        return _moment(day, "date", zone, day=None).replace(hour=0, minute=0) + clock
+        return _later(_moment(day, "date", zone, day=None).replace(hour=0, minute=0), clock, column)
     text = _text(cell)
     if not text:
         raise _RowError(f"{column}: it is empty")
@@ -213,6 +213,18 @@ def _moment(cell: Any, column: str, zone: ZoneInfo, *, day: Any) -> datetime:
     except ValueError:
         raise _RowError(f"{column}: {text[:40]!r} is not a time; write it like 2027-02-01 09:00") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=zone)
+
+
+def _later(at: datetime, by: timedelta, column: str, *, is_elapsed: bool = False) -> datetime:
+    """A time moved on the clock of its zone, or by the time that elapses, which differ when the clocks change.
+
+    Raises:
+        _RowError: the calendar has no such time.
+    """
+    try:
+        return at.astimezone(UTC) + by if is_elapsed else at + by
+    except OverflowError:
+        raise _RowError(f"{column}: it is not within the years 1 to {MAXYEAR}; correct the date or duration") from None
 
 
 def _is_clock(cell: Any) -> bool:
@@ -234,7 +246,7 @@ def _count(cell: Any) -> int | None:
         number = float(text)
     except ValueError:
         number = -1
-    if number != int(number) or number < 1:
+    if not number.is_integer() or number < 1:
         raise _RowError(f"gpus: {text[:40]!r} is not a whole number of GPUs, 1 or more")
     return int(number)
 
@@ -274,12 +286,18 @@ def _event(event: Any, number: int, zone: ZoneInfo, time_zone: str | None) -> Ne
         starts, ends = event.decoded("dtstart"), event.decoded("dtend", None)
         lasts = event.decoded("duration", None)
         rule = event.get("rrule")
-    except Exception:
+        repeats = None if rule is None else _rule(rule)
+    except _RowError:
+        raise
+    except Exception:  # of the library, for what it could not read or has twice
         raise _RowError("its start, end or rule cannot be read") from None
     starts_at = _moment(starts, "DTSTART", zone, day=None)
-    if ends is None and lasts is None:
-        raise _RowError("it has neither DTEND nor DURATION")
-    ends_at = starts_at + lasts if ends is None else _moment(ends, "DTEND", zone, day=None)
+    if ends is None and not isinstance(lasts, timedelta):
+        raise _RowError("it has neither DTEND nor one DURATION like PT2H")
+    if ends is None:  # an event of whole days ends at midnight
+        ends_at = _later(starts_at, lasts, "DURATION", is_elapsed=isinstance(starts, datetime))
+    else:
+        ends_at = _moment(ends, "DTEND", zone, day=None)
     summary, more = _text(event.get("summary")), _text(event.get("description"))
     gpus = _GPUS.search(summary) or _GPUS.search(more)
     return NewBooking(
@@ -287,7 +305,7 @@ def _event(event: Any, number: int, zone: ZoneInfo, time_zone: str | None) -> Ne
         starts_at=starts_at,
         ends_at=ends_at,
         gpus=None if gpus is None else int(gpus[1]),
-        repeats=None if rule is None else _rule(rule),
+        repeats=repeats,
         time_zone=getattr(starts_at.tzinfo, "key", None) or time_zone,
     )
 

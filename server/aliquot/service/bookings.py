@@ -5,7 +5,7 @@ A scheduling pass decides each request; a call returns after that pass.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from aliquot.service.sessions.submission_checks import check_project_exists
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot.service.views.terms import moment
+from aliquot.service.views.terms import microseconds, moment
 from aliquot_schema.bookings import NO_SHOW_AFTER_MS, BookedDevice, Booking, BookingKind, BookingState
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.errors import BookingRefused, Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
@@ -179,16 +179,19 @@ class Bookings:
         return tuple(self._view(one) for one in ordered[:LISTED_MAX])
 
     def wanted(self, caller: Caller, asked: NewBooking) -> list[Booking]:
-        """The request as records, one for each window; see `reserve` for errors."""
+        """The request as records, one for each window; see `reserve` for errors.
+
+        Repeated windows start at the same time of day and are equally long, also when the clocks change.
+        """
         first = self.requested(caller, asked)
         if asked.repeats is None:
             return [first]
-        lasts = asked.ends_at - asked.starts_at
+        lasts = timedelta(microseconds=first.ends_us - first.starts_us)
         starts = occurrences(asked.starts_at, asked.repeats, time_zone=asked.time_zone)
         form = "%Y-%m-%d" if len({at.date() for at in starts}) == len(starts) else "%Y-%m-%dT%H%M"
         return [
             replace(
-                self.requested(caller, replace(asked, starts_at=at, ends_at=at + lasts)),
+                self.requested(caller, replace(asked, starts_at=at, ends_at=at.astimezone(UTC) + lasts)),
                 name=f"{first.name}-{at:{form}}",
                 series=first.name,
             )
@@ -267,7 +270,8 @@ class Bookings:
     def _changeable(self, draft: UnitOfWork, caller: Caller, name: str) -> Booking:
         booking = draft.find(Booking, name) or self._state.bookings.named(name, caller=caller)
         if booking is None:
-            raise NotFound(f"there is no booking {name[:80]}", kind="booking", id=name[:80])
+            several = "; if several people have one of that name, give its id" * (caller.role >= Role.OPERATOR)
+            raise NotFound(f"there is no booking {name[:80]}{several}", kind="booking", id=name[:80])
         check_may_submit(caller)
         if caller.role < Role.OPERATOR and caller.user != booking.owner:
             raise Forbidden(f"{booking.name} belongs to {booking.owner}; only its owner and operators may change it")
@@ -387,5 +391,4 @@ def _micros(at: datetime, *, field: str) -> int:
     """Microseconds UTC of an aware time."""
     if at.tzinfo is None:
         raise InvalidRequest(f"{field}: it has no time zone; write it like 2026-11-23T09:00:00Z", field=field)
-    since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return microseconds(at)

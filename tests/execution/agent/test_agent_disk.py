@@ -1,9 +1,16 @@
 """An agent whose disk takes nothing refuses what it is to start, so that somebody tries it again."""
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
-from agent_stand import Stand, shell
+from agent_stand import Stand, order, shell
+from aliquot.execution.agent.agent_folder import KernelFolder
+from aliquot.execution.agent.job_user import JobUser
 from aliquot_schema.cluster.launching import KernelPhase
+from aliquot_schema.ids import AgentId
 from aliquot_schema.resources.leases import EndEvidence
 
 pytestmark = pytest.mark.anyio
@@ -22,3 +29,30 @@ async def test_what_cannot_be_written_is_refused_and_the_next_order_is_taken(sta
     folder.unlink()
     away.rename(folder)
     assert (await stand.run(shell("exit 3"))).exit_code == 3
+
+
+def test_a_folder_that_cannot_be_filled_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
+    user = JobUser(name="x", uid=os.getuid(), gid=os.getgid(), groups=(), home="/none", shell="/bin/sh", switches=False)
+    asked = order("true")
+    drafts, kernel = tmp_path / "drafts", KernelFolder(tmp_path / "kernels" / asked.kernel_id)
+    drafts.mkdir()
+
+    def fill(work: Path) -> None:
+        (work / "large").write_bytes(b"x" * 1000)
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        kernel.create(asked, agent_id=AgentId("a"), boot_id="b", group=None, user=user, drafts=drafts, fill=fill)
+    assert (list(drafts.iterdir()), kernel.path.exists()) == ([], False)
+
+
+def test_a_claim_that_cannot_be_written_leaves_nothing_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr("aliquot.execution.agent.agent_folder.write_file", full)
+    with pytest.raises(OSError, match="no space left"):
+        KernelFolder(tmp_path / "kernels" / "ses_1.1.0").close_to_starts({"by": "stop"}, drafts=tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -13,8 +13,10 @@ from agent_stand import Stand, order, shell
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.workspaces.activation import activated, packages_of
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
+from aliquot.execution.agent.workspaces.unpacking import unpack
 from aliquot_schema.cluster.launching import NO_WORKSPACE, KernelPhase
 from aliquot_schema.cluster.workspaces import RECORD, Workspace, WorkspaceFile, WorkspaceUse
+from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import KernelId, UserId, kernel_parts
 from workspace_parts import named, tree
 
@@ -53,6 +55,18 @@ async def test_an_order_without_its_workspace_is_refused_for_good(stand: Stand) 
     report = await stand.run(wanted)
     assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
     assert "--sync" in str(report.message)
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_a_file_is_never_larger_than_its_listing_says(tmp_path: Path, size: int) -> None:
+    user = JobUser(name="x", uid=os.getuid(), gid=os.getgid(), groups=(), home="/none", shell="/bin/sh", switches=False)
+    cache = WorkspaceCache(tmp_path / "workspaces", packages=tmp_path / "packages")
+    cache.keep(named(b"text"), b"text")
+    wrong = WorkspaceFile(path="a", size=size, blocks=(named(b"text"),))
+    (tmp_path / "work").mkdir()
+    with pytest.raises(Unavailable, match="'a' of the working directory is not as large as its listing says"):
+        unpack(Workspace(files=(wrong,)), tmp_path / "work", cache=cache, user=user)
+    assert (tmp_path / "work" / "a").read_bytes() == b""
 
 
 async def test_an_environment_is_activated_recorded_and_missed(stand: Stand, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -11,14 +12,16 @@ from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.execution.remote.presence import Timing
-from aliquot.execution.remote.session import Refused
+from aliquot.execution.remote.session import Refused, _Streams
 from aliquot.service.ports import Executor
 from aliquot_schema.cluster.agent_protocol import (
     LOG_WINDOW_BYTES,
     Beat,
+    CloseStream,
     Joined,
     KernelTold,
     Launch,
+    OpenStream,
     Protocols,
     Stop,
     Welcome,
@@ -37,6 +40,7 @@ from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
 from aliquot_schema.resources.leases import EndEvidence
+from api_streams import Echo
 from remote_pair import AGENT, KEY, QUICK, OneKey, Pair, hello, pair, wires
 
 pytestmark = pytest.mark.anyio
@@ -339,3 +343,29 @@ async def test_an_agent_that_does_not_answer_is_unavailable_and_dials_anew() -> 
     with pytest.raises(Unavailable, match="did not answer"):
         await executor.launch(AGENT, [shell("true")])
     await asyncio.wait_for(meeting, PATIENCE_S)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_stream_that_is_closed_while_it_is_opened_leaves_nothing_on_the_agent(turns: int) -> None:
+    """Closed at any await; the answer that it is open never gets through."""
+    opened: list[Echo] = []
+
+    class Core:
+        async def open_stream(self, *_: object) -> Echo:
+            opened.append(Echo())
+            return opened[-1]
+
+    class Full:
+        async def send(self, _: object) -> None:
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        streams = _Streams(cast(Any, Core()), cast(Any, Full()), tasks)
+        streams.start(OpenStream(request=1, kernel_id=KernelId("ses_1.1.0"), target=StreamTarget(port=80)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        streams.receive(CloseStream(request=1))
+    assert len(opened) == (turns > 0)
+    assert all(echo.is_closed for echo in opened)
+    await asyncio.sleep(0)
+    assert streams._open == {}

@@ -11,6 +11,7 @@ from aliquot.cli.session.why import name_text, other_text
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.explanations import SessionDelay, WhatIf, WhatIfInput
+    from aliquot.client.generated.inputs import CreateSessionInput
 
 NAMED_MAX: Final = 10
 """Sessions of a kind that are named."""
@@ -19,13 +20,13 @@ NAMED_MAX: Final = 10
 def show_what_if(client: "BlockingClient", asked: "WhatIfInput", *, as_json: bool) -> None:
     """Ask, and print the answer."""
     found = client.what_if(asked)
-    print_json(found) if as_json else print("\n".join(lines_of(client, found)))
+    print_json(found) if as_json else print("\n".join(lines_of(client, found, asked.session)))
 
 
-def lines_of(client: "BlockingClient", found: "WhatIf") -> Iterator[str]:
+def lines_of(client: "BlockingClient", found: "WhatIf", wanted: "CreateSessionInput | None") -> Iterator[str]:
     """What would start now, who would be displaced, and who would start later or sooner."""
-    if found.session is not None:
-        yield preview_text(client, found.session)
+    if found.session is not None and wanted is not None:
+        yield preview_text(client, found.session, wanted)
         if found.session_start is not None and not found.session.starts_now:
             yield f"about {moment(found.session_start)}, if all sessions run for their planned durations"
     for title, others in (("would be preempted", found.displaced), ("would start now", found.starts)):

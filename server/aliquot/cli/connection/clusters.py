@@ -58,9 +58,14 @@ def add(
 
     if not url.startswith(("http://", "https://")):
         usage(f"{url}: an address starts with https:// or http://")
+    key_file = _absolute(key_file)
+    try:
+        key_file.stat()
+    except OSError as error:
+        usage(f"--key-file {key_file}: {error.strerror}")
     others = [one for one in _read() if one.name != name]
     is_default = default or not any(one.is_default for one in others)
-    made = Cluster(name=name, url=url, key_file=_absolute(key_file), ca_file=ca_file and _absolute(ca_file))
+    made = Cluster(name=name, url=url, key_file=key_file, ca_file=ca_file and _absolute(ca_file))
     _write([*others, made], default=name if is_default else None)
     _print(_known(name, _read()), as_json=as_json)
 

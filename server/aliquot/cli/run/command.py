@@ -116,7 +116,7 @@ def _preview(client: "BlockingClient", sessions: "list[SessionInFile]", *, as_js
             continue
         after = f", after {', '.join(printable(name) for name, _, _ in one.after)}" if one.after else ""
         print(f"{printable(one.name)}{after}:")
-        print("\n".join(f"  {line}" for line in preview_text(client, preview).splitlines()))
+        print("\n".join(f"  {line}" for line in preview_text(client, preview, request).splitlines()))
         if start is not None:
             print(f"  forecast: {start_text(start, now=present())}")
 

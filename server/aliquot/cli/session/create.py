@@ -24,7 +24,7 @@ from aliquot.cli.session.options import (
     slots_of,
 )
 from aliquot.cli.session.script import Script, ScriptError
-from aliquot.cli.session.slurm import SlurmError
+from aliquot.cli.session.slurm import SlurmError, array_fields
 from aliquot.cli.working_directory import environments_of, synced
 
 if TYPE_CHECKING:
@@ -50,18 +50,21 @@ class CreateCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the script's directives, then the command line."""
-        words = [] if ctx.resilient_parsing else self._positional(ctx, args)
+        given = {} if ctx.resilient_parsing else self._given(ctx, args)
+        words = list(given.get("command") or ())
         is_command = len(words) < len(args) and args[len(args) - len(words) - 1] == "--"
         if words and not is_command:
             script = _read(Path(words[0]))
             ctx.meta[SCRIPT] = script
-            args = [*script.words, *args]
+            # A limit in --array replaces the one of the script's own array.
+            limit = (given.get("array") or "").partition("%")[2]
+            args = [*script.words, *(["--max-parallel", limit] if limit.isdecimal() else []), *args]
         return super().parse_args(ctx, args)
 
-    def _positional(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words from the first one on that is not an option."""
+    def _given(self, ctx: Any, args: list[str]) -> dict[str, Any]:
+        """The options of the command line; `command` is the words from the first one on that is not an option."""
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        return list(given.get("command") or ())
+        return given
 
 
 def _read(path: Path) -> Script:
@@ -194,8 +197,8 @@ def create(
         working_directory=None if chdir is None else str(chdir.absolute()), secrets=secrets_of(secret, secret_file),
         command=CommandInput(argv=_argv(ctx, command)), retries_own_failures=retry_own_failures, max_retries=retries,
         idempotency_key=idempotency_key, priority=priority_of(priority), topology=topology_of(topology), run_id=run_id,
-        sandbox=o.sandbox_of(sandbox), cluster_size=cluster_size, max_parallel=max_parallel, gpu_memory_gb=gpu_memory,
-        preemptible=preemptible, project=project, models=model, array=array, pool=pool, held=hold, booking=booking,
+        sandbox=o.sandbox_of(sandbox), cluster_size=cluster_size, gpu_memory_gb=gpu_memory, project=project, pool=pool,
+        preemptible=preemptible, **array_fields(array, max_parallel), models=model, held=hold, booking=booking,
         **_durations(time_limit, estimate, grace, checkpoint_every), limits=limits_of(max_processes, max_open_files),
         cluster_size_min=cluster_size_min, **_pairs_in(tag, label, env, metric), name=name, image=image,
         slots=slots_of(resources, gpus=gpus), apps=apps_of(app), activates=activates, workspace=workspace,

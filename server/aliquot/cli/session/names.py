@@ -38,7 +38,7 @@ def find_session(client: "BlockingClient", text: str) -> str:
         return written
     if written == LAST:
         return _last(client)
-    found = _named(client, written)
+    found = _named(client, written) if written else []
     if len(found) == 1:
         return found[0].id
     if found:

@@ -160,8 +160,9 @@ Estimate = Annotated[
     str | None, Option(metavar="DURATION", help="Your estimate of its run time, like 45m.", rich_help_panel=_WHEN)
 ]
 Array = Annotated[
-    str | None, Option("--array", "-a", metavar="INDICES", help="One task per index, like 0-99,105.",
-                       rich_help_panel=_WHEN)
+    str | None,
+    Option("--array", "-a", metavar="INDICES", help="One task per index, like 0-99,105, or as in Slurm: 0-99:2%4.",
+           rich_help_panel=_WHEN),
 ]  # fmt: skip
 MaxParallel = Annotated[int | None, Option(min=1, help="Tasks running at one time.", rich_help_panel=_WHEN)]
 After = Annotated[

@@ -14,6 +14,7 @@ from aliquot.cli.session.stats import device_names, right_size_lines
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
+    from aliquot.client.generated.inputs import CreateSessionInput
     from aliquot.client.generated.policy import Policy
     from aliquot.client.generated.previews import SessionPreview
     from aliquot.client.generated.scalars import SlotGrant
@@ -275,13 +276,17 @@ def preemption_note(policy: "Policy") -> str | None:
     return f"order=priority: only sessions submitted with --preemptible are preempted for one of higher priority. {way}"
 
 
-def preview_text(client: "BlockingClient", preview: "SessionPreview") -> str:
+def preview_text(client: "BlockingClient", preview: "SessionPreview", wanted: "CreateSessionInput") -> str:
     """What would happen to a submission now."""
+    from aliquot_schema.intervals import Intervals
+
     names = device_names(client, {kernel.agent_id for kernel in preview.kernels})
     lines = ["it would start now" if preview.starts_now else "it would wait"]
     if preview.failure is not None:
         lines = [f"it would fail: {printable(preview.failure.message)}"]
-    lines.append(f"  request: {request_text(preview.slots)}")
+    lines.append(f"  request: {request_text(preview.slots, kernels=wanted.cluster_size)}")
+    if wanted.array is not None:
+        lines.append(f"  tasks: {len(Intervals.parse(wanted.array))}")
     if preview.waits is not None:
         lines += [f"  {line}" for line in verdict_lines(preview.waits)]
     if preview.expected_start is not None:

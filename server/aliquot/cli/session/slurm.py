@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aliquot.cli.connection.server import usage
 
@@ -57,16 +57,39 @@ def memory_bytes(text: str) -> int:
 
 
 def array_words(text: str) -> list[str]:
-    """Read `0-15`, `1,3,5-7` or `0-15:4`, each with an optional `%LIMIT`, as options of `aliquot session create`.
+    """Read an array as options of `aliquot session create`.
 
     Raises:
-        SlurmError: it is none of these.
+        SlurmError: it is not an array.
+    """
+    indices, limit = array_parts(text, option="#SBATCH --array=")
+    return ["--array", indices, *([] if limit is None else ["--max-parallel", str(limit)])]
+
+
+def array_parts(text: str, *, option: str) -> tuple[str, int | None]:
+    """Read `0-15`, `1,3,5-7` or `0-15:4`, each with an optional `%LIMIT`: the indices without steps, and the limit.
+
+    Raises:
+        SlurmError: it is none of these; the message begins with the option.
     """
     found = _ARRAY.fullmatch(text)
     if found is None:
-        raise SlurmError(f"#SBATCH --array={text}: write it like 0-15, 1,3,5 or 0-15%4")
+        raise SlurmError(f"{option}{text}: write it like 0-15, 1,3,5 or 0-15%4")
     indices = ",".join(_stepped(part) for part in found["indices"].split(","))
-    return ["--array", indices, *(["--max-parallel", found["parallel"]] if found["parallel"] else [])]
+    return indices, None if found["parallel"] is None else int(found["parallel"])
+
+
+def array_fields(array: str | None, max_parallel: int | None) -> dict[str, Any]:
+    """Fields of a request; an array may have steps and a limit as in Slurm."""
+    if array is None or not {":", "%"} & set(array):
+        return {"array": array, "max_parallel": max_parallel}
+    try:
+        indices, limit = array_parts(array, option="--array ")
+    except SlurmError as error:
+        usage(str(error))
+    if limit is not None and max_parallel not in (None, limit):
+        usage(f"--array {array} and --max-parallel {max_parallel}: give one limit")
+    return {"array": indices, "max_parallel": max_parallel if limit is None else limit}
 
 
 def _stepped(part: str) -> str:
@@ -97,12 +120,13 @@ FLAGS: Final = frozenset(
     }
 )
 """Options without a value, or with one only after `=`."""
+NO_LIMIT: Final = frozenset({"UNLIMITED", "INFINITE"})
 EQUIVALENTS: Final[Mapping[str, Callable[[str], list[str]]]] = {
     "job-name": lambda value: ["--name", value],
     "account": lambda value: ["--project", value],
     "partition": lambda value: ["--pool", value],
     "chdir": lambda value: ["--chdir", value],
-    "time": lambda value: ["--time-limit", f"{seconds(value)}s"],
+    "time": lambda value: [] if value.upper() in NO_LIMIT else ["--time-limit", f"{seconds(value)}s"],
     "array": array_words,
     "hold": lambda _: ["--hold"],
     "requeue": lambda _: ["--retries", "1"],

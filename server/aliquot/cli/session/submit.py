@@ -52,7 +52,7 @@ def submit(
     """Submit, and exit with the code that the options promise."""
     if preview:
         found = client.preview_session(wanted)
-        print_json(found) if as_json else print(preview_text(client, found))
+        print_json(found) if as_json else print(preview_text(client, found, wanted))
         return
     session = client.submit_once(wanted)
     if not (wait or follow):

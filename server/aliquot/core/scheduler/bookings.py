@@ -43,7 +43,7 @@ def decided_bookings(snapshot: Snapshot, *, now_us: int) -> tuple[tuple[Booking,
     requested = [one for one in snapshot.bookings if one.state is BookingState.REQUESTED]
     for booking in sorted(requested, key=lambda one: (one.created_us, one.starts_us, one.id)):
         desk.admit(booking)
-    return tuple(desk.booked()), tuple(desk.decisions)
+    return tuple(desk.booked()), tuple(desk.decisions.values())
 
 
 def bookings_after(snapshot: Snapshot, plan: Plan, *, now_us: int) -> tuple[Booking, ...]:
@@ -60,7 +60,7 @@ def bookings_after(snapshot: Snapshot, plan: Plan, *, now_us: int) -> tuple[Book
 
 
 def with_decision(booking: Booking, decision: BookingDecision) -> Booking:
-    """A booking as a pass decided; `ended_us` is left to the caller."""
+    """A booking as a pass decided, with its open extension if it had one; `ended_us` is left to the caller."""
     return replace(
         booking,
         state=decision.state,
@@ -78,7 +78,8 @@ class _Desk:
         self._snapshot = snapshot
         self._now_us = now_us
         self._open = {one.id: one for one in snapshot.bookings if one.state is BookingState.BOOKED}
-        self.decisions: list[BookingDecision] = []
+        self.decisions: dict[BookingId, BookingDecision] = {}
+        """One of each booking: what was decided last holds all that was decided before."""
 
     def booked(self) -> list[Booking]:
         """Accepted bookings, the earliest first."""
@@ -146,15 +147,13 @@ class _Desk:
 
     def _decide(self, booking: Booking) -> None:
         self._open[booking.id] = booking
-        self.decisions.append(
-            BookingDecision(
-                booking_id=booking.id,
-                version=booking.version,
-                state=booking.state,
-                devices=booking.devices,
-                ends_us=booking.ends_us,
-                refusal=booking.refusal,
-            )
+        self.decisions[booking.id] = BookingDecision(
+            booking_id=booking.id,
+            version=booking.version,
+            state=booking.state,
+            devices=booking.devices,
+            ends_us=booking.ends_us,
+            refusal=booking.refusal,
         )
 
     def _close(self, booking: Booking, state: BookingState, *, refusal: str | None = None) -> None:

@@ -25,6 +25,9 @@ MET_BY: Final[Mapping[DependencyCondition, frozenset[SessionState]]] = {
     DependencyCondition.AFTER_FAIL: frozenset({SessionState.FAILED, SessionState.CANCELED}),
 }
 
+DEPENDENCY: Final = "dependency"
+"""The code of a failure by a dependency that can no longer be met."""
+
 
 @dataclass(slots=True, kw_only=True)
 class EligibleQueue:
@@ -90,7 +93,7 @@ def _classify(
 ) -> None:
     if row.is_immediate:
         eligible.immediate[row.session_id] = position
-    failure = _broken_dependency(row, dependencies)
+    failure = broken_dependency(row.depends_on, dependencies)
     verdict = _reason_to_wait(row, dependencies, now_us=now_us)
     if failure is not None:
         eligible.failures[row.session_id] = failure
@@ -127,15 +130,19 @@ def _is_met(link: Dependency, dependencies: Mapping[SessionId, SessionState]) ->
     return state is not None and state in MET_BY[link.condition]
 
 
-def _broken_dependency(row: PendingRow, dependencies: Mapping[SessionId, SessionState]) -> Failure | None:
-    """The failure of a row with a dependency that can no longer be met: it ended otherwise, or its record is gone."""
-    for link in row.depends_on:
+def broken_dependency(links: Iterable[Dependency], dependencies: Mapping[SessionId, SessionState]) -> Failure | None:
+    """The failure of a session with a dependency that can no longer be met: it ended otherwise, or its record is gone.
+
+    Args:
+        dependencies: states of the sessions that are waited for.
+    """
+    for link in links:
         state = dependencies.get(link.session_id)
         if state is None:
-            return Failure(code="dependency", message=f"dependency {link.session_id} does not exist any more")
+            return Failure(code=DEPENDENCY, message=f"dependency {link.session_id} does not exist any more")
         if state in ENDED and state not in MET_BY[link.condition]:
             return Failure(
-                code="dependency", message=f"dependency {link.session_id} is {state}, so {link.condition} cannot be met"
+                code=DEPENDENCY, message=f"dependency {link.session_id} is {state}, so {link.condition} cannot be met"
             )
     return None
 

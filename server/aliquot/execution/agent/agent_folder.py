@@ -19,6 +19,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,21 +103,21 @@ class KernelFolder:
         Args:
             fill: writes files into the work folder, which no job can enter meanwhile.
         """
-        draft = self._draft(drafts)
-        stored = replace(order, secrets=tuple(replace(grant, value=None) for grant in order.secrets))
-        fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(stored)}
-        write_file(draft.order, fields)
-        write_file(draft.resource, spec_fields(order, agent_id=agent_id), mode=0o644)
-        draft.work.mkdir(mode=0o700)
-        if fill is not None:
-            fill(draft.work)
-        for path in (draft.lock, draft.output):
-            path.touch(mode=0o600)
-        if user.switches:
-            for path in (draft.work, draft.output):
-                os.chown(path, user.uid, user.gid)
-        flush_folder(draft.path)
-        return self._publish(draft.path)
+        with self._draft(drafts) as draft:
+            stored = replace(order, secrets=tuple(replace(grant, value=None) for grant in order.secrets))
+            fields = {"format": FORMAT, "boot_id": boot_id, "group": group, "order": msgspec.to_builtins(stored)}
+            write_file(draft.order, fields)
+            write_file(draft.resource, spec_fields(order, agent_id=agent_id), mode=0o644)
+            draft.work.mkdir(mode=0o700)
+            if fill is not None:
+                fill(draft.work)
+            for path in (draft.lock, draft.output):
+                path.touch(mode=0o600)
+            if user.switches:
+                for path in (draft.work, draft.output):
+                    os.chown(path, user.uid, user.gid)
+            flush_folder(draft.path)
+            return self._publish(draft.path)
 
     def close_to_starts(self, fields: dict[str, object], *, drafts: Path) -> bool:
         """Claim the kernel so that it can never start; False if it is claimed already.
@@ -126,9 +127,10 @@ class KernelFolder:
         """
         claim = {"format": FORMAT, **fields}
         if not self.path.exists():
-            draft = self._draft(drafts)
-            write_file(draft.claim, claim)
-            if self._publish(draft.path):
+            with self._draft(drafts) as draft:
+                write_file(draft.claim, claim)
+                is_published = self._publish(draft.path)
+            if is_published:
                 flush_folder(self.path.parent)
                 return True
         return claim_file(self.claim, claim)
@@ -152,19 +154,25 @@ class KernelFolder:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, AliquotError):
             return None
 
-    def _draft(self, drafts: Path) -> "KernelFolder":
+    @contextmanager
+    def _draft(self, drafts: Path) -> Iterator["KernelFolder"]:
+        """A new folder, which is deleted if the block fails: what it holds may be what fills the disk."""
         draft = KernelFolder(drafts / f"{self.kernel_id}.{os.urandom(8).hex()}")
         draft.path.mkdir()
-        draft.path.chmod(0o711)  # independent of the umask
-        return draft
+        try:
+            draft.path.chmod(0o711)  # independent of the umask
+            yield draft
+        except BaseException:
+            shutil.rmtree(draft.path, ignore_errors=True)
+            raise
 
     def _publish(self, draft: Path) -> bool:
         try:
             draft.rename(self.path)
         except OSError:
-            shutil.rmtree(draft)
             if not self.path.exists():
                 raise
+            shutil.rmtree(draft)
             return False
         return True
 

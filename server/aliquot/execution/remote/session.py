@@ -177,7 +177,10 @@ class _Streams:
     def start(self, request: OpenStream) -> None:
         """Open a stream and carry it until either side closes it."""
         stream = FlowStream(request.request, send=self._channel.send)
-        self._open[request.request] = stream, self._tasks.create_task(self._carry(request, stream))
+        task = self._tasks.create_task(self._carry(request, stream))
+        self._open[request.request] = stream, task
+        # Not in the task: one that is cancelled before it has begun runs nothing.
+        task.add_done_callback(lambda _: self._open.pop(request.request, None))
 
     def receive(self, message: StreamMessage) -> None:
         """Handle a message of the server; those of closed streams are ignored."""
@@ -194,13 +197,14 @@ class _Streams:
             if len(self._open) > STREAMS_MAX:
                 raise Unavailable(f"{STREAMS_MAX} streams of this agent are open already; try again later")
             socket = await self._core.open_stream(request.kernel_id, request.target)
-            await self._channel.send(Answer(request=request.request))
-            # In a task of its own, see `AgentSender.serve`.
-            await asyncio.create_task(joined(stream, socket))
+            try:
+                await self._channel.send(Answer(request=request.request))
+                # In a task of its own, see `AgentSender.serve`.
+                await asyncio.create_task(joined(stream, socket))
+            finally:
+                await socket.close()
         except Exception as error:
             await self._channel.send(Answer(request=request.request, failure=_failure(error)))
-        finally:
-            self._open.pop(request.request, None)
 
 
 class AgentSession:

@@ -34,6 +34,7 @@ from aliquot_schema.views.audit import (
     LedgerPassView,
     RecordCheckView,
 )
+from aliquot_schema.views.templates import PERSONAL
 
 HIDDEN: Final = "***"
 DEVICES_MAX: Final = 1000
@@ -162,7 +163,7 @@ class AuditStore(Protocol):
 
 
 def change_view(change: Change, *, people: Identities, shows_commands: bool) -> ChangeView:
-    """One change. Without `shows_commands` command lines and e-mail addresses are hidden."""
+    """One change. Without `shows_commands` command lines, personal templates and e-mail addresses are hidden."""
     key = None if change.key_id is None else people.keys.get(change.key_id)
     before = None if change.before is None else _redacted(change.before, shows_commands=shows_commands)
     after = _redacted(change.after, shows_commands=shows_commands)
@@ -222,9 +223,13 @@ def _redacted(fields: Mapping[str, Any], *, shows_commands: bool) -> Mapping[str
     if shows_commands:
         return fields
     hidden: dict[str, Any] = {} if fields.get("email") is None else {"email": HIDDEN}
-    spec = fields.get("spec")
+    spec, facts = fields.get("spec"), fields.get("facts")
     if isinstance(spec, dict) and "argv" in spec:
         hidden["spec"] = {**spec, "argv": HIDDEN}
+        if spec.get("preflight") is not None:
+            hidden["spec"]["preflight"] = {**spec["preflight"], "argv": HIDDEN}
+    if isinstance(facts, dict) and "fields" in facts and facts.get("project") == PERSONAL:
+        hidden["facts"] = {**facts, "fields": HIDDEN}
     return {**fields, **hidden}
 
 
@@ -285,7 +290,8 @@ class Auditing(OperatorCommands):
         self._checks = RecordChecks(clock)
 
     async def audit(self, caller: Caller, where: AuditFilter, page: PageRequest) -> CursorPage[ChangeView]:
-        """Changes, newest first. Only admins see command lines; environment values are never shown.
+        """Changes, newest first. Only admins see command lines and personal templates; environment values are never
+        shown.
 
         Raises:
             Forbidden: the caller is not an operator.
@@ -355,7 +361,7 @@ class Auditing(OperatorCommands):
         """
         if len(device_ids) > DEVICES_MAX:
             raise InvalidRequest(f"device_ids: at most {DEVICES_MAX} devices", field="device_ids")
-        if until is not None and not since <= until <= since + PERIOD_MAX:
+        if until is not None and not timedelta() <= until - since <= PERIOD_MAX:
             message = f"until: the period must be positive and at most {PERIOD_MAX.days} days"
             raise InvalidRequest(message, field="until")
         last_us = None if until is None else microseconds(until)

@@ -28,6 +28,9 @@ IDLE_NAMED: Final = 0.05
 WAIT_NAMED_S: Final = 60.0
 """A mean wait from this on is named."""
 MONTH: Final = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
+FIRST_MONTH: Final = 197001
+LAST_MONTH: Final = 999812
+"""The one after it must have a date too."""
 _PROJECT: Final = f"{QuotaScope.PROJECT}:"
 
 
@@ -77,12 +80,16 @@ def month_number(text: str) -> int:
     """A month like `2026-11` as 202611.
 
     Raises:
-        InvalidRequest: it is written otherwise.
+        InvalidRequest: it is written otherwise, or not within `FIRST_MONTH` to `LAST_MONTH`.
     """
     found = MONTH.fullmatch(text)
     if found is None:
         raise InvalidRequest(f"month: {text[:20]!r} is not a month; write it like 2026-11", field="month")
-    return int(found[1] + found[2])
+    month = int(found[1] + found[2])
+    if not FIRST_MONTH <= month <= LAST_MONTH:
+        most = f"{month_text(FIRST_MONTH)} to {month_text(LAST_MONTH)}"
+        raise InvalidRequest(f"month: {text} is not within {most}; give a month like 2026-11", field="month")
+    return month
 
 
 def month_text(month: int) -> str:

@@ -18,7 +18,7 @@ from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.cluster.agents import Agent, KnownSlot
 from aliquot_schema.cluster.launching import ALIVE, Inventory, KernelPhase, KernelReport, LaunchOrder
-from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId, SessionId, SlotName
+from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId, SessionId, SlotName, kernel_parts
 from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.leases import EndEvidence, Kernel
 from aliquot_schema.resources.slots import SlotType
@@ -206,7 +206,18 @@ def reconcile(
             _unreported(draft, kernel, repairs, rebooted=rebooted, epoch=epoch, now_us=now_us)
     _add(repairs.launch, start(draft, dict.fromkeys(unsent), epoch=epoch))
     repairs.orphans = [report.kernel_id for report in reports.values() if report.phase in ALIVE]
+    for kernel_id in reports:
+        _skip_attempts(draft, kernel_id)
     return repairs
+
+
+def _skip_attempts(draft: UnitOfWork, kernel_id: KernelId) -> None:
+    """Let a waiting session go on counting after a process that this database does not know, as after the restore of a
+    backup: the next attempt must not have the id, and with it the end, of that process."""
+    session_id, attempt, _ = kernel_parts(kernel_id)
+    session = draft.session(session_id)
+    if session is not None and session.is_pending and session.attempt < attempt:
+        draft.put(replace(session, attempt=attempt), "attempts_skipped")
 
 
 def _unreported(

@@ -109,10 +109,8 @@ class Queries:
     def agents(self, caller: Caller, where: AgentFilter, order: str, page: PageRequest) -> Page[AgentView]:
         """Agents; those that left are listed only when filtered by state or id."""
         found = [agent for agent in self._state.agents.values() if _is_wanted(agent, where)]
-        if order == AgentOrder.HOSTNAME:
-            found.sort(key=lambda agent: (natural_key(agent.hostname), natural_key(agent.id)))
-        else:
-            found.sort(key=lambda agent: natural_key(agent.id))
+        by_host = order == AgentOrder.HOSTNAME
+        found.sort(key=lambda agent: (natural_key(agent.hostname if by_host else ""), natural_key(agent.id)))
         return cut(
             found,
             page,

@@ -205,7 +205,7 @@ class Allocator:
             self._watcher.ends(plan, number=self._pass_number, now_us=self._now_us, seed=SEED)
         self._state.backlogs.update(plan.backlogs)
         if self._corrections == _corrections(self._state):
-            placed, outdated = await self.carry_out(plan, arrays=_arrays(plan, snapshot.queue))
+            placed, outdated = await self.carry_out(plan, rows=_rows_seen(plan, snapshot.queue))
         else:
             placed, outdated = (), max(1, len(plan.placements))  # its times are from before a correction of the clock
         promised_us = plan.promised_us()
@@ -227,12 +227,12 @@ class Allocator:
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     async def carry_out(
-        self, plan: Plan, *, arrays: Mapping[SessionId, PendingRow] | None = None
+        self, plan: Plan, *, rows: Mapping[SessionId, PendingRow] | None = None
     ) -> tuple[tuple[SessionId, ...], int]:
         """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements.
 
         Args:
-            arrays: the job arrays as the pass saw them, so that their tasks may end meanwhile; None = none are known.
+            rows: see `PlanApplier.rows`; None = none are known.
         """
         work = PlanApplier(
             state=self._state,
@@ -240,7 +240,7 @@ class Allocator:
             now_us=self._now_us,
             pass_number=self._pass_number,
             launch=self._launch,
-            arrays=arrays or {},
+            rows=rows or {},
         )
         return await work.run(plan)
 
@@ -375,10 +375,11 @@ def _usable(rules: Policy) -> Policy:
     return rules
 
 
-def _arrays(plan: Plan, queue: Iterable[PendingRow]) -> Mapping[SessionId, PendingRow]:
-    """The rows of the job arrays that a plan starts tasks of."""
-    started = {placement.session_id for placement in plan.placements if placement.index is not None}
-    return {row.session_id: row for row in queue if row.session_id in started} if started else {}
+def _rows_seen(plan: Plan, queue: Iterable[PendingRow]) -> Mapping[SessionId, PendingRow]:
+    """The rows of the job arrays that a plan starts tasks of, and of the sessions that it fails or lets fall back."""
+    names = {placement.session_id for placement in plan.placements if placement.index is not None}
+    names.update(plan.failures, plan.fallbacks)
+    return {row.session_id: row for row in queue if row.session_id in names} if names else {}
 
 
 def _corrections(state: State) -> int:

@@ -13,12 +13,13 @@ from aliquot.core.model.plan import BookingDecision, Eviction, ExtensionDecision
 from aliquot.core.model.snapshot import PendingRow, asks_the_same, startable
 from aliquot.core.scheduler.bookings import with_decision
 from aliquot.core.scheduler.decide import NOT_PLACED
+from aliquot.core.scheduler.eligibility import DEPENDENCY, broken_dependency
 from aliquot.core.transitions import settled, with_task
 from aliquot.service.lifecycle.idle_sessions import acted
 from aliquot.service.lifecycle.launch_orders import Orders, start
 from aliquot.service.lifecycle.preemption import evict
 from aliquot.service.state.journal import Journal
-from aliquot.service.state.snapshots import is_open
+from aliquot.service.state.snapshots import dependency_states, is_open
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.bookings import Booking
@@ -47,8 +48,8 @@ class PlanApplier(Struct, frozen=True, kw_only=True):
     pass_number: int
     launch: Callable[[Orders], None]
     """Sends launch orders; called after their commit."""
-    arrays: Mapping[SessionId, PendingRow] = field(default_factory=dict)
-    """Job arrays as the pass saw them."""
+    rows: Mapping[SessionId, PendingRow] = field(default_factory=dict)
+    """Job arrays whose tasks start, and sessions that fail or fall back, as the pass saw them."""
 
     async def run(self, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
         """Commit the steps that are still valid; returns the sessions placed, and the number of outdated placements."""
@@ -77,7 +78,7 @@ class PlanApplier(Struct, frozen=True, kw_only=True):
         return self.now_us - session.queued_us > WAITED_US_MAX
 
     async def _place(self, part: Sequence[Placement]) -> tuple[SessionId, ...]:
-        grants = Grants(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, arrays=self.arrays)
+        grants = Grants(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, arrays=self.rows)
 
         def grant(draft: UnitOfWork) -> tuple[tuple[SessionId, ...], Orders]:
             # If scheduling was paused since the pass began, or between two of its steps, the rest of the plan waits.
@@ -119,16 +120,27 @@ class PlanApplier(Struct, frozen=True, kw_only=True):
             draft.put(replace(settled_one, spec=spec), "extended")
 
     def _fail(self, draft: UnitOfWork, *, failures: Sequence[tuple[SessionId, Failure]]) -> None:
+        states = dependency_states(self.state)
         for session_id, failure in failures:
-            session = draft.session(session_id)
-            if session is not None and session.is_pending:
-                draft.put(transitions.fail(session, failure, now_us=self.now_us), "failed")
+            session = self._as_seen(draft, session_id)
+            if session is None:
+                continue
+            if failure.code == DEPENDENCY and broken_dependency(session.spec.depends_on, states) is None:
+                continue  # it was retried meanwhile
+            draft.put(transitions.fail(session, failure, now_us=self.now_us), "failed")
 
     def _fall_back(self, draft: UnitOfWork, *, fallbacks: Mapping[SessionId, int]) -> None:
         for session_id, level in fallbacks.items():
-            session = draft.session(session_id)
-            if session is not None and session.is_pending and session.fallback_level < level:
+            session = self._as_seen(draft, session_id)
+            if session is not None and session.fallback_level < level <= len(session.spec.fallbacks):
                 draft.put(replace(session, fallback_level=level), "fell_back")
+
+    def _as_seen(self, draft: UnitOfWork, session_id: SessionId) -> Session | None:
+        """The session, if it still waits and has not changed since the pass began."""
+        session, row = draft.session(session_id), self.rows.get(session_id)
+        if session is None or not session.is_pending or (row is not None and row.version != session.version):
+            return None
+        return session
 
     def _evict(self, draft: UnitOfWork, *, evictions: Sequence[Eviction]) -> None:
         for eviction in () if draft.orchestration().is_stopped else evictions:
@@ -217,7 +229,15 @@ class Grants(Struct, frozen=True, kw_only=True):
         if known is not None:
             waiting = transitions.run_again(known, now_us=self.now_us) if known.is_ended else known
             free = transitions.release_hold(waiting) if waiting.state is SessionState.HELD else waiting
-            return replace(free, queued_us=array.queued_us, fallback_level=array.fallback_level)
+            # It is placed by the array's request, which may have changed since it ran before.
+            return replace(
+                free,
+                queued_us=array.queued_us,
+                spec=array.spec,
+                fallback_level=array.fallback_level,
+                pool=array.pool,
+                project=array.project,
+            )
         return replace(
             array,
             id=name,

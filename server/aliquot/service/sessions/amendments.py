@@ -14,7 +14,7 @@ from aliquot_schema.errors import Forbidden, InvalidRequest, StateConflict
 from aliquot_schema.ids import PoolId, ProjectId, SlotName
 from aliquot_schema.requests import Caller, Role, SessionAmendment
 from aliquot_schema.resources.slots import Amount, ResourceSlot, Unlimited, is_accelerator
-from aliquot_schema.sessions import CLUSTER_SIZE_MAX, Session
+from aliquot_schema.sessions import CLUSTER_SIZE_MAX, HELD_BY_ARRAY, Session
 
 NO_CHANGES: Final[Mapping[SlotName, int]] = {}
 
@@ -54,6 +54,8 @@ def _check_waits(session: Session) -> None:
     why = None
     if session.is_external_allocation:
         why = "an external allocation holds its GPUs from the beginning; release it and allocate again"
+    elif session.held_by == HELD_BY_ARRAY:
+        why = f"it is a task of {session.array_id} and runs again by the request of the array; change that one"
     elif not session.is_pending:
         why = "only a waiting session can be changed"
     if why is not None:

@@ -1,4 +1,5 @@
-"""Command checks: an operator's patterns and check program, which may reject a new session by its command.
+"""Command checks: an operator's patterns and check program, which may reject a new session by its commands: the one
+it runs, and the preflight.
 
 Patterns are checked first, then the program. The program reads one JSON object per session on its standard input;
 exit code 0 accepts the session, any other code rejects it with the program's standard error as the message.
@@ -134,6 +135,7 @@ def check_input(session: Session) -> dict[str, object]:
         "name": session.name,
         "tags": dict(session.tags),
         "command": list(spec.argv),
+        "preflight": None if spec.preflight is None else list(spec.preflight.argv),
         "environment": dict(spec.environment),
         "working_directory": spec.working_directory,
         "slots": {slot: str(amount) for slot, amount in spec.slots.items()},
@@ -151,7 +153,7 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 class CommandRules(Struct, frozen=True, kw_only=True):
-    """An operator's rules; a command must pass all of them."""
+    """An operator's rules; a command, and a preflight command, must each pass all of them."""
 
     allow: tuple[str, ...] = ()
     """If not empty, at least one must match somewhere in the command."""
@@ -195,7 +197,8 @@ class CommandChecks:
 
     async def _match(self, sessions: Sequence[Session], wrap: ErrorWrapper) -> None:
         """Match a whole batch in one process: starting a process takes longer than matching."""
-        texts = [shlex.join(session.spec.argv) for session in sessions]
+        commands = [(session, *command) for session in sessions for command in _commands(session)]
+        texts = [shlex.join(argv) for _, _, argv in commands]
         answer = await self._patterns.refusal({"texts": texts, "allow": self._rules.allow, "deny": self._rules.deny})
         if answer is None:
             return
@@ -203,7 +206,16 @@ class CommandChecks:
         if not position.isdecimal():
             log.error("the settings command_allow and command_deny cannot be applied: %s", answer)
             raise Unavailable("the server's command patterns cannot be applied; ask the operator to see the log")
-        raise wrap(_refusal(words), sessions[int(position)])
+        session, field, _ = commands[int(position)]
+        raise wrap(_refusal(words, field=field), session)
+
+
+def _commands(session: Session) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(field, program and arguments) of each command that the session's owner wrote."""
+    yield "command", session.spec.argv
+    preflight = session.spec.preflight
+    if preflight is not None and preflight.argv:  # without: the agent's own check
+        yield "preflight", preflight.argv
 
 
 async def _run(program: CheckProgram, sessions: Sequence[Session], wrap: ErrorWrapper) -> None:
@@ -217,18 +229,21 @@ async def _run(program: CheckProgram, sessions: Sequence[Session], wrap: ErrorWr
             raise wrap(_refusal(answer), session)
 
 
-def _refusal(words: str) -> InvalidRequest:
-    return InvalidRequest(f"command: {words}", field="command")
+def _refusal(words: str, *, field: str = "command") -> InvalidRequest:
+    return InvalidRequest(f"{field}: {words}", field=field)
 
 
 class CommandCheckSettings(BaseSettings):
     """Settings of the command check; part of `aliquot.settings.Settings`."""
 
     command_allow: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Regular expressions; if any are set, a command must match at least one of them."
+        (),
+        description="Regular expressions; if any are set, a command must match at least one of them, and so must a "
+        "preflight command.",
     )
     command_deny: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Regular expressions; a command that matches any of them is rejected."
+        (),
+        description="Regular expressions; a session is rejected if its command or preflight command matches any.",
     )
     command_check: Path | None = Field(
         None, description="Program that checks each new session: reads JSON on standard input, exit code 0 accepts it."

@@ -7,7 +7,14 @@ from msgspec.structs import replace
 
 from aliquot.core import transitions
 from aliquot.core.validation.session import priority_of
-from aliquot.service.access import check_may_change, check_may_release, check_may_submit, check_priority, session_seen
+from aliquot.service.access import (
+    check_may_change,
+    check_may_release,
+    check_may_submit,
+    check_priority,
+    check_project,
+    session_seen,
+)
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.lifecycle import arrays
 from aliquot.service.lifecycle.idle_sessions import keep
@@ -150,11 +157,13 @@ class Sessions:
             NotFound, Forbidden, VersionConflict.
             StateConflict: the session has not ended, some of its processes have not exited, or it has no acknowledged
                 checkpoint to start from.
+            The errors of `create_session`: it may not be submitted any more.
         """
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
             self._creation.budgets.check(draft, caller, now_us=now_us)
+            self._creation.check_queue(caller, [_run_again(session, index)])
             if session.is_external_allocation:
                 raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
             if from_checkpoint:
@@ -167,6 +176,7 @@ class Sessions:
         async with Recall(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(session_id))
             await recall.tasks_to_retry(SessionId(session_id))
+            await self._check_again(caller, session_id)
             return await self._change(caller, session_id, expected_version, change)
 
     async def update_session_priority(
@@ -254,6 +264,16 @@ class Sessions:
 
         return await self._change(caller, session_id, expected_version, change)
 
+    async def _check_again(self, caller: Caller, session_id: str) -> None:
+        """Check a session that is to run again as a submission; one that is unknown or not the caller's is left out."""
+        known = self._state.sessions.get(SessionId(session_id)) or self._state.sessions.get(task_parts(session_id)[0])
+        if known is None or known.is_external_allocation:
+            return
+        check_may_change(caller, known)
+        self._check_rate(caller, sessions=1)
+        check_project(caller, known.project)
+        await self._creation.check(known)
+
     def _check_rate(self, caller: Caller, *, sessions: int) -> None:
         check_may_submit(caller)
         if self._rate_limit is not None:
@@ -297,6 +317,13 @@ class Sessions:
     def _changed(self, caller: Caller, session: Session, *, created: bool = False) -> SessionChanged:
         view = session_seen(caller, session_view(self._state, self._state.sessions.get(session.id, session)))
         return SessionChanged(session=view, revision=self._state.revision, created=created)
+
+
+def _run_again(session: Session, index: int | None) -> Session:
+    """A session, one of its tasks, or the tasks that a retry runs again, to be counted as waiting."""
+    if index is not None or session.tasks is None:
+        return replace(session, tasks=None)
+    return replace(session, tasks=replace(session.tasks, waiting=arrays.to_retry(session)))
 
 
 def _check_whole(session: Session, index: int | None) -> None:

@@ -99,7 +99,7 @@ class Submission:
         check_may_submit(caller)
         session = self._session(caller, replace(request, local_name=None, idempotency_key=None))
         await self._check([session], unchanged, vetting=self._vetting if with_vetting else None)
-        self._check_queue(caller, [session])
+        self.check_queue(caller, [session])
         self.budgets.note_preview(caller, lambda: hash_of(replace(request, local_name=None)))
         return session
 
@@ -148,7 +148,7 @@ class Submission:
 
     async def _insert(self, caller: Caller, sessions: Sequence[Session]) -> list[Session]:
         def change(draft: UnitOfWork) -> list[Session]:
-            self._check_queue(caller, sessions)
+            self.check_queue(caller, sessions)
             if caller.key_id is not None:
                 self.budgets.count(draft, caller, sessions, now_us=self._clock.now_us())
             return [draft.put(session, str(session.state)) for session in sessions]
@@ -160,9 +160,9 @@ class Submission:
         if caller.key_id is not None and self._by_key(caller, request) is None:
             self.budgets.check_preview(caller, lambda: hash_of(replace(request, local_name=None)))
 
-    def _check_queue(self, caller: Caller, sessions: Sequence[Session]) -> None:
-        is_operator = caller.role >= Role.OPERATOR
-        check_queue(self._state, sessions, limit=self._queue_limit, is_operator=is_operator)
+    def check_queue(self, caller: Caller, sessions: Sequence[Session]) -> None:
+        """See `submission_checks.check_queue`."""
+        check_queue(self._state, sessions, limit=self._queue_limit, is_operator=caller.role >= Role.OPERATOR)
 
     def _session(
         self,
@@ -190,7 +190,7 @@ class Submission:
             owner=caller.user,
             project=project,
             pool=pool,
-            name=label(request.name, field="name"),
+            name=label(request.name, field="name") or None,
             run_id=label(request.run_id, field="run_id"),
             tags=tags_of(request.tags),
             spec=spec if booking is None else replace(spec, booking=booking),

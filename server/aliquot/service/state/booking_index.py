@@ -5,7 +5,7 @@ from typing import Final
 
 from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import BookingId
-from aliquot_schema.requests import Caller
+from aliquot_schema.requests import Caller, Role
 
 ENDED_KEPT: Final = 1_000
 
@@ -36,7 +36,8 @@ class BookingIndex:
         return self._open.get(name) or self._ended.get(name)
 
     def named(self, name: str, *, caller: Caller) -> Booking | None:
-        """The open booking of an id or name: the caller's own, else one of the caller's projects; None without one.
+        """The open booking of an id or name: the caller's own, else one of the caller's projects, for operators of
+        anyone; None without one, or if several people have one of that name.
 
         The name of a recurring one means the earliest that is open.
         """
@@ -45,7 +46,7 @@ class BookingIndex:
         mine = [one for one in found if one.id == name or one.owner == caller.user]
         if mine:
             return mine[0]
-        shared = [one for one in found if one.project in caller.projects]
+        shared = [one for one in found if caller.role >= Role.OPERATOR or one.project in caller.projects]
         return shared[0] if len({one.owner for one in shared}) == 1 else None
 
     def ended(self) -> Iterable[Booking]:

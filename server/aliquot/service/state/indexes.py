@@ -117,11 +117,15 @@ class PendingCounts:
     def put(self, session: Session, *, before: Session | None) -> None:
         """Count a session; `before` is its previous version."""
         old, new = NO_SESSIONS if before is None else _counted(before), _counted(session)
-        if old == new:
+        place, place_before = _count_key(session), _count_key(before or session)
+        if old == new and place == place_before:
             return
         self.waiting += new.waiting - old.waiting
-        key = session.pool, session.project, session.owner
-        total = _changed(self._at.pop(key, NO_SESSIONS), more=new, less=old)
+        self._add(place_before, less=old)
+        self._add(place, more=new)
+
+    def _add(self, key: CountKey, *, more: Counted = NO_SESSIONS, less: Counted = NO_SESSIONS) -> None:
+        total = _changed(self._at.pop(key, NO_SESSIONS), more=more, less=less)
         if total != NO_SESSIONS:
             self._at[key] = total
 
@@ -143,6 +147,10 @@ class PendingCounts:
     def owners(self) -> set[tuple[ProjectId, UserId]]:
         """Projects and owners with sessions that wait or run."""
         return {(project, owner) for _, project, owner in self._at}
+
+
+def _count_key(session: Session) -> CountKey:
+    return session.pool, session.project, session.owner
 
 
 def _counted(session: Session) -> Counted:

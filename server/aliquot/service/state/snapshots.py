@@ -24,7 +24,7 @@ def take(state: State, *, with_costs: bool = False) -> Snapshot:
         ),
         used=state.foreign_usage.over(state.used),
         queue=state.queue_rows.queue(),
-        dependencies=_dependencies(state),
+        dependencies=dependency_states(state),
         holders=dict(state.holders),
         asked=dict(state.asked),
         running=state.running_rows.rows(),
@@ -63,7 +63,7 @@ def is_open(state: State, agent: Agent) -> bool:
     return is_ready and agent.takes_work and state.disk_space.allows(agent.id)
 
 
-def _dependencies(state: State) -> dict[SessionId, SessionState]:
+def dependency_states(state: State) -> dict[SessionId, SessionState]:
     """States of dependencies; for a task without a session of its own, derived from its array."""
     found: dict[SessionId, SessionState] = {}
     for session_id in state.waited_for():

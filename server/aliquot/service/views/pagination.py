@@ -1,5 +1,8 @@
 """Pagination: keyset cursors. A cursor encodes the key of its item, so that pages never skip or repeat items.
 
+The last cursor of a page also has the keys of some items before it: when its item has left the list, the next page
+continues after the nearest one that is still there.
+
 A `Page` is cut from a complete list and has a total. A `CursorPage` holds numbered records, newest first, and has no
 total.
 """
@@ -7,8 +10,8 @@ total.
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TypeVar
+from itertools import chain, islice
+from typing import Final, TypeVar
 
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.requests import PageRequest
@@ -17,6 +20,10 @@ from aliquot_schema.views.sessions import Page
 
 T = TypeVar("T")
 V = TypeVar("V")
+
+KEYS_MAX: Final = 20
+"""Keys in the last cursor of a page."""
+_SEPARATOR: Final = "\n"
 
 
 def cursor_of(key: str) -> str:
@@ -55,14 +62,18 @@ def cut(
     Args:
         total: the number of all items.
     Raises:
-        InvalidRequest: the cursor's item is not in the list.
+        InvalidRequest: none of the cursor's items is in the list.
     """
     left = iter(items)
-    start = 0 if request.after is None else _skip(left, key_of(request.after), key)
+    start = 0
+    if request.after is not None:
+        start, left = _after(left, key_of(request.after).split(_SEPARATOR), key)
     page = list(islice(left, request.first))
+    keys = [key(item) for item in page]
+    cursors = [*map(cursor_of, keys[:-1]), *([cursor_of(_SEPARATOR.join(keys[: -1 - KEYS_MAX : -1]))] if keys else [])]
     return Page(
         items=tuple([show(item) for item in page]),
-        cursors=tuple([cursor_of(key(item)) for item in page]),
+        cursors=tuple(cursors),
         has_next=start + len(page) < total,
         has_previous=start > 0,
         total_count=total,
@@ -70,13 +81,23 @@ def cut(
     )
 
 
-def _skip(items: Iterator[T], wanted: str, key: Callable[[T], str]) -> int:
-    """Read up to the wanted item, and return how many were read."""
+def _after(items: Iterator[T], wanted: Sequence[str], key: Callable[[T], str]) -> tuple[int, Iterator[T]]:
+    """The number of items up to the first of the wanted keys that is in the list, and the items after it."""
+    ranks = {name: rank for rank, name in enumerate(wanted)}
+    best, read = len(wanted), 0
+    behind: list[T] = []
     for count, item in enumerate(items, start=1):
-        if key(item) == wanted:
-            return count
+        rank = ranks.get(key(item), len(wanted))
+        if rank < best:
+            best, read, behind = rank, count, []
+        elif best < len(wanted):
+            behind.append(item)
+        if best == 0:
+            break
+    if best < len(wanted):
+        return read, chain(behind, items)
     raise InvalidRequest(
-        "after: the item of this cursor is no longer in the list; begin again without `after`", field="after"
+        "after: the items of this cursor are no longer in the list; begin again without `after`", field="after"
     )
 
 

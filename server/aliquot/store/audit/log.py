@@ -1,6 +1,6 @@
 """Audit log: the events as changes, each with the former values, and events for commands that act on a database.
 
-Values of environment variables and digests of keys are redacted.
+Values of environment variables, those of session templates too, and digests of keys are redacted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -96,13 +96,24 @@ def conditions(query: AuditQuery, column: Callable[[str], Any]) -> list[Any]:
 
 
 def redacted(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with environment values and key digests redacted; names of environment variables remain."""
+    """A record with environment values and key digests redacted; names of a session's variables remain."""
     if "digest" in record:
         record = {**record, "digest": REDACTED}
-    spec = record.get("spec")
-    if not isinstance(spec, dict) or "environment" not in spec:
-        return record
-    return {**record, "spec": {**spec, "environment": dict.fromkeys(spec["environment"], REDACTED)}}
+    spec, facts = record.get("spec"), record.get("facts")
+    if isinstance(spec, dict) and "environment" in spec:
+        record = {**record, "spec": {**spec, "environment": dict.fromkeys(spec["environment"], REDACTED)}}
+    if isinstance(facts, dict) and "fields" in facts:
+        record = {**record, "facts": {**facts, "fields": _redacted_template(facts["fields"])}}
+    return record
+
+
+def _redacted_template(fields: str) -> str:
+    """The fields of a session template, with its whole environment redacted: it may be in any form."""
+    try:
+        form = msgspec.json.decode(fields, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError):
+        return REDACTED
+    return msgspec.json.encode({**form, "environment": REDACTED}).decode() if "environment" in form else fields
 
 
 def version_of(event: Mapping[str, Any]) -> Version:

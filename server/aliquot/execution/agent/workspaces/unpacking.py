@@ -6,12 +6,12 @@ job's account; modes are 755 for folders and programs, and 644 for other files.
 """
 
 import os
-import shutil
 from pathlib import Path
 
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
 from aliquot_schema.cluster.workspaces import Workspace, WorkspaceFile
+from aliquot_schema.errors import Unavailable
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -21,6 +21,7 @@ def unpack(workspace: Workspace, folder: Path, *, cache: WorkspaceCache, user: J
 
     Raises:
         OSError: the disk is full, or a block has left the cache.
+        Unavailable: a block has not the size that the listing says.
     """
     made: set[str] = set()
     for file in workspace.files:
@@ -50,9 +51,13 @@ def _make_parents(folder: Path, path: str, made: set[str], user: JobUser) -> Non
 
 def _write(path: Path, file: WorkspaceFile, *, cache: WorkspaceCache, user: JobUser) -> None:
     with open(path, "xb", opener=lambda name, _: os.open(name, _NEW, 0o600)) as target:
-        for block in file.blocks:
+        for block, size in file.sized_blocks:
             with open(cache.block(block), "rb") as source:
-                shutil.copyfileobj(source, target, 2**20)
+                data = source.read(size + 1)
+            if len(data) != size:
+                text = f"{file.path[:80]!r} of the working directory is not as large as its listing says"
+                raise Unavailable(f"{text}; submit the session again with --sync")
+            target.write(data)
         os.fchmod(target.fileno(), 0o755 if file.executable else 0o644)
         if user.switches:
             os.fchown(target.fileno(), user.uid, user.gid)

@@ -1,0 +1,54 @@
+"""Times of bookings: at the ends of the calendar, and repeated over a change of the clocks."""
+
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from aliquot.service.views.terms import moment
+from aliquot_schema.errors import InvalidRequest, LimitExceeded
+from aliquot_schema.requests import NewBooking
+from service_bench import agent
+from service_stage import CALLER, stage
+
+pytestmark = pytest.mark.anyio
+
+HOUR = timedelta(hours=1)
+
+
+async def test_times_at_the_ends_of_the_calendar_are_answered() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        first = datetime.min.replace(tzinfo=timezone(5 * HOUR))
+        last = datetime.max.replace(tzinfo=timezone(-5 * HOUR))
+        assert on.bookings.bookings(CALLER, since=first, until=last) == ()
+        with pytest.raises(InvalidRequest, match="starts_at: it is in the past"):
+            await on.bookings.reserve(CALLER, NewBooking(name="old", starts_at=first, ends_at=last))
+        soon = moment(on.clock.now_us()) + HOUR
+        with pytest.raises(LimitExceeded, match="ends_at"):
+            await on.bookings.reserve(CALLER, NewBooking(name="long", starts_at=soon, ends_at=last))
+
+
+@pytest.mark.parametrize(
+    ("starts_at", "lasts", "starts"),
+    [
+        ("2026-10-24T20:00", 12 * HOUR, ["24 20:00", "25 21:00"]),
+        ("2026-10-24T00:30", HOUR, ["24 00:30", "25 00:30", "26 01:30"]),
+        ("2027-03-27T01:30", HOUR / 2, ["27 01:30", "28 01:30", "29 00:30"]),
+    ],
+)
+async def test_repeated_windows_are_equally_long_when_the_clocks_change(
+    starts_at: str, lasts: timedelta, starts: list[str]
+) -> None:
+    first = datetime.fromisoformat(f"{starts_at}+00:00")
+    async with stage([agent("a", devices=1)]) as on:
+        on.clock.passes((first - moment(on.clock.now_us())) / timedelta(seconds=1) - 3600)
+        asked = NewBooking(
+            name="night",
+            starts_at=first.astimezone(ZoneInfo("Europe/Berlin")),
+            ends_at=(first + lasts).astimezone(ZoneInfo("Europe/Berlin")),
+            repeats=f"FREQ=DAILY;COUNT={len(starts)}",
+            time_zone="Europe/Berlin",
+        )
+        windows = on.bookings.wanted(CALLER, asked)
+    assert [f"{moment(one.starts_us):%d %H:%M}" for one in windows] == starts
+    assert {moment(one.ends_us) - moment(one.starts_us) for one in windows} == {lasts}
