@@ -297,7 +297,8 @@ class Bookings:
             await self._journal.transact(lambda draft: self._withdraw(draft, booking_id), actor=ACTOR)
             if not is_decided(find()) or find().state is BookingState.CANCELED:
                 raise Unavailable(
-                    "no server is scheduling right now, so nothing can be booked; try again in a few seconds"
+                    "no server is scheduling right now, so nothing can be booked; try again in a few seconds, or ask "
+                    "an operator whether scheduling is stopped"
                 ) from None
         return find()
 

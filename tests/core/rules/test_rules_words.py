@@ -15,7 +15,8 @@ WORDS = [
     (
         Reason.STOPPED,
         Evidence(),
-        "The orchestrator is stopped; the session can start after an operator starts it again.",
+        "Scheduling is stopped; the session can start after an operator starts it again, or, if the server only "
+        "observes, when it runs without --observe.",
     ),
     (Reason.CLUSTER_UNAVAILABLE, Evidence(), "No agent accepts sessions now; the session waits for one to come back."),
     (Reason.HELD, Evidence(), "Held until it is released."),

@@ -50,7 +50,7 @@ def _print(gpus: "Sequence[ObservedGpu]", week: "ObservedWeek | None") -> None:
         rows.add_row(*cells(one.hostname, one.name, one.model, _use(one), _who(one)))
     console().print(rows)
     if week is None:
-        print("no hours are recorded of this week; `aliquot serve --observe` records them")
+        print("no hours of this week are recorded yet; `aliquot serve --observe` records them")
         return
     taken = f"{week.used_hours:.1f} of {week.gpu_hours:.1f} GPU-hours taken"
     print(f"\nweek {week.week}: {taken}, {week.idle_hours:.1f} unused")

@@ -141,7 +141,10 @@ def _some(names: Sequence[str]) -> str:
 
 
 _TEXTS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
-    Reason.STOPPED: lambda _: "The orchestrator is stopped; the session can start after an operator starts it again.",
+    Reason.STOPPED: lambda _: (
+        "Scheduling is stopped; the session can start after an operator starts it again, or, if the server only "
+        "observes, when it runs without --observe."
+    ),
     Reason.CLUSTER_UNAVAILABLE: lambda _: "No agent accepts sessions now; the session waits for one to come back.",
     Reason.HELD: lambda _: "Held until it is released.",
     Reason.DEPENDENCY: lambda evidence: f"Waits for {_some(evidence.blocked_by)}.",

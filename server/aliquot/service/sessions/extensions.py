@@ -64,7 +64,10 @@ async def decided(session_id: SessionId, *, state: State, journal: Journal, feed
         await journal.transact(_withdrawal(session_id), actor=ACTOR)
     session = find()
     if session is None or session.extension is None:
-        raise Unavailable("no server is scheduling right now, so nothing can be extended; try again in a few seconds")
+        raise Unavailable(
+            "no server is scheduling right now, so nothing can be extended; try again in a few seconds, or ask an "
+            "operator whether scheduling is stopped"
+        )
     if session.extension.refusal is not None:
         raise _conflict(session, f"it was not extended. {session.extension.refusal}. {ADVICE}")
     if not session.extension.is_granted(session.attempt):
