@@ -24,13 +24,13 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 PLANNED_S: Final = {
-    "core": 600,
+    "core": 1200,
     "schema": 30,
     "service": 190,
-    "ledger": 580,
-    "store": 230,
+    "ledger": 620,
+    "store": 300,
     "execution": 220,
-    "api": 310,
+    "api": 350,
     "client": 50,
     "cli": 110,
     "containers": 600,
@@ -40,8 +40,8 @@ PLANNED_S: Final = {
     "rest": 90,
     "architecture": 80,
     "benchmarks": 80,
-    "browser": 850,
-    "simulation": 340,
+    "browser": 780,
+    "simulation": 900,
     "load": 200,
     "docker": 180,
     "release": 150,
@@ -58,19 +58,18 @@ FIRST: Final = (
     "ledger",
     "api",
     "store",
-    "browser",
-    "simulation",
     "execution",
     "service",
+    "browser",
     "attacks",
     "docs",
 )
-"""The longest suite, and beside it those that compute; the browser's when the longest has ended, so that no process is
-left with it at the end. The others follow in the order in which they were collected."""
+"""The longest suite, and beside it those with few processes; the browser's when the longest has ended, so that no
+process is left with it at the end. The others follow in the order in which they were collected."""
 LAST: Final = ("load", "docker", "release")
 """Suites that start many processes, which would slow down the first one if they ran beside it."""
 
-COMPUTES: Final = ("schema", "core")
+COMPUTES: Final = ("simulation", "schema", "core")
 """Suites that wait for nothing, so that no test minds how slow they are. They run in parts, a folder each."""
 COMPUTES_S_MAX: Final = 1500
 """What a test of them may take with what is left over of a processor, seconds."""

@@ -6,6 +6,7 @@ import pytest
 
 from agent_figures import idle_shims, pss_kib, stop_all, switches, trivial_cpu_ms
 from agent_stand import Stand
+from process_attacks import cpu_s_max
 
 pytestmark = pytest.mark.anyio
 
@@ -24,4 +25,4 @@ async def test_a_shim_is_small_and_sleeps(stand: Stand) -> None:
 
 async def test_a_start_and_an_exit_take_little_cpu_time(stand: Stand) -> None:
     # The least of three: whatever else runs here makes caches cold, and nothing makes it look cheaper.
-    assert min([await trivial_cpu_ms(stand, 50) for _ in range(3)]) <= 10
+    assert min([await trivial_cpu_ms(stand, 50) for _ in range(3)]) <= 1000 * cpu_s_max(0.010)

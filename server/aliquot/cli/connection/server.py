@@ -39,7 +39,6 @@ _REFUSALS: Final = {
     "BookingRefused": "`aliquot reservations` shows the calendar",
     "RateLimited": "wait a little, and try again",
     "Unavailable": "try again",
-    "LimitExceeded": "request less at a time",
 }
 _NO_SERVER: Final = "is it running? `aliquot serve` starts one; --server, --cluster or ALIQUOT_SERVER select another"
 _CONNECTION_ADVICE: Final = {
