@@ -252,7 +252,7 @@ def _device_of_server(
             asked = partial(client.device_holdings, known or device_id, since=first, until=last)
             found = list(nodes(lambda size, after: asked(first=size, after=after)))[::-1]
     if not found and known is None:
-        message = f"no agent has the device {printable(device_id)}, and no record names it as its id"
+        message = f"no agent has the device {printable(device_id)}, and no record has this id"
         fail(message, advice="give a device's id, or NODE/GPU like node1/cuda0", code=REFUSED)
     if as_json:
         print_json(found)

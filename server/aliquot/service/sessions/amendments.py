@@ -55,7 +55,7 @@ def _check_waits(session: Session) -> None:
     if session.is_external_allocation:
         why = "an external allocation holds its GPUs from the beginning; release it and allocate again"
     elif session.held_by == HELD_BY_ARRAY:
-        why = f"it is a task of {session.array_id} and runs again by the request of the array; change that one"
+        why = f"it is a task of {session.array_id} and runs by the request of the array; change the array instead"
     elif not session.is_pending:
         why = "only a waiting session can be changed"
     if why is not None:

@@ -163,7 +163,7 @@ class Sessions:
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
             self._creation.budgets.check(draft, caller, now_us=now_us)
-            self._creation.check_queue(caller, [_run_again(session, index)])
+            self._creation.check_queue(caller, [_waiting_again(session, index)])
             if session.is_external_allocation:
                 raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
             if from_checkpoint:
@@ -265,7 +265,8 @@ class Sessions:
         return await self._change(caller, session_id, expected_version, change)
 
     async def _check_again(self, caller: Caller, session_id: str) -> None:
-        """Check a session that is to run again as a submission; one that is unknown or not the caller's is left out."""
+        """Check a session that is to run again as a submission is; for errors see `retry_session`. An unknown one and an
+        external allocation are left to the change, which refuses them."""
         known = self._state.sessions.get(SessionId(session_id)) or self._state.sessions.get(task_parts(session_id)[0])
         if known is None or known.is_external_allocation:
             return
@@ -319,8 +320,8 @@ class Sessions:
         return SessionChanged(session=view, revision=self._state.revision, created=created)
 
 
-def _run_again(session: Session, index: int | None) -> Session:
-    """A session, one of its tasks, or the tasks that a retry runs again, to be counted as waiting."""
+def _waiting_again(session: Session, index: int | None) -> Session:
+    """What waits after a retry, to be counted: the session, one task of it, or the tasks that run again."""
     if index is not None or session.tasks is None:
         return replace(session, tasks=None)
     return replace(session, tasks=replace(session.tasks, waiting=arrays.to_retry(session)))
