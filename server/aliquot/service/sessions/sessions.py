@@ -265,8 +265,8 @@ class Sessions:
         return await self._change(caller, session_id, expected_version, change)
 
     async def _check_again(self, caller: Caller, session_id: str) -> None:
-        """Check a session that is to run again as a submission is; for errors see `retry_session`. An unknown one and an
-        external allocation are left to the change, which refuses them."""
+        """Check a session that is to run again as a submission is; for errors see `retry_session`. The change itself
+        refuses unknown sessions and external allocations."""
         known = self._state.sessions.get(SessionId(session_id)) or self._state.sessions.get(task_parts(session_id)[0])
         if known is None or known.is_external_allocation:
             return
