@@ -87,14 +87,23 @@ def test_a_booking_that_is_accepted_in_the_same_pass_is_an_obstacle() -> None:
 
 
 def test_what_waits_for_its_end_or_for_its_quota_counts() -> None:
-    linked = row("then", after=[("r", "after_ok")])
+    linked = row("then", after=[("r", "after_ok")], owner=UserId("bob"))
     plan = passed(replace(scene(asking(spec=FIRST), queue=[linked]), dependencies={SessionId("r"): "running"}))  # type: ignore[dict-item]
-    assert refusal(plan) == "1 session would start later: then"
-    name = quota_id(QuotaScope.USER, "a")
-    quota = Quota(id=name, scope=QuotaScope.USER, name="a", max_slots=SlotAmounts({"cuda.device": 1}))
-    mine = row("mine", cuda_device="1", owner=UserId("a"), project=ProjectId("p"))
-    plan = passed(scene(asking(spec=FIRST), queue=[mine], quotas={name: quota}))
-    assert refusal(plan) == "1 session would start later: mine of a"
+    assert refusal(plan) == "1 session would start later: then of bob"
+    name = quota_id(QuotaScope.PROJECT, "p")
+    quota = Quota(id=name, scope=QuotaScope.PROJECT, name="p", max_slots=SlotAmounts({"cuda.device": 1}))
+    waiting = row("waiting", cuda_device="1", owner=UserId("bob"), project=ProjectId("p"))
+    plan = passed(scene(asking(spec=FIRST, project=ProjectId("p")), queue=[waiting], quotas={name: quota}))
+    assert refusal(plan) == "1 session would start later: waiting of bob"
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_sessions_of_its_owner_do_not_count(policy: Any) -> None:
+    """The next step of a pipeline, and a session that waits for its devices."""
+    linked = row("then", after=[("r", "after_ok")], owner=UserId("a"))
+    own = row("next", cuda_device="1", owner=UserId("a"))
+    state = replace(scene(asking(), queue=[linked, own]), dependencies={SessionId("r"): "running"})  # type: ignore[dict-item]
+    assert refusal(passed(state, policy)) is None
 
 
 def test_two_extensions_of_one_pass_are_decided_one_after_the_other() -> None:

@@ -1,6 +1,7 @@
 """The command line against a real server, each command a process of its own."""
 
 import os
+import re
 from pathlib import Path
 
 import anyio
@@ -279,6 +280,42 @@ async def test_operators_change_agents_quotas_and_the_policy(person: Person) -> 
     await to_thread.run_sync(course)
 
 
+async def test_operators_stop_and_start_scheduling(person: Person) -> None:
+    def course() -> None:
+        assert person.run("scheduling", "show").out == "scheduling is running\n"
+        stopped = person.run("scheduling", "stop", "--note", "new racks").out
+        assert re.fullmatch(r"scheduling was stopped by root on \S+ \S+ UTC: new racks\n", stopped)
+        id = person.run("session", "create", "-r", "gpu=1", "--", "true").out.strip()
+        queue = person.run("queue").out
+        assert "stopped: Scheduling is stopped" in queue
+        assert queue.endswith(stopped)
+        assert person.run("scheduling", "start", "--json").json["state"] == "running"
+        person.run("session", "wait", id)
+        assert "scheduling was stopped" not in person.run("queue").out
+
+    await to_thread.run_sync(course)
+
+
+async def test_names_that_are_new_are_noted_as_they_may_be_misspelt(person: Person) -> None:
+    def course() -> None:
+        person.run("project", "create", "vision")
+        assert person.run("quota", "set", "project:vision", "--max-queued", "5").err == ""
+        assert person.run("quota", "set", "project:visoin", "--max-queued", "5").err == (
+            "aliquot: project visoin is new; there is vision\n"
+        )
+        added = person.run("user", "add", "anna", "--project", "vision", "--project", "nlp")
+        assert added.err.endswith("aliquot: project nlp is new\n")
+        assert "project" not in person.run("user", "set", "anna", "--project", "nlp").err
+        assert person.run("quota", "set", "user:ana", "--max", "gpu=1").err == (
+            "aliquot: there is no user ana yet; there is anna\n"
+        )
+        assert "name: give 1 to 64 letters" in person.run("project", "create", "two words", code=3).err
+        key = person.run("key", "new", "anna")
+        assert key.err == "aliquot: the key allows at most what the scope submit allows, whatever the role\n"
+
+    await to_thread.run_sync(course)
+
+
 async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServer) -> None:
     def course() -> None:
         for name in ("ALIQUOT_SERVER", "ALIQUOT_TOKEN"):
@@ -286,7 +323,7 @@ async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServe
         (person.home / "key").write_text(two_gpus.token)
         person.run("clusters", "add", "lab", two_gpus.url, "--key-file", "key")
         assert person.run("queue").out == "the queue is empty\n"
-        assert person.run("doctor").out.startswith("1 agents examined")
+        assert person.run("doctor").out.startswith("1 agent examined")
         assert person.run("queue", "--cluster", "attic", code=2).err.startswith("aliquot: ")
 
     await to_thread.run_sync(course)

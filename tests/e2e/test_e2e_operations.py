@@ -45,7 +45,7 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
         await until_state(client, running, "running")
         waiting = await submit(client, "true", {"cuda.device": "2"})
         code, out, _ = await aliquot("doctor", *asking)
-        assert (code, out) == (0, "1 agents examined, 0 differences\n")
+        assert (code, out) == (0, "1 agent examined, 0 differences\n")
         files = server.folder / "state"
         assert (await aliquot("state", "export", str(files), *asking))[0] == 0
         read = {path.name: json.loads(path.read_text()) for path in files.iterdir()}

@@ -215,8 +215,8 @@ class Mutation(
 
     @root_field(
         ExtendSessionResult,
-        "Add time to the limit of a running session. Granted if no session and no booking would start later for it; "
-        "else StateConflict says which would.",
+        "Add time to the limit of a running session. Granted if no other user's session and no booking would start "
+        "later for it; else StateConflict says which would.",
     )
     async def extend_session(
         self,

@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "once": "acceptance.command:once",
     "node": "node:node",
     "policy": "policy_test:policy",
+    "scheduling": "cluster.scheduling:scheduling",
     "selftest": "selftest.command:selftest",
     "serve": "serve:serve",
     "simulate": "simulate:simulate",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from aliquot.cli.cluster.quota import known_subjects, note_new
 from aliquot.cli.connection.output import cells, choice, console, print_json, printable, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.completion import key_ids, user_names
@@ -62,6 +63,7 @@ def new(
         print_json({**msgspec.to_builtins(made.api_key), "secret": made.secret})
     else:
         print(made.secret)
+        print(f"aliquot: the key allows at most what the scope {allowed} allows, whatever the role", file=sys.stderr)
 
 
 @key.command("list")
@@ -155,7 +157,7 @@ def add(
 ) -> None:
     """Create a user. `aliquot key new` creates a key for them."""
     from aliquot.client.generated.accounts import CreateUserInput
-    from aliquot.client.generated.enums import Role
+    from aliquot.client.generated.enums import QuotaScope, Role
 
     wanted = CreateUserInput(
         name=name,
@@ -164,10 +166,12 @@ def add(
         projects=_projects(project) or (),
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        known = known_subjects(client, QuotaScope.PROJECT) if wanted.projects else ()
         done = client.create_user(wanted)
     _print_user(done.user, as_json=as_json)
     if not as_json:
         _print_account(done)
+        note_new(QuotaScope.PROJECT, wanted.projects or (), known=known)
 
 
 @user.command("list")
@@ -201,7 +205,7 @@ def change(
 ) -> None:
     """Change a user; options that are left out change nothing."""
     from aliquot.client.generated.accounts import UpdateUserInput
-    from aliquot.client.generated.enums import Role
+    from aliquot.client.generated.enums import QuotaScope, Role
 
     wanted = UpdateUserInput(
         name=name,
@@ -212,10 +216,12 @@ def change(
         forget_identity=forget_identity or None,
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        known = known_subjects(client, QuotaScope.PROJECT) if wanted.projects else ()
         done = client.update_user(wanted)
     _print_user(done.user, as_json=as_json)
     if not as_json:
         _print_account(done)
+        note_new(QuotaScope.PROJECT, wanted.projects or (), known=known)
 
 
 @user.command("disable")

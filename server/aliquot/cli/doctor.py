@@ -39,8 +39,9 @@ def _print(found: "Examination") -> None:
             print(f"    {printable(one.repair)}")
     if found.silent:
         print(f"unreachable, not examined: {', '.join(found.silent)}")
-    count = len(found.differences)
-    print(f"{len(found.asked)} agents examined, {count} difference{'' if count == 1 else 's'}")
+    agents, count = len(found.asked), len(found.differences)
+    examined = f"{agents} agent{'' if agents == 1 else 's'} examined"
+    print(f"{examined}, {count} difference{'' if count == 1 else 's'}")
 
 
 TIMEOUT_S: Final = 4.0

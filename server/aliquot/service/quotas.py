@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import Usage
 from aliquot.core.quota import counted_in, quota_ids_for
+from aliquot.core.validation.fields import check_project_name
 from aliquot.core.validation.session import unknown_slot, with_full_names
 from aliquot.service.access import check_role
 from aliquot.service.operators import OperatorCommands, check_version
@@ -123,6 +124,8 @@ class Quotas(OperatorCommands):
         def change(draft: UnitOfWork) -> Quota:
             known = draft.quota(quota.id)
             if quota.scope is QuotaScope.PROJECT:
+                if ProjectId(quota.name) not in known_projects(self._state):
+                    check_project_name(quota.name, field="name")
                 create_again(draft, [ProjectId(quota.name)])
             actual = 0 if known is None or is_void(known) else known.version
             check_version(quota.id, expected=expected_version, actual=actual)

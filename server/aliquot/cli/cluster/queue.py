@@ -8,6 +8,7 @@ import typer
 from typer import Argument, Option
 
 from aliquot.cli.cluster.quota import limits_text, terms
+from aliquot.cli.cluster.scheduling import state_text
 from aliquot.cli.connection.output import json_text, print_json, request_text
 from aliquot.cli.connection.screen import Interval, Watch, interval_of, show
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
@@ -58,7 +59,10 @@ def _drawn(client: "BlockingClient", first: int, *, full_ids: bool) -> list[str]
     total = client.queue(first=1).total_count
     more = [f"and {total - len(found)} more; -n shows more"] if total > len(found) else []
     idle = client.idle_behind_quotas()
-    return [*lines, *more, *([] if idle is None else [idle.message])]
+    notes = [] if idle is None else [idle.message]
+    if any(one.session.waits is not None and one.session.waits.reason == "stopped" for one in found):
+        notes.append(state_text(client.orchestrator()))
+    return [*lines, *more, *notes]
 
 
 def queue_table(entries: "Sequence[QueueEntry]", *, names: Mapping[str, str], now: datetime, full_ids: bool) -> Table:

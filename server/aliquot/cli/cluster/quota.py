@@ -1,6 +1,7 @@
 """`aliquot quota`: limits of users, projects and the whole cluster, written as the options that set them."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,6 +14,7 @@ from aliquot.cli.session.completion import quota_subjects
 from aliquot.cli.session.options import seconds_of
 
 if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.enums import QuotaScope
     from aliquot.client.generated.inputs import SlotAmountInput
     from aliquot.client.generated.policy import Quota
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 
 NO_LIMIT: Final = "none"
+DEFAULT_PROJECT: Final = "default"
 
 
 class QuotaTerms(Struct, frozen=True, kw_only=True):
@@ -94,6 +97,26 @@ def scope_of(text: str) -> "tuple[QuotaScope, str]":
     if scope not in list(QuotaScope) or bool(name) == (scope == QuotaScope.CLUSTER):
         usage(f"{text}: write user:NAME, project:NAME, key:ID or cluster")
     return QuotaScope(scope), name
+
+
+def known_subjects(client: "BlockingClient", scope: "QuotaScope") -> Collection[str]:
+    """The names of the users or the projects that exist; empty for other scopes."""
+    if scope == "user":
+        return {one.name for one in client.users()}
+    return {one.name for one in client.projects()} | {DEFAULT_PROJECT} if scope == "project" else ()
+
+
+def note_new(scope: "QuotaScope", names: Iterable[str], *, known: Collection[str]) -> None:
+    """Print on stderr which names were new, as a misspelt name is accepted too."""
+    from difflib import get_close_matches
+
+    for name in names:
+        if scope not in ("user", "project") or name in known:
+            continue
+        close = get_close_matches(name, known, n=1)
+        similar = f"; there is {printable(close[0])}" if close else ""
+        what = "there is no user {name} yet" if scope == "user" else "project {name} is new"
+        print(f"aliquot: {what.format(name=printable(name))}{similar}", file=sys.stderr)
 
 
 def subject(quota: "Quota") -> str:
@@ -224,6 +247,7 @@ def set_quota(
         budget=budget,
     )
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        known = known_subjects(client, scope)
         present = next((one for one in client.quotas() if (one.scope, one.name) == (scope, name)), None)
         wanted = changes.over(present, scope=scope, name=name)
         if try_on is not None:
@@ -238,6 +262,7 @@ def set_quota(
         print_json(done.quota)
     else:
         print(f"{subject(done.quota)}  {terms(done.quota)}")
+        note_new(scope, [name], known=known)
 
 
 @quota.command("remove")

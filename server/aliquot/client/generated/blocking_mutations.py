@@ -268,8 +268,8 @@ class BlockingMutations(BlockingCalls):
 
     def extend_session(self, input: ChangeSessionInput, *, seconds: float) -> ExtendSessionSuccess:
         """
-        Add time to the limit of a running session. Granted if no session and no booking would start later for it; else
-        StateConflict says which would.
+        Add time to the limit of a running session. Granted if no other user's session and no booking would start later
+        for it; else StateConflict says which would.
         """
         return self._ask(self._plain.extend_session(input, seconds=seconds))
 

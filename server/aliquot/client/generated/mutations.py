@@ -465,8 +465,8 @@ class Mutations(Requests):
 
     async def extend_session(self, input: ChangeSessionInput, *, seconds: float) -> ExtendSessionSuccess:
         """
-        Add time to the limit of a running session. Granted if no session and no booking would start later for it; else
-        StateConflict says which would.
+        Add time to the limit of a running session. Granted if no other user's session and no booking would start later
+        for it; else StateConflict says which would.
         """
         found: ExtendSessionSuccess = await self._change(
             EXTEND_SESSION, {"input": input, "seconds": seconds}, ExtendSessionSuccess

@@ -1,9 +1,10 @@
 """Extensions: whether a running session may get a later time limit.
 
-It may if and only if no session and no booking starts later for it. Two pairs of passes show that, each with and
-without the extension: under the policy as it is, and with a reservation for every waiting session, see
+It may if and only if no other user's session and no booking starts later for it. Two pairs of passes show that, each
+with and without the extension: under the policy as it is, and with a reservation for every waiting session, see
 `conservative_backfill`. Sessions that wait for the end of this one, or for a quota that it fills, would start later in
-any case.
+any case. Sessions of its owner do not count: the next step of a pipeline would otherwise keep the current one from
+its end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from aliquot.core.quota import quota_ids_for
 from aliquot.core.scheduler.booking_calendar import uses
 from aliquot.core.scheduler.bookings import bookings_after, moment_text
 from aliquot_schema.bookings import BookingState
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason, Verdict
 
@@ -91,7 +92,7 @@ def reserving_all(policy: Policy) -> Policy:
 def _refusal(
     state: Snapshot, longer: Snapshot, row: RunningRow, policy: Policy, *, now_us: int, run: Decide
 ) -> str | None:
-    """Who would start later, as a sentence; None if no session and no booking would."""
+    """Who would start later, as a sentence; None if no other user's session and no booking would."""
     if row.is_leaving or row.limit_us is None:
         return f"Session {row.session_id} is ending"
     limit_us = next(one.limit_us for one in longer.running if one.session_id == row.session_id)
@@ -111,7 +112,10 @@ def _refusal(
             Later(session_id=one.session_id, by_us=None) for one in after.evictions if one.session_id not in evicted
         ]
         later += [Later(session_id=name, by_us=None) for name in _waiting_for(state, row, before.verdicts)]
-    return _sentence(later, state) if later else None
+    owners = {one.session_id: one.owner for one in state.queue}
+    owners |= {one.session_id: one.owner for one in state.running}
+    others = [one for one in later if owners.get(one.session_id) != row.owner]
+    return _sentence(others, owners) if others else None
 
 
 def _leaving_node(snapshot: Snapshot, row: RunningRow, *, limit_us: int) -> str | None:
@@ -160,13 +164,11 @@ def _waiting_for(snapshot: Snapshot, row: RunningRow, verdicts: Mapping[SessionI
             yield waiting.session_id
 
 
-def _sentence(later: Iterable[Later], snapshot: Snapshot) -> str:
+def _sentence(later: Iterable[Later], owners: Mapping[SessionId, UserId]) -> str:
     longest: dict[SessionId, int | None] = {}
     for one in later:
         known = longest.get(one.session_id, 0)
         longest[one.session_id] = None if known is None or one.by_us is None else max(known, one.by_us)
-    owners = {row.session_id: row.owner for row in snapshot.queue}
-    owners |= {row.session_id: row.owner for row in snapshot.running}
     named = [_named(name, owners.get(name, ""), by_us) for name, by_us in list(longest.items())[:NAMED_MAX]]
     more = f" and {len(longest) - NAMED_MAX} more" if len(longest) > NAMED_MAX else ""
     count = "1 session" if len(longest) == 1 else f"{len(longest)} sessions"

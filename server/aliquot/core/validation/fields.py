@@ -110,13 +110,21 @@ def project_names(names: Iterable[str]) -> tuple[ProjectId, ...]:
     found = tuple(sorted(dict.fromkeys(names)))
     check_limit(len(found), field="projects", most=PROJECTS_MAX, unit="projects")
     for name in found:
-        if not _PROJECT.fullmatch(name):
-            raise InvalidRequest(
-                "projects: give 1 to 64 letters, digits and . _ + -, beginning with a letter or digit", field="projects"
-            )
+        check_project_name(name, field="projects")
         if name == DEFAULT_PROJECT:
             raise InvalidRequest(f"projects: all users may submit to {name}, so it has no members", field="projects")
     return tuple(ProjectId(name) for name in found)
+
+
+def check_project_name(name: str, *, field: str) -> None:
+    """Check the name of a new project.
+
+    Raises:
+        InvalidRequest.
+    """
+    if not _PROJECT.fullmatch(name):
+        text = f"{field}: give 1 to 64 letters, digits and . _ + -, beginning with a letter or digit"
+        raise InvalidRequest(text, field=field)
 
 
 def milliseconds(seconds: float | None, *, field: str, most_s: int = DURATION_S_MAX) -> int | None:

@@ -234,7 +234,7 @@ class Sessions:
     async def extend_session(
         self, caller: Caller, session_id: str, seconds: float, expected_version: int | None
     ) -> SessionChanged:
-        """Move the time limit of a running session; granted if and only if no session and no booking starts later.
+        """Move the time limit of a running session, unless a session of another user or a booking would start later.
 
         Raises NotFound, Forbidden, VersionConflict, QuotaExceeded, and the errors of `with_request` and `decided`.
         """

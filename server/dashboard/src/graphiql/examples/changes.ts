@@ -62,7 +62,7 @@ mutation Cancel($id: ID!) {
     {
       title: "extend",
       page: "using/jobs.html#how-a-job-ends",
-      query: `# Adds an hour to the time limit of a running session, if no session and no booking starts later for it.
+      query: `# Adds an hour to the time limit of a running session, if no other user's session and no booking starts later for it.
 mutation Extend($id: ID!) {
   extend_session(input: { id: $id }, seconds: 3600) {
     __typename
