@@ -89,6 +89,10 @@ async def test_a_drain_names_those_that_it_displaces_and_those_that_wait_longer(
         place = on.state.kernels_in(on.session(first))[0].agent_id
         evicted = await ask(on, drain=place, evict=True)
         assert [other.session_id for other in evicted.displaced] == [first]
+        (restart,) = evicted.restarts
+        assert (restart.session.session_id, restart.before) == (first, None)
+        assert restart.after is not None
+        assert (restart.after - evicted.at).total_seconds() == pytest.approx(HOUR_S, abs=60)
         kept = await ask(on, drain=place)
         assert kept.displaced == ()
         fourth = await on.submit(devices=2, time_limit=HOUR_S)

@@ -103,6 +103,8 @@ class WhatIfView(Struct, frozen=True, kw_only=True):
     """Waiting sessions that would start now, and would not otherwise."""
     displaced: tuple[OtherSessionView, ...]
     """Running sessions that would be preempted."""
+    restarts: tuple[DelayView, ...]
+    """When each of these would run again."""
     later: tuple[DelayView, ...]
     """The sessions with the largest delays, at most `SHOWN_MAX`."""
     later_count: int

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { sentencesOf, type Effect } from "../src/admin/effect";
+import { againOf, sentencesOf, type Effect } from "../src/admin/effect";
 
 const NOTHING: Effect = {
   __typename: "WhatIf",
-  displaced: [],
+  restarts: [],
   starts: [],
   later: [],
   later_count: 0,
@@ -28,7 +28,15 @@ const OTHER = {
 
 test("the effect of a change is said in sentences", () => {
   expect(sentencesOf(NOTHING)).toEqual(["No waiting session would start later or sooner."]);
-  expect(sentencesOf({ ...NOTHING, displaced: [OTHER], later_count: 2, wait_before: 3600, wait_after: 7200 })).toEqual([
+  expect(
+    sentencesOf({
+      ...NOTHING,
+      restarts: [{ after: null, session: OTHER }],
+      later_count: 2,
+      wait_before: 3600,
+      wait_after: 7200,
+    }),
+  ).toEqual([
     "1 session would be preempted and queued again.",
     "2 sessions would start later.",
     "Mean time until they start: 1 h now, 2 h then, if all sessions run for as long as planned.",
@@ -37,4 +45,11 @@ test("the effect of a change is said in sentences", () => {
 
 test("what is unknown is said", () => {
   expect(sentencesOf({ ...NOTHING, note: "later starts are unknown" })).toEqual(["later starts are unknown."]);
+});
+
+test("a preempted session says when it would run again", () => {
+  const now = Date.parse("2026-01-02T10:00:00Z");
+  expect(againOf({ after: null, session: OTHER }, now)).toBe("when it would run again is unknown");
+  expect(againOf({ after: "2026-01-02T10:00:00Z", session: OTHER }, now)).toBe("runs again now");
+  expect(againOf({ after: "2026-01-02T11:00:00Z", session: OTHER }, now)).toMatch(/^runs again at /);
 });

@@ -139,6 +139,9 @@ class WhatIf:
         description="Waiting sessions that would start now, and would not otherwise; at most 20."
     )
     displaced: list[OtherSession] = strawberry.field(description="Running sessions that would be preempted.")
+    restarts: list[SessionDelay] = strawberry.field(
+        description="The same sessions: `after` is when each would run again, null if unknown; `before` is null."
+    )
     later: list[SessionDelay] = strawberry.field(description="The sessions with the largest delays, at most 20.")
     later_count: int = strawberry.field(description="Number of sessions that would start later.")
     sooner: list[SessionDelay] = strawberry.field(description="The sessions that gain most, at most 20.")

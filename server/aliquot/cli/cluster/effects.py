@@ -29,10 +29,12 @@ def lines_of(client: "BlockingClient", found: "WhatIf", wanted: "CreateSessionIn
         yield preview_text(client, found.session, wanted)
         if found.session_start is not None and not found.session.starts_now:
             yield f"about {moment(found.session_start)}, if all sessions run for their planned durations"
-    for title, others in (("would be preempted", found.displaced), ("would start now", found.starts)):
-        yield from (f"{title}: {other_text(other, now=found.at)}" for other in others[:NAMED_MAX])
-        if len(others) > NAMED_MAX:
-            yield f"{title}: {len(others) - NAMED_MAX} more"
+    stopped = [f"{other_text(one.session, now=found.at)}; {again_text(one)}" for one in found.restarts]
+    starting = [other_text(other, now=found.at) for other in found.starts]
+    for title, texts in (("would be preempted", stopped), ("would start now", starting)):
+        yield from (f"{title}: {text}" for text in texts[:NAMED_MAX])
+        if len(texts) > NAMED_MAX:
+            yield f"{title}: {len(texts) - NAMED_MAX} more"
     yield from _moved(found.later, found.later_count, "later")
     yield from _moved(found.sooner, found.sooner_count, "sooner")
     if not (found.later_count or found.sooner_count or found.starts or found.displaced) and found.note is None:
@@ -42,6 +44,11 @@ def lines_of(client: "BlockingClient", found: "WhatIf", wanted: "CreateSessionIn
         yield f"mean wait from now on: {before} without the change, {after} with it, for planned durations"
     if found.note is not None:
         yield printable(found.note)
+
+
+def again_text(restart: "SessionDelay") -> str:
+    """When a preempted session would run again."""
+    return "when it would run again is unknown" if restart.after is None else f"runs again {moment(restart.after)}"
 
 
 def _moved(delays: "tuple[SessionDelay, ...]", total: int, word: str) -> Iterator[str]:

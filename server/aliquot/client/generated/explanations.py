@@ -138,6 +138,8 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     """Waiting sessions that would start now, and would not otherwise; at most 20."""
     displaced: tuple[OtherSession, ...]
     """Running sessions that would be preempted."""
+    restarts: tuple[SessionDelay, ...]
+    """The same sessions: `after` is when each would run again, null if unknown; `before` is null."""
     later: tuple[SessionDelay, ...]
     """The sessions with the largest delays, at most 20."""
     later_count: int

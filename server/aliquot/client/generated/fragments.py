@@ -631,27 +631,27 @@ blocked_by agents devices until""",
     "WaitBucket": """at_least below count""",
     "Weights": """age age_unit fair short short_half priority level sjf_age_pct wait_bound""",
     "WhatIf": """
-revision at starts { ...OtherSession } displaced { ...OtherSession } later {
-...SessionDelay } later_count sooner { ...SessionDelay } sooner_count wait_before
-wait_after note session { ...SessionPreview } session_start""",
+revision at starts { ...OtherSession } displaced { ...OtherSession } restarts {
+...SessionDelay } later { ...SessionDelay } later_count sooner { ...SessionDelay }
+sooner_count wait_before wait_after note session { ...SessionPreview } session_start""",
     "WhatIfResult": """
 __typename ... on WhatIf { revision at starts { ...OtherSession } displaced {
-...OtherSession } later { ...SessionDelay } later_count sooner { ...SessionDelay }
-sooner_count wait_before wait_after note session { ...SessionPreview } session_start } ...
-on InvalidRequest { code message field } ... on LimitExceeded { code message field limit
-actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
-Unavailable { code message } ... on InvalidAmount { code message field slot amount } ...
-on NotMultipleOfQuantum { code message field slot amount quantum } ... on UnsupportedField
-{ code message field } ... on UnknownSlot { code message slot known } ... on
-ImpossibleRequest { code message slot requested ImpossibleRequest_limit: limit } ... on
-QuotaExceeded { code message quota resource requested QuotaExceeded_limit: limit } ... on
-QueueFull { code message limit queued retry_after } ... on RateLimited { code message
-retry_after } ... on UnknownDependency { code message session_id } ... on
-IdempotencyMismatch { code message key session_id } ... on AllocationRefused { code
-message slot requested available } ... on InsufficientResource { code message slot
-requested available } ... on FractionalResourceFragmented { code message slot requested
-available } ... on InvalidResourceCombination { code message slot requested available }
-... on UnsupportedResource { code message slot requested available } ... on NotFound {
-code message kind id } ... on Error { code message }""",
+...OtherSession } restarts { ...SessionDelay } later { ...SessionDelay } later_count
+sooner { ...SessionDelay } sooner_count wait_before wait_after note session {
+...SessionPreview } session_start } ... on InvalidRequest { code message field } ... on
+LimitExceeded { code message field limit actual } ... on Unauthenticated { code message }
+... on Forbidden { code message } ... on Unavailable { code message } ... on InvalidAmount
+{ code message field slot amount } ... on NotMultipleOfQuantum { code message field slot
+amount quantum } ... on UnsupportedField { code message field } ... on UnknownSlot { code
+message slot known } ... on ImpossibleRequest { code message slot requested
+ImpossibleRequest_limit: limit } ... on QuotaExceeded { code message quota resource
+requested QuotaExceeded_limit: limit } ... on QueueFull { code message limit queued
+retry_after } ... on RateLimited { code message retry_after } ... on UnknownDependency {
+code message session_id } ... on IdempotencyMismatch { code message key session_id } ...
+on AllocationRefused { code message slot requested available } ... on InsufficientResource
+{ code message slot requested available } ... on FractionalResourceFragmented { code
+message slot requested available } ... on InvalidResourceCombination { code message slot
+requested available } ... on UnsupportedResource { code message slot requested available }
+... on NotFound { code message kind id } ... on Error { code message }""",
 }
 """Selection by type name."""

@@ -86,11 +86,16 @@ class WhatIfs:
         others = OtherSessions(self._state, snapshot, before.plan, now_us=now_us)
         start_us = None if row is None or after.starts_us is None else after.starts_us.get(row.session_id)
         evicted = [eviction.session_id for eviction in after.plan.evictions]
+        stopped = [*(held.session_id for held in displaced), *_fresh(evicted, before)]
+        again_us = after.starts_us or {}
         return WhatIfView(
             revision=snapshot.revision,
             at=moment(now_us),
             starts=others.views(found.starting[:SHOWN_MAX]),
-            displaced=others.views([*(held.session_id for held in displaced), *_fresh(evicted, before)]),
+            displaced=others.views(stopped),
+            restarts=others.delays(
+                Delay(session_id=name, before_us=None, after_us=again_us.get(name)) for name in stopped
+            ),
             later=others.delays(_shown(found.later)),
             later_count=len(found.later),
             sooner=others.delays(_shown(found.sooner)),

@@ -4,7 +4,7 @@ import { useNow } from "../format/clock";
 import { WhatIfDocument, type WhatIfInput } from "../generated/graphql";
 import { nameOf } from "../session/standing";
 import { standingOf } from "../session/remedies";
-import { sentencesOf } from "./effect";
+import { againOf, sentencesOf } from "./effect";
 
 const SHOWN = 5;
 
@@ -28,9 +28,10 @@ export function EffectOf({ input }: { readonly input: WhatIfInput }) {
             <p key={sentence}>{sentence}</p>
           ))}
           <ul>
-            {effect.displaced.slice(0, SHOWN).map((other) => (
-              <li key={other.session_id} className="small">
-                {nameOf({ id: other.session_id, name: other.name })} of {other.owner}: {standingOf(other, now)}
+            {effect.restarts.slice(0, SHOWN).map((restart) => (
+              <li key={restart.session.session_id} className="small">
+                {nameOf({ id: restart.session.session_id, name: restart.session.name })} of {restart.session.owner}:{" "}
+                {standingOf(restart.session, now)}; {againOf(restart, now)}
               </li>
             ))}
           </ul>

@@ -1,22 +1,25 @@
-import { duration } from "../format/times";
+import { duration, moment } from "../format/times";
 import type { WhatIfQuery } from "../generated/graphql";
 
 export type Effect = Extract<WhatIfQuery["what_if"], { __typename: "WhatIf" }>;
 
 const sessions = (count: number) => (count === 1 ? "1 session" : `${count} sessions`);
 
+/** A time to come: "now", or "at" and the time. */
+export function whenText(when: string, now: number): string {
+  return Date.parse(when) <= now + 1000 ? "now" : `at ${moment(when, now)}`;
+}
+
+/** When a preempted session would run again. */
+export function againOf({ after }: Effect["restarts"][number], now: number): string {
+  return after === null ? "when it would run again is unknown" : `runs again ${whenText(after, now)}`;
+}
+
 /** The effect of a change in sentences: who is preempted, and who starts now, later or sooner. */
 export function sentencesOf(effect: Effect): string[] {
-  const {
-    displaced,
-    starts,
-    later_count: later,
-    sooner_count: sooner,
-    wait_before: before,
-    wait_after: after,
-  } = effect;
+  const { restarts, starts, later_count: later, sooner_count: sooner, wait_before: before, wait_after: after } = effect;
   const found = [
-    displaced.length ? `${sessions(displaced.length)} would be preempted and queued again.` : "",
+    restarts.length ? `${sessions(restarts.length)} would be preempted and queued again.` : "",
     starts.length ? `${sessions(starts.length)} would start now.` : "",
     later ? `${sessions(later)} would start later.` : "",
     sooner ? `${sessions(sooner)} would start sooner.` : "",

@@ -3,11 +3,10 @@ import { Button } from "react-aria-components";
 import { Link, useSearchParams } from "wouter";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
-import { sentencesOf, type Effect } from "../admin/effect";
+import { againOf, sentencesOf, whenText, type Effect } from "../admin/effect";
 import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
 import { useNow } from "../format/clock";
-import { moment } from "../format/times";
 import { ProjectsDocument, WhatIfDocument, type WhatIfInput } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { maySubmit } from "../identity/rights";
@@ -232,10 +231,15 @@ function Summary({ effect }: { readonly effect: Effect }) {
         <p key={sentence}>{sentence}</p>
       ))}
       <ul>
-        {effect.displaced.map((other) => (
-          <li key={other.session_id}>
-            <Link href={`/sessions/${other.session_id}`}>{nameOf({ id: other.session_id, name: other.name })}</Link> of{" "}
-            {other.owner} <span className="quiet small">{standingOf(other, now)}</span>
+        {effect.restarts.map((restart) => (
+          <li key={restart.session.session_id}>
+            <Link href={`/sessions/${restart.session.session_id}`}>
+              {nameOf({ id: restart.session.session_id, name: restart.session.name })}
+            </Link>{" "}
+            of {restart.session.owner}{" "}
+            <span className="quiet small">
+              {standingOf(restart.session, now)}; {againOf(restart, now)}
+            </span>
           </li>
         ))}
       </ul>
@@ -294,10 +298,6 @@ function Others({ effect }: { readonly effect: Effect }) {
       </ul>
     </section>
   );
-}
-
-function whenText(when: string, now: number): string {
-  return Date.parse(when) <= now + 1000 ? "now" : `at ${moment(when, now)}`;
 }
 
 function poolsOf(agents: readonly Agent[]): string[] {

@@ -34,7 +34,9 @@ export function DoctorTab() {
           Examine all agents
         </Button>
         <span className="quiet" role="status">
-          {found ? `${found.asked.length} ${found.asked.length === 1 ? "agent" : "agents"} examined at ${moment(at)}` : "An examination changes nothing."}
+          {found
+            ? `${found.asked.length} ${found.asked.length === 1 ? "agent" : "agents"} examined at ${moment(at)}`
+            : "An examination changes nothing."}
         </span>
       </div>
       {found?.silent.length ? <p className="note warn">Unreachable: {found.silent.join(", ")}</p> : null}
