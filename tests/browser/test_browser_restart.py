@@ -53,3 +53,17 @@ async def test_what_is_shown_is_marked_stale_and_goes_on_without_a_reload(browse
         await expect(queue.page.get_by_role("link", name="newcomer")).to_be_visible()
         for tab in (queue, log):
             assert await tab.page.evaluate("window.isTheSamePage")
+
+
+async def test_a_page_that_could_not_be_loaded_is_loaded_when_the_server_answers_again(
+    browser: Browser, mortal: OwnServer
+) -> None:
+    async with signed_in(browser, mortal) as tab:
+        await tab.open("/queue")
+        await tab.page.wait_for_load_state("networkidle")
+        tab.is_away_expected = True
+        await mortal.kill()
+        await tab.page.get_by_role("link", name="Usage").first.click()
+        await expect(tab.page.get_by_text("It is loaded as soon as the server answers.")).to_be_visible()
+        await mortal.start()
+        await expect(tab.page.get_by_role("heading", name="Usage", level=1)).to_be_visible()

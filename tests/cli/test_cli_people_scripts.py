@@ -215,6 +215,7 @@ def test_an_array_may_be_written_as_in_slurm(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (["--array", "0-99999999999:2"], "0-99999999999:2: an array has at most 100,000 tasks"),
         (["--array", "0-9%2", "--max-parallel", "3"], "--array 0-9%2 and --max-parallel 3: give one limit"),
         (["--array", "0-9%x"], "--array 0-9%x: write it like 0-15, 1,3,5 or 0-15%4"),
     ],

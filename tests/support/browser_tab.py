@@ -78,11 +78,12 @@ class Tab:
 
     def note_console(self, message: ConsoleMessage) -> None:
         """Nothing complains."""
-        about_network = "Failed to load resource" in message.text or "WebSocket connection" in message.text
+        about_network = any(words in message.text for words in ABOUT_NETWORK)
         if message.type in ("error", "warning") and not (self.is_away_expected and about_network):
             self.faults.append(f"console {message.type}: {message.text}")
 
 
+ABOUT_NETWORK: Final = ("Failed to load resource", "WebSocket connection", "Failed to fetch dynamically imported module")
 COUNT_CLICKS: Final = "addEventListener('click', (event) => { if (event.isTrusted) window.clicks++ }, true)"
 
 

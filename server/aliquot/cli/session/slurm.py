@@ -20,7 +20,7 @@ _TIME: Final = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})")
 _SIZE: Final = re.compile(r"(?P<number>\d+)(?P<unit>[KMGT]?)B?", re.IGNORECASE)
 _UNITS: Final = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ARRAY: Final = re.compile(r"(?P<indices>[\d,:-]+)(?:%(?P<parallel>\d+))?")
-_SPAN: Final = re.compile(r"(?P<first>\d+)-(?P<last>\d+):(?P<step>[1-9]\d*)")
+_SPAN: Final = re.compile(r"(?P<first>\d{1,15})-(?P<last>\d{1,15}):(?P<step>[1-9]\d{0,14})")
 
 
 class SlurmError(ValueError):
@@ -96,7 +96,12 @@ def _stepped(part: str) -> str:
     found = _SPAN.fullmatch(part)
     if found is None:
         return part
-    return ",".join(map(str, range(int(found["first"]), int(found["last"]) + 1, int(found["step"]))))
+    from aliquot_schema.sessions import ARRAY_TASKS_MAX
+
+    indices = range(int(found["first"]), int(found["last"]) + 1, int(found["step"]))
+    if len(indices) > ARRAY_TASKS_MAX:
+        raise SlurmError(f"{part}: an array has at most {ARRAY_TASKS_MAX:,} tasks")
+    return ",".join(map(str, indices))
 
 
 SHORT: Final = {

@@ -1,4 +1,4 @@
-import { Component, type ReactNode } from "react";
+import { Component, useEffect, useState, type ReactNode } from "react";
 
 interface Props {
   readonly children: ReactNode;
@@ -11,7 +11,7 @@ interface State {
   readonly place: string;
 }
 
-/** Shows an error instead of a page that failed. If a module is missing, the server has a newer build. */
+/** Shows an error instead of a page that failed. A page of which a part could not be loaded is loaded again. */
 export class Boundary extends Component<Props, State> {
   override state: State = { message: null, place: this.props.place };
 
@@ -25,14 +25,45 @@ export class Boundary extends Component<Props, State> {
 
   override render(): ReactNode {
     if (this.state.message === null) return this.props.children;
-    const isReplaced = /dynamically imported module|module script/i.test(this.state.message);
-    return (
-      <div role="alert" className="note bad">
-        <p>{isReplaced ? "The server has a newer dashboard." : `This page failed: ${this.state.message}`}</p>
-        <p>
-          <a href={this.props.place}>Reload</a>
-        </p>
-      </div>
-    );
+    if (/dynamically imported module|module script/i.test(this.state.message)) return <NotLoaded />;
+    return <Failed text={`This page failed: ${this.state.message}`} />;
   }
+}
+
+const RETRY_MS = 2000;
+/** A page that fails again sooner than this is not loaded again by itself. */
+const AGAIN_MS = 30_000;
+const LOADED_AT = "aliquot.page-loaded-again-at";
+
+/** A page of which a part is missing: the server does not answer, or it has a newer dashboard. */
+function NotLoaded() {
+  const [isGivenUp] = useState(() => Date.now() - Number(sessionStorage.getItem(LOADED_AT)) < AGAIN_MS);
+  useEffect(() => {
+    if (isGivenUp) return;
+    const timer = setInterval(() => {
+      fetch("/healthz", { cache: "no-store" }).then(
+        ({ ok }) => {
+          if (!ok) return;
+          clearInterval(timer);
+          sessionStorage.setItem(LOADED_AT, String(Date.now()));
+          location.reload();
+        },
+        () => undefined,
+      );
+    }, RETRY_MS);
+    return () => clearInterval(timer);
+  }, [isGivenUp]);
+  const what = "A part of this page could not be loaded";
+  return <Failed text={isGivenUp ? `${what}.` : `${what}. It is loaded as soon as the server answers.`} />;
+}
+
+function Failed({ text }: { readonly text: string }) {
+  return (
+    <div role="alert" className="note bad">
+      <p>{text}</p>
+      <p>
+        <a href={location.pathname + location.search}>Reload</a>
+      </p>
+    </div>
+  );
 }
