@@ -85,7 +85,7 @@ async def test_each_remedy_that_its_owner_can_apply_starts_it_when_it_is_applied
     async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
         name = (await with_spare_pool(on))[place]
         remedies = by_kind(await why(on, name))
-    kinds = {1: {RemedyKind.FEWER_GPUS, RemedyKind.SHARE}, 2: {RemedyKind.TIME_LIMIT, RemedyKind.POOL}}
+    kinds = {1: {RemedyKind.FEWER_GPUS}, 2: {RemedyKind.TIME_LIMIT, RemedyKind.POOL}}
     assert kinds[place] <= set(remedies)
     for kind, remedy in remedies.items():
         if remedy.change is None:
@@ -278,3 +278,18 @@ async def test_nothing_is_shown_of_changes_while_the_forecast_process_does_not_a
             await why_once_asked(on, waits)
         found = await why_once_asked(on, waits)
         assert (found.is_forecasting, [one for one in found.remedies if one.p50_earlier is not None]) == (False, [])
+
+
+async def test_a_remedy_that_waits_names_only_sessions_that_are_waited_for() -> None:
+    """Another session ends before, on a node that would not do."""
+    async with stage([agent("a", devices=1), agent("b", devices=2)]) as on:
+        wide = await on.submit(devices=2, time_limit=3600)
+        await on.advance()
+        small = await on.submit(time_limit=600)
+        await on.advance()
+        waiting = await on.submit(devices=2, time_limit=600)
+        await on.advance()
+        wait = by_kind(await why(on, waiting))[RemedyKind.WAIT]
+        assert wait.summary == f"unchanged, when {wide} has ended"
+        assert [other.session_id for other in wait.sessions] == [wide]
+        assert small not in wait.summary

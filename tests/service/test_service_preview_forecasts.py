@@ -13,12 +13,12 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.prediction import Workload
 from aliquot.service.foresight.process import Forecaster
 from aliquot.service.foresight.process_messages import Ask, Ended, Lesson, SnapshotDifference, SupposedMade
-from aliquot.service.state.forecast_board import ASKED_MAX
+from aliquot.service.state.forecast_board import ASKED_BY_ONE_MAX, ASKED_MAX
 from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
 from aliquot_schema.errors import AliquotError, LimitExceeded, Unavailable
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.requests import NewSession
 from aliquot_schema.views.forecasts import ForecastView
 from service_bench import agent
@@ -146,3 +146,19 @@ async def test_one_too_far_back_in_a_long_queue_is_not_forecast() -> None:
         answers = [answer for message in difference.messages(ask) for answer in forecaster.take(message)]
         assert isinstance(answers[0], SupposedMade)
         assert answers[0].told == (None,)
+
+
+async def test_a_newer_question_of_a_user_replaces_the_oldest() -> None:
+    """A form asks again while it is filled in; what it asked before is not worked through."""
+    async with stage([agent("a", devices=1)]) as on:
+        with on.desk.served():
+            asked = [asyncio.create_task(on.desk.ask([], by=UserId("ann"))) for _ in range(ASKED_BY_ONE_MAX + 2)]
+            other = asyncio.create_task(on.desk.ask([], by=UserId("bob")))
+            await asyncio.sleep(0)
+            for old in asked[:2]:
+                with pytest.raises(Unavailable, match="newer forecasts"):
+                    await old
+            assert len(on.desk) == ASKED_BY_ONE_MAX + 1
+            while (question := on.desk.take()) is not None:
+                question.answer.set_result(())
+            assert [await task for task in (*asked[2:], other)] == [()] * (ASKED_BY_ONE_MAX + 1)

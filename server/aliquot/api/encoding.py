@@ -182,6 +182,12 @@ def too_large_answer(bytes_max: int, *, is_change: bool) -> dict[str, Any]:
     return {"errors": [{"message": message, "extensions": extensions}], "data": None}
 
 
+def timeout_text(limit_s: float, *, is_change: bool) -> str:
+    """The message of a request that took too long."""
+    next_step = "The change may still take effect; check before retrying." if is_change else "Try again later."
+    return f"No result within {limit_s:g} s. {next_step}"
+
+
 def json_value(text: str | bytes | bytearray) -> Any:
     """Decode. Raises json.JSONDecodeError."""
     return orjson.loads(text)

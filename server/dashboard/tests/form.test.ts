@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { EMPTY, requestOf, slotFor, wrongsOf, type Form } from "../src/submit/form";
+import { EMPTY, requestOf, secondsHint, slotFor, wrongsOf, type Form } from "../src/submit/form";
 import { asCommand, asFile, asPython } from "../src/submit/code";
 import { addressOf, changedIn, dropTemplate, filled, formIn, saveTemplate, templates } from "../src/submit/templates";
 import { placesOf } from "../src/submit/places";
@@ -20,6 +20,7 @@ describe("what is wrong", () => {
     [{ kernels: "two" }, "kernels"],
     [{ cpu: "many" }, "cpu"],
     [{ mem: "32 apples" }, "mem"],
+    [{ mem: "32" }, "mem"],
     [{ estimate: "soon" }, "estimate"],
     [{ limit: "0" }, "limit"],
     [{ array: "1-" }, "array"],
@@ -169,4 +170,10 @@ test("a request as a file for aliquot run", () => {
   expect(text).toContain('tags: {"a":"b"}\n');
   expect(text).toContain("cluster-size: 2\n");
   expect(text).toContain('time-limit: "2h"\n');
+});
+
+test("a duration without a unit is in seconds", () => {
+  expect(secondsHint("30")).toBe("30 seconds; for minutes write 30m.");
+  expect(secondsHint("30m")).toBeUndefined();
+  expect(secondsHint("")).toBeUndefined();
 });

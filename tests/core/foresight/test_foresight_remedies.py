@@ -136,7 +136,7 @@ def _everything(
     milli = {*range(1000, shares, 1000), *(share for share in SHARES_MILLI if share < shares)}
     counts += [(("cuda.shares", share),) for share in sorted(milli, reverse=True)]
     yield listed(RemedyKind.FEWER_GPUS, [_size(request=tuple(sorted(rest + part))) for part in counts])
-    parts = [(("cuda.shares", share),) for share in SHARES_MILLI] if devices else []
+    parts = [(("cuda.shares", share),) for share in SHARES_MILLI] if devices == 1 else []
     yield listed(RemedyKind.SHARE, [_size(request=tuple(sorted(rest + part))) for part in parts])
     yield RemedyKind.WAIT, _ends(state, one)
     able = [held for held in state.running if held.is_preemptible and not held.is_leaving and held.milli]

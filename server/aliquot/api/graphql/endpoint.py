@@ -37,6 +37,7 @@ from aliquot.api.encoding import (
     json_text,
     json_value,
     negotiated,
+    timeout_text,
     too_large_answer,
 )
 from aliquot.api.graphql.shared_subscriptions import OperationRequest, Sharing
@@ -237,7 +238,7 @@ class GraphQLEndpoint:
                 _wrong_operation(error.operation_type, is_get=is_get), status=405 if is_get else 400
             ) from None
         except TimeoutError:
-            message = f"No result within {self._request_s:g} s. A change may still take effect; check before retrying."
+            message = timeout_text(self._request_s, is_change=request_notes().kind == "mutation")
             return _refusal(message, "timeout", 504, media_type)
         body = response_body(result)
         # Without `data` nothing was executed. Plain JSON is answered with 200 even so, for old proxies and clients.

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from aliquot.api.context import Contexts
-from aliquot.api.encoding import is_json, request_id_of
+from aliquot.api.encoding import is_json, request_id_of, timeout_text
 from aliquot.api.limits import BodySize, BodyTooLarge, Limits, QueryRates
 from aliquot.api.rest.refused_fields import refusal_text
 from aliquot_schema import errors
@@ -214,7 +214,7 @@ class RestEndpoint:
             async with asyncio.timeout(self._request_s):
                 return self._response(await self._operation.handler(ask))
         except TimeoutError:
-            words = f"No result within {self._request_s:g} s. A change may still take effect; check before retrying."
+            words = timeout_text(self._request_s, is_change=request.method != "GET")
             return problem_response(504, "timeout", words, request_id=request_id)
         except BodyTooLarge as error:
             response = problem_response(413, "limit_exceeded", str(error), request_id=request_id)

@@ -215,10 +215,11 @@ class WaitingSession(Struct, frozen=True, kw_only=True, dict=True):
             yield self._resized(RemedyKind.FEWER_GPUS, changes={slot: count})
 
     def _shares(self) -> Iterator[ProposedChange]:
-        slot, _ = _accelerator(self.row)
+        slot, amount = _accelerator(self.row)
         kind, _, unit = (slot or "").partition(".")
         shares = SlotName(f"{kind}.shares")
-        if unit == "device" and any(shares in agent.layout.slots for agent in self.snapshot.agents if agent.is_open):
+        is_offered = any(shares in agent.layout.slots for agent in self.snapshot.agents if agent.is_open)
+        if unit == "device" and amount == 1 and is_offered:  # of several, a share of one would be another job
             for milli in SHARES_MILLI:
                 yield self._resized(RemedyKind.SHARE, changes={shares: milli})
 

@@ -16,15 +16,19 @@ from msgspec.structs import replace
 from aliquot.core.foresight.changes import ALL_MEANS, STEPS_MAX, Means, ProposedChange, WaitingSession, applied
 from aliquot.core.model.plan import KernelPlacement, Plan
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
+from aliquot.core.quota import quota_ids_for
+from aliquot.core.scheduler.booking_calendar import uses
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot.core.scheduler.placer import Placer
+from aliquot_schema.bookings import BookedDevice
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import PreemptScope
 from aliquot_schema.reasons import Reason, RemedyKind
+from aliquot_schema.resources.slots import is_accelerator
 from aliquot_schema.states import SessionState
 
 TRIES_MAX: Final = 200
@@ -260,3 +264,23 @@ def _remedy(change: ProposedChange, plan: Plan, scene: WaitingSession) -> Remedy
         return None
     later = () if change.kind is RemedyKind.WAIT else delays(scene.plan, plan, now_us=now_us, apart=[name])
     return Remedy(change=change, starts_us=starts_us, kernels=kernels, delays=later, preempts=tuple(preempts))
+
+
+def awaited(remedy: Remedy, scene: WaitingSession) -> tuple[RunningRow, ...]:
+    """Of the sessions that have ended by the time of a remedy, those that the session waits for: under a full quota
+    those that count in it, else those that hold the GPUs that it gets. All of them where none is known."""
+    gone = remedy.change.gone
+    verdict = scene.plan.verdicts.get(scene.row.session_id)
+    quota = None if verdict is None else verdict.evidence.quota
+    if quota is not None:
+        needed = [held for held in gone if quota in quota_ids_for(held.owner, held.project)]
+    else:
+        gpus = frozenset(
+            BookedDevice(kernel.node_id, device_id)
+            for kernel in remedy.kernels
+            for slot, given in kernel.spec.items()
+            if is_accelerator(slot)
+            for device_id in given
+        )
+        needed = [held for held in gone if uses(held, devices=gpus)]
+    return tuple(needed) or gone

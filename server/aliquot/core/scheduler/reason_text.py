@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from aliquot_schema.quotas import quota_holder
@@ -14,6 +15,7 @@ NAMED_MAX: Final = 3
 _GPU_MAKERS: Final = {"cuda": "CUDA", "rocm": "ROCm"}
 
 
+@lru_cache(maxsize=1024)
 def explain(verdict: Verdict) -> str:
     """Why a session waits, as one sentence; a second one says what lowers its priority."""
     text, evidence = _TEXTS[verdict.reason](verdict.evidence), verdict.evidence

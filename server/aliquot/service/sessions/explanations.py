@@ -260,13 +260,8 @@ class Explanations:
     def _remedy_views(
         self, remedies: Iterable[Remedy], scene: WaitingSession, others: OtherSessions, *, is_operator: bool
     ) -> tuple[RemedyView, ...]:
-        quotas, known = scene.snapshot.quotas, self._state.slots_in_use()
-        return tuple(
-            remedy_view(
-                remedy, scene.row, others, is_operator=is_operator, quotas=quotas, known=known, now_us=scene.now_us
-            )
-            for remedy in remedies
-        )
+        known = self._state.slots_in_use()
+        return tuple(remedy_view(remedy, scene, others, is_operator=is_operator, known=known) for remedy in remedies)
 
 
 def means_of(state: State, caller: Caller, session: Session) -> Means:

@@ -27,7 +27,7 @@ from aliquot.service.views.sessions import grants, verdict_view
 from aliquot.service.views.start_forecasts import STOPPED, supposed_view
 from aliquot.service.views.terms import estimate_view, microseconds_or_none, moment_or_none
 from aliquot_schema.errors import AliquotError, LimitExceeded, Unavailable
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import OUT_OF_LINE, Reason, Verdict
 from aliquot_schema.requests import Caller, NewSession
@@ -131,7 +131,7 @@ class Previews:
                 found.append(self._supposed(await self._creation.dry_run(caller, request)))
             except AliquotError as error:
                 found.append(error)
-        told = iter(await self._told([one for one in found if isinstance(one, Supposed)]))
+        told = iter(await self._told([one for one in found if isinstance(one, Supposed)], by=caller.user))
         return tuple(one if isinstance(one, AliquotError) else next(told) for one in found)
 
     def _supposed(self, session: Session) -> Supposed:
@@ -140,11 +140,11 @@ class Previews:
         run_times = None if forecast is None else forecast.run_times
         return Supposed(row=pending_row(session, workload=workload), run_times=run_times)
 
-    async def _told(self, supposed: Sequence[Supposed]) -> list[ForecastView]:
+    async def _told(self, supposed: Sequence[Supposed], *, by: UserId) -> list[ForecastView]:
         if not supposed or self._state.orchestration.is_stopped:
             return [supposed_view(self._state, None, missing=STOPPED)] * len(supposed)
         try:
-            told = await self._desk.ask(supposed)
+            told = await self._desk.ask(supposed, by=by)
         except Unavailable as error:
             missing = self._state.board.missing or error.message
             return [supposed_view(self._state, None, missing=missing)] * len(supposed)

@@ -16,7 +16,7 @@ from aliquot.core.foresight.forecast import Supposed
 from aliquot.core.foresight.scoring import AccuracyReport
 from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
 from aliquot_schema.errors import Unavailable
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, UserId
 
 STARTED_KEPT: Final = 2_000
 """Sessions that wait no longer whose first forecast is kept, the newest."""
@@ -115,7 +115,10 @@ class ForecastBoard:
 
 ASKED_MAX: Final = 16
 """Questions about sessions that are not submitted that may be open at once."""
+ASKED_BY_ONE_MAX: Final = 2
+"""Of one user; a newer one replaces the oldest, as a form asks again while it is filled in."""
 ANSWER_S_MAX: Final = 120.0
+REPLACED: Final = "newer forecasts were asked for meanwhile"
 ELSEWHERE: Final = "the leading server makes forecasts of sessions that are not submitted; ask it"
 
 
@@ -125,6 +128,8 @@ class SupposedQuestion(Struct, frozen=True, kw_only=True):
     supposed: tuple[Supposed, ...]
     answer: "asyncio.Future[tuple[Told | None, ...]]"
     """In the same order; None = too many sessions are ahead of it to tell."""
+    by: UserId | None = None
+    """The user who waits for the answer."""
 
 
 class ForecastDesk:
@@ -150,18 +155,24 @@ class ForecastDesk:
         """Whether questions are taken."""
         return self._is_served
 
-    async def ask(self, supposed: Iterable[Supposed]) -> tuple[Told | None, ...]:
+    async def ask(self, supposed: Iterable[Supposed], *, by: UserId | None = None) -> tuple[Told | None, ...]:
         """Forecasts of these sessions, each as if it were submitted, or changed, alone.
 
+        Args:
+            by: the user who waits for them; only their newest `ASKED_BY_ONE_MAX` questions are answered.
         Raises:
             Unavailable: this server does not make forecasts now, or has too much to do.
         """
         if not self._is_served:
             raise Unavailable(ELSEWHERE)
-        if len(self._open) >= ASKED_MAX:
+        if by is not None:
+            theirs = [question for question in self._open if question.by == by and not question.answer.done()]
+            for question in theirs[: len(theirs) - ASKED_BY_ONE_MAX + 1]:
+                question.answer.set_exception(Unavailable(REPLACED))
+        if len(self) >= ASKED_MAX:
             raise Unavailable("many forecasts are being asked for; try again in a minute")
         answer: asyncio.Future[tuple[Told | None, ...]] = asyncio.get_running_loop().create_future()
-        self._open.append(SupposedQuestion(supposed=tuple(supposed), answer=answer))
+        self._open.append(SupposedQuestion(supposed=tuple(supposed), answer=answer, by=by))
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
                 return await answer

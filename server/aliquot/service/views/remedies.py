@@ -1,11 +1,11 @@
 """Remedy views: what each remedy changes in words, the command that applies it, and the sessions it is about."""
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from aliquot.core.foresight.changes import ProposedChange
-from aliquot.core.foresight.remedies import Delay, Remedy
+from aliquot.core.foresight.changes import ProposedChange, WaitingSession
+from aliquot.core.foresight.remedies import Delay, Remedy, awaited
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot.core.scheduler.expected_ends import expected_end_us
@@ -72,29 +72,26 @@ class OtherSessions:
 
 def remedy_view(
     remedy: Remedy,
-    row: PendingRow,
+    scene: WaitingSession,
     others: OtherSessions,
     *,
     is_operator: bool,
-    quotas: Mapping[QuotaId, Quota],
     known: Collection[str],
-    now_us: int,
 ) -> RemedyView:
     """A remedy for those who read it.
 
     Args:
-        row: the session as it is.
-        quotas: as they are.
         known: slots of the cluster.
     """
-    change = remedy.change
-    names = [held.session_id for held in change.gone] or remedy.preempts
+    change, row, quotas = remedy.change, scene.row, scene.snapshot.quotas
+    gone = awaited(remedy, scene)
+    names = [held.session_id for held in gone] or remedy.preempts
     terms = terms_view(change)
     applies = is_operator if change.kind is RemedyKind.QUOTA else terms is not None or change.kind is RemedyKind.RELEASE
     return RemedyView(
         kind=change.kind,
-        summary=_summary(change, row, quotas=quotas),
-        starts_now=remedy.starts_us <= now_us,
+        summary=_summary(change, row, gone=gone, quotas=quotas),
+        starts_now=remedy.starts_us <= scene.now_us,
         starts_at=moment(remedy.starts_us),
         applies=applies,
         command=_command(change, row, terms, quotas=quotas, known=known),
@@ -175,7 +172,9 @@ def _quota_command(after: Quota, before: Quota, *, known: Collection[str]) -> st
     return shlex.join(words)
 
 
-def _summary(change: ProposedChange, row: PendingRow, *, quotas: Mapping[QuotaId, Quota]) -> str:
+def _summary(
+    change: ProposedChange, row: PendingRow, *, gone: Sequence[RunningRow], quotas: Mapping[QuotaId, Quota]
+) -> str:
     after, kind = change.row, change.kind
     if kind is RemedyKind.TIME_LIMIT:
         before = "" if row.limit_ms is None else f" instead of {format_duration(row.limit_ms / 1000)}"
@@ -187,8 +186,8 @@ def _summary(change: ProposedChange, row: PendingRow, *, quotas: Mapping[QuotaId
         each = " per kernel" if row.cluster_size > 1 else ""
         return f"with {_gpus(after)}{each} instead of {_gpus(row)}"
     if kind is RemedyKind.WAIT:
-        verb = "has" if len(change.gone) == 1 else "have"
-        return f"unchanged, when {_named(change.gone)} {verb} ended"
+        verb = "has" if len(gone) == 1 else "have"
+        return f"unchanged, when {_named(gone)} {verb} ended"
     if kind is RemedyKind.PREEMPT:
         [held] = change.gone
         return f"if {held.session_id} of {held.owner}, which allows preemption, is preempted"

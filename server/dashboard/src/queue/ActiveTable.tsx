@@ -1,10 +1,11 @@
 import { useNow } from "../format/clock";
-import { duration, moment } from "../format/times";
+import { duration } from "../format/times";
 import { useIdentity } from "../identity/me";
 import { mayChange } from "../identity/rights";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { CancelButton } from "../session/CancelButton";
+import { endOf } from "../session/ends";
 import { GpuCells, gpuColumns } from "./GpuCells";
 import type { Entry } from "./loading";
 import { SelectCell, useSelectColumn } from "./SelectCell";
@@ -31,7 +32,7 @@ export function ActiveTable({ entries, selection, refresh }: Props) {
         ...gpuColumns(),
         "State",
         figure("Running for"),
-        figure("Ends by"),
+        figure("Ends"),
         ACTIONS,
       ]}
     >
@@ -49,14 +50,21 @@ export function ActiveTable({ entries, selection, refresh }: Props) {
           <td className="figure" data-label="running for">
             {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
           </td>
-          <td className="figure" data-label="ends by" title={session.order_estimate?.explanation}>
-            {session.reserve_until ? moment(session.reserve_until, now) : "—"}
-          </td>
+          <End session={session} now={now} />
           <td className="nowrap">
             {mayChange(me, session) ? <CancelButton session={session} onDone={refresh} isPlain /> : null}
           </td>
         </tr>
       ))}
     </TablePanel>
+  );
+}
+
+function End({ session, now }: { readonly session: Props["entries"][number]["session"]; readonly now: number }) {
+  const { text, from } = endOf(session, now);
+  return (
+    <td className="figure" data-label="ends" title={from}>
+      {text}
+    </td>
   );
 }

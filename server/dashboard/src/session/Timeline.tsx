@@ -3,6 +3,7 @@ import { duration, moment } from "../format/times";
 import { toldSentence } from "../queue/forecast";
 import { expectedStart } from "../queue/start";
 import { Attempts } from "./Attempts";
+import { endOf } from "./ends";
 import type { Session } from "./loading";
 import { attemptsOf, stepsOf, type Course } from "./steps";
 
@@ -15,6 +16,7 @@ interface Props {
 export function Timeline({ session, course }: Props) {
   const now = useNow();
   const told = toldSentence(session.forecast, now);
+  const end = endOf(session, now);
   return (
     <section className="panel stack" aria-label="Timeline">
       <h2>Timeline</h2>
@@ -35,10 +37,12 @@ export function Timeline({ session, course }: Props) {
             <dd>starts {told}</dd>
           </div>
         ) : null}
-        {session.reserve_until ? (
+        {end.from ? (
           <div>
             <dt>expected end</dt>
-            <dd>{moment(session.reserve_until, now)}</dd>
+            <dd>
+              {end.text} <span className="quiet small">{end.from}</span>
+            </dd>
           </div>
         ) : null}
         {session.order_estimate && !session.scheduled_at ? (

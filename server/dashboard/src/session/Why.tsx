@@ -35,7 +35,11 @@ export function Why({ session, refresh }: Props) {
         <p>Latest start: {moment(why.expected_start, now)}, if running sessions keep to their limits.</p>
       ) : null}
       <div className="why-parts">
-        <Others title="Must end first" others={why?.in_the_way ?? []} now={now} />
+        <Others
+          title={session.waits?.reason === "dependency" ? "Must end first" : "In the way"}
+          others={why?.in_the_way ?? []}
+          now={now}
+        />
         <Others title="Ahead in the queue" others={why?.ahead ?? []} now={now} total={(why?.position ?? 1) - 1} />
         {why?.remedies.length ? (
           <div>
@@ -75,7 +79,10 @@ export function Why({ session, refresh }: Props) {
               ))}
             </ul>
             <p className="quiet small">
-              Each change was tried in the scheduler on the present state, except those with P50, which were forecast.
+              Each change was tried in the scheduler on the present state
+              {why.remedies.some(({ p50_earlier }) => p50_earlier !== null)
+                ? ", except those with P50, which were forecast."
+                : "."}
             </p>
           </div>
         ) : null}

@@ -3,7 +3,7 @@ import { prioritiesOf } from "../identity/rights";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
-import type { FieldsProps } from "./form";
+import { secondsHint, type FieldsProps } from "./form";
 
 /** When it runs: order, times, tasks and what it waits for. */
 export function WhenFields({ form, wrongs, change }: FieldsProps) {
@@ -22,14 +22,14 @@ export function WhenFields({ form, wrongs, change }: FieldsProps) {
           label="Estimate"
           value={form.estimate}
           wrong={wrongs.estimate}
-          hint="Like 30m; shorter sessions may start earlier."
+          hint={secondsHint(form.estimate) ?? "Like 30m; shorter sessions may start earlier."}
           onChange={(estimate) => change({ estimate })}
         />
         <Text
           label="Time limit"
           value={form.limit}
           wrong={wrongs.limit}
-          hint="Like 2h30m. The session is stopped after it."
+          hint={secondsHint(form.limit) ?? "Like 2h30m. The session is stopped after it."}
           onChange={(limit) => change({ limit })}
         />
       </div>

@@ -126,6 +126,15 @@ const COMMAND_BYTES_MAX = 128 * 1024;
 const PROCESSES_MIN = 8;
 const OPEN_FILES_MIN = 16;
 
+/** Less is a size whose unit was forgotten. */
+const MEMORY_BYTES_MIN = 2 ** 20;
+
+function memoryWrong(text: string): string | undefined {
+  const bytes = text ? amountOf(text) : MEMORY_BYTES_MIN;
+  if (!(bytes > 0)) return "Enter a size, like 32g or 512m.";
+  return bytes < MEMORY_BYTES_MIN ? `That is ${text} bytes; write a unit, like ${text}g.` : undefined;
+}
+
 /** Error messages of fields, as far as the server is not needed. */
 export function wrongsOf(form: Form): Wrongs {
   const checks: readonly (readonly [Field, string | undefined])[] = [
@@ -133,7 +142,7 @@ export function wrongsOf(form: Form): Wrongs {
     ["amount", form.slot ? amountWrong(form.slot, form.amount) : undefined],
     ["kernels", wholeWrong(form.kernels, 1)],
     ["cpu", form.cpu && !(Number(form.cpu) > 0) ? "Enter a number of cores, like 4." : undefined],
-    ["mem", form.mem && !(amountOf(form.mem) > 0) ? "Enter a size, like 32g or 512m." : undefined],
+    ["mem", memoryWrong(form.mem)],
     ["gpuMemory", form.gpuMemory && !(Number(form.gpuMemory) > 0) ? "Enter a number of GB, like 40." : undefined],
     ["estimate", timeWrong(form.estimate)],
     ["limit", timeWrong(form.limit)],
@@ -317,6 +326,11 @@ function kernelsMinWrong({ kernels, kernelsMin }: Form): string | undefined {
 
 function timeWrong(text: string): string | undefined {
   return text && !(secondsOf(text) > 0) ? DURATION_FORM : undefined;
+}
+
+/** How a duration without a unit is read; undefined for others. */
+export function secondsHint(text: string): string | undefined {
+  return /^\s*\d+\s*$/.test(text) ? `${Number(text)} seconds; for minutes write ${Number(text)}m.` : undefined;
 }
 
 function environmentWrong(text: string): string | undefined {
