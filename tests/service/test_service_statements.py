@@ -115,6 +115,8 @@ async def test_fair_shares_say_what_would_move_a_user_up() -> None:
         assert (ann.user, other.user) == ("ann", "bob")
         assert (ann.share, ann.entitlement) == (pytest.approx(2 / 3, rel=1e-3), 0.5)
         assert ann.at_entitlement_at is not None
+        wait_s = ann.at_entitlement_at.timestamp() - on.clock.now_us() / 1e6
+        assert wait_s == pytest.approx(HOUR_S, abs=120), "bob catches up in an hour"
         assert ann.curve[0] == pytest.approx(ann.gpu_hours_decayed)
         assert ann.curve[8] == pytest.approx(ann.curve[0] / 2, rel=1e-6)
         assert "if nothing more is held, the share falls to the entitlement at " in ann.advice

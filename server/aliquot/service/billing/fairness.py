@@ -1,5 +1,6 @@
 """Fair shares for people: share, entitlement and the decay of each user's usage, and what would move them up."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
@@ -17,7 +18,7 @@ POINTS: Final = 25
 HALF_LIVES: Final = 3
 AHEAD_HALF_LIVES: Final = 8
 """How far ahead the time is searched at which a share falls to its entitlement."""
-STEPS: Final = 192
+MINUTE_MS: Final = 60_000
 _EQUAL: Final = 0.005
 """Shares that differ by less than this count as equal."""
 
@@ -79,16 +80,18 @@ class _Competitors:
         return balance.used_at(self._now_us + 1000 * after_ms, half_life_ms=self._usage.half_life_ms)
 
     def _reached_us(self, place: ProjectUser, entitlement: float) -> int | None:
-        """When the share falls to the entitlement, if nothing more is held and the others hold on; to a step."""
+        """When the share falls to the entitlement, if nothing more is held and the others hold on; to a minute."""
         idle = self._idle(place)
         others = [balance for other, balance in self._usage.balances.items() if other != place]
-        step_ms = AHEAD_HALF_LIVES * self._usage.half_life_ms // STEPS
-        for step in range(1, STEPS + 1):
-            mine = self._used_at(idle, step * step_ms)
-            total = mine + sum(self._used_at(balance, step * step_ms) for balance in others)
-            if not total or mine <= entitlement * total:
-                return self._now_us + 1000 * step * step_ms
-        return None
+
+        def is_reached(minute: int) -> bool:
+            mine = self._used_at(idle, minute * MINUTE_MS)
+            total = mine + sum(self._used_at(balance, minute * MINUTE_MS) for balance in others)
+            return mine <= entitlement * total
+
+        minutes = range(1, AHEAD_HALF_LIVES * self._usage.half_life_ms // MINUTE_MS + 1)
+        first = bisect_left(minutes, True, key=is_reached)  # while the others hold on, the share only falls
+        return self._now_us + 1000 * minutes[first] * MINUTE_MS if first < len(minutes) else None
 
     def _advice(self, share: float, entitlement: float, reached_us: int | None) -> str:
         half_life = format_duration(self._usage.half_life_ms / 1000)
