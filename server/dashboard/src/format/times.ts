@@ -30,6 +30,13 @@ export function clockTime(when: string | number, now: number): string {
   return `${date.toLocaleDateString([], { day: "2-digit", month: "short" })} ${time}`;
 }
 
+/** A message of the server, with its times (UTC) in the viewer's zone. */
+export function withLocalTimes(text: string, now: number): string {
+  return text.replace(/\b(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}(?::\d{2})?) UTC/g, (_, day: string, time: string) =>
+    clockTime(`${day}T${time}Z`, now),
+  );
+}
+
 /** The message about an invalid duration. */
 export const DURATION_FORM = "Enter a duration, like 90s, 15m, 2h30m or 1d12h.";
 

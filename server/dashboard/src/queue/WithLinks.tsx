@@ -1,4 +1,6 @@
 import { Link } from "wouter";
+import { useNow } from "../format/clock";
+import { withLocalTimes } from "../format/times";
 import { titleOf } from "../session/names";
 
 const ID = /(ses_[0-9a-f-]{36}(?:_\d+)?)/;
@@ -8,8 +10,9 @@ export function idsIn(text: string): string[] {
   return text.split(ID).filter((part) => ID.test(part));
 }
 
-/** A message of the server, with ids of sessions as links. */
+/** A message of the server, with ids of sessions as links and times in the viewer's zone. */
 export function WithLinks({ text }: { readonly text: string }) {
+  const now = useNow();
   return (
     <>
       {text.split(ID).map((part, index) =>
@@ -18,7 +21,7 @@ export function WithLinks({ text }: { readonly text: string }) {
             {titleOf(part)}
           </Link>
         ) : (
-          part
+          withLocalTimes(part, now)
         ),
       )}
     </>

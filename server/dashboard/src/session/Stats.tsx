@@ -4,6 +4,7 @@ import { bytes, hoursText, ofBytes, plain } from "../format/amounts";
 import { duration } from "../format/times";
 import { SessionStatsDocument, type SessionStatsQuery } from "../generated/graphql";
 import { figure, Table } from "../parts/Table";
+import { WithLinks } from "../queue/WithLinks";
 import { RightSize } from "../submit/RightSize";
 import type { NamedDevice } from "./devices";
 import type { Session } from "./loading";
@@ -75,7 +76,7 @@ export function Stats({ session, devices }: { readonly session: Session; readonl
       ) : null}
       {found.warning ? <p className="note warn">{found.warning}</p> : null}
       <p>
-        <b>Advice:</b> {found.advice}
+        <b>Advice:</b> <WithLinks text={found.advice} />
       </p>
       <RightSize of={found.right_size} />
     </section>
@@ -88,7 +89,9 @@ function factsOf(found: Found): string[] {
     `Waited ${duration(found.wait * 1000)}`,
     ...(found.ran === null ? [] : [`ran ${duration(found.ran * 1000)}${limit}`]),
     `${hoursText(found.gpu_hours)} GPU-hours in all attempts`,
-    ...(found.ettr === null ? [] : [`${(100 * found.ettr).toFixed(1)} % of its time with GPUs was productive (ETTR)`]),
+    ...(found.ettr === null || found.ettr === 1
+      ? []
+      : [`${(100 * found.ettr).toFixed(1)} % of its time with GPUs was not lost to failures and restarts (ETTR)`]),
     ...(found.cost ? [`cost ${found.cost.text}`] : []),
   ];
 }

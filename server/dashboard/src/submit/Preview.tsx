@@ -21,8 +21,18 @@ export function Preview({ answer, agents }: Props) {
     () => new Map(agents.flatMap((agent) => agent.devices.map((device) => [device.id, device.name] as const))),
     [agents],
   );
-  if ("message" in answer) return <p className="note bad">It would be refused: {answer.message}</p>;
-  if (answer.failure) return <p className="note bad">It would fail immediately: {answer.failure.message}</p>;
+  if ("message" in answer)
+    return (
+      <p className="note bad">
+        It would be refused: <WithLinks text={answer.message} />
+      </p>
+    );
+  if (answer.failure)
+    return (
+      <p className="note bad">
+        It would fail immediately: <WithLinks text={answer.failure.message} />
+      </p>
+    );
   const places = placesOf(answer.kernels, names);
   return (
     <div className={`note ${answer.starts_now ? "good" : "warn"}`}>
