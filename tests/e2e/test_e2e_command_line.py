@@ -316,6 +316,32 @@ async def test_names_that_are_new_are_noted_as_they_may_be_misspelt(person: Pers
     await to_thread.run_sync(course)
 
 
+async def test_the_users_of_a_file_are_created_with_keys(person: Person, two_gpus: OwnServer) -> None:
+    def course() -> None:
+        people = person.home / "people.csv"
+        person.run("user", "add", "otto")
+        people.write_text("Name,Role,Projects\nanna,,vision nlp\nvera,viewer,\notto,admin,\n", encoding="utf-8")
+        planned = person.run("user", "import", "people.csv", "--dry-run")
+        assert planned.out.endswith("2 of 3 users would be new\n")
+        done = person.run("user", "import", "people.csv", "--keys", "keys")
+        assert done.out.endswith("2 of 3 users are new\n")
+        users = {user["name"]: user for user in person.run("user", "list", "--json").json}
+        assert (users["anna"]["role"], users["anna"]["projects"]) == ("user", ["nlp", "vision"])
+        assert (users["vera"]["role"], users["otto"]["role"]) == ("viewer", "user")
+        key = person.home / "keys" / "anna.key"
+        assert key.stat().st_mode & 0o777 == 0o600
+        assert person.run("session", "list", "--token-file", str(key)).out
+        assert not (person.home / "keys" / "otto.key").exists()
+        people.write_text("name,unix\nb/b,\ncarl,\n", encoding="utf-8")
+        half = person.run("user", "import", "people.csv", code=1)
+        assert "refused: name: give 1 to 64 letters" in half.out
+        assert half.out.endswith("1 of 2 users are new\n")
+        people.write_text("person\ncarl\n", encoding="utf-8")
+        assert "use name, role, unix, projects" in person.run("user", "import", "people.csv", code=2).err
+
+    await to_thread.run_sync(course)
+
+
 async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServer) -> None:
     def course() -> None:
         for name in ("ALIQUOT_SERVER", "ALIQUOT_TOKEN"):

@@ -10,6 +10,7 @@ from aliquot.cli.cluster.quota import known_subjects, note_new
 from aliquot.cli.connection.output import cells, choice, console, print_json, printable, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.completion import key_ids, user_names
+from aliquot.cli.user_import import import_users
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -265,3 +266,6 @@ def _print_users(users: "Sequence[User]") -> None:
         state = "disabled" if one.disabled else ""
         rows.add_row(*cells(one.name, one.role, one.unix_name, ", ".join(one.projects), state))
     console().print(rows)
+
+
+user.command("import")(import_users)

@@ -17,7 +17,7 @@ query AllocMap($agent_id: String!) {
     },
     {
       title: "who uses what",
-      page: "start/from-spreadsheet.html",
+      page: "start/from-a-spreadsheet.html#step-by-step",
       query: `# Who uses which GPU now, whoever started the processes; and the hours of this week, where they are recorded.
 query WhoUsesWhat {
   observed_gpus { hostname name utilization_pct people { user processes } sessions }

@@ -1,0 +1,134 @@
+"""`aliquot user import`: the users of a CSV file, and a key for each of them."""
+
+import csv
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from msgspec import Struct
+
+from aliquot.cli.connection.output import cells, console, print_json, table
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+
+if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
+    from aliquot.client.generated.accounts import CreateUserInput
+
+COLUMNS: Final = ("name", "role", "unix", "projects")
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One line of the file, and what became of it."""
+
+    line: int
+    name: str
+    state: str
+    """new, exists or refused."""
+    message: str | None = None
+
+
+def import_users(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A CSV file; its first line names the columns.")],
+    keys: Annotated[
+        Path | None, typer.Option("--keys", metavar="FOLDER", help="Make a key for each new user: FOLDER/NAME.key.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which users would be new.")] = False,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create the users of a file with the columns name, and if you like role, unix and projects (with spaces between).
+
+    Users that exist stay as they are, so the same file can be imported again. Exits with 1 if a row is refused.
+    """
+    wanted = read_users(file)
+    if keys is not None and not dry_run:
+        keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        known = {one.name for one in client.users()}
+        rows = [
+            _imported(client, line, user, is_known=user.name in known, keys=keys, dry_run=dry_run)
+            for line, user in wanted
+        ]
+    if as_json:
+        print_json(rows)
+    else:
+        _print(rows, dry_run=dry_run)
+    if any(row.state == "refused" for row in rows):
+        raise typer.Exit(1)
+
+
+def read_users(file: Path) -> "list[tuple[int, CreateUserInput]]":
+    """The users of a file with the lines that name them.
+
+    Raises:
+        typer.Exit: the file, or a row of it, cannot be read.
+    """
+    from aliquot.client.generated.accounts import CreateUserInput
+    from aliquot.client.generated.enums import Role
+
+    found = []
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as text:
+            reader = csv.DictReader(text, skipinitialspace=True)
+            heads = [head.strip().lower() for head in reader.fieldnames or ()]
+            unknown = [head for head in heads if head not in COLUMNS]
+            if "name" not in heads or unknown:
+                usage(f"{file}: the first line has the columns {', '.join(heads) or 'none'}; use {', '.join(COLUMNS)}")
+            reader.fieldnames = heads
+            for values in reader:
+                fields = {head: (values.get(head) or "").strip() for head in COLUMNS}
+                role = fields["role"] or "user"
+                if not fields["name"] or role not in list(Role):
+                    usage(f"{file}, line {reader.line_num}: give a name and one of the roles {', '.join(Role)}")
+                user = CreateUserInput(
+                    name=fields["name"],
+                    role=Role(role),
+                    unix_name=fields["unix"] or None,
+                    projects=fields["projects"].split(),
+                )
+                found.append((reader.line_num, user))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        usage(f"{file}: {getattr(error, 'strerror', None) or error}")
+    return found
+
+
+def _imported(
+    client: "BlockingClient",
+    line: int,
+    user: "CreateUserInput",
+    *,
+    is_known: bool,
+    keys: Path | None,
+    dry_run: bool,
+) -> Row:
+    from aliquot.client.errors import Refused
+
+    if is_known or dry_run:
+        return Row(line=line, name=user.name, state="exists" if is_known else "new")
+    try:
+        done = client.create_user(user)
+        if keys is not None:
+            _make_key(client, user.name, keys / f"{user.name}.key")
+    except Refused as error:
+        return Row(line=line, name=user.name, state="refused", message=str(error.answer.get("message")))
+    return Row(line=line, name=user.name, state="new", message=done.warning)
+
+
+def _make_key(client: "BlockingClient", name: str, file: Path) -> None:
+    from aliquot.client.generated.accounts import CreateApiKeyInput
+
+    made = client.create_api_key(CreateApiKeyInput(user=name, name="made by aliquot user import"))
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
+        opened.write(made.secret + "\n")
+
+
+def _print(rows: list[Row], *, dry_run: bool) -> None:
+    shown = table("line", "user", "result")
+    for row in rows:
+        shown.add_row(*cells(str(row.line), row.name, f"{row.state}: {row.message}" if row.message else row.state))
+    console().print(shown)
+    count = sum(row.state == "new" for row in rows)
+    print(f"{count} of {len(rows)} {'users would be' if dry_run else 'users are'} new")
