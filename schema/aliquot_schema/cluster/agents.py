@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SlotName
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SlotName, UserId
 from aliquot_schema.resources.confinement import IMAGE_CHARS_MAX, IMAGES_MAX, UNKNOWN_ENFORCEMENT, Enforcement
 from aliquot_schema.resources.devices import (
     MEMORY_BYTES_MAX,
@@ -116,6 +116,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     """Nothing new is placed here; running sessions finish or are preempted."""
     note: str | None = None
     """Why it is not schedulable, in the operator's words."""
+    evicted_by: UserId | None = None
+    """The operator whose drain preempts its sessions, also those that are starting; None = they finish."""
 
     @property
     def takes_work(self) -> bool:

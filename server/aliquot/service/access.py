@@ -16,7 +16,7 @@ from aliquot.service.ports import Members
 from aliquot_schema.errors import Forbidden, StateConflict
 from aliquot_schema.identity.access import HIDDEN, KERNEL_HIDDEN, Visibility
 from aliquot_schema.identity.accounts import Role, User
-from aliquot_schema.ids import AgentId, ProjectId, SessionId
+from aliquot_schema.ids import AgentId, ProjectId, SessionId, UserId
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import DEFAULT_PROJECT, Priority, Session
@@ -64,10 +64,18 @@ def check_may_change(caller: Caller, session: Session) -> None:
     )
 
 
-def check_may_release(caller: Caller, session: Session) -> None:
-    """An owner may not release a session that an operator holds."""
+def is_held_by_user(session: Session, *, users: Mapping[UserId, User]) -> bool:
+    """Whether its owner or another user holds it, not an operator or a rule."""
+    holder = None if session.held_by is None else users.get(session.held_by)
+    return session.held_by == session.owner or (holder is not None and holder.role < Role.OPERATOR)
+
+
+def check_may_release(caller: Caller, session: Session, *, users: Mapping[UserId, User]) -> None:
+    """An owner may not release a session that an operator or a rule holds; of a member's hold they may."""
     check_may_change(caller, session)
-    if caller.role < Role.OPERATOR and session.held_by != caller.user:
+    if caller.role >= Role.OPERATOR or session.held_by == caller.user:
+        return
+    if caller.user != session.owner or not is_held_by_user(session, users=users):
         raise Forbidden(f"{session.id} is held by {session.held_by}; only an operator may release it")
 
 

@@ -1,7 +1,8 @@
 """Booking imports: makes bookings of the rows of a file, or says for each row what would become of it."""
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,19 +55,20 @@ class BookingImports:
         check_may_submit(caller)
         refuse_booking(self._state, caller)
         rows = await asyncio.to_thread(rows_of, asked.content, file_name=asked.file_name, time_zone=asked.time_zone)
-        taken = {(one.owner, one.name) for one in self._state.bookings.open}
-        planned = _named_apart([self._planned(caller, row, asked) for row in rows], taken)
+        known = list(self._state.bookings.open)
+        planned = _named_apart([self._planned(caller, row, asked, known) for row in rows], self._state.bookings.open)
         wanted = [booking for one in planned for booking in one.bookings]
         if asked.dry_run:
             decided = self._foreseen(wanted)
         elif wanted:
-            decided = {one.id: one for one in await self._bookings.reserve_all(caller, wanted)}
+            decided = {one.id: one for one in await self._bookings.reserve_all(caller, wanted, joins_series=True)}
         else:
             decided = {}
         views = tuple(_view(one, decided, dry_run=asked.dry_run) for one in planned)
         return BookingImportView(rows=views, dry_run=asked.dry_run, revision=self._state.revision)
 
-    def _planned(self, caller: Caller, row: BookingRow, asked: BookingFile) -> _Planned:
+    def _planned(self, caller: Caller, row: BookingRow, asked: BookingFile, known: list[Booking]) -> _Planned:
+        """What becomes of a row; the bookings that it has made earlier leave `known`."""
         if row.asked is None:
             return _Planned(row=row, error=row.error)
         request = replace(row.asked, project=row.asked.project or asked.project, pool=row.asked.pool or asked.pool)
@@ -74,11 +76,15 @@ class BookingImports:
             made = self._bookings.wanted(self._owner(caller, row.user), request)
         except AliquotError as error:
             return _Planned(row=row, error=error.message)
-        known = {(one.owner, one.starts_us, one.ends_us, one.name) for one in self._state.bookings.open}
-        if all((one.owner, one.starts_us, one.ends_us, one.name) in known for one in made):
-            return _Planned(row=row, is_known=True)
-        # Requests are decided in the order of their creation, so that the first row wins.
-        return _Planned(row=row, bookings=[replace(one, created_us=one.created_us + row.number) for one in made])
+        new = []
+        for one in made:
+            earlier = next((booking for booking in known if _is_same(booking, one)), None)
+            if earlier is None:
+                # Requests are decided in the order of their creation, so that the first row wins.
+                new.append(replace(one, created_us=one.created_us + row.number))
+            else:
+                known.remove(earlier)
+        return _Planned(row=row, bookings=new, is_known=not new)
 
     def _owner(self, caller: Caller, user: str | None) -> Caller:
         """For whom a row is booked. Only operators book for others."""
@@ -103,18 +109,40 @@ class BookingImports:
         }
 
 
-def _named_apart(planned: Sequence[_Planned], taken: set[tuple[UserId, str]]) -> list[_Planned]:
-    """Give bookings of one owner different names: a spreadsheet often has the same word in each row."""
+def _is_same(known: Booking, one: Booking) -> bool:
+    """Whether a booking was made of this row earlier; its name may have got a number, see `_named_apart`."""
+    if (known.owner, known.starts_us, known.ends_us) != (one.owner, one.starts_us, one.ends_us):
+        return False
+    return re.fullmatch(rf"{re.escape(one.name)}(-\d+)?", known.name) is not None
+
+
+def _named_apart(planned: Sequence[_Planned], known: Iterable[Booking]) -> list[_Planned]:
+    """Give bookings of one owner different names: a spreadsheet often has the same word in each row.
+
+    New windows of a recurring booking join it.
+    """
+    names = {(one.owner, one.name) for one in known}
+    series = {(one.owner, one.series) for one in known if one.series is not None}
+
+    def free(owner: UserId, name: str, *, taken: Container[tuple[UserId, str]]) -> str:
+        number, found = 1, name
+        while (owner, found) in taken:
+            number += 1
+            found = f"{name}-{number}"
+        return found
+
     found = []
     for one in planned:
         named = []
+        group = None
         for booking in one.bookings:
-            name, number = booking.name, 1
-            while (booking.owner, name) in taken:
-                number += 1
-                name = f"{booking.name}-{number}"
-            taken.add((booking.owner, name))
-            named.append(replace(booking, name=name))
+            owner = booking.owner
+            if booking.series is not None and group is None:
+                group = free(owner, booking.series, taken=names)
+                series.add((owner, group))
+            name = free(owner, booking.name, taken=names | series)
+            names.add((owner, name))
+            named.append(replace(booking, name=name, series=group))
         found.append(replace(one, bookings=named))
     return found
 

@@ -73,16 +73,23 @@ class Bookings:
             raise BookingRefused(f"{decided[0].refusal or 'it was withdrawn'}.", id=decided[0].id)
         return self._changed(kept, others=[one for one in decided if one is not kept])
 
-    async def reserve_all(self, caller: Caller, wanted: Sequence[Booking]) -> list[Booking]:
-        """Request bookings together, and return them as the pass decided them; see `reserve` for errors."""
+    async def reserve_all(
+        self, caller: Caller, wanted: Sequence[Booking], *, joins_series: bool = False
+    ) -> list[Booking]:
+        """Request bookings together, and return them as the pass decided them; see `reserve` for errors.
+
+        Args:
+            joins_series: they may be further windows of recurring bookings that are open.
+        """
 
         def change(draft: UnitOfWork) -> list[Booking]:
             for owner in sorted({one.owner for one in wanted}):
                 mine = [one for one in self._state.bookings.open if one.owner == owner]
                 own = [one for one in wanted if one.owner == owner]
                 check_limit(len(mine) + len(own), field="bookings", most=OPEN_MAX)
-                names = {one.name for one in mine} | {one.series for one in mine}
-                taken = next((one.name for one in own if one.name in names or one.series in names - {None}), None)
+                names, series = {one.name for one in mine}, {one.series for one in mine} - {None}
+                groups = names if joins_series else names | series
+                taken = next((one.name for one in own if one.name in names | series or one.series in groups), None)
                 if taken is not None:
                     raise StateConflict(
                         f"name: you have an open booking named {taken}; choose another name", id=taken, state="open"
@@ -117,7 +124,7 @@ class Bookings:
                 raise InvalidRequest("ends_at: it is over by then; give it back instead", field="ends_at")
             _check_window(booking.starts_us, to_us)
             if to_us <= booking.ends_us:
-                return draft.put(replace(booking, ends_us=to_us), "shortened")
+                return draft.put(replace(booking, ends_us=to_us, extends_to_us=None), "shortened")
             return draft.put(replace(booking, extends_to_us=to_us, refusal=None), "extension_requested")
 
         made = await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
@@ -158,7 +165,7 @@ class Bookings:
             raise StateConflict(f"{booking.name} is {booking.state}", id=booking.id, state=booking.state)
         now_us = self._clock.now_us()
         state = BookingState.GIVEN_BACK if booking.is_active(now_us) else BookingState.CANCELED
-        return draft.end_booking(replace(booking, state=state), now_us=now_us)
+        return draft.end_booking(replace(booking, state=state, extends_to_us=None), now_us=now_us)
 
     def bookings(
         self,

@@ -196,6 +196,9 @@ class Quotas(OperatorCommands):
                 f"{counts.waiting} of its sessions wait and {counts.running} run (`aliquot session list --project "
                 f"{project}` lists them)"
             )
+        booked = [one.name for one in self._state.bookings.open if one.project == project]
+        if booked:
+            yield f"it has the booking {booked[0]} (`aliquot reservations give-back {booked[0]}` ends it)"
         quota = self._state.quotas.get(quota_id(QuotaScope.PROJECT, project))
         if quota is not None and not is_void(quota):
             yield f"it has a quota (`aliquot quota remove project:{project}` removes it)"

@@ -150,6 +150,7 @@ class AgentRow(TableRow, table=True):
     labels: str = text_column()
     draining: bool
     note: str | None = text_column()
+    evicted_by: str | None = text_column()
 
 
 class SlotRow(TableRow, table=True):

@@ -118,7 +118,7 @@ class Workspaces:
         missing = [(block, size) for block, size in workspace.blocks if known.get(block) != size]
         needed = sum(size for _, size in missing)
         if sum(known.values()) + needed > self._rules.user_bytes_max:
-            await self._ask(lambda: self._store.expire(0.0, used=self._used(), owner=caller.user))
+            await self._ask(self._store.expire, 0.0, used=self._used(), owner=caller.user)
             known = await self._ask(self._store.blocks, caller.user)
             missing = [(block, size) for block, size in workspace.blocks if known.get(block) != size]
             needed = sum(size for _, size in missing)
@@ -198,11 +198,13 @@ class Workspaces:
         """Delete expired workspaces, every hour, until canceled."""
         while True:
             try:
-                count = await self._ask(lambda: self._store.expire(self._rules.kept_s, used=self._used()))
+                count = await self._ask(self._store.expire, self._rules.kept_s, used=self._used())
                 if count:
                     log.info("deleted %d workspaces: retention is over", count)
             except Unavailable as error:
                 log.warning("expired workspaces cannot be deleted: %s", error.message)
+            except Exception:
+                log.exception("expired workspaces cannot be deleted")
             await self._clock.sleep(SWEEP_S)
 
     async def _finish(self, caller: Caller, workspace: Workspace) -> None:
@@ -240,6 +242,7 @@ class Workspaces:
         return found
 
     def _used(self) -> frozenset[WorkspaceUse]:
+        """Those of sessions that have not ended. Not for a thread: sessions come and go meanwhile."""
         return frozenset(
             WorkspaceUse(owner=session.owner, id=session.spec.workspace)
             for session in self._state.sessions.values()

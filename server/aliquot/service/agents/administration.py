@@ -38,7 +38,12 @@ class AgentAdministration(OperatorCommands):
 
         def change(draft: UnitOfWork) -> Agent:
             agent = _found(draft, agent_id)
-            drained = replace(agent, draining=True, note=checked if checked is not None else agent.note)
+            drained = replace(
+                agent,
+                draining=True,
+                evicted_by=caller.user if evicts else None,
+                note=checked if checked is not None else agent.note,
+            )
             changed = _put(draft, agent, drained, "draining")
             if evicts:
                 self._evict(draft, agent.id, caller)
@@ -56,7 +61,7 @@ class AgentAdministration(OperatorCommands):
         def change(draft: UnitOfWork) -> Agent:
             agent = _found(draft, agent_id)
             note = agent.note if not agent.draining or not agent.schedulable else None
-            return _put(draft, agent, replace(agent, draining=False, note=note), "resumed")
+            return _put(draft, agent, replace(agent, draining=False, evicted_by=None, note=note), "resumed")
 
         return await self._execute(caller, change)
 

@@ -300,6 +300,13 @@ class Backtests(OperatorCommands):
         self._views[name] = replace(self._views[name], **changes)
 
     async def _run(self, name: str, order: BacktestOrder, runner: BacktestRunner) -> None:
+        try:
+            await self._run_in_turn(name, order, runner)
+        except Exception as error:
+            log.exception("backtest %s failed", name)
+            self._set(name, state=BacktestState.FAILED, failure=f"it could not be run: {error}")
+
+    async def _run_in_turn(self, name: str, order: BacktestOrder, runner: BacktestRunner) -> None:
         async with self._turn:
             self._set(name, state=BacktestState.RUNNING)
             last: BacktestNews | None = None

@@ -45,7 +45,7 @@ def acted(draft: UnitOfWork, eviction: Eviction, *, now_us: int) -> bool:
     """Record for whom an idle session leaves; returns False if it is not due any more."""
     found = open_case(draft, eviction.session_id)
     session = draft.session(eviction.session_id)
-    if found is None or session is None or not found[1].is_due:
+    if found is None or session is None or not found[1].is_due or found[1].attempt != session.attempt:
         return False
     name, case = found
     done = replace(

@@ -1,4 +1,5 @@
-"""Withdrawal: preempts sessions whose node is about to be taken away, or one of whose devices has a hardware fault.
+"""Withdrawal: preempts sessions whose node is about to be taken away, or is drained with eviction, or one of whose
+devices has a hardware fault.
 
 Sessions leave a node with an eviction notice immediately. A node that leaves at a known time is left early enough for
 the grace periods of preemptible sessions. Others, which started because their time limit ends before, stay until then.
@@ -32,6 +33,7 @@ class Withdrawal(NamedTuple):
     """When it is preempted, microseconds UTC."""
     session_id: SessionId
     cause: PreemptionCause
+    by_user: UserId = UserId(ACTOR)
 
 
 def withdrawals(state: State, *, now_us: int) -> list[Withdrawal]:
@@ -63,7 +65,7 @@ def withdraw(draft: UnitOfWork, one: Withdrawal, *, now_us: int) -> None:
         session,
         cause=one.cause,
         by_session=None,
-        by_user=UserId(ACTOR),
+        by_user=one.by_user,
         now_us=now_us,
         grace_ms=grace_ms,
     )
@@ -90,6 +92,8 @@ def _withdrawal(state: State, session: Session, agent: Agent, *, has_fault: bool
         return Withdrawal(max(now_us, starting_us), session.id, PreemptionCause.DEVICE)
     if agent.eviction is not None:
         return Withdrawal(max(now_us, starting_us), session.id, PreemptionCause.EVICTION)
+    if agent.evicted_by is not None:
+        return Withdrawal(max(now_us, starting_us), session.id, PreemptionCause.DRAIN, agent.evicted_by)
     if agent.until_us is None:
         return None
     grace_ms = state.policy.preemption.grace_ms if session.spec.grace_ms is None else session.spec.grace_ms

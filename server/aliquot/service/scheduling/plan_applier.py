@@ -233,6 +233,7 @@ class Grants(Struct, frozen=True, kw_only=True):
             return replace(
                 free,
                 queued_us=array.queued_us,
+                priority=array.priority,
                 spec=array.spec,
                 fallback_level=array.fallback_level,
                 pool=array.pool,

@@ -87,13 +87,14 @@ def _resized(state: State, session: Session, amendment: SessionAmendment, *, poo
     unlimited: dict[SlotName, Amount] = {
         slot: amount for slot, amount in asked.slots.items() if isinstance(amount, Unlimited)
     }
-    size = asked.cluster_size
+    size, least = asked.cluster_size, session.spec.cluster_size_min
     if amendment.cluster_size is not None:
         size = count(amendment.cluster_size, field="cluster_size", least=1, most=CLUSTER_SIZE_MAX)
     spec = replace(
         session.spec,
         slots=ResourceSlot({**unlimited, **amounts}),
         cluster_size=size,
+        cluster_size_min=least if least is not None and least < size else None,
         gpu_memory_bytes=asked.gpu_memory_bytes,
         fallbacks=(),
     )

@@ -8,6 +8,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -269,7 +270,7 @@ def means_of(state: State, caller: Caller, session: Session) -> Means:
     is_operator = caller.role >= Role.OPERATOR
     return Means(
         may_change=_may(check_may_change, caller, session),
-        may_release=_may(check_may_release, caller, session),
+        may_release=_may(partial(check_may_release, users=state.people.users), caller, session),
         projects=tuple(_projects(state, caller, session)),
         priority_max=Priority.CRITICAL if is_operator else state.policy.user_priority_max,
     )

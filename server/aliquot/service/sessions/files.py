@@ -26,7 +26,7 @@ from aliquot_schema.cluster.results import (
     request_fault,
 )
 from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, StateConflict, Unavailable
-from aliquot_schema.ids import AgentId, KernelId, RequestId, SessionId, kernel_id, task_id
+from aliquot_schema.ids import AgentId, KernelId, RequestId, SessionId, task_id
 from aliquot_schema.metrics import MetricReport
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller
@@ -148,16 +148,19 @@ class SessionFiles:
             NotFound: no such session, or it is no array.
             Forbidden: the caller is neither the owner nor an admin.
         """
-        array = self._state.sessions.get(SessionId(array_id))
-        if array is None:
-            raise NotFound(f"there is no session {array_id[:80]}", kind="session", id=array_id[:80])
-        check_may_read_output(caller, array)
-        if array.tasks is None:
-            raise NotFound(f"{array.id} is no job array", kind="session", id=array.id)
-        tasks = array.tasks
-        begun = chain(tasks.active, tasks.completed, tasks.failed, tasks.canceled)
-        rest = sorted(index for index in begun if after is None or index > after)
-        found = await asyncio.gather(*(self._task(array.id, index) for index in rest[:first]))
+        async with Recall(state=self._state, store=self._store) as recall:
+            await recall.session(SessionId(array_id))
+            array = self._state.sessions.get(SessionId(array_id))
+            if array is None:
+                raise NotFound(f"there is no session {array_id[:80]}", kind="session", id=array_id[:80])
+            check_may_read_output(caller, array)
+            if array.tasks is None:
+                raise NotFound(f"{array.id} is no job array", kind="session", id=array.id)
+            tasks = array.tasks
+            begun = chain(tasks.active, tasks.completed, tasks.failed, tasks.canceled)
+            rest = sorted(index for index in begun if after is None or index > after)
+            await recall.tasks(array.id, rest[:first])
+            found = await asyncio.gather(*(self._task(array.id, index) for index in rest[:first]))
         return TaskMetricsPage(
             tasks=tuple(one for one in found if one is not None), end=rest[first - 1] if len(rest) > first else None
         )
@@ -198,10 +201,10 @@ class SessionFiles:
         if not 0 <= rank < session.spec.cluster_size:
             last = session.spec.cluster_size - 1
             raise NotFound(f"{session.id} has no rank {rank}; its ranks are 0 to {last}", kind="rank", id=str(rank))
-        for attempt in (session.attempt, session.attempt - 1):
-            found = self._state.kernels.get(kernel_id(session.id, attempt=attempt, rank=rank))
-            if found is not None and found.started_us is not None:
-                return found
+        kernels = self._state.kernels_of.get(session.id, {}).values()
+        started = [kernel for kernel in kernels if kernel.rank == rank and kernel.started_us is not None]
+        if started:
+            return max(started, key=lambda kernel: kernel.attempt)
         raise StateConflict(
             f"{session.id} has no results: none of its attempts has started", id=session.id, state=str(session.state)
         )

@@ -42,7 +42,12 @@ class Recall:
     async def tasks_to_retry(self, session_id: SessionId) -> None:
         """Load the tasks of an array that a retry runs again."""
         array = self._state.sessions.get(session_id)
-        tasks = [] if array is None else [task_id(array.id, index=index) for index in to_retry(array)]
+        if array is not None:
+            await self.tasks(array.id, to_retry(array))
+
+    async def tasks(self, array_id: SessionId, indices: Iterable[int]) -> None:
+        """Load tasks of an array."""
+        tasks = [task_id(array_id, index=index) for index in indices]
         self._pin(tasks)
         unknown = [name for name in tasks if name not in self._state.sessions]
         for first in range(0, len(unknown), TASKS_PER_QUERY):

@@ -13,6 +13,7 @@ from aliquot.service.access import (
     check_may_submit,
     check_priority,
     check_project,
+    is_held_by_user,
     session_seen,
 )
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
@@ -29,6 +30,7 @@ from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.sessions import session_view
 from aliquot_schema.errors import AliquotError, NotFound, StateConflict, VersionConflict
+from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
 from aliquot_schema.requests import Caller, NewSession, SessionAmendment, SessionChanged, SessionsCreated
 from aliquot_schema.sessions import HELD_BY_ARRAY, Session
@@ -106,7 +108,8 @@ class Sessions:
         return await self._change(caller, session_id, expected_version, change)
 
     async def hold_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
-        """Hold a queued session until it is released. Holding a held session is no error.
+        """Hold a queued session until it is released. Holding a held session is no error; an operator's hold replaces
+        that of a user.
 
         Raises:
             NotFound, Forbidden, VersionConflict.
@@ -117,6 +120,9 @@ class Sessions:
             _check_whole(session, index)
             _check_own_hold(session)
             if session.state is SessionState.HELD:
+                is_stronger = caller.role >= Role.OPERATOR and caller.user != session.held_by
+                if is_stronger and is_held_by_user(session, users=self._state.people.users):
+                    return draft.put(replace(session, held_by=caller.user), "held")
                 return session
             if session.state is not SessionState.QUEUED:
                 raise _conflict(session, "only a queued session can be held")
@@ -139,7 +145,7 @@ class Sessions:
                 return session
             if session.state is not SessionState.HELD:
                 raise _conflict(session, "only a held session can be released")
-            check_may_release(caller, session)
+            check_may_release(caller, session, users=self._state.people.users)
             return draft.put(transitions.release_hold(session), "released")
 
         return await self._change(caller, session_id, expected_version, change)
@@ -215,12 +221,14 @@ class Sessions:
             StateConflict: it does not wait.
             InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, Unavailable: as for a submission.
         """
-        known = self._state.sessions.get(SessionId(session_id))
-        asked = known
-        if known is not None:
-            check_may_change(caller, known)
-            asked = amended(self._state, known, amendment, caller)
-            await self._creation.check(asked)
+        async with Recall(state=self._state, store=self._store) as recall:
+            await recall.session(SessionId(session_id))
+            known = self._state.sessions.get(SessionId(session_id))
+            asked = known
+            if known is not None:
+                check_may_change(caller, known)
+                asked = amended(self._state, known, amendment, caller)
+                await self._creation.check(asked)
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)

@@ -40,6 +40,8 @@ from aliquot_schema.views.explanations import WhatIfView
 SEED: Final = 0
 SHOWN_MAX: Final = 20
 """Sessions of a kind that are described."""
+KEPT_US: Final = 1_000_000
+"""For how long the run of the present state is used again."""
 AGENTS_MAX: Final = 64
 """Agents that are added at most."""
 
@@ -53,8 +55,8 @@ class WhatIfs:
         self._previews = previews
         self._clock = clock
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="what-if")
-        self._before: tuple[Snapshot, Policy, PlannedRun] | None = None
-        """The last present state that was run."""
+        self._before: tuple[Snapshot, Policy, int, PlannedRun] | None = None
+        """The last present state that was run, and when."""
 
     async def what_if(self, caller: Caller, asked: WhatIf) -> WhatIfView:
         """What changes would mean for waiting sessions.
@@ -76,9 +78,10 @@ class WhatIfs:
 
         def run() -> tuple[PlannedRun, PlannedRun]:
             known = self._before
-            if known is None or known[0].revision != snapshot.revision or known[1] is not rules:
-                known = self._before = snapshot, rules, planned_run(snapshot, rules, now_us=now_us, seed=SEED)
-            return known[2], planned_run(changed, policy, now_us=now_us, seed=SEED)
+            is_fresh = known is not None and known[1] is rules and 0 <= now_us - known[2] < KEPT_US
+            if known is None or known[0].revision != snapshot.revision or not is_fresh:
+                known = self._before = snapshot, rules, now_us, planned_run(snapshot, rules, now_us=now_us, seed=SEED)
+            return known[3], planned_run(changed, policy, now_us=known[2], seed=SEED)
 
         before, after = await asyncio.get_running_loop().run_in_executor(self._worker, run)
         apart = {*(held.session_id for held in displaced), *(() if row is None else (row.session_id,))}

@@ -174,7 +174,7 @@ class AgentRegistry:
         agent = self._usable(agent, known)
         self.agents[agent.id] = agent
         self.withdrawn.pop(agent.id, None)
-        if agent.eviction is not None or agent.until_us is not None or agent.faults:
+        if agent.eviction is not None or agent.evicted_by or agent.until_us is not None or agent.faults:
             self.withdrawn[agent.id] = None
         self._on.setdefault(agent.node_id, {})[agent.id] = None
         has_moved = known is None or known.node_id != agent.node_id
@@ -401,6 +401,8 @@ class FeasibleRequests:
             spec.models,
             tuple(sorted(spec.labels.items())),
             spec.topology,
+            spec.preemptible,
+            spec.time_limit_ms is not None,
         )
         if agents is None or kind in self._kinds:
             return None
