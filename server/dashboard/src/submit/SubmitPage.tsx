@@ -1,14 +1,14 @@
 import { useEffect, useState } from "react";
 import { Button, Form as AriaForm } from "react-aria-components";
 import { useLocation, useSearch, useSearchParams } from "wouter";
-import { ask, change as send, Refusal } from "../api/client";
+import { change as send, Refusal } from "../api/client";
 import { useLive } from "../api/live";
 import { user } from "../api/presence";
 import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
-import { ProjectsDocument, SubmitDocument } from "../generated/graphql";
+import { SubmitDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
-import { mayOperate, maySubmit } from "../identity/rights";
+import { maySubmit } from "../identity/rights";
 import { storeDraft, storedDraft, useStoredDraft } from "../parts/drafts";
 import { Empty } from "../parts/Empty";
 import { loadSession } from "../session/loading";
@@ -74,7 +74,6 @@ function SubmitForm() {
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
   const [, go] = useLocation();
-  const projects = useProjects();
   const cluster = useLive(loadCluster, "cluster", { everyMs: 10_000, isShared: true });
   const agents = cluster.data ?? NO_AGENTS;
   const wrongs = wrongsOf(form);
@@ -130,7 +129,7 @@ function SubmitForm() {
         </p>
       ) : null}
       <div className="submit-parts">
-        <WhatFields form={form} wrongs={shown} projects={projects} change={change} />
+        <WhatFields form={form} wrongs={shown} change={change} />
         <ResourceFields
           form={form}
           wrongs={shown}
@@ -239,13 +238,6 @@ function kindsOf(agents: readonly Agent[]): string[] {
 
 function modelsOf(agents: readonly Agent[]): string[] {
   return [...new Set(agents.flatMap((agent) => agent.devices.flatMap(({ model }) => model ?? [])))].sort();
-}
-
-/** The projects that the user may charge: their own, for operators all. */
-function useProjects(): readonly string[] {
-  const me = useIdentity();
-  const all = useLive(async () => (await ask(ProjectsDocument, {})).projects, "projects");
-  return mayOperate(me) ? (all.data?.map(({ name }) => name) ?? []) : (me?.projects ?? []);
 }
 
 function poolsOf(agents: readonly Agent[]): string[] {
