@@ -12,6 +12,7 @@ from e2e_sessions import submit, until_state
 
 pytestmark = pytest.mark.anyio
 
+GRANTED = "query ($id: ID!) { session(id: $id) { slots { slot amount } time_limit } }"
 SERVE = """
 import http.server, os
 PAGE = b'''<!doctype html><title>own</title><p id=said>none</p><script>
@@ -67,14 +68,22 @@ async def test_an_app_is_opened_from_its_sessions_page_and_reads_nothing_of_the_
         assert await tab.accessibility("section[aria-label=Services]") == []
 
 
-async def test_a_notebook_is_one_click_away_and_says_where_jupyterlab_is_missing(
-    browser: Browser, demo: OwnServer
-) -> None:
-    async with signed_in(browser, demo) as tab:
-        page = await tab.open("/sessions")
-        await page.get_by_role("button", name="New notebook").click()
-        await expect(page.get_by_role("heading", name="jupyter")).to_be_visible()
-        await page.goto(f"{demo.url}/submit")
+async def test_a_notebook_is_started_after_a_look_at_what_it_gets(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/submit")
         await page.get_by_role("button", name="Start from").click()
         await page.get_by_role("button", name="TensorBoard").click()
         await expect(page.get_by_label("Web services")).to_have_value("board")
+        await page.goto(f"{demo.url}/sessions")
+        await page.get_by_role("button", name="New notebook …").click()
+        dialogue = page.get_by_role("dialog", name="New notebook")
+        await expect(dialogue.get_by_label("GPUs")).to_have_value("0.25")
+        await expect(dialogue.get_by_label("Time limit")).to_have_value("8h")
+        await dialogue.get_by_label("GPUs").fill("0.5")
+        await dialogue.get_by_label("Time limit").fill("soon")
+        await expect(dialogue.get_by_role("button", name="Start")).to_be_disabled()
+        await dialogue.get_by_label("Time limit").fill("2h")
+        await dialogue.get_by_role("button", name="Start").click()
+        await expect(page.get_by_role("heading", name="jupyter")).to_be_visible()
+        made = (await client.execute(GRANTED, {"id": page.url.split("/")[-1].split("?")[0]}))["session"]
+        assert made == {"slots": [{"slot": "cuda.shares", "amount": "0.50"}], "time_limit": 7200}

@@ -105,3 +105,24 @@ async def test_notifications_are_off_until_asked_for(browser: Browser, demo: Own
         await until_state(client, heard, "failed")
         await page.wait_for_function("() => window.told.some(([title]) => title === 'heard failed')")
         assert not any("unheard" in title for title, _ in await page.evaluate("window.told"))
+
+
+async def test_a_dialogue_is_filled_in_and_sent_by_the_keyboard(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=access")
+        await page.get_by_role("button", name="New user …").press("Enter")
+        dialogue = page.get_by_role("dialog", name="New user")
+        await expect(dialogue.get_by_label("Name")).to_be_focused()
+        await page.keyboard.press("Enter")  # the button is disabled without a name
+        await page.keyboard.type("kim")
+        await expect(dialogue.get_by_label("Name")).to_have_value("kim")
+        await page.keyboard.press("Enter")
+        await expect(dialogue).to_have_count(0)
+        await expect(page.get_by_role("row", name="kim")).to_be_visible()
+        await page.goto(f"{demo.url}/admin?tab=agents")
+        await page.get_by_role("button", name="Edit the labels of demo-1").press("Enter")
+        await expect(page.get_by_role("dialog").locator("textarea")).to_be_focused()
+        await page.keyboard.type("rack=7")
+        await page.keyboard.press("Enter")
+        await page.keyboard.type("zone=a")
+        await expect(page.get_by_role("dialog").locator("textarea")).to_have_value("rack=7\nzone=a")

@@ -204,6 +204,7 @@ async def test_a_quota_is_set_and_taken_away(browser: Browser, demo: OwnServer) 
         await expect(row).to_contain_text("4 GPUs")
         await expect(row).to_contain_text("0 of 10")
         await page.get_by_role("button", name="Remove the quota of ada").click()
+        await page.get_by_role("button", name="Remove the quota", exact=True).click()
         await expect(page.get_by_text("There are no quotas")).to_be_visible()
 
 

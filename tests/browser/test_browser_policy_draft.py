@@ -1,4 +1,4 @@
-"""What is typed on the policy page outlives what somebody else saves."""
+"""What is typed on the policy page outlives what somebody else saves, and another page."""
 
 from typing import Final
 
@@ -34,3 +34,25 @@ async def test_a_draft_is_kept_and_put_on_the_newer_version(browser: Browser, de
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("button", name="No changes")).to_be_visible()
         assert (await client.execute(POLICY))["policy"] == {"backfill_depth": 43, "placement": "spread"}
+
+
+async def test_a_draft_outlives_other_pages_until_it_is_reset(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/admin?tab=policy")
+        depth = page.get_by_label("Backfill depth")
+        before = await depth.input_value()
+        await depth.fill("47")
+        await page.get_by_role("link", name="Usage").click()
+        await page.get_by_role("heading", name="Usage", exact=True).wait_for()
+        await client.change(CHANGE.replace("spread", "pack"), {})
+        await page.go_back()
+        await expect(depth).to_have_value("47")
+        await expect(page.get_by_text("Someone else saved")).to_be_visible()
+        await page.get_by_role("tab", name="Agents").click()
+        await page.get_by_role("tab", name="Policy").click()
+        await expect(depth).to_have_value("47")
+        await page.get_by_role("button", name="Reset").click()
+        await expect(depth).to_have_value(before)
+        await page.reload()
+        await expect(depth).to_have_value(before)
+        await expect(page.get_by_role("button", name="No changes")).to_be_visible()

@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { PolicyPartsFragment } from "../src/generated/graphql";
 import { lifetimeOf } from "../src/admin/access/draft";
+import { endOf, isSuspended } from "../src/admin/access/keys";
+import { restored, storedOf } from "../src/admin/policy/draft";
 import { changesOf, inputOf, valuesOf, wrongsOf } from "../src/admin/policy/settings";
 import * as quotas from "../src/admin/quotas/draft";
 import { countText, nowText, useOf } from "../src/admin/quotas/use";
@@ -149,4 +151,39 @@ test("the present use stands beside a limit, with a remark when it is above", ()
   expect(nowText("mem", useOf(uses, "project", "x"), "1g")).toBe("Now 0 B held.");
   expect(countText("waiting", use.waiting, "3")).toBe("Now 3 waiting.");
   expect(countText("waiting", use.waiting, "2")).toContain("more than this limit");
+});
+
+test("stored edits of the policy are put on the newest values, as made on their own version", () => {
+  const edited = { ...valuesOf(POLICY), backfill_depth: "7", half_life: "some" };
+  const stored = storedOf(POLICY, changesOf(valuesOf(POLICY), edited));
+  expect(stored).toEqual({ version: 4, changed_at: null, edits: { backfill_depth: "7", half_life: "some" } });
+  const newest = { ...POLICY, version: 5, changed_at: "2026-07-01T00:00:00Z", placement: "spread" as const };
+  const { base, draft } = restored(newest, { ...stored, edits: { ...stored.edits, unknown: "1" } });
+  expect(draft).toEqual({ ...edited, placement: "spread" });
+  expect(base).toEqual({ ...newest, version: 4, changed_at: null });
+  expect(restored(newest, null)).toEqual({ base: newest, draft: valuesOf(newest) });
+});
+
+describe("a key", () => {
+  const now = Date.parse("2026-07-01T00:00:00Z");
+  const users = [
+    { name: "vera", disabled: true },
+    { name: "ada", disabled: false },
+  ];
+  const key = { user: "ada", revoked_at: null, expires_at: null, is_valid: true };
+  const rejected = { ...key, user: "vera", is_valid: false };
+
+  test.each([
+    [key, "never", false],
+    [{ ...key, expires_at: "2026-08-01T00:00:00Z" }, "2026-08-01", false],
+    [{ ...key, expires_at: "2026-06-01T00:00:00Z", is_valid: false }, "expired", false],
+    [{ ...key, revoked_at: "2026-06-02T00:00:00Z", is_valid: false }, "revoked 2026-06-02", false],
+    [rejected, "user disabled", true],
+    [{ ...rejected, expires_at: "2026-08-01T00:00:00Z" }, "user disabled", true],
+    [{ ...rejected, expires_at: "2026-06-01T00:00:00Z" }, "expired", false],
+    [{ ...rejected, revoked_at: "2026-06-02T00:00:00Z" }, "revoked 2026-06-02", false],
+  ])("says when it ends or why it is rejected: %#", (one, end, suspended) => {
+    expect(endOf(one, users, now)).toBe(end);
+    expect(isSuspended(one, users, now)).toBe(suspended);
+  });
 });

@@ -36,6 +36,7 @@ export async function signOut(): Promise<string | null> {
   } catch {
     return "You are still signed in: the server cannot be reached. Try again.";
   }
+  sessionStorage.clear();
   // A new document: nothing of the user stays in memory, and their sockets are closed.
   location.assign("/");
   return null;

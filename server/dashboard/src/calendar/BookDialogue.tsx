@@ -54,6 +54,7 @@ export function BookDialogue({ fromMs, toMs, bookings, total, onClose }: Props) 
       actions={
         <Button
           className="button main"
+          type="submit"
           isDisabled={name.trim() === "" || !isWindow || !isCount}
           onPress={() => void book()}
         >

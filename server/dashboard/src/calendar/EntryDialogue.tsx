@@ -1,10 +1,10 @@
-import { Button } from "react-aria-components";
 import { Link } from "wouter";
 import { change } from "../api/client";
 import { moment } from "../format/times";
 import { GiveBackReservationDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { mayOperate } from "../identity/rights";
+import { ConfirmButton } from "../parts/ConfirmButton";
 import { Dialogue } from "../parts/Dialogue";
 import { carryOut } from "../session/actions";
 import type { Entry } from "./entries";
@@ -25,9 +25,15 @@ export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; reado
       onClose={onClose}
       actions={
         booking !== null && isMine ? (
-          <Button className="button danger" onPress={() => void giveBack(booking.id)}>
-            {booking.is_active ? "Give back" : "Cancel the booking"}
-          </Button>
+          <ConfirmButton
+            text={booking.is_active ? "Give back …" : "Cancel the booking …"}
+            question={`${booking.is_active ? "Give back" : "Cancel"} ${entry.title}?`}
+            yes={booking.is_active ? "Give it back" : "Cancel the booking"}
+            no="Keep it"
+            act={() => giveBack(booking.id)}
+          >
+            Others can book and use its GPUs. Sessions in it go on as ordinary ones.
+          </ConfirmButton>
         ) : null
       }
     >

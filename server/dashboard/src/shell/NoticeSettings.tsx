@@ -50,7 +50,7 @@ export default function NoticeSettings({ onClose }: { readonly onClose: () => vo
       onClose={onClose}
       closing="Cancel"
       actions={
-        <Button className="button main" isDisabled={draft === null} onPress={() => void save()}>
+        <Button className="button main" type="submit" isDisabled={draft === null} onPress={() => void save()}>
           Save
         </Button>
       }

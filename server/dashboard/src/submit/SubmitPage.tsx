@@ -1,13 +1,15 @@
 import { useEffect, useState } from "react";
 import { Button, Form as AriaForm } from "react-aria-components";
-import { useLocation, useSearchParams } from "wouter";
-import { ask, change as send, Refusal } from "../api/client";
+import { useLocation, useSearch, useSearchParams } from "wouter";
+import { change as send, Refusal } from "../api/client";
 import { useLive } from "../api/live";
+import { user } from "../api/presence";
 import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
-import { ProjectsDocument, SubmitDocument } from "../generated/graphql";
+import { SubmitDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
-import { mayOperate, maySubmit } from "../identity/rights";
+import { maySubmit } from "../identity/rights";
+import { storeDraft, storedDraft, useStoredDraft } from "../parts/drafts";
 import { Empty } from "../parts/Empty";
 import { loadSession } from "../session/loading";
 import { formOf, leftOutOf } from "./again";
@@ -19,7 +21,7 @@ import { usePreview } from "./previewing";
 import { ResourceFields } from "./ResourceFields";
 import { StartFrom } from "./StartFrom";
 import { Starts } from "./Starts";
-import { formIn } from "./templates";
+import { changedIn, filled, formIn } from "./templates";
 import { WhatFields } from "./WhatFields";
 import { WhenFields } from "./WhenFields";
 
@@ -56,7 +58,8 @@ interface Objection {
 /** The form, or for viewers why there is none. */
 export default function SubmitPage() {
   const me = useIdentity();
-  if (me === null || maySubmit(me)) return <SubmitForm />;
+  const search = useSearch();
+  if (me === null || maySubmit(me)) return <SubmitForm key={search} />;
   return (
     <Empty title="You cannot submit sessions">
       <p>Your role is viewer, which may read only. Ask an admin of the cluster for the role user.</p>
@@ -66,12 +69,11 @@ export default function SubmitPage() {
 
 /** The form to submit a session; validated while typing. */
 function SubmitForm() {
-  const { form, setForm, leftOut } = useForm();
+  const { form, setForm, leftOut, isRestored, fill, forget } = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
   const [, go] = useLocation();
-  const projects = useProjects();
   const cluster = useLive(loadCluster, "cluster", { everyMs: 10_000, isShared: true });
   const agents = cluster.data ?? NO_AGENTS;
   const wrongs = wrongsOf(form);
@@ -84,14 +86,21 @@ function SubmitForm() {
     setTouched((old) => new Set([...old, ...(Object.keys(part) as Field[])]));
     setRefusal(null);
   };
+  const startAnew = () => {
+    fill(EMPTY);
+    setTouched(new Set());
+    setRefusal(null);
+  };
   const submit = async () => {
     setTouched(new Set(Object.keys(form) as Field[]));
     if (!isWhole || isBusy) return;
     setBusy(true);
     const outcome = await asked(form);
     setBusy(false);
-    if ("id" in outcome) go(`/sessions/${outcome.id}`);
-    else setRefusal(outcome);
+    if ("id" in outcome) {
+      forget();
+      go(`/sessions/${outcome.id}`);
+    } else setRefusal(outcome);
   };
 
   return (
@@ -105,14 +114,22 @@ function SubmitForm() {
     >
       <div className="row">
         <h1>Submit a session</h1>
-        <StartFrom form={form} setForm={setForm} copy={(id) => go(`/submit?from=${id}`)} />
+        <StartFrom form={form} setForm={fill} copy={(id) => go(`/submit?from=${id}`)} />
         <span className="end row">
           <CodeButtons request={isWhole ? requestOf(form) : null} />
         </span>
       </div>
       {leftOut ? <p className="note">{againWords(leftOut)}</p> : null}
+      {isRestored ? (
+        <p className="quiet">
+          Restored what you had typed.{" "}
+          <Button className="button plain" onPress={startAnew}>
+            Start anew
+          </Button>
+        </p>
+      ) : null}
       <div className="submit-parts">
-        <WhatFields form={form} wrongs={shown} projects={projects} change={change} />
+        <WhatFields form={form} wrongs={shown} change={change} />
         <ResourceFields
           form={form}
           wrongs={shown}
@@ -153,12 +170,15 @@ function fieldOf(error: { readonly message: string; readonly field?: string | nu
   return { message: error.message, field: error.field ?? null };
 }
 
-/** The form, filled from the session in the address, if there is one. */
+/** The form: of the session or the fields in the address, else as it was left. */
 function useForm() {
   const [search] = useSearchParams();
   const from = search.get("from");
   const given = search.get("form");
-  const [form, setForm] = useState<Form>(() => formIn(given ?? "") ?? EMPTY);
+  const name = from || given ? null : `submit/${user.get()}`;
+  const [left] = useState(() => (name === null ? null : filled(storedDraft(name))));
+  const [form, setForm] = useState<Form>(() => left ?? formIn(given ?? "") ?? EMPTY);
+  const [isRestored, setRestored] = useState(left !== null);
   const [leftOut, setLeftOut] = useState<readonly string[] | null>(null);
   useEffect(() => {
     if (!from) return;
@@ -171,7 +191,16 @@ function useForm() {
       () => undefined,
     );
   }, [from, setForm]);
-  return { form, setForm, leftOut: from ? leftOut : null };
+  const changed = changedIn(form);
+  useStoredDraft(name, Object.keys(changed).length ? changed : null);
+  const fill = (next: Form) => {
+    setForm(next);
+    setRestored(false);
+  };
+  const forget = () => {
+    if (name !== null) storeDraft(name, null);
+  };
+  return { form, setForm, leftOut: from ? leftOut : null, isRestored, fill, forget };
 }
 
 /** The API does not return secrets and limits of sessions, so it is unknown whether it had any. */
@@ -209,13 +238,6 @@ function kindsOf(agents: readonly Agent[]): string[] {
 
 function modelsOf(agents: readonly Agent[]): string[] {
   return [...new Set(agents.flatMap((agent) => agent.devices.flatMap(({ model }) => model ?? [])))].sort();
-}
-
-/** The projects that the user may charge: their own, for operators all. */
-function useProjects(): readonly string[] {
-  const me = useIdentity();
-  const all = useLive(async () => (await ask(ProjectsDocument, {})).projects, "projects");
-  return mayOperate(me) ? (all.data?.map(({ name }) => name) ?? []) : (me?.projects ?? []);
 }
 
 function poolsOf(agents: readonly Agent[]): string[] {

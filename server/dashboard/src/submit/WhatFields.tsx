@@ -1,21 +1,9 @@
-import { useIdentity } from "../identity/me";
-import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
 import type { FieldsProps } from "./form";
-
-interface Props extends FieldsProps {
-  /** The projects that the user may charge. */
-  readonly projects: readonly string[];
-}
-
-const DEFAULT = "default";
+import { ProjectChoice } from "./ProjectChoice";
 
 /** What runs: the command, its name and where it is charged. */
-export function WhatFields({ form, wrongs, change, projects }: Props) {
-  const me = useIdentity();
-  // As the server chooses where none is given: the only project of the user.
-  const usual = (me?.projects.length === 1 ? me.projects[0] : undefined) ?? DEFAULT;
-  const known = [...new Set([usual, DEFAULT, ...projects, form.project || usual])];
+export function WhatFields({ form, wrongs, change }: FieldsProps) {
   return (
     <section className="panel stack" aria-labelledby="group-what">
       <h2 id="group-what">What</h2>
@@ -30,12 +18,7 @@ export function WhatFields({ form, wrongs, change, projects }: Props) {
         onChange={(command) => change({ command })}
       />
       <Text label="Name" value={form.name} wrong={wrongs.name} onChange={(name) => change({ name })} />
-      <Choice
-        label="Project"
-        value={form.project || usual}
-        options={known.map((id) => ({ id, text: id }))}
-        onChange={(project) => change({ project })}
-      />
+      <ProjectChoice value={form.project} onChange={(project) => change({ project })} />
       {wrongs.project ? <p className="bad small">{wrongs.project}</p> : null}
       <Text
         label="Working directory"

@@ -4,7 +4,7 @@ import { SubmitDocument } from "../generated/graphql";
 import { showNotice } from "../parts/notices";
 import { EMPTY, requestOf, type Form } from "./form";
 
-/** The time limit of a session that was started by one click. */
+/** The time limit of a program that runs until it is stopped. */
 const LIMIT = "8h";
 
 export interface Preset {
@@ -29,10 +29,11 @@ export const PRESETS: readonly Preset[] = Object.entries(presets).map(([name, pr
   },
 }));
 
+/** The form of a notebook. */
+export const NOTEBOOK: Form = PRESETS.find(({ title }) => title === presets.jupyter.title)?.form ?? EMPTY;
+
 /** Submits a notebook; returns the address of its session's page, which opens it when it runs. */
-export async function submitNotebook(): Promise<string | null> {
-  const form = PRESETS.find(({ title }) => title === presets.jupyter.title)?.form;
-  if (!form) return null;
+export async function submitNotebook(form: Form): Promise<string | null> {
   try {
     const outcome = (await change(SubmitDocument, { input: requestOf(form) })).create_session;
     if ("session" in outcome) return `/sessions/${outcome.session.id}?open=${presets.jupyter.app}`;

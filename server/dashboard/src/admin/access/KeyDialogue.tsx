@@ -58,6 +58,7 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
       actions={
         <Button
           className="button main"
+          type="submit"
           isDisabled={
             user.trim() === "" || name.trim() === "" || !isDuration || !isAmount(hours) || !isAmount(sessions)
           }

@@ -1,18 +1,27 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
-import { ask, change } from "../../api/client";
-import { useLive } from "../../api/live";
-import { ApiKeysDocument, RevokeApiKeyDocument, type ApiKeysQuery } from "../../generated/graphql";
+import { change } from "../../api/client";
+import type { Live } from "../../api/live";
+import { useNow } from "../../format/clock";
+import { RevokeApiKeyDocument } from "../../generated/graphql";
+import { ConfirmButton } from "../../parts/ConfirmButton";
 import { Faults } from "../../parts/Faults";
 import { ACTIONS, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
+import type { User } from "./draft";
 import { KeyDialogue } from "./KeyDialogue";
+import { budgetOf, endOf, isSuspended, type Key } from "./keys";
 
-type Key = ApiKeysQuery["api_keys"][number];
+interface Props {
+  readonly live: Live<readonly Key[]>;
+  /** The users that the viewer may see. */
+  readonly users: readonly User[];
+  readonly isAdmin: boolean;
+}
 
 /** The viewer's own keys; for an admin, all keys. */
-export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
-  const live = useLive(async () => (await ask(ApiKeysDocument, {})).api_keys, "api_keys", { everyMs: 10_000 });
+export function KeysPanel({ live, users, isAdmin }: Props) {
+  const now = useNow();
   const [isMaking, setMaking] = useState(false);
   const revoke = async ({ id }: Key) => {
     await carryOut("The key is revoked.", async () => {
@@ -44,17 +53,21 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
               <td>{key.name}</td>
               <td>{key.scope}</td>
               <td className="nowrap">{key.created_at.slice(0, 10)}</td>
-              <td>{endOf(key)}</td>
+              <td>{endOf(key, users, now)}</td>
               <td>{budgetOf(key)}</td>
               <td className="nowrap">
-                {key.is_valid ? (
-                  <Button
-                    className="button plain"
-                    aria-label={`Revoke ${key.name} of ${key.user}`}
-                    onPress={() => void revoke(key)}
+                {key.is_valid || isSuspended(key, users, now) ? (
+                  <ConfirmButton
+                    text="Revoke …"
+                    label={`Revoke ${key.name} of ${key.user}`}
+                    isPlain
+                    question={`Revoke ${key.name} of ${key.user}?`}
+                    yes="Revoke the key"
+                    no="Keep it"
+                    act={() => revoke(key)}
                   >
-                    Revoke
-                  </Button>
+                    Requests with it are rejected from now on. This cannot be undone.
+                  </ConfirmButton>
                 ) : null}
               </td>
             </tr>
@@ -64,19 +77,4 @@ export function KeysPanel({ isAdmin }: { readonly isAdmin: boolean }) {
       {isMaking ? <KeyDialogue onClose={close} /> : null}
     </div>
   );
-}
-
-function budgetOf(key: Key): string {
-  const parts = [
-    key.gpu_hours_max === null ? "" : `${key.gpu_hours.toFixed(1)} of ${key.gpu_hours_max} GPU-hours`,
-    key.sessions_max === null ? "" : `${key.submitted} of ${key.sessions_max} sessions`,
-    key.dry_run_first ? "dry run first" : "",
-  ];
-  return parts.filter(Boolean).join(", ");
-}
-
-function endOf(key: Key): string {
-  if (key.revoked_at !== null) return `revoked ${key.revoked_at.slice(0, 10)}`;
-  if (!key.is_valid) return "expired";
-  return key.expires_at?.slice(0, 10) ?? "never";
 }

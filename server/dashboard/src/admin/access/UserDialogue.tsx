@@ -34,7 +34,7 @@ export function UserDialogue({ start, onClose, onDone }: Props) {
       isOpen
       onClose={onClose}
       actions={
-        <Button className="button main" isDisabled={draft.name.trim() === ""} onPress={() => void save()}>
+        <Button className="button main" type="submit" isDisabled={draft.name.trim() === ""} onPress={() => void save()}>
           Save
         </Button>
       }

@@ -1,8 +1,9 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
-import { ask, change } from "../../api/client";
-import { useLive } from "../../api/live";
-import { UpdateUserDocument, UsersDocument } from "../../generated/graphql";
+import { change } from "../../api/client";
+import type { Live } from "../../api/live";
+import { UpdateUserDocument } from "../../generated/graphql";
+import { ConfirmButton } from "../../parts/ConfirmButton";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { ACTIONS, TablePanel } from "../../parts/Table";
@@ -10,9 +11,13 @@ import { carryOut } from "../../session/actions";
 import { draftOf, NEW, type Draft, type User } from "./draft";
 import { UserDialogue } from "./UserDialogue";
 
+interface Props {
+  readonly live: Live<readonly User[]>;
+  readonly isAdmin: boolean;
+}
+
 /** The users; admins can change them. */
-export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
-  const live = useLive(async () => (await ask(UsersDocument, {})).users, "users", { everyMs: 10_000 });
+export function UsersPanel({ live, isAdmin }: Props) {
   const [editing, setEditing] = useState<Draft | null>(null);
   const done = () => {
     setEditing(null);
@@ -55,13 +60,22 @@ export function UsersPanel({ isAdmin }: { readonly isAdmin: boolean }) {
                   >
                     Change
                   </Button>
-                  <Button
-                    className="button plain"
-                    aria-label={`${user.disabled ? "Enable" : "Disable"} ${user.name}`}
-                    onPress={() => void turn(user)}
-                  >
-                    {user.disabled ? "Enable" : "Disable"}
-                  </Button>
+                  {user.disabled ? (
+                    <Button className="button plain" aria-label={`Enable ${user.name}`} onPress={() => void turn(user)}>
+                      Enable
+                    </Button>
+                  ) : (
+                    <ConfirmButton
+                      text="Disable …"
+                      label={`Disable ${user.name}`}
+                      isPlain
+                      question={`Disable ${user.name}?`}
+                      yes="Disable the user"
+                      act={() => turn(user)}
+                    >
+                      Their keys are rejected until the user is enabled again. Their sessions are not canceled.
+                    </ConfirmButton>
+                  )}
                 </td>
               ) : null}
             </tr>

@@ -82,7 +82,7 @@ export function AgentRow({ agent, pools, isOperator, refresh, onWish }: Props) {
         <div className="quiet">
           {STOPS[can.kill] ?? `Jobs are stopped by ${can.kill}`}.{" "}
           {LIMITS[can.limits] ?? `Memory is limited by ${can.limits}`}.{" "}
-          {can.switches_user ? "Jobs run as their owners' Unix accounts." : "All jobs run as one Unix account."}
+          {can.switches_user ? "Can run jobs as their owners' Unix accounts." : "All jobs run as one Unix account."}
         </div>
         {can.images.length ? <div className="quiet">Holds the images {can.images.join(", ")}.</div> : null}
         <div className="quiet">{agent.software_version}</div>

@@ -25,7 +25,7 @@ export function DrainDialogue({ id, onClose, onDone }: Props) {
       isOpen
       onClose={onClose}
       actions={
-        <Button className="button main" onPress={() => void act()}>
+        <Button className="button main" type="submit" onPress={() => void act()}>
           Drain
         </Button>
       }

@@ -28,7 +28,12 @@ export function RuleDialogue({ rule, onClose, onDone }: Props) {
       isOpen
       onClose={onClose}
       actions={
-        <Button className="button main" isDisabled={Object.keys(wrongs).length > 0} onPress={() => void save()}>
+        <Button
+          className="button main"
+          type="submit"
+          isDisabled={Object.keys(wrongs).length > 0}
+          onPress={() => void save()}
+        >
           Save
         </Button>
       }

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
+import { user } from "../../api/presence";
 import { quantity } from "../../format/amounts";
 import { duration, moment } from "../../format/times";
 import { PolicyDocument, UpdatePolicyDocument, type PolicyPartsFragment } from "../../generated/graphql";
@@ -31,7 +32,7 @@ interface FormProps {
 }
 
 function PolicyForm({ policy, refresh }: FormProps) {
-  const { base, draft, setDraft, changes, isBehind, catchUp, putBack } = useDraft(policy);
+  const { base, draft, setDraft, changes, isBehind, catchUp, putBack } = useDraft(policy, `policy/${user.get()}`);
   const [isReviewing, setReviewing] = useState(false);
   const me = useIdentity();
   const isOperator = mayOperate(me);

@@ -46,7 +46,7 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
       isOpen
       onClose={onClose}
       actions={
-        <Button className="button main" isDisabled={isWrong} onPress={() => void save()}>
+        <Button className="button main" type="submit" isDisabled={isWrong} onPress={() => void save()}>
           Save
         </Button>
       }

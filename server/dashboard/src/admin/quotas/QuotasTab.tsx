@@ -6,6 +6,7 @@ import { plain, quantities } from "../../format/amounts";
 import { QuotasDocument, QuotaUseDocument, RemoveQuotaDocument } from "../../generated/graphql";
 import { useIdentity } from "../../identity/me";
 import { mayOperate, operatorsOnly } from "../../identity/rights";
+import { ConfirmButton } from "../../parts/ConfirmButton";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { ACTIONS, figure, TablePanel } from "../../parts/Table";
@@ -93,13 +94,17 @@ export function QuotasTab() {
                   >
                     Change
                   </Button>
-                  <Button
-                    className="button plain"
-                    aria-label={`Remove the quota of ${quota.name || "the cluster"}`}
-                    onPress={() => void remove(quota)}
+                  <ConfirmButton
+                    text="Remove …"
+                    label={`Remove the quota of ${quota.name || "the cluster"}`}
+                    isPlain
+                    question={`Remove the quota of ${quota.name || "the cluster"}?`}
+                    yes="Remove the quota"
+                    no="Keep it"
+                    act={() => remove(quota)}
                   >
-                    Remove
-                  </Button>
+                    Its limits and guarantees end at once.
+                  </ConfirmButton>
                 </td>
               ) : null}
             </tr>

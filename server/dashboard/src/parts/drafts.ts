@@ -1,0 +1,31 @@
+import { useEffect } from "react";
+
+/** What was typed into a form that was left before it was sent; null if this tab has nothing of it. */
+export function storedDraft(form: string): unknown {
+  try {
+    return JSON.parse(globalThis.sessionStorage?.getItem(keyOf(form)) ?? "null");
+  } catch {
+    return null;
+  }
+}
+
+/** Stores the draft of a form in this tab; null removes it. */
+export function storeDraft(form: string, draft: unknown): void {
+  try {
+    if (draft === null) globalThis.sessionStorage?.removeItem(keyOf(form));
+    else globalThis.sessionStorage?.setItem(keyOf(form), JSON.stringify(draft));
+  } catch {
+    return;
+  }
+}
+
+/** Stores the draft of a form while it is edited; a form without a name is not stored. */
+export function useStoredDraft(form: string | null, draft: unknown): void {
+  useEffect(() => {
+    if (form !== null) storeDraft(form, draft);
+  }, [form, JSON.stringify(draft)]);
+}
+
+function keyOf(form: string): string {
+  return `aliquot:draft/${form}`;
+}

@@ -1,0 +1,38 @@
+import { ask } from "../api/client";
+import { useLive } from "../api/live";
+import { ProjectsDocument } from "../generated/graphql";
+import { useIdentity } from "../identity/me";
+import { mayOperate } from "../identity/rights";
+import { Choice } from "../parts/Choice";
+
+interface Props {
+  /** Empty is the project that the server chooses. */
+  readonly value: string;
+  readonly onChange: (project: string) => void;
+}
+
+const DEFAULT = "default";
+
+/** The project that a session is charged to. */
+export function ProjectChoice({ value, onChange }: Props) {
+  const me = useIdentity();
+  const projects = useProjects();
+  // As the server chooses where none is given: the only project of the user.
+  const usual = (me?.projects.length === 1 ? me.projects[0] : undefined) ?? DEFAULT;
+  const known = [...new Set([usual, DEFAULT, ...projects, value || usual])];
+  return (
+    <Choice
+      label="Project"
+      value={value || usual}
+      options={known.map((id) => ({ id, text: id }))}
+      onChange={onChange}
+    />
+  );
+}
+
+/** The projects that the user may charge: their own, for operators all. */
+function useProjects(): readonly string[] {
+  const me = useIdentity();
+  const all = useLive(async () => (await ask(ProjectsDocument, {})).projects, "projects");
+  return mayOperate(me) ? (all.data?.map(({ name }) => name) ?? []) : (me?.projects ?? []);
+}
