@@ -286,3 +286,17 @@ async def test_the_sweep_of_workspaces_goes_on_after_a_fault(tmp_path: Path, mon
         finally:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
+
+
+async def test_the_output_of_a_session_that_left_memory_can_be_read() -> None:
+    async with stage([agent("a", devices=1)], ended_kept=1) as on:
+        name, kernel_id = await running(on)
+        on.executor.ends(kernel_id, code=0)
+        await on.settle()
+        for _ in range(2):
+            await on.cancel(SessionId((await on.sessions.create_session(CALLER, asks(held=True))).session.id))
+        assert name not in on.state.sessions
+        found = await on.watching.session_log(CALLER, name, rank=0, attempt=None, offset=0, bytes_max=100)
+        assert (found.session_id, found.attempt) == (name, 1)
+        chunks = on.watching.session_logs(CALLER, name, rank=0, attempt=None, offset=0)
+        assert {chunk.session_id async for chunk in chunks} == {name}

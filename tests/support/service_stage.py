@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -26,6 +27,7 @@ from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.sessions.explanations import Explanations
 from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.preview import Previews
+from aliquot.service.sessions.recall import kept_in_memory
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.sessions.submission_checks import SubmissionPolicyCheck
@@ -140,7 +142,8 @@ class Stage:
             what_ifs=self.what_ifs,
             clock=clock,
         )
-        sources = SubscriptionSources(find=self.queries.session, book=None, now_us=clock.now_us)
+        recall = partial(kept_in_memory, state=state, store=store)
+        sources = SubscriptionSources(find=self.queries.session, book=None, recalled=recall, now_us=clock.now_us)
         self.watching = Subscriptions(state=state, feed=feed, outputs=executor, sources=sources)
         journal.subscribe(self.watching.hear)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -201,6 +202,8 @@ def return_device(
         raise typer.Exit(2)
     with (folder / RETURN_FILE).open("a", encoding="utf-8") as file:
         file.write(f"{device}\n")
+        if os.geteuid() == 0:  # the agent may run as another account
+            os.fchown(file.fileno(), folder.stat().st_uid, folder.stat().st_gid)
     if as_json:
         print(json.dumps({"device_id": device, "folder": str(folder)}))
     else:

@@ -28,6 +28,8 @@ TIMED_OUT: Final = 124
 """Exit code of a command that was stopped at the time limit, as of `timeout`."""
 STOP_S: Final = 10.0
 """Time from SIGTERM to SIGKILL at the time limit. The GPUs are held until then."""
+GRANT_S: Final = 5.0
+"""The limit of the lease counts from its request, that of the command from the start of the command."""
 Command = Annotated[
     list[str] | None, Argument(metavar="-- COMMAND...", help="Runs with CUDA_VISIBLE_DEVICES; default: hold and wait.")
 ]
@@ -62,7 +64,7 @@ def lease(
     Without a command they are held until Ctrl-C. The exit code is that of the command.
     """
     limit_s = seconds_of(time_limit, option="--time-limit")
-    longest_s = None if limit_s is None else limit_s + STOP_S
+    longest_s = None if limit_s is None else limit_s + STOP_S + GRANT_S
     options = {"job_id": name, "memory_gb": gpu_memory, "project": project, "pool": pool}
     with (
         connected(cluster=cluster, server=server, token_file=token_file) as client,
@@ -113,7 +115,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> int:
     process.terminate()
     try:
         process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         process.kill()
         process.wait()
     return TIMED_OUT

@@ -71,10 +71,10 @@ def _value(file: Path | None) -> str:
     """The value, without the line end that an editor or `echo` adds to piped input."""
     try:
         if file is not None:
-            return file.read_text(encoding="utf-8")
+            return file.read_bytes().decode()
         if sys.stdin.isatty():
             return str(typer.prompt("Value", hide_input=True))
-        return sys.stdin.read().removesuffix("\n")
+        return sys.stdin.buffer.read().decode().removesuffix("\n")
     except UnicodeDecodeError:
         usage("the value is not UTF-8 text; encode it first, for example with base64")
     except OSError as error:

@@ -1,6 +1,7 @@
 """Use cases of every server, leader or follower: queries, changes and subscriptions."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct, field
@@ -28,6 +29,7 @@ from aliquot.service.sessions.explanations import Explanations
 from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.files import CopiedResults, SessionFiles
 from aliquot.service.sessions.preview import Previews
+from aliquot.service.sessions.recall import kept_in_memory
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.streams import SessionStreams, StreamSource
 from aliquot.service.sessions.submission import Submission
@@ -144,7 +146,7 @@ class UseCases:
         self.app_tokens = AppTokens(parts.app_key)
         self.streams = None if parts.streams is None else self._streams(parts.streams, records=parts.records_terminals)
         self.files = None if parts.streams is None else self._files(parts.streams, store, parts.copied_results)
-        self.watching = self._watching(outputs, book=parts.operators.audit)
+        self.watching = self._watching(outputs, store=store, book=parts.operators.audit)
 
     @property
     def advisor(self) -> RightSizing:
@@ -240,9 +242,15 @@ class UseCases:
             state=self.state, store=store, journal=self.journal, clock=self.clock, source=source, copies=copies
         )
 
-    def _watching(self, outputs: Outputs, *, book: AuditStore | None) -> Subscriptions:
+    def _watching(self, outputs: Outputs, *, store: Store, book: AuditStore | None) -> Subscriptions:
         find, clock = self.queries.session, self.clock
-        sources = SubscriptionSources(find=find, book=book, now_us=clock.now_us, sleep=clock.sleep)
+        sources = SubscriptionSources(
+            find=find,
+            book=book,
+            recalled=partial(kept_in_memory, state=self.state, store=store),
+            now_us=clock.now_us,
+            sleep=clock.sleep,
+        )
         watching = Subscriptions(state=self.state, feed=self.feed, outputs=outputs, sources=sources)
         self.journal.subscribe(watching.hear)
         return watching

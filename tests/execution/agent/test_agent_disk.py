@@ -1,14 +1,16 @@
 """An agent whose disk takes nothing refuses what it is to start, so that somebody tries it again."""
 
+import asyncio
 import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, order, shell
+from agent_stand import Stand, agent_config, order, shell
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.job_user import JobUser
+from aliquot.execution.agent.json_files import claim_file, replace_file
 from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.ids import AgentId
 from aliquot_schema.resources.leases import EndEvidence
@@ -56,3 +58,40 @@ def test_a_claim_that_cannot_be_written_leaves_nothing_on_the_disk(
     with pytest.raises(OSError, match="no space left"):
         KernelFolder(tmp_path / "kernels" / "ses_1.1.0").close_to_starts({"by": "stop"}, drafts=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_refused_orders_are_answered_although_nothing_can_be_written(stand: Stand) -> None:
+    folder = stand.config.folder / "kernels"
+    away = folder.rename(folder.with_name("away"))
+    folder.write_text("no folder")
+    late, fresh = shell("true", not_after_us=1), shell("true")
+    await stand.core.launch([late, fresh])
+    for asked in (late, fresh):
+        assert (await stand.told(asked.kernel_id, KernelPhase.REFUSED)).evidence is EndEvidence.REFUSED
+    folder.unlink()
+    away.rename(folder)
+    async with asyncio.timeout(10):
+        await stand.core.stop(late.kernel_id, epoch=1, grace_ms=0)
+
+
+def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr("aliquot.execution.agent.json_files.os.fsync", full)
+    for write in (replace_file, claim_file):
+        with pytest.raises(OSError, match="no space left"):
+            write(tmp_path / "epoch.json", {"format": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_drafts_of_every_kind_are_removed_at_the_start(tmp_path: Path) -> None:
+    stand = Stand(agent_config(tmp_path))
+    (tmp_path / "drafts").mkdir()
+    (tmp_path / "drafts" / "results-1").write_text("half")
+    (tmp_path / "drafts" / "kernel-1").mkdir()
+    await stand.open()
+    try:
+        assert list((tmp_path / "drafts").iterdir()) == []
+    finally:
+        await stand.close()

@@ -16,6 +16,7 @@ from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile
 from aliquot.cli.session.options import Pool, Project, seconds_of
 
 if TYPE_CHECKING:
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.bookings import Booking
 
 _CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
@@ -36,14 +37,14 @@ def moment_of(text: str, *, option: str, now: datetime, after: datetime | None =
     if text.startswith("+"):
         return (after or now) + timedelta(seconds=seconds_of(text[1:], option=option) or 0)
     if (clock := _CLOCK.fullmatch(text)) is not None:
-        since = after or now
+        since = (after or now).astimezone().replace(tzinfo=None)  # clocks may change until then
         found = since.replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
-        return found if found > since else found + timedelta(days=1)
+        return (found if found > since else found + timedelta(days=1)).astimezone()
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         usage(f"{option} {text}: write it like {TIMES}")
-    return found if found.tzinfo is not None else found.astimezone(now.tzinfo)
+    return found if found.tzinfo is not None else found.astimezone()
 
 
 BookingName = Annotated[str, Argument(metavar="NAME", help="The booking's name or id.")]
@@ -160,11 +161,21 @@ def extend(
 ) -> None:
     """Move the end of a booking. A later end is granted if its GPUs are free until then."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        present = next((one for one in client.reservations() if name in (one.name, one.id)), None)
-        now = _now()
-        after = present.ends_at.astimezone() if present is not None and end.startswith("+") else None
+        present, now = _present(client, name), _now()
+        after = None
+        if present is not None:
+            after = present.ends_at if end.startswith("+") else max(present.starts_at, now)
         done = client.extend_reservation(name, ends_at=moment_of(end, option="TIME", now=now, after=after))
     print_result(done, text=f"booked {described(done.booking)}", as_json=as_json)
+
+
+def _present(client: "BlockingClient", name: str) -> "Booking | None":
+    """The booking of this id, else the caller's own of this name, else the only one of this name."""
+    found = [one for one in client.reservations() if name in (one.name, one.id)]
+    caller = client.me().name
+    ranked = sorted(found, key=lambda one: (one.id != name, one.owner != caller))
+    is_clear = len(found) == 1 or (ranked and (ranked[0].id == name or ranked[0].owner == caller))
+    return ranked[0] if is_clear else None
 
 
 @reservations.command("give-back")
@@ -249,7 +260,9 @@ def rule_of(every: str | None, until: str | None) -> str | None:
 
 def local_zone() -> str | None:
     """The name of the machine's time zone; None if it cannot be told, which means UTC."""
-    name = os.environ.get("TZ", "").lstrip(":") or os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    name = os.environ.get("TZ", "").lstrip(":")
+    if not name or name.startswith("/"):
+        name = os.path.realpath(name or "/etc/localtime").partition("/zoneinfo/")[2]
     return name or None
 
 

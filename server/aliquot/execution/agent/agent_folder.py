@@ -243,7 +243,10 @@ class AgentFolder:
             raise Unavailable(f"another agent uses the folder {self.path}")
         self._lock = lock
         for draft in self.drafts.iterdir():
-            shutil.rmtree(draft, ignore_errors=True)
+            if draft.is_dir() and not draft.is_symlink():
+                shutil.rmtree(draft, ignore_errors=True)
+            else:
+                draft.unlink(missing_ok=True)
         flush_folder(self.path)
 
     def close(self) -> None:

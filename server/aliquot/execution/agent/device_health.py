@@ -275,9 +275,12 @@ class HealthWatch:
     def _returned_by_person(self) -> bool:
         path = self._folder / RETURN_FILE
         try:
-            names = path.read_text(encoding="utf-8").split()
+            names = path.read_text(encoding="utf-8", errors="replace").split()
             path.unlink()
         except FileNotFoundError:
+            return False
+        except OSError as error:
+            _log.warning("%s cannot be read, no device returns to service by it: %s", path, error)
             return False
         found = [name for name in names if self._quarantine.give_back(DeviceId(name), by_person=True)]
         for name in found:

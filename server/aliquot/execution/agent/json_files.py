@@ -26,21 +26,25 @@ def write_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
 def replace_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
     """Replace a file atomically and durably."""
     draft = _draft(path)
-    write_file(draft, fields, mode=mode)
-    draft.rename(path)
+    try:
+        write_file(draft, fields, mode=mode)
+        draft.rename(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     flush_folder(path.parent)
 
 
 def claim_file(path: Path, fields: object) -> bool:
     """Create a file atomically and durably; False if it exists already."""
     draft = _draft(path)
-    write_file(draft, fields)
     try:
+        write_file(draft, fields)
         os.link(draft, path)
     except FileExistsError:
         return False
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     flush_folder(path.parent)
     return True
 

@@ -176,8 +176,22 @@ class Launching:
         self._watch.reconcile(kernel)
 
     async def _refuse(self, kernel: KernelHandle, refusal: Refusal) -> None:
+        """Refuse an order. If that cannot be written, it is only reported: no server repeats such an order."""
         kernel.order = None
-        await self._watch.close_to_starts(kernel, code=refusal.code, message=refusal.message)
+        try:
+            await self._watch.close_to_starts(kernel, code=refusal.code, message=refusal.message)
+        except OSError:
+            self._kernels.remove(kernel.kernel_id)
+            self._watch.report(
+                KernelReport(
+                    kernel_id=kernel.kernel_id,
+                    phase=KernelPhase.REFUSED,
+                    at_us=self._now_us(),
+                    evidence=EndEvidence.REFUSED,
+                    code=refusal.code,
+                    message=refusal.message,
+                )
+            )
         kernel.prepared.set()
 
     async def _start(self, kernels: Sequence[KernelHandle]) -> None:
@@ -195,26 +209,9 @@ class Launching:
         await self._send([kernel.request for kernel in kernels if kernel.request is not None])
 
     async def _refuse_all(self, kernels: Sequence[KernelHandle], message: str) -> None:
-        """Refuse kernels whose folders could not be written; nothing was sent to the spawner.
-
-        If the refusal cannot be written either, it is only reported: the server never sends such an order again.
-        """
+        """Refuse kernels whose folders could not be written; nothing was sent to the spawner."""
         for kernel in kernels:
-            try:
-                await self._refuse(kernel, Refusal(code=Unavailable.code, message=message))
-            except OSError:
-                self._kernels.remove(kernel.kernel_id)
-                kernel.prepared.set()
-                self._watch.report(
-                    KernelReport(
-                        kernel_id=kernel.kernel_id,
-                        phase=KernelPhase.REFUSED,
-                        at_us=self._now_us(),
-                        evidence=EndEvidence.REFUSED,
-                        code=Unavailable.code,
-                        message=message,
-                    )
-                )
+            await self._refuse(kernel, Refusal(code=Unavailable.code, message=message))
 
     def _write_all(self, kernels: Sequence[KernelHandle]) -> None:
         """Write every kernel folder, then flush their parent once: a power cut must not undo a started kernel."""

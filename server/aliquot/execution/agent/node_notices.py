@@ -7,6 +7,8 @@ it takes a spot machine back.
 
 import asyncio
 import logging
+import os
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -93,7 +95,8 @@ class NodeNotices:
             return self._commanded
         finally:
             if process.returncode is None:
-                process.kill()
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipe that it is read from
                 await process.wait()
         if process.returncode:
             return None

@@ -1,7 +1,8 @@
 """Recall: loads ended sessions that were evicted from memory, and keeps them there while they are being changed."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -67,3 +68,11 @@ class Recall:
             # One that has not ended arrives by the event log, from the server that it was submitted to.
             if any(isinstance(record, Session) and record.is_ended for record in records):
                 self._state.recall(records)
+
+
+@asynccontextmanager
+async def kept_in_memory(session_id: SessionId, *, state: State, store: Store) -> AsyncIterator[None]:
+    """Keep a session in memory, also one that left it."""
+    async with Recall(state=state, store=store) as recall:
+        await recall.session(session_id)
+        yield

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from msgspec import Struct
@@ -44,6 +45,8 @@ class SubscriptionSources(Struct, frozen=True, kw_only=True):
     """See `SessionUpdates`."""
     book: AuditStore | None
     """See `Record`."""
+    recalled: Callable[[SessionId], AbstractAsyncContextManager[None]]
+    """Keeps a session in memory, also one that left it."""
     now_us: Callable[[], int]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -115,6 +118,7 @@ class Subscriptions(NumberedSubscriptions):
         self._state = state
         self._feed = feed
         self._outputs = outputs
+        self._recalled = sources.recalled
         self._pending: OrderedDict[int, int] = OrderedDict()
         """Number of pending sessions right after each of the newest session events."""
 
@@ -148,9 +152,10 @@ class Subscriptions(NumberedSubscriptions):
         """
         if offset < 0:
             raise InvalidRequest(f"offset: {offset} is negative; it counts bytes from 0", field="offset")
-        session = self._session(SessionId(session_id), rank=rank, attempt=attempt)
-        check_may_read_output(caller, session)
-        kernel = await self._begun_kernel(session.id, rank=rank, attempt=attempt)
+        async with self._recalled(SessionId(session_id)):
+            session = self._session(SessionId(session_id), rank=rank, attempt=attempt)
+            check_may_read_output(caller, session)
+            kernel = await self._begun_kernel(session.id, rank=rank, attempt=attempt)
         if kernel is None:
             yield empty_chunk(session_id, rank=rank, attempt=attempt or 0, offset=offset)
             return
@@ -167,10 +172,11 @@ class Subscriptions(NumberedSubscriptions):
             NotFound, Forbidden: as for `session_logs`.
             Unavailable: the agent is unreachable.
         """
-        session = self._session(SessionId(session_id), rank=rank, attempt=attempt)
-        check_may_read_output(caller, session)
-        number = session.attempt if attempt is None else attempt
-        kernel, is_over = self._begun(session, rank=rank, attempt=number or None)
+        async with self._recalled(SessionId(session_id)):
+            session = self._session(SessionId(session_id), rank=rank, attempt=attempt)
+            check_may_read_output(caller, session)
+            number = session.attempt if attempt is None else attempt
+            kernel, is_over = self._begun(session, rank=rank, attempt=number or None)
         if kernel is None:
             return empty_piece(session, rank=rank, attempt=number, offset=max(0, offset), is_over=is_over)
         return await piece_of(self._outputs, kernel, offset=offset, bytes_max=bytes_max, is_over=is_over)

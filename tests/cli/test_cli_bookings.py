@@ -1,0 +1,85 @@
+"""Times and names of bookings on the command line, a lease whose command does not stop, and a secret's bytes."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aliquot.cli import lease
+from aliquot.cli.cluster.bookings import _present, local_zone, moment_of
+from aliquot.cli.secret import _value
+
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_time_of_day_is_local_on_its_own_day(berlin: None) -> None:
+    """In April the clocks differ from those of now, in November."""
+    start = moment_of("2027-04-10 09:00", option="--from", now=NOW.astimezone())
+    assert start == datetime(2027, 4, 10, 7, 0, tzinfo=UTC)
+    assert moment_of("12:00", option="--to", now=NOW.astimezone(), after=start) == datetime(2027, 4, 10, 10, tzinfo=UTC)
+    assert moment_of("08:00", option="--to", now=NOW.astimezone(), after=start) == datetime(2027, 4, 11, 6, tzinfo=UTC)
+    assert moment_of("+2h", option="TIME", now=NOW.astimezone(), after=start) == datetime(2027, 4, 10, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("value", ["Europe/Berlin", ":Europe/Berlin", "{zone}", ":{zone}"])
+def test_the_zone_may_be_named_by_its_file(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zone = tmp_path / "zoneinfo" / "Europe" / "Berlin"
+    zone.parent.mkdir(parents=True)
+    zone.touch()
+    monkeypatch.setenv("TZ", value.format(zone=zone))
+    assert local_zone() == "Europe/Berlin"
+
+
+def test_the_callers_own_booking_of_a_name_is_meant() -> None:
+    def booking(id: str, owner: str) -> Any:
+        return SimpleNamespace(id=id, name="night", owner=owner)
+
+    def found(name: str, *known: Any, caller: str = "anna") -> str | None:
+        client: Any = SimpleNamespace(reservations=lambda: known, me=lambda: SimpleNamespace(name=caller))
+        present = _present(client, name)
+        return None if present is None else present.id
+
+    bob, anna = booking("bkg_1", "bob"), booking("bkg_2", "anna")
+    assert found("night", bob, anna) == "bkg_2"
+    assert found("bkg_1", bob, anna) == "bkg_1"
+    assert found("night", bob) == "bkg_1"
+    assert found("night", bob, anna, caller="root") is None
+
+
+def test_a_command_that_is_being_stopped_is_killed_on_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(300)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    wait, interrupts = process.wait, [KeyboardInterrupt]
+
+    def interrupted(timeout: float | None = None) -> int:
+        if interrupts:
+            raise interrupts.pop()
+        return wait(timeout)
+
+    monkeypatch.setattr(process, "wait", interrupted)
+    assert lease._stop(process) == lease.TIMED_OUT
+    assert process.poll() == -9
+    process.stdout.close()
+
+
+def test_the_bytes_of_a_secret_stay_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(b"a\r\nb\r\n")
+    assert _value(file) == "a\r\nb\r\n"
