@@ -118,6 +118,28 @@ async def test_what_fails_says_why() -> None:
         assert found.failure == "nothing is recorded"
 
 
+async def test_one_that_cannot_be_run_fails_and_the_next_one_runs() -> None:
+    class NoProcess(FakeRunner):
+        async def run(self, order: BacktestOrder) -> AsyncIterator[BacktestNews]:
+            if not self.orders:
+                self.orders.append(order)
+                raise OSError(12, "Cannot allocate memory")
+            async for news in super().run(order):
+                yield news
+
+    async with stage([agent("a", devices=1)]) as on:
+        runner = NoProcess()
+        runner.may_end.set()
+        tests = jobs(on, runner)
+        first = await tests.start_backtest(OPERATOR, FCFS)
+        await until_it_is(BacktestState.FAILED, tests, first.id)
+        view = await tests.backtest(OPERATOR, first.id)
+        assert view is not None
+        assert "Cannot allocate memory" in (view.failure or "")
+        second = await tests.start_backtest(OPERATOR, FCFS)
+        await until_it_is(BacktestState.COMPLETED, tests, second.id)
+
+
 async def test_one_runs_at_a_time_and_few_wait() -> None:
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner()

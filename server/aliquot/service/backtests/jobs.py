@@ -94,9 +94,8 @@ class Backtests(OperatorCommands):
         runner, name = self._free(caller)
         order = self._tuning_order(asked)
         if asked.apply is TuneApply.AUTO and self._state.board.missing == SWITCHED_OFF:
-            raise InvalidRequest(
-                "apply: auto needs the forecasts, which this server's settings switch off; use manual", field="apply"
-            )
+            text = "apply: auto needs the forecasts, which this server's settings switch off; use manual"
+            raise InvalidRequest(text, field="apply")
         action = Action(id="tuning_started", facts={"tuning": name, "apply": asked.apply})
         await self._act(caller, lambda draft: draft.put(action, "tuning_started"))
         is_auto = asked.apply is TuneApply.AUTO
@@ -151,9 +150,8 @@ class Backtests(OperatorCommands):
         if self._runner is None or self._ids is None:
             raise Unavailable("this server runs no backtests")
         if sum(view.state is BacktestState.QUEUED for view in self._views.values()) >= WAITING_MAX:
-            raise StateConflict(
-                f"{WAITING_MAX} backtests wait already; cancel one, or try again later", id="", state="queued"
-            )
+            text = f"{WAITING_MAX} backtests wait already; cancel one, or try again later"
+            raise StateConflict(text, id="", state="queued")
         return self._runner, self._ids.new("bkt_")
 
     def _begin(
@@ -199,11 +197,7 @@ class Backtests(OperatorCommands):
         return self._views[name]
 
     async def backtest(self, caller: Caller, name: str) -> BacktestView | None:
-        """A backtest; None if there is none of this id, or no longer.
-
-        Raises:
-            Forbidden: the caller is no operator.
-        """
+        """A backtest; None if there is none of this id, or no longer. Raises Forbidden to all but operators."""
         check_role(caller, Role.OPERATOR)
         return self._views.get(name)
 
@@ -228,9 +222,8 @@ class Backtests(OperatorCommands):
         until_us = now_us if until is None else microseconds(until)
         since_us = until_us - usual_us if since is None else microseconds(since)
         if not until_us - DAYS_MAX * DAY_US <= since_us < until_us <= now_us:
-            raise InvalidRequest(
-                f"since: give a time before until, at most {DAYS_MAX} days, and none in the future", field="since"
-            )
+            text = f"since: give a time before until, at most {DAYS_MAX} days, and none in the future"
+            raise InvalidRequest(text, field="since")
         return since_us, until_us
 
     def _tuning_order(self, asked: NewTuning) -> BacktestOrder:
@@ -286,9 +279,8 @@ class Backtests(OperatorCommands):
         check_role(caller, Role.OPERATOR)
         view = self._views.get(name)
         if view is None:
-            raise NotFound(
-                f"there is no backtest {name[:80]}; the last {KEPT_MAX} are kept", kind="backtest", id=name[:80]
-            )
+            text = f"there is no backtest {name[:80]}; the last {KEPT_MAX} are kept"
+            raise NotFound(text, kind="backtest", id=name[:80])
         return view
 
     def _drop_old(self) -> None:
@@ -303,8 +295,8 @@ class Backtests(OperatorCommands):
         try:
             await self._run_in_turn(name, order, runner)
         except Exception as error:
-            log.exception("backtest %s failed", name)
             self._set(name, state=BacktestState.FAILED, failure=f"it could not be run: {error}")
+            log.exception("backtest %s failed", name)
 
     async def _run_in_turn(self, name: str, order: BacktestOrder, runner: BacktestRunner) -> None:
         async with self._turn:
