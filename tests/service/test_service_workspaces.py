@@ -147,3 +147,16 @@ async def test_an_agent_refuses_contents_that_are_not_what_they_say(tmp_path: Pa
         await stream.close()
         assert not cache.has(files.id)
     await asyncio.wait_for(worker.close(), 5)
+
+
+async def test_a_damaged_block_is_asked_for_again(tmp_path: Path) -> None:
+    async with office(tmp_path) as (_, uploads):
+        wanted = tree(x="long enough")
+        await uploads.upload(ANN, wanted)
+        await uploads.keep(ANN, b"long enough")
+        assert (await uploads.upload(ANN, wanted)).missing == ()
+        (stored,) = await asyncio.to_thread(lambda: list(tmp_path.glob("*/blocks/*")))
+        stored.write_bytes(b"long en0ugh")
+        with pytest.raises(FileNotFoundError, match="damaged"):
+            await asyncio.to_thread(uploads._store.block, ANN.user, stored.name)
+        assert (await uploads.upload(ANN, wanted)).missing == (stored.name,)

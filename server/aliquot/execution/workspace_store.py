@@ -56,10 +56,16 @@ class StoredWorkspaces:
         return self._read(_listing(owner, id))
 
     def block(self, owner: UserId, block: str) -> bytes:
-        """A content. Raises FileNotFoundError, and OSError if it is damaged."""
-        data = b"".join(self._storage.read(f"{_place(owner)}/{_BLOCKS}/{block}", length=BLOCK_BYTES))
+        """A content.
+
+        Raises:
+            FileNotFoundError: it is missing, or damaged; a damaged one is deleted, so that it is uploaded again.
+        """
+        path = f"{_place(owner)}/{_BLOCKS}/{block}"
+        data = b"".join(self._storage.read(path, length=BLOCK_BYTES))
         if hashlib.sha256(data).hexdigest() != block:
-            raise OSError(f"block {block} is damaged")
+            self._storage.delete(path)
+            raise FileNotFoundError(f"block {block} is damaged")
         return data
 
     def expire(self, kept_s: float, *, used: Set[WorkspaceUse], owner: UserId | None = None) -> int:
