@@ -1,8 +1,12 @@
 """Terminals of one kernel: whose input arrived, and what becomes of terminals that were left."""
 
 import json
+import time
 
-from kernel_terminals import Open, TerminalViewer, kernel_terminals
+from kernel_terminals import WAIT_S_MAX, Open, TerminalViewer, kernel_terminals
+
+TERMINALS_MAX = 16
+"""Same value as in `spawner.terminals`."""
 
 
 def opened(terminals: Open, name: str, **asked: object) -> tuple[TerminalViewer, int]:
@@ -49,3 +53,32 @@ def test_only_viewers_that_left_are_forgotten() -> None:
         for number in range(70):
             opened(terminals, "one", viewer=f"v{number}")[0].close()
         assert opened(terminals, "one", viewer="ada", offset=0)[1] == 7
+
+
+def test_commands_that_were_left_with_much_output_free_their_places() -> None:
+    with kernel_terminals() as terminals:
+        for number in range(TERMINALS_MAX):
+            left = terminals(f"left-{number}", grace_s=0.1, command=["seq", "10000000"])
+            left.until(b"o")
+            left.close()
+        give_up = time.monotonic() + WAIT_S_MAX
+        while True:
+            last = terminals("last", command=["echo", "hello"])
+            kind, _ = last.frame()
+            if kind == b"a":
+                break
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+        assert last.until(b"o") == b"hello\n"
+
+
+def test_the_output_of_a_command_waits_for_its_viewer_within_the_grace_time() -> None:
+    with kernel_terminals() as terminals:
+        left = terminals("one", command=["seq", "1000000"])
+        first = left.until(b"o")
+        left.close()
+        again = terminals("one", offset=len(first))
+        received = first
+        while (frame := again.frame())[0] != b"x":
+            received += frame[1] if frame[0] == b"o" else b""
+        assert received.endswith(b"\n999999\n1000000\n")

@@ -276,6 +276,12 @@ class Terminal:
         if self.record is not None:
             self.record.close()
 
+    def abandon(self) -> None:
+        """Drop the output of an ended process that no viewer came back for: it would wait for ever."""
+        for file in list(self.outputs):
+            self._drop(file)
+        self.conclude()
+
     def hang_up(self) -> None:
         """End the process as a lost line does, or kill it."""
         is_late = time.monotonic() - self.unseen_since > self.grace_s + KILL_AFTER_S

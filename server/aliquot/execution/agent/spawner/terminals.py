@@ -180,6 +180,8 @@ class Terminals:
             is_left = not terminal.viewers and now - terminal.unseen_since > terminal.grace_s
             if is_left and terminal.code is None:
                 terminal.hang_up()
+            elif is_left and not terminal.is_over:
+                terminal.abandon()
             elif terminal.is_over and not terminal.viewers and now - terminal.unseen_since > ENDED_KEPT_S:
                 del self._terminals[name]
         if self._terminals or self._viewers:
