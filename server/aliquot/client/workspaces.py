@@ -141,7 +141,11 @@ def _file(path: Path, name: str, sources: _Sources) -> WorkspaceFile:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Regular files and links that no `.gitignore` leaves out. A folder that is left out is not entered."""
+    """Regular files and links that no `.gitignore` leaves out. A folder that is left out is not entered.
+
+    Raises:
+        WorkspaceFault: a folder or a `.gitignore` cannot be read.
+    """
     try:
         from pathspec import GitIgnoreSpec
     except ImportError:
@@ -163,7 +167,10 @@ def _paths(folder: Path) -> Iterator[Path]:
             elif entry.is_symlink() or entry.is_file():
                 yield path
 
-    yield from walk(folder, [(folder, GitIgnoreSpec.from_lines(_ALWAYS))])
+    try:
+        yield from walk(folder, [(folder, GitIgnoreSpec.from_lines(_ALWAYS))])
+    except OSError as error:
+        raise WorkspaceFault(f"{error.filename} cannot be read: {error.strerror}; list it in {IGNORE_FILE}") from None
 
 
 def _is_left_out(path: Path, rules: "Iterable[tuple[Path, GitIgnoreSpec]]", *, is_folder: bool) -> bool:
