@@ -43,6 +43,9 @@ def test_large_files_are_sent_in_blocks_and_equal_blocks_once(tmp_path: Path) ->
     (tmp_path / "large").write_bytes(b"b" * 10)
     with pytest.raises(WorkspaceFault, match="changed while"):
         list(_batches([found.files[0].blocks[0]], sources))
+    (tmp_path / "large").unlink()
+    with pytest.raises(WorkspaceFault, match="large cannot be read any more: No such file or directory"):
+        list(_batches([found.files[0].blocks[0]], sources))
 
 
 def test_names_that_cannot_be_unpacked_are_named(tmp_path: Path) -> None:

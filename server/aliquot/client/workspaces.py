@@ -189,9 +189,12 @@ def _batches(missing: Iterable[str], sources: _Sources) -> Iterator[bytes]:
         if block not in sources:
             raise WorkspaceFault("the server asks for a block that is not of the working directory")
         path, offset = sources[block]
-        with open(path, "rb") as file:
-            file.seek(offset)
-            data = file.read(BLOCK_BYTES)
+        try:
+            with open(path, "rb") as file:
+                file.seek(offset)
+                data = file.read(BLOCK_BYTES)
+        except OSError as error:
+            raise WorkspaceFault(f"{path} cannot be read any more: {error.strerror}; submit again") from None
         if hashlib.sha256(data).hexdigest() != block:
             raise WorkspaceFault(f"{path} changed while it was uploaded; submit again")
         if batch and len(batch) + len(data) > BATCH_BYTES:
