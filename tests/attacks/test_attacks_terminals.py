@@ -159,6 +159,7 @@ async def test_messages_that_are_too_large_or_none_of_ours_end_the_stream(
         "{",
         "{}",
         '{"terminal": {"name": "../x"}}',
+        '{"terminal": {"name": "x", "viewer": "a b"}}',
         '{"terminal": {"name": "x", "rows": 1000000}}',
         '{"terminal": {"name": "x", "term": "a b"}}',
         '{"terminal": {"name": "x", "command": ["a\\u0000b"]}}',

@@ -39,7 +39,8 @@ def test_what_only_looks_like_a_directive_is_none(tmp_path: Path, mark: str) -> 
         ("#!/usr/bin/env bash", ("bash", "-c", "TEXT", "job.sh", "a")),
         ("#!/usr/bin/env -S python3 -u", ("python3", "-u", "-c", "TEXT", "a")),
         ("#!/usr/bin/python3.11", ("/usr/bin/python3.11", "-c", "TEXT", "a")),
-        ("#!/usr/bin/perl", ("/usr/bin/perl", "-e", "TEXT", "a")),
+        ("#!/usr/bin/perl", ("/usr/bin/perl", "-e", "TEXT", "--", "a")),
+        ("#!/usr/bin/perl5.36", ("/usr/bin/perl5.36", "-e", "TEXT", "--", "a")),
         ("true", ("/bin/sh", "-c", "TEXT", "job.sh", "a")),
     ],
 )
@@ -105,6 +106,8 @@ def test_programs_of_slurm_are_said_not_to_be_there(tmp_path: Path) -> None:
         ("-J name -A lab -p gpu -D /data", "-r cpu=1 --name name --project lab --pool gpu --chdir /data"),
         ("--time=1-2:30:00", "-r cpu=1 --time-limit 95400s"),
         ("--time=UNLIMITED", "-r cpu=1"),
+        ("--time=0", "-r cpu=1"),
+        ("--time=0-00:00:00", "-r cpu=1"),
         ("-t infinite", "-r cpu=1"),
         ("-a 0-15%4", "-r cpu=1 --array 0-15 --max-parallel 4"),
         ("--array=1,3-4,0-10:5", "-r cpu=1 --array 1,3-4,0,5,10"),

@@ -1,5 +1,7 @@
 """What of a working directory is uploaded, and what is not sent again."""
 
+import errno
+import os
 import subprocess
 from pathlib import Path
 
@@ -41,6 +43,9 @@ def test_large_files_are_sent_in_blocks_and_equal_blocks_once(tmp_path: Path) ->
     (tmp_path / "large").write_bytes(b"b" * 10)
     with pytest.raises(WorkspaceFault, match="changed while"):
         list(_batches([found.files[0].blocks[0]], sources))
+    (tmp_path / "large").unlink()
+    with pytest.raises(WorkspaceFault, match="large cannot be read any more: No such file or directory"):
+        list(_batches([found.files[0].blocks[0]], sources))
 
 
 def test_names_that_cannot_be_unpacked_are_named(tmp_path: Path) -> None:
@@ -49,6 +54,22 @@ def test_names_that_cannot_be_unpacked_are_named(tmp_path: Path) -> None:
         _scan(tmp_path)
     with pytest.raises(WorkspaceFault, match="is not a folder"):
         _scan(tmp_path / "none")
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, a="1", secret__b="1")
+    scandir = os.scandir
+
+    def refuse(folder: Path) -> object:
+        if folder.name == "secret":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(WorkspaceFault, match=r"secret cannot be read: Permission denied; list it in \.gitignore"):
+        _scan(tmp_path)
+    made(tmp_path, **{".gitignore": "secret/\n"})
+    assert [file.path for file in _scan(tmp_path)[0].files] == [".gitignore", "a"]
 
 
 def test_the_commit_and_the_difference_are_those_of_git(tmp_path: Path) -> None:

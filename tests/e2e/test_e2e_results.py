@@ -114,7 +114,7 @@ async def test_results_are_listed_and_downloaded_with_ranges_by_every_interface(
 
         # An interrupted download is continued.
         plain_tag = tag.strip('"')
-        part = tmp_path / f".model.bin.{plain_tag}.part"
+        part = tmp_path / f".{hashlib.sha256(b'model.bin').hexdigest()[:16]}.{plain_tag}.part"
         part.write_bytes(content[:1000])
         assert await client.download(id, "model.bin", tmp_path / "model.bin", listed=listed.files[1]) == 3_000_000
         assert (tmp_path / "model.bin").read_bytes() == content

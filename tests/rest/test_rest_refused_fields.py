@@ -5,6 +5,7 @@ import pytest
 from rest_server import RestServer
 
 NO_FIELD = "there is no such field"
+TEXT = "text of at most 256 characters"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,21 @@ def test_a_query_of_another_type(query: dict[str, object], words: str, stopped: 
         answer = http.get("/sessions", params=query)  # type: ignore[arg-type]  # numbers are written
     assert answer.status_code in (400, 422)
     assert answer.json()["detail"].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"devices": "node/cuda0"}, f'devices: it is text; give a list, each {TEXT}, like "devices": ["text"]'),
+        ({"devices": ["a", 1]}, f'devices[1]: it is a number; give {TEXT}, like "text"'),
+        ({"nodes": {}}, f'nodes: it is an object; give a list, each {TEXT}, like "nodes": ["text"]'),
+    ],
+)  # fmt: skip
+def test_lists_of_a_booking(body: dict[str, object], words: str, stopped: RestServer) -> None:
+    window = {"name": "x", "starts_at": "2026-11-23T09:00:00Z", "ends_at": "2026-11-23T10:00:00Z"}
+    with stopped.client() as http:
+        answer = http.post("/reservations", json={**window, **body})
+    assert (answer.status_code, answer.json()["detail"]) == (422, words)
 
 
 def test_times_at_the_ends_of_the_calendar(stopped: RestServer) -> None:

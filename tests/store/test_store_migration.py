@@ -1,5 +1,6 @@
 """The schema: what the migrations make is what the models say, and a database of another sort is left alone."""
 
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -180,6 +181,25 @@ async def test_a_backup_is_a_database(sqlite_place: Place) -> None:
     await database.close()
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+
+
+async def test_a_backup_that_fails_leaves_no_file(sqlite_place: Place) -> None:
+    copy = sqlite_place.folder / "copy.db"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fail(connection: Connection) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+        try:
+            back_up(connection, copy)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    database = sqlite_place.database()
+    await database.open()
+    with pytest.raises(sqlite3.OperationalError):
+        await database.write(fail)
+    await database.close()
+    assert not copy.exists()
 
 
 async def test_an_older_schema_is_copied_before_it_is_changed(

@@ -26,6 +26,7 @@ SIZE_MAX: Final = 1000
 COMMAND_WORDS_MAX: Final = 1000
 COMMAND_CHARS_MAX: Final = 65_536
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_VIEWER: Final = re.compile(r"[A-Za-z0-9_-]{0,40}")
 _TERM: Final = re.compile(r"[A-Za-z0-9._+-]{1,40}")
 
 
@@ -34,6 +35,9 @@ class TerminalRequest(Struct, frozen=True, kw_only=True):
 
     name: str
     """Connections with one name see one terminal."""
+    viewer: str = ""
+    """Name of the client, the same for each of its connections: its input is counted by it. Empty = the input of all
+    clients without one is counted together."""
     tty: bool = True
     """False: standard input, output and error are pipes."""
     rows: int = 24
@@ -80,6 +84,8 @@ def target_fault(target: StreamTarget) -> str | None:
 def _terminal_fault(asked: TerminalRequest) -> str | None:
     if not _NAME.fullmatch(asked.name):
         return "name: give 1 to 40 letters, digits, - and _"
+    if not _VIEWER.fullmatch(asked.viewer):
+        return "viewer: give at most 40 letters, digits, - and _"
     if not _TERM.fullmatch(asked.term):
         return "term: give the name of a terminal type"
     if not (1 <= asked.rows <= SIZE_MAX and 1 <= asked.columns <= SIZE_MAX):

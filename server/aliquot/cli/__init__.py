@@ -3,10 +3,14 @@
 A command's module is imported when the command is called, since imports take most of the time of a short command.
 """
 
+import errno
+import os
 import re
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, cast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated, Any, Final, NoReturn, cast
 
 import typer
 from typer.main import get_command
@@ -84,6 +88,9 @@ _PLAIN: Final = {
 }
 """Messages of the libraries that read the command line, and what is printed instead."""
 
+_UNWRITABLE: Final = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
+"""Reasons why output cannot be written."""
+
 
 class Commands(LazyGroup):
     """The root command."""
@@ -107,26 +114,49 @@ class Commands(LazyGroup):
         **extra: Any,
     ) -> Any:
         """Run the command line. Errors are one line, without a box, in the words of the shell."""
+        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
+        if standalone_mode:
+            with _written_output():
+                _run_plainly(run)
+        return run()
+
+
+def _run_plainly(run: Callable[[], Any]) -> NoReturn:
+    try:
+        code = run()
+    except typer.Abort:
+        print("aliquot: aborted", file=sys.stderr)
+        sys.exit(1)
+    except _UsageProblem as raised:
+        error: Any = raised
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+            print(error.format_message())
+        else:
+            print(f"aliquot: {plain_words(error.format_message())}", file=sys.stderr)
+            print(f"         `{_command_path(error)} --help` shows the options", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _written_output() -> Iterator[None]:
+    """End the program with one line where standard output is missing or cannot be written."""
+    if sys.stdout is None:
+        print("aliquot: standard output is closed; `> /dev/null` drops what is printed", file=sys.stderr)
+        sys.exit(1)
+    try:
         try:
-            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-            if not standalone_mode:
-                return code
-        except typer.Abort:
-            if not standalone_mode:
-                raise
-            print("aliquot: aborted", file=sys.stderr)
-            sys.exit(1)
-        except _UsageProblem as raised:
-            if not standalone_mode:
-                raise
-            error: Any = raised
-            if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
-                print(error.format_message())
-            else:
-                print(f"aliquot: {plain_words(error.format_message())}", file=sys.stderr)
-                print(f"         `{_command_path(error)} --help` shows the options", file=sys.stderr)
-            sys.exit(error.exit_code)
-        sys.exit(code if isinstance(code, int) else 0)
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        # What is left in the buffer is written at the end of the program, and would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.errno != errno.EPIPE:
+            print(f"aliquot: output cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
 
 
 def plain_words(message: str) -> str:

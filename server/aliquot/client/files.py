@@ -18,6 +18,7 @@ from aliquot_schema.errors import Unauthenticated
 ATTEMPTS: Final = 5
 """Connections of one download; each goes on where the last one broke."""
 _PART: Final = ".part"
+_HASH_DIGITS: Final = 16
 _BLOCK_BYTES: Final = 2**20
 
 
@@ -89,13 +90,14 @@ class ResultCalls:
 
 
 class _Part:
-    """An unfinished download beside its target. The entity tag of its content is in its name."""
+    """An unfinished download beside its target. A hash of the target's name and the entity tag of the content are in
+    its name: the target's name itself may be as long as a name can be, or begin that of another file."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
         self._path: Path | None = None
-        self._prefix = f".{target.name}."
-        found = sorted(target.parent.glob(f"{_escaped(self._prefix)}*{_PART}"))
+        self._prefix = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:_HASH_DIGITS]}."
+        found = sorted(target.parent.glob(f"{self._prefix}*{_PART}"))
         self._tag = found[0].name.removeprefix(self._prefix).removesuffix(_PART) if found else ""
         self._path = found[0] if found else None
 
@@ -177,8 +179,3 @@ def check_answer(answer: httpx.Response, content: bytes) -> None:
 def _sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _escaped(text: str) -> str:
-    """A name for `glob` without its special characters."""
-    return "".join(f"[{character}]" if character in "*?[" else character for character in text)

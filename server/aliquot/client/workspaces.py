@@ -141,7 +141,11 @@ def _file(path: Path, name: str, sources: _Sources) -> WorkspaceFile:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Regular files and links that no `.gitignore` leaves out. A folder that is left out is not entered."""
+    """Regular files and links that no `.gitignore` leaves out. A folder that is left out is not entered.
+
+    Raises:
+        WorkspaceFault: a folder or a `.gitignore` cannot be read.
+    """
     try:
         from pathspec import GitIgnoreSpec
     except ImportError:
@@ -163,7 +167,10 @@ def _paths(folder: Path) -> Iterator[Path]:
             elif entry.is_symlink() or entry.is_file():
                 yield path
 
-    yield from walk(folder, [(folder, GitIgnoreSpec.from_lines(_ALWAYS))])
+    try:
+        yield from walk(folder, [(folder, GitIgnoreSpec.from_lines(_ALWAYS))])
+    except OSError as error:
+        raise WorkspaceFault(f"{error.filename} cannot be read: {error.strerror}; list it in {IGNORE_FILE}") from None
 
 
 def _is_left_out(path: Path, rules: "Iterable[tuple[Path, GitIgnoreSpec]]", *, is_folder: bool) -> bool:
@@ -182,9 +189,12 @@ def _batches(missing: Iterable[str], sources: _Sources) -> Iterator[bytes]:
         if block not in sources:
             raise WorkspaceFault("the server asks for a block that is not of the working directory")
         path, offset = sources[block]
-        with open(path, "rb") as file:
-            file.seek(offset)
-            data = file.read(BLOCK_BYTES)
+        try:
+            with open(path, "rb") as file:
+                file.seek(offset)
+                data = file.read(BLOCK_BYTES)
+        except OSError as error:
+            raise WorkspaceFault(f"{path} cannot be read any more: {error.strerror}; submit again") from None
         if hashlib.sha256(data).hexdigest() != block:
             raise WorkspaceFault(f"{path} changed while it was uploaded; submit again")
         if batch and len(batch) + len(data) > BATCH_BYTES:

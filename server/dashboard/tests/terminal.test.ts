@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { mayOpen } from "../src/identity/rights";
+import { TerminalConnection } from "../src/terminal/connection";
 import { frame, Frames } from "../src/terminal/frames";
 
 test("frames are cut out of a stream, however its pieces are divided", () => {
@@ -39,4 +40,68 @@ test("the owner and operators open a terminal, members where it is shared, and n
   expect(roles.map((one) => mayOpen(one, { ...own, owner: "ben" }))).toEqual([false, false, true]);
   expect(roles.map((one) => mayOpen(one, { ...own, owner: "ben", shares_access: true }))).toEqual([false, true, true]);
   expect(mayOpen(null, own)).toBe(false);
+});
+
+/** A socket that keeps what is sent over it. */
+class FakeSocket {
+  static readonly OPEN = 1;
+  static readonly opened: FakeSocket[] = [];
+  readonly readyState = FakeSocket.OPEN;
+  readonly texts: string[] = [];
+  readonly typed: string[] = [];
+  onopen = () => {};
+  onmessage: (message: { data: ArrayBuffer }) => void = () => {};
+  onclose: (closed: { code: number; reason: string }) => void = () => {};
+
+  constructor() {
+    FakeSocket.opened.push(this);
+  }
+
+  send(data: string | Uint8Array): void {
+    if (typeof data === "string") this.texts.push(data);
+    else
+      for (const { kind, content } of new Frames().take(data))
+        if (kind === "i") this.typed.push(new TextDecoder().decode(content));
+  }
+
+  close(): void {}
+
+  attach(input: number): void {
+    this.onopen();
+    const facts = { offset: 0, input, recorded: false, viewers: 1 };
+    this.onmessage({ data: frame("a", new TextEncoder().encode(JSON.stringify(facts))).buffer });
+  }
+
+  confirm(count: bigint): void {
+    const content = new DataView(new ArrayBuffer(8));
+    content.setBigUint64(0, count);
+    this.onmessage({ data: frame("k", new Uint8Array(content.buffer)).buffer });
+  }
+}
+
+test("a terminal sends nothing twice, and keeps its name over lost connections", () => {
+  vi.useFakeTimers();
+  vi.stubGlobal("WebSocket", FakeSocket);
+  vi.stubGlobal("location", { protocol: "http:", host: "here" });
+  const screen = { size: () => ({ rows: 24, columns: 80 }), write: () => {}, onState: () => {} };
+  const connection = new TerminalConnection({ sessionId: "ses_1", rank: 0, name: "one", isReadOnly: false }, screen);
+  const first = FakeSocket.opened[0];
+  first?.attach(0);
+  connection.type("one");
+  first?.confirm(3n);
+  connection.type("two");
+  first?.confirm(60n); // by an agent that counts the input of all viewers together
+  connection.type("three");
+  expect(first?.typed).toEqual(["one", "two", "three"]);
+  first?.onclose({ code: 1006, reason: "" });
+  vi.runOnlyPendingTimers();
+  const second = FakeSocket.opened[1];
+  second?.attach(60);
+  expect(second?.typed).toEqual(["three"]);
+  const names = [first, second].map((one) => JSON.parse(one?.texts[0] ?? "{}").terminal.viewer as string);
+  expect(names[0]).toMatch(/^[0-9a-f]{12}$/);
+  expect(names[1]).toBe(names[0]);
+  connection.close();
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
 });

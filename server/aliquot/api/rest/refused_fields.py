@@ -32,6 +32,7 @@ _EXAMPLES: Final = {
     "order": "fair_share",
 }
 """By name of the field; others get an example by their type."""
+_Lists: Final = (inspect.ListType, inspect.VarTupleType)
 
 
 def refusal_text(error: msgspec.ValidationError, kind: Any) -> str:
@@ -75,7 +76,7 @@ def _at(described: inspect.Type, parts: list[str]) -> inspect.Type | None:
 
 def _inner(described: inspect.Type | None, part: str) -> inspect.Type | None:
     for one in _alternatives(described):
-        if isinstance(one, inspect.ListType):
+        if isinstance(one, _Lists):
             return one.item_type
         if isinstance(one, inspect.StructType) and part in _fields(one):
             return _fields(one)[part]
@@ -133,7 +134,7 @@ def _takes_one(one: inspect.Type) -> str:  # noqa: C901 # one case per type
             return "true or false"
         case inspect.DateTimeType():
             return "a time with its zone"
-        case inspect.ListType():
+        case inspect.ListType() | inspect.VarTupleType():
             return f"a list, each {_takes(one.item_type)}"
         case inspect.StructType():
             return f"an object with the fields {', '.join(_fields(one))}"
@@ -163,7 +164,7 @@ def _example(described: inspect.Type, name: str) -> Any:
             return True
         case inspect.DateTimeType():
             return "2026-03-01T12:00:00Z"
-        case inspect.ListType():
+        case inspect.ListType() | inspect.VarTupleType():
             return [_example(one.item_type, "")]
         case inspect.StructType():
             needed = (field for field in one.fields if field.required)

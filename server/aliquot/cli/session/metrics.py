@@ -56,6 +56,8 @@ def metrics(
 
 def course(values: "Sequence[float]") -> str:
     """Values as a line of bars."""
+    largest = max(map(abs, values)) or 1.0
+    values = [value / largest for value in values]  # sums and differences of finite values may be infinite
     step = max(1, -(-len(values) // _WIDTH))
     means = [sum(part) / len(part) for part in (values[at : at + step] for at in range(0, len(values), step))]
     low, high = min(means), max(means)

@@ -54,10 +54,10 @@ class Script(Struct, frozen=True, kw_only=True):
 
     def command(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
         """The command that runs the script on any node: it contains the script's text."""
-        program = Path(self.interpreter[0]).name
-        # Shells take a name after the text, which becomes $0.
-        name = (self.name,) if program.endswith("sh") else ()
-        argv = (*self.interpreter, _CODE_FLAG.get(program, "-c"), self.text, *name, *arguments)
+        program = _kind(self.interpreter[0])
+        # Shells take a name after the text, which becomes $0. Perl would read an argument like -v as its own option.
+        between = (self.name,) if program.endswith("sh") else ("--",) if program == "perl" else ()
+        argv = (*self.interpreter, _CODE_FLAG.get(program, "-c"), self.text, *between, *arguments)
         return with_slurm_variables(argv) if self.is_for_slurm else argv
 
     @property
@@ -91,10 +91,14 @@ def _interpreter(text: str, path: Path) -> tuple[str, ...]:
     if words and Path(words[0]).name == "env":
         # `env -S` splits the first line into several words.
         words = [word for word in words[1:] if word != "-S"]
-    program = Path(words[0]).name if words else ""
-    if program.rstrip("0123456789.") not in {one.rstrip("3") for one in INTERPRETERS}:
+    if not words or _kind(words[0]) not in {one.rstrip("3") for one in INTERPRETERS}:
         raise ScriptError(f"{path}: its first line names no known interpreter; put the command after -- instead")
     return tuple(words)
+
+
+def _kind(program: str) -> str:
+    """The name of an interpreter without its folder and version."""
+    return Path(program).name.rstrip("0123456789.")
 
 
 def _named(path: Path, slurm: SlurmWords, own: list[str]) -> tuple[str, ...]:

@@ -44,6 +44,16 @@ def seconds(text: str) -> int:
     return hours * 3600 + minutes * 60 + rest
 
 
+def time_words(text: str) -> list[str]:
+    """Read a time limit as options of `aliquot session create`. As in Slurm, zero is no limit.
+
+    Raises:
+        SlurmError: it is not a time.
+    """
+    limit_s = 0 if text.upper() in NO_LIMIT else seconds(text)
+    return ["--time-limit", f"{limit_s}s"] if limit_s else []
+
+
 def memory_bytes(text: str) -> int:
     """Read a size in bytes; MiB without a unit.
 
@@ -131,7 +141,7 @@ EQUIVALENTS: Final[Mapping[str, Callable[[str], list[str]]]] = {
     "account": lambda value: ["--project", value],
     "partition": lambda value: ["--pool", value],
     "chdir": lambda value: ["--chdir", value],
-    "time": lambda value: [] if value.upper() in NO_LIMIT else ["--time-limit", f"{seconds(value)}s"],
+    "time": time_words,
     "array": array_words,
     "hold": lambda _: ["--hold"],
     "requeue": lambda _: ["--retries", "1"],

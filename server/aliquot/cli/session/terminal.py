@@ -57,6 +57,7 @@ class TerminalClient:
         self._session_id = session_id
         self._rank = rank
         self._name = name or secrets.token_hex(6)
+        self._viewer = secrets.token_hex(8)
         self._command = command
         self._is_tty = is_tty
         self._offset: int | None = None
@@ -113,6 +114,7 @@ class TerminalClient:
         rows, columns = _size() if self._is_tty else (24, 80)
         terminal: dict[str, Any] = {
             "name": self._name,
+            "viewer": self._viewer,
             "tty": self._is_tty,
             "rows": rows,
             "columns": columns,
@@ -182,6 +184,8 @@ class TerminalClient:
     def _confirm(self, count: int) -> None:
         del self._input[: max(0, count - self._confirmed)]
         self._confirmed = max(count, self._confirmed)
+        # Agents of earlier versions count the input of all viewers together.
+        self._sent = max(self._sent, self._confirmed)
         self._room.set()
 
     async def _read_input(self) -> None:

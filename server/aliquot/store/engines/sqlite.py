@@ -175,10 +175,14 @@ class SqliteDatabase:
 
 
 def back_up(connection: Connection, path: Path) -> None:
-    """Copy the database, as it is now, to a new file."""
+    """Copy the database, as it is now, to a new file; after a failure there is none."""
     create_private(path)
-    with closing(sqlite3.connect(path)) as copy:
-        _driver(connection).backup(copy)
+    try:
+        with closing(sqlite3.connect(path)) as copy:
+            _driver(connection).backup(copy)
+    except BaseException:
+        path.unlink()
+        raise
 
 
 def restore_copy(copy: Path, *, path: Path, now_us: int) -> Path | None:

@@ -4,6 +4,7 @@ import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { CopyButton } from "../parts/CopyButton";
 import type { TerminalState } from "./connection";
+import { newName } from "./names";
 
 /** The code of the terminal, which only those load who open one. */
 const load = () => import("./Terminal");
@@ -126,10 +127,6 @@ function asked(): Opened | null {
 function remember(name: string | null, rank: number): void {
   const query = name ? `?${new URLSearchParams({ terminal: name, rank: String(rank) }).toString()}` : "";
   history.replaceState(history.state, "", `${location.pathname}${query}`);
-}
-
-function newName(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(6)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function rankWords(rank: number): string {

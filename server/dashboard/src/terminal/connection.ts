@@ -1,4 +1,5 @@
 import { frame, FRAME_BYTES_MAX, Frames, type Frame } from "./frames";
+import { newName } from "./names";
 
 export type TerminalState = "opening" | "open" | "lost" | "ended";
 
@@ -29,6 +30,8 @@ const REFUSED: ReadonlySet<number> = new Set([1009, 4400, 4401, 4430]);
 
 /** Connects a screen to a terminal of a session, and again after a lost connection, without losing or repeating input. */
 export class TerminalConnection {
+  /** Its input is counted by this name, over all its connections. */
+  private readonly viewer = newName();
   private socket: WebSocket | null = null;
   private frames = new Frames();
   /** Output bytes received; null before the first connection. */
@@ -84,7 +87,7 @@ export class TerminalConnection {
     this.isAttached = false;
     this.refusal = "";
     socket.onopen = () => {
-      const asked = { name, ...this.screen.size(), offset: this.offset, read_only: isReadOnly };
+      const asked = { name, viewer: this.viewer, ...this.screen.size(), offset: this.offset, read_only: isReadOnly };
       socket.send(JSON.stringify({ rank, terminal: asked }));
     };
     socket.onmessage = ({ data }) => {
@@ -159,6 +162,8 @@ export class TerminalConnection {
   private confirm(count: number): void {
     this.input = this.input.slice(Math.max(0, count - this.confirmed));
     this.confirmed = Math.max(count, this.confirmed);
+    // Agents of earlier versions count the input of all viewers together.
+    this.sent = Math.max(this.sent, this.confirmed);
   }
 
   private sendInput(): void {

@@ -31,6 +31,8 @@ RING_BYTES = 1 << 20
 BEHIND_BYTES_MAX = 262_144
 """Output that waits for one viewer. Above it, the program behind the terminal waits too."""
 INPUT_BYTES_MAX = 262_144
+COUNTS_MAX = 64
+"""Viewers whose input is counted, with those that may come back."""
 KILL_AFTER_S = 3
 RECORD_BYTES_MAX = 64 << 20
 _NAMESPACES = 0x10000000 | 0x20000 | 0x20000000 | 0x08000000
@@ -47,6 +49,8 @@ class Viewer:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.terminal: Terminal | None = None
+        self.name = ""
+        """Given by the client and kept over its connections; clients of earlier versions have none."""
         self.behind = bytearray()
         self.took_at = time.monotonic()
         self.is_read_only = False
@@ -118,7 +122,8 @@ class Terminal:
         self._input: int | None = None
         self._waiting = bytearray()
         self._input_ends = False
-        self._input_bytes = 0
+        self._counts: dict[str, int] = {}
+        """Bytes of input received, by name of the viewer."""
         self._ring: list[tuple[bytes, bytes]] = []
         self._ring_bytes = 0
         self._offset = 0
@@ -148,9 +153,10 @@ class Terminal:
         begin = first if offset is None or not first <= offset <= self._offset else offset
         viewer.terminal = self
         self.viewers.append(viewer)
+        self._count(viewer, 0)
         facts = {
             "offset": begin,
-            "input": self._input_bytes,
+            "input": self._counts[viewer.name],
             "recorded": self.record is not None,
             "viewers": len(self.viewers),
         }
@@ -168,11 +174,11 @@ class Terminal:
         self.viewers.remove(viewer)
         self.unseen_since = time.monotonic()
 
-    def take(self, kind: bytes, content: bytes) -> None:
+    def take(self, viewer: Viewer, kind: bytes, content: bytes) -> None:
         """Handle a frame of a viewer."""
         if kind == b"i" and not self._input_ends and self._input is not None:
             self._waiting += content
-            self._input_bytes += len(content)
+            self._count(viewer, len(content))
         elif kind == b"e":
             self._input_ends = True
             self.feed()
@@ -214,7 +220,7 @@ class Terminal:
         except OSError:
             self._waiting.clear()
         for viewer in self.viewers:
-            viewer.send(b"k", self._input_bytes.to_bytes(8, "big"))
+            viewer.send(b"k", self._counts[viewer.name].to_bytes(8, "big"))
         if self._input_ends and not self.is_tty:
             os.close(self._input)
             self._input = None
@@ -270,6 +276,12 @@ class Terminal:
         if self.record is not None:
             self.record.close()
 
+    def abandon(self) -> None:
+        """Drop the output of an ended process that no viewer came back for: it would wait for ever."""
+        for file in list(self.outputs):
+            self._drop(file)
+        self.conclude()
+
     def hang_up(self) -> None:
         """End the process as a lost line does, or kill it."""
         is_late = time.monotonic() - self.unseen_since > self.grace_s + KILL_AFTER_S
@@ -277,6 +289,13 @@ class Terminal:
             signal.pidfd_send_signal(self.process, signal.SIGKILL if is_late else signal.SIGHUP)
         except OSError:
             pass
+
+    def _count(self, viewer: Viewer, bytes_more: int) -> None:
+        """Count input of a viewer; the counts of viewers that left longest ago are forgotten."""
+        self._counts[viewer.name] = self._counts.pop(viewer.name, 0) + bytes_more
+        connected = {one.name for one in self.viewers}
+        while len(self._counts) > COUNTS_MAX:
+            del self._counts[next(name for name in self._counts if name not in connected)]
 
     def _drop(self, file: int) -> None:
         del self.outputs[file]

@@ -12,7 +12,8 @@ A connection is a stream of frames: kind (1 byte), length (4 bytes, big endian),
              x  JSON, the end: `code`    f  JSON, refused: `message`
 
 A lost connection loses nothing: the next one names the terminal and the number of output bytes that it has, and sends
-the input again from the number in `a`.
+the input again from the number in `a`. Input is counted for each `viewer`, so that it names itself again too; clients
+of earlier versions do not, and are counted together.
 """
 
 import json
@@ -104,7 +105,7 @@ class Terminals:
                 return False
             for kind, content in frames:
                 if viewer.terminal is not None and not viewer.is_read_only:
-                    viewer.terminal.take(kind, content)
+                    viewer.terminal.take(viewer, kind, content)
                     viewer.terminal.feed()
                 elif kind == b"O" and viewer.terminal is None and not viewer.leaves:
                     self._open(viewer, json.loads(content))
@@ -116,7 +117,7 @@ class Terminals:
         """Attach to a terminal, which is started unless it is known or `offset` says that it should be.
 
         Fields: `name`, `tty`, `rows`, `columns`, `term`, `command` (empty = the shell), `offset` (null = a new
-        connection), `grace_s`, `read_only`, `record`.
+        connection), `viewer`, `grace_s`, `read_only`, `record`.
         """
         name = str(asked["name"])
         terminal = self._terminals.get(name)
@@ -135,6 +136,7 @@ class Terminals:
             viewer.refuse(f"the terminal has {VIEWERS_MAX} viewers, which is the limit")
             return
         viewer.is_read_only = bool(asked.get("read_only"))
+        viewer.name = str(asked.get("viewer", ""))
         terminal.attach(viewer, None if asked["offset"] is None else int(str(asked["offset"])))
         if terminal.is_tty and not terminal.is_over and not viewer.is_read_only:
             terminal.resize(int(str(asked["rows"])), int(str(asked["columns"])))
@@ -178,6 +180,8 @@ class Terminals:
             is_left = not terminal.viewers and now - terminal.unseen_since > terminal.grace_s
             if is_left and terminal.code is None:
                 terminal.hang_up()
+            elif is_left and not terminal.is_over:
+                terminal.abandon()
             elif terminal.is_over and not terminal.viewers and now - terminal.unseen_since > ENDED_KEPT_S:
                 del self._terminals[name]
         if self._terminals or self._viewers:

@@ -1,0 +1,40 @@
+"""Output that cannot be written: one line and an exit code, from every command."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from aliquot.cli.session.metrics import course
+
+
+@pytest.mark.parametrize("words", [("--version",), ("session", "--help")])
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (">/dev/full", "aliquot: output cannot be written: No space left on device\n"),
+        (">&-", "aliquot: standard output is closed; `> /dev/null` drops what is printed\n"),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line(words: tuple[str, ...], output: str, message: str) -> None:
+    script = f'"$@" {output}; echo $?'
+    argv = ["bash", "-c", script, "bash", sys.executable, "-m", "aliquot", *words]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    assert (ended.stdout, ended.stderr) == ("1\n", message)
+
+
+def test_output_whose_reader_has_ended_needs_no_message() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    argv = [sys.executable, "-m", "aliquot", "--version"]
+    ended = subprocess.run(argv, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_the_course_of_the_largest_numbers_is_drawn() -> None:
+    assert course([1e308, -1e308]) == "█▁"
+    assert course([1e308] * 80 + [-1e308] * 80) == "█" * 20 + "▁" * 20
+    assert course([0.0, 0.0, 0.0]) == "▁▁▁"
+    assert course([5e-324, 0.0]) == "█▁"

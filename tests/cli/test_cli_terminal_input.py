@@ -1,0 +1,40 @@
+"""Input of a terminal's client: what is sent to an agent that counts the input of all viewers together."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aliquot.cli.session.terminal import TerminalClient
+from aliquot.client.config import Place
+from aliquot_schema.cluster.streams import FRAME_HEAD
+
+pytestmark = pytest.mark.anyio
+ATTACHED = {"offset": 0, "input": 0, "recorded": False, "viewers": 1}
+
+
+class Sent:
+    """A stream that keeps the input sent over it."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    async def write(self, data: bytes) -> None:
+        kind, _ = FRAME_HEAD.unpack_from(data)
+        assert kind == b"i"
+        self.frames.append(data[FRAME_HEAD.size :])
+
+
+async def test_nothing_is_sent_twice_when_more_is_confirmed_than_was_sent() -> None:
+    client: Any = TerminalClient(
+        Place(url="http://127.0.0.1:1", token="-"), "ses_1", rank=0, name="one", command=(), is_tty=False
+    )
+    stream = Sent()
+    async with asyncio.TaskGroup() as client._tasks:
+        await client._attached(stream, ATTACHED)
+    for text, count in ((b"one", 3), (b"two", 60), (b"three", 90)):
+        client._input += text
+        async with asyncio.timeout(5):
+            await client._send_input()
+        client._confirm(count)
+    assert stream.frames == [b"one", b"two", b"three"]

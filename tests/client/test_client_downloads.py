@@ -1,0 +1,70 @@
+"""Downloads of results: unfinished files beside their targets."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aliquot.client.errors import ServerUnreachable
+from aliquot.client.files import ATTEMPTS, ResultCalls
+
+pytestmark = pytest.mark.anyio
+
+HALF = 2**20
+CONTENT = bytes(2 * HALF)
+
+
+class Broken(httpx.AsyncByteStream):
+    """The first half of an answer, and a lost connection."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield CONTENT[:HALF]
+        raise httpx.ReadError("lost")
+
+
+class Files(ResultCalls):
+    """Calls to a server that has one content under each path, and keeps the ranges that are asked for."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        self.ranges: list[tuple[str, str | None]] = []
+        self._http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer), base_url="http://server")
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        return self._http
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        span = request.headers.get("range")
+        self.ranges.append((request.url.path.rpartition("/")[2], span))
+        code, data = (200, CONTENT) if span is None else (206, CONTENT[int(span[6:-1]) :])
+        headers = {"etag": f'"{len(CONTENT):x}-1"'}
+        if self.is_broken and span is None:
+            return httpx.Response(code, headers=headers, stream=Broken())
+        if self.is_broken:
+            raise httpx.ConnectError("lost")
+        return httpx.Response(code, headers=headers, content=data)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+async def test_an_interrupted_download_is_continued_after_one_of_a_similar_name(tmp_path: Path) -> None:
+    files = Files()
+    files.is_broken = True
+    with pytest.raises(ServerUnreachable):
+        await files.download("ses_1", "a.txt", tmp_path / "a.txt")
+    assert len(files.ranges) == ATTEMPTS
+    files.is_broken = False
+    await files.download("ses_1", "a", tmp_path / "a")
+    await files.download("ses_1", "a.txt", tmp_path / "a.txt")
+    assert files.ranges[ATTEMPTS:] == [("a", None), ("a.txt", f"bytes={HALF}-")]
+    assert contents(tmp_path) == {"a": CONTENT, "a.txt": CONTENT}
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "[a]*?", "é" * 127])
+async def test_names_of_any_length_and_letters_are_downloaded(tmp_path: Path, name: str) -> None:
+    assert await Files().download("ses_1", name, tmp_path / name) == len(CONTENT)
+    assert contents(tmp_path) == {name: CONTENT}

@@ -1,0 +1,84 @@
+"""Terminals of one kernel: whose input arrived, and what becomes of terminals that were left."""
+
+import json
+import time
+
+from kernel_terminals import WAIT_S_MAX, Open, TerminalViewer, kernel_terminals
+
+TERMINALS_MAX = 16
+"""Same value as in `spawner.terminals`."""
+
+
+def opened(terminals: Open, name: str, **asked: object) -> tuple[TerminalViewer, int]:
+    """A viewer, and the bytes of its input that the terminal says it has."""
+    viewer = terminals(name, **asked)
+    return viewer, int(json.loads(viewer.until(b"a"))["input"])
+
+
+def confirmed(viewer: TerminalViewer) -> int:
+    return int.from_bytes(viewer.until(b"k"), "big")
+
+
+def test_each_viewer_is_told_how_much_of_its_own_input_arrived() -> None:
+    with kernel_terminals() as terminals:
+        ada, _ = opened(terminals, "one", viewer="ada", command=["cat"])
+        ada.send(b"i", b"seven b")
+        assert confirmed(ada) == 7
+        ben, received = opened(terminals, "one", viewer="ben")
+        assert received == 0
+        ben.send(b"i", b"four")
+        assert (confirmed(ben), confirmed(ada)) == (4, 7)
+        ada.close()
+        assert opened(terminals, "one", viewer="ada", offset=0)[1] == 7
+
+
+def test_the_input_of_clients_without_a_name_is_counted_over_their_connections() -> None:
+    with kernel_terminals() as terminals:
+        ada, _ = opened(terminals, "one", viewer="ada", command=["cat"])
+        ada.send(b"i", b"seven b")
+        assert confirmed(ada) == 7
+        old, received = opened(terminals, "one")
+        assert received == 0
+        old.send(b"i", b"four")
+        assert confirmed(old) == 4
+        old.close()
+        assert opened(terminals, "one", offset=0)[1] == 4
+
+
+def test_only_viewers_that_left_are_forgotten() -> None:
+    with kernel_terminals() as terminals:
+        ada, _ = opened(terminals, "one", viewer="ada", command=["cat"])
+        ada.send(b"i", b"seven b")
+        assert confirmed(ada) == 7
+        for number in range(70):
+            opened(terminals, "one", viewer=f"v{number}")[0].close()
+        assert opened(terminals, "one", viewer="ada", offset=0)[1] == 7
+
+
+def test_commands_that_were_left_with_much_output_free_their_places() -> None:
+    with kernel_terminals() as terminals:
+        for number in range(TERMINALS_MAX):
+            left = terminals(f"left-{number}", grace_s=0.1, command=["seq", "10000000"])
+            left.until(b"o")
+            left.close()
+        give_up = time.monotonic() + WAIT_S_MAX
+        while True:
+            last = terminals("last", command=["echo", "hello"])
+            kind, _ = last.frame()
+            if kind == b"a":
+                break
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+        assert last.until(b"o") == b"hello\n"
+
+
+def test_the_output_of_a_command_waits_for_its_viewer_within_the_grace_time() -> None:
+    with kernel_terminals() as terminals:
+        left = terminals("one", command=["seq", "1000000"])
+        first = left.until(b"o")
+        left.close()
+        again = terminals("one", offset=len(first))
+        received = first
+        while (frame := again.frame())[0] != b"x":
+            received += frame[1] if frame[0] == b"o" else b""
+        assert received.endswith(b"\n999999\n1000000\n")
