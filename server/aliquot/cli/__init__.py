@@ -140,10 +140,9 @@ def _run_plainly(run: Callable[[], Any]) -> NoReturn:
 
 @contextmanager
 def _written_output() -> Iterator[None]:
-    """End the program with one line where standard output is missing or cannot be written."""
+    """End the program with one line where standard output cannot be written; drop the output where it is missing."""
     if sys.stdout is None:
-        print("aliquot: standard output is closed; `> /dev/null` drops what is printed", file=sys.stderr)
-        sys.exit(1)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # it is used until the program ends
     try:
         try:
             yield
