@@ -181,7 +181,7 @@ def back_up(connection: Connection, path: Path) -> None:
         with closing(sqlite3.connect(path)) as copy:
             _driver(connection).backup(copy)
     except BaseException:
-        path.unlink()
+        path.unlink(missing_ok=True)
         raise
 
 
