@@ -294,8 +294,9 @@ class Terminal:
         """Count input of a viewer; the counts of viewers that left longest ago are forgotten."""
         self._counts[viewer.name] = self._counts.pop(viewer.name, 0) + bytes_more
         connected = {one.name for one in self.viewers}
-        while len(self._counts) > COUNTS_MAX:
-            del self._counts[next(name for name in self._counts if name not in connected)]
+        away = [name for name in self._counts if name not in connected]
+        for name in away[: max(len(self._counts) - COUNTS_MAX, 0)]:
+            del self._counts[name]
 
     def _drop(self, file: int) -> None:
         del self.outputs[file]
