@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aliquot.cli.run.fields import read_text
-from aliquot.cli.run.templates import _fields_of, preset_fields, session_of
+from aliquot.cli.run.templates import _fields_of, _request, preset_fields, session_of
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.views.templates import filled, parameters_of
 
@@ -48,3 +48,27 @@ def test_presets_are_sessions(name: str, tmp_path: Path) -> None:
     assert fields is not None
     (one,) = read_text(json.dumps(session_of(filled(fields, {}))), file=name, folder=tmp_path)
     assert one.request().time_limit == 8 * 3600
+
+
+def test_values_stay_as_they_are_written(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    text = "command: [python, train.py, --name, a b, \U0001f600]\nenvironment: {VERSION: 1.10, DEBUG: true}\n"
+    file.write_text(text, encoding="utf-8")
+    fields = json.loads(json.dumps(_fields_of(file)))
+    asked = _request("job", fields, {})
+    assert asked.command is not None
+    assert asked.command.shell == "python train.py --name 'a b' '\U0001f600'"
+    assert {one.name: one.value for one in asked.environment or ()} == {"VERSION": "1.10", "DEBUG": "true"}
+
+
+def test_a_later_default_of_a_parameter_counts() -> None:
+    fields = {"command": "train --name run-{{lr}} --lr {{lr=0.1}}"}
+    assert [one.default for one in parameters_of(fields)] == ["0.1"]
+    assert filled(fields, {})["command"] == "train --name run-0.1 --lr 0.1"
+
+
+def test_an_empty_list_of_conditions_replaces_the_default() -> None:
+    text = "defaults: {after: prepare, command: ./x}\nsessions:\n  prepare: {after: []}\n  train: {}\n"
+    sessions = {one.name: one.after for one in read_text(text, file="f.yaml", folder=Path("/tmp"))}
+    assert sessions["prepare"] == ()
+    assert [after[0] for after in sessions["train"]] == ["prepare"]

@@ -116,8 +116,21 @@ def test_a_session_in_a_booking_waits_for_its_window_and_has_its_devices_to_itse
     assert plan.wake_at_us == NOW_US + 5 * MINUTE_US
     others = [row(f"o{number}", at=number, limit_ms=1000) for number in range(3)]
     plan = passed(scene(booked("p", C1, starts_min=-5), queue=[*others, mine]), policy)
-    assert sorted(placed(plan)) == (["mine", "o0"] if policy.backfill is not Backfill.NONE else ["o0"])
-    assert policy.backfill is Backfill.NONE or devices_of(plan, "mine") == {C1}
+    assert sorted(placed(plan)) == ["mine", "o0"]
+    assert devices_of(plan, "mine") == {C1}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_guest_leaves_for_a_session_of_the_booking_whoever_else_waits(policy: Policy, is_alone: bool) -> None:
+    guest = replace(runs("guest", TWO, {"cuda.device": {"cuda1": 1}}, ends_in_s=999), is_preemptible=True)
+    ahead = [] if is_alone else [row("head", cuda_device="2", limit_ms=1000)]
+    queue = [*ahead, row("mine", at=1, booking=BookingId("p")), row("last", at=2, limit_ms=1000)]
+    plan = passed(scene(booked("p", C1, starts_min=-5), running=[guest], queue=queue), policy)
+    assert [one.session_id for one in plan.evictions] == ["guest"]
+    assert waits(plan, "mine").reason is Reason.MAKING_ROOM
+    assert "mine" not in placed(plan)
+    assert all(devices_of(plan, name) == {C0} for name in placed(plan))
 
 
 @pytest.mark.parametrize("policy", [replace(EASY, backfill=kind) for kind in (Backfill.EASY, Backfill.CONSERVATIVE)])

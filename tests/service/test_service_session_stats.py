@@ -34,10 +34,30 @@ def gpu(**more: Any) -> GpuStatsView:
         ([gpu()], HOUR_LIMIT, "It ran 1 h of its limit of 4 h"),
         ([gpu(utilization=None, memory_peak_gb=None)], {}, "Its GPUs were not measured."),
         ([gpu()], {}, "matches what it requested"),
+        (
+            [gpu(), gpu(utilization=0.0)],
+            {"cluster_size": 2},
+            "1 of its 2 GPUs were hardly used: --cluster-size 1 would",
+        ),
+        ([gpu(), gpu(), gpu(), gpu(utilization=0.0)], {"cluster_size": 2}, "1 of its 4 GPUs were hardly used."),
+        ([gpu(), gpu(utilization=0.0)], {"attempt": 2}, "hardly used, counted over its 2 attempts."),
     ],
 )
 def test_the_most_valuable_advice_comes_first(gpus: list[GpuStatsView], more: dict[str, Any], expected: str) -> None:
     assert expected in advice(replace(session(1), **more), gpus, [], ran_s=LONG_S)
+
+
+def test_the_memory_of_a_shared_gpu_is_not_judged_as_others_use_it_too() -> None:
+    shared = GpuStatsView(
+        agent_id="a",
+        device_id="g",
+        share=0.25,
+        utilization=50.0,
+        utilization_max=80.0,
+        memory_gb=20.0,
+        memory_peak_gb=60.0,
+    )
+    assert "matches what it requested" in advice(session(1), [shared], [], ran_s=LONG_S)
 
 
 def host(**more: Any) -> HostStatsView:

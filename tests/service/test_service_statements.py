@@ -75,6 +75,7 @@ async def test_a_statement_is_a_page_and_a_table() -> None:
         on.clock.passes(HOUR_S)
         view = billing(on).statement(CALLER, project="=<b>", month=None)
         assert (view.gpu_hours, view.open_gpu_hours) == (0, pytest.approx(1, rel=1e-3))
+        assert [one.project for one in billing(on).statements(CALLER, month=None)] == ["=<b>"]
         texts = {
             kind: billing(on).statement_document(CALLER, project="=<b>", month=None, format=kind)
             for kind in DocumentFormat

@@ -35,9 +35,9 @@ def parameters_of(fields: Any) -> tuple[TemplateParameter, ...]:
     """The parameters in the texts of a template, in their order; the first default of each counts."""
     found: dict[str, str | None] = {}
     for text in _texts(fields):
-        for name, default in _PARAMETER.findall(text):
-            given = default if f"{{{{{name}=" in text else None
-            found[name] = given if found.get(name) is None else found[name]
+        for match in _PARAMETER.finditer(text):
+            name, default = match[1], match[2]
+            found[name] = default if found.get(name) is None else found[name]
     return tuple(TemplateParameter(name=name, default=default) for name, default in found.items())
 
 

@@ -111,11 +111,12 @@ class Balance(Struct, frozen=True, kw_only=True):
         # As in `used_at`: what is left of a constant usage after its decay.
         gone = (1 << _BITS) - decay(run_ms * 1000, half_life_ms=half_life_ms)
         left = amount * half_life_ms * gone * 10**18 // (_LN2_E18 * run_ms) >> _BITS
+        in_month_ms = min(run_ms, max(self.at_us - starts_us(self.month), 0) // 1000)
         return replace(
             self,
             used=max(self.used - left, 0),
             charged=max(self.charged - amount, 0),
-            month_charged=max(self.month_charged - amount, 0),
+            month_charged=max(self.month_charged - amount * in_month_ms // run_ms, 0),
         )
 
     def corrected(self, correction: ClockCorrection, *, half_life_ms: int = HALF_LIFE_MS) -> "Balance":

@@ -1,5 +1,6 @@
 """Saved work: what a checkpoint keeps, what a requeue loses, and what its owner is credited."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -170,3 +171,17 @@ def test_a_retry_forgets_the_checkpoint_unless_it_is_asked_for() -> None:
 )
 def test_an_attempt_continues_the_work_of_the_checkpoint_that_it_started_from(one: Session, expected: int) -> None:
     assert kept_at_start_ms(one) == expected
+
+
+def test_a_credit_takes_from_a_month_only_what_the_run_was_charged_in_it() -> None:
+    """A run of three weeks is lost ten hours after the turn of the month; another session used 80 GPU-hours there."""
+    hour_us, began_us, turn_us, lost_us = (
+        3_600_000_000,
+        *(int(datetime(2026, *day, tzinfo=UTC).timestamp() * 1e6) for day in ((10, 10), (11, 1), (11, 1, 10))),
+    )
+    balance = Balance().held(1000, now_us=began_us).held(8000, now_us=turn_us).held(-9000, now_us=lost_us)
+    run_ms = (lost_us - began_us) // 1000
+    credited = balance.credited(1000 * run_ms, run_ms=run_ms)
+    assert balance.month_charged == 90 * hour_us
+    assert credited.month_charged == 80 * hour_us
+    assert credited.charged == 80 * hour_us

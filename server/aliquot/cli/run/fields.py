@@ -127,7 +127,8 @@ def _session(name: str, table: Table, defaults: Mapping[str, Entry], *, folder: 
         if value is not None:
             old = fields.get(rule.field)
             fields[rule.field] = _joined(old, value)
-    after = [(key, table.maybe(key, _places) or (_places(base[key]) if key in base else [])) for key in CONDITIONS]
+    own = {key: table.maybe(key, _places) for key in CONDITIONS}
+    after = [(key, _places(base[key]) if own[key] is None and key in base else own[key] or []) for key in CONDITIONS]
     for key in base:
         if key not in {"command", *KEYS, *CONDITIONS}:
             defaults[next(name for name in defaults if name.replace("-", "_") == key)].refuse("unknown key")

@@ -5,6 +5,7 @@ is, so that both make the same sessions.
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -56,6 +57,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "topology": "topology",
     "workspace": "workspace",
 }
+YES: Final = ("true", "yes", "on")
 FLAGS: Final[Mapping[str, str]] = {
     "isHeld": "hold",
     "isPreemptible": "preemptible",
@@ -176,11 +178,13 @@ def _find(client: "BlockingClient", name: str, project: str | None) -> dict[str,
 
 
 def _request(name: str, fields: Mapping[str, Any], values: Mapping[str, str]) -> "CreateSessionInput":
+    import yaml
+
     from aliquot.cli.run.fields import read_text
 
     try:
         session = session_of(filled(dict(fields), values))
-        (one,) = read_text(json.dumps(session), file=name, folder=Path.cwd())
+        (one,) = read_text(yaml.safe_dump(session, sort_keys=False), file=name, folder=Path.cwd())
     except InvalidRequest as error:
         usage(f"template {printable(name)}: {error.message}")
     return one.request()
@@ -218,7 +222,7 @@ def _fields_of(file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        session = yaml.safe_load(file.read_text())
+        session = yaml.load(file.read_text(), Loader=yaml.BaseLoader)  # every value as it is written
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         usage(f"{file}: {error}")
     except RecursionError:
@@ -229,8 +233,9 @@ def _fields_of(file: Path) -> dict[str, Any]:
     fields = _amounts_of(dict(keys.pop("resources", None) or {"cpu": 1}))
     for form, key in TEXTS.items():
         if key in keys:
-            fields[form] = str(keys.pop(key))
-    fields |= {form: bool(keys.pop(key)) for form, key in FLAGS.items() if key in keys}
+            value = keys.pop(key)
+            fields[form] = shlex.join(map(str, value)) if isinstance(value, list) else str(value)
+    fields |= {form: str(keys.pop(key)).lower() in YES for form, key in FLAGS.items() if key in keys}
     for form, key in PAIRS.items():
         if key in keys:
             fields[form] = "\n".join(f"{name}={value}" for name, value in dict(keys.pop(key)).items())

@@ -86,11 +86,14 @@ class SchedulingPass:
         if self._context.policy.backfill is Backfill.CONSERVATIVE:
             self._place_all_conservative(line)
             return
+        is_in_order = self._context.policy.backfill is Backfill.NONE
         for position in self._untried(line):
             row = self._queue[position]
+            if is_in_order and self._blocked and self._context.booking_of(row) is None:
+                continue
             while self._try(position, row):
                 pass
-            if self._blocked and self._context.policy.backfill is Backfill.NONE:
+            if is_in_order and self._blocked and not self._context.bookings:
                 return
 
     def grow(self, line: IntArray) -> int | None:
@@ -207,7 +210,7 @@ class SchedulingPass:
                 return self._tasks_started[row.session_id] in range(1, row.tasks_startable)
             self._closed[self._kinds[position]] = TO_LONG
             return False
-        if not row.is_immediate and (self._blocked or not self._claim(position, row)):
+        if not row.is_immediate and not self._claim(position, row):
             self._blocked.append(row)
             self._closed[self._kinds[position]] = TO_ALL
         return False
@@ -229,6 +232,7 @@ class SchedulingPass:
     def _place_all_conservative(self, line: IntArray) -> None:
         """Conservative backfill: start rows that delay no reservation; reserve for up to `backfill_depth` others."""
         table = ReservationTable(self._context, capacity=self._capacity, running=self._running)
+        reserved: list[tuple[TimeSlot, int]] = []
         rest = list(line)
         while rest:
             position = int(rest[0])
@@ -246,9 +250,11 @@ class SchedulingPass:
                 rest = rest[1:]
                 continue
             if slot is None or slot.at_us > self._context.now_us:
-                if not self._blocked and self._claim(position, row):
-                    # There is no reservation yet, so the table can be rebuilt with the victims leaving.
+                if self._claim(position, row):
+                    # The victims leave earlier than the table knows.
                     table = ReservationTable(self._context, capacity=self._capacity, running=self._running)
+                    for earlier, lasts_us in reserved:
+                        table.book(earlier, planned_us=lasts_us)
                     rest = rest[1:]
                     continue
                 self._blocked.append(row)
@@ -259,6 +265,7 @@ class SchedulingPass:
             if slot.at_us > self._context.now_us:
                 reservation = Reservation(session_id=row.session_id, at_us=slot.at_us, kernels=slot.kernels)
                 self.reservations.append(reservation)
+                reserved.append((slot, planned_us))
                 rest = rest[1:]
             else:
                 self._grant(position, row, slot.kernels)
@@ -294,7 +301,12 @@ class SchedulingPass:
         return table.now(row, planned_us=planned_us, milli=milli)
 
     def _claim(self, position: int, row: PendingRow) -> bool:
-        """Preempt for a row if it may; the devices it is to get are held for it."""
+        """Preempt for a row if it may; the devices it is to get are held for it.
+
+        Behind a blocked row only sessions of a booking may: what they use is kept for it.
+        """
+        if self._blocked and self._context.booking_of(row) is None:
+            return False
         claim = self._preempting().claim(
             row,
             left_ms=int(self._left_ms[position]) if self._context.policy.order in PREEMPTIVE else 0,
@@ -306,6 +318,8 @@ class SchedulingPass:
             return False
         ends_us = claim.at_us + int(self._planned_us[position])
         self._take(row.session_id, claim.kernels, ends_us=ends_us)
+        if self._window is not None:
+            self._window.take(row, claim.kernels, outlasts=False)
         evidence = Evidence(blocked_by=claim.leaving, until_us=claim.at_us)
         self._skipped[row.session_id] = Verdict(reason=Reason.MAKING_ROOM, evidence=evidence)
         self._quotas.take(row)

@@ -62,8 +62,9 @@ class Billing(OperatorCommands):
         """The statements of all projects for a month, the one with the most device time first."""
         now_us = self._clock.now_us()
         wanted = month_of(now_us) if month is None else month_number(month)
-        names = sorted(ProjectId(one.account.removeprefix(_PROJECT)) for one in _of_projects(self._state, wanted))
-        views = (statement_view(self._state, name, month=wanted, now_us=now_us) for name in names)
+        names = {ProjectId(one.account.removeprefix(_PROJECT)) for one in _of_projects(self._state, wanted)}
+        names |= {row.project for row in self._state.running_rows.rows()}  # nothing of theirs may be released yet
+        views = (statement_view(self._state, name, month=wanted, now_us=now_us) for name in sorted(names))
         return tuple(sorted((view for view in views if view is not None), key=lambda view: -view.held))
 
     def statement_document(self, caller: Caller, *, project: str, month: str | None, format: DocumentFormat) -> str:

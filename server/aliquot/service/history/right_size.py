@@ -66,7 +66,7 @@ class RightSizing:
         if not _is_named(workload):
             return None
         past = await self._ended(session.owner)
-        return await self._view(workload, _wanted(session), [one for one in past if _is_like(one, workload)])
+        return await self._view(session, [one for one in past if _is_like(one, workload)])
 
     async def advice_of(self, session_id: SessionId) -> RightSizeView | None:
         """Advice for the next session like a submitted one; None if it is not stored, or too few runs are known.
@@ -93,7 +93,7 @@ class RightSizing:
                 newest.setdefault(workload_of(session), session)
         found: list[str] = []
         for workload, session in newest.items():
-            view = await self._view(workload, _wanted(session), [one for one in past if _is_like(one, workload)])
+            view = await self._view(session, [one for one in past if _is_like(one, workload)])
             if view is not None and view.figures and len(found) < COMMANDS_MAX:
                 found.append(view.message)
         return tuple(found)
@@ -105,13 +105,14 @@ class RightSizing:
         found = await self._store.sessions(query)
         return [session for session in reversed(found) if ran_ms(session) is not None]
 
-    async def _view(self, workload: Workload, wanted: Wanted, past: Sequence[Session]) -> RightSizeView | None:
+    async def _view(self, session: Session, past: Sequence[Session]) -> RightSizeView | None:
+        workload, is_gang = workload_of(session), session.spec.cluster_size > 1
         async with self._turn:
-            runs = [await self._run(session) for session in past[-RUNS_READ:]]
+            runs = [await self._run(one) for one in past[-RUNS_READ:]]
         if not _is_named(workload) or len(runs) < RUNS_MIN:
             return None
         command = f"{workload.program} on {_gpus_text(workload.milli)}"
-        figures = tuple(_figure(one, command) for one in right_size(runs, wanted))
+        figures = tuple(_figure(one, command, is_gang=is_gang) for one in right_size(runs, _wanted(session)))
         said = " ".join(figure.message for figure in figures)
         return RightSizeView(
             command=command,
@@ -193,10 +194,10 @@ def _past_run(session: Session, gpus: Sequence[GpuStatsView]) -> PastRun:
 _KINDS: Final = {measure: RightSizeKind(measure.value) for measure in RequestPart}
 
 
-def _figure(sizing: Sizing, command: str) -> RightSizeFigure:
+def _figure(sizing: Sizing, command: str, *, is_gang: bool) -> RightSizeFigure:
     advised, largest = _text(sizing.measure, sizing.amount), _text(sizing.measure, sizing.largest)
     past = f"the last {sizing.runs} runs of {command}"
-    words = " ".join((*_sentence(sizing.measure, past, advised, largest), _hits(sizing)))
+    words = " ".join((*_sentence(sizing.measure, past, advised, largest, is_gang=is_gang), _hits(sizing)))
     return RightSizeFigure(
         kind=_KINDS[sizing.measure],
         advised=advised,
@@ -208,9 +209,10 @@ def _figure(sizing: Sizing, command: str) -> RightSizeFigure:
     )
 
 
-def _sentence(measure: RequestPart, past: str, advised: str, largest: str) -> Iterator[str]:
+def _sentence(measure: RequestPart, past: str, advised: str, largest: str, *, is_gang: bool) -> Iterator[str]:
     if measure is RequestPart.GPUS:
-        yield f"Of the GPUs of {past}, at most {largest} were used: request {advised} (-r gpu={advised})"
+        how = "in all kernels together" if is_gang else f"(-r gpu={advised})"
+        yield f"Of the GPUs of {past}, at most {largest} were used: request {advised} {how}"
     elif measure is RequestPart.SHARE:
         yield f"A share of {advised} would do for {past}, which used at most {largest} of the GPU (-r gpu={advised})"
     elif measure is RequestPart.GPU_MEMORY:

@@ -206,7 +206,7 @@ def advice(
         return "It has not run yet."
     if ran_s < SHORT_S:
         return f"It ran for less than {format_duration(SHORT_S)}, too short to judge."
-    found = _gpu_advice(gpus, hosts) or _host_advice(hosts)
+    found = _gpu_advice(session, gpus, hosts) or _host_advice(hosts)
     if found is not None:
         return found
     if session.time_limit is not None and session.state in ENDED and ran_s * LIMIT_PARTS < session.time_limit:
@@ -217,14 +217,13 @@ def advice(
     return "What it used matches what it requested."
 
 
-def _gpu_advice(gpus: Sequence[GpuStatsView], hosts: Sequence[HostStatsView]) -> str | None:
+def _gpu_advice(session: SessionView, gpus: Sequence[GpuStatsView], hosts: Sequence[HostStatsView]) -> str | None:
     measured = [gpu for gpu in gpus if gpu.utilization is not None]
     idle = [gpu for gpu in measured if (gpu.utilization or 0.0) < IDLE_PCT]
     if measured and len(idle) == len(gpus):
         return "Its GPUs were hardly used: request none, or check that the program finds them."
     if idle:
-        used = len(gpus) - len(idle)
-        return f"{len(idle)} of its {len(gpus)} GPUs were hardly used: {used} would do (-r gpu={used})."
+        return _idle_advice(session, len(gpus), len(gpus) - len(idle))
     if any(_part_of_memory(gpu) > LARGE_SHARE for gpu in gpus):
         return "It used nearly all of its GPU memory: request no less, and expect that a larger input does not fit."
     slow = [gpu for gpu in measured if (gpu.utilization or 0.0) < LOW_PCT]
@@ -234,6 +233,18 @@ def _gpu_advice(gpus: Sequence[GpuStatsView], hosts: Sequence[HostStatsView]) ->
     if measured and len(measured) == len(gpus) and _fits_half(measured):
         return "Half of each GPU would do: it used less than half of the memory and of the time (-r gpu=0.5)."
     return None
+
+
+def _idle_advice(session: SessionView, count: int, used: int) -> str:
+    """About a session that used only some of the GPUs of all its kernels and attempts."""
+    words = f"{count - used} of its {count} GPUs were hardly used"
+    if session.attempt > 1:
+        return f"{words}, counted over its {session.attempt} attempts."
+    if session.cluster_size == 1:
+        return f"{words}: {used} would do (-r gpu={used})."
+    if count == session.cluster_size:
+        return f"{words}: --cluster-size {used} would do."
+    return f"{words}."
 
 
 def _host_advice(hosts: Sequence[HostStatsView]) -> str | None:
@@ -258,7 +269,8 @@ def _uses_all_cpus(host: HostStatsView) -> bool:
 
 
 def _part_of_memory(gpu: GpuStatsView) -> float:
-    if not gpu.memory_gb or gpu.memory_peak_gb is None:
+    """The most memory in use, of what it held; 0 where that is unknown, as of a shared GPU, whose others count too."""
+    if not gpu.memory_gb or gpu.memory_peak_gb is None or gpu.share < 1:
         return 0.0
     return gpu.memory_peak_gb / gpu.memory_gb
 
