@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.service.booking_files import BookingRow, rows_of
+from aliquot.service.recurrence import occurrences
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import BookingFile, Role
@@ -76,8 +77,7 @@ def test_events_of_a_calendar_are_read_with_their_gpus_and_rules() -> None:
         event.format(4, "ever", ":20270201T090000Z", "DTEND:20270201T100000Z\nRRULE:FREQ=WEEKLY"),
         event.format(5, "off", ":20270201T090000Z", "DTEND:20270201T100000Z\nSTATUS:CANCELLED"),
     ]
-    text = f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{''.join(events)}END:VCALENDAR\n".replace("\n", "\r\n")
-    rows = read(text, "lab.ics")
+    rows = read(calendar(*events), "lab.ics")
     assert windows(rows) == [
         (1, "01 08:00", "01 11:00", 2),
         (2, "31 23:00", "01 23:00", None),
@@ -100,6 +100,10 @@ def test_an_odd_cell_is_the_error_of_its_own_row() -> None:
     ]
 
 
+def calendar(*events: str) -> str:
+    return f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{''.join(events)}END:VCALENDAR\n".replace("\n", "\r\n")
+
+
 EVENT = "BEGIN:VEVENT\nUID:{0}\nDTSTAMP:20270101T000000Z\nSUMMARY:x\nDTSTART{1}\nDURATION:{2}\nEND:VEVENT\n"
 
 
@@ -113,9 +117,8 @@ def test_an_event_lasts_as_long_as_its_duration_or_has_its_own_error() -> None:
         EVENT.format(5, ":20270201T090000Z", "P9999999999D"),
         EVENT.format(6, ":20270201T090000Z", f"PT1H\nRRULE:FREQ=DAILY;COUNT={10**20}"),
     ]
-    text = f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{''.join(events)}END:VCALENDAR\n".replace("\n", "\r\n")
     wrong = "DURATION: it is not within the years 1 to 9999; correct the date or duration"
-    assert windows(read(text, "lab.ics")) == [
+    assert windows(read(calendar(*events), "lab.ics")) == [
         (1, "24 20:00", "25 08:00", None),
         (2, "24 22:00", "25 23:00", None),
         (3, wrong),
@@ -187,3 +190,41 @@ async def test_only_operators_book_for_others() -> None:
         assert lines(await imported(on, text, dry_run=True)) == [("wrong", "user: there is no user nobody")]
         ben = replace(CALLER, user=UserId("ben"), role=Role.USER)
         assert lines(await imported(on, text, dry_run=True, caller=ben))[0][0] == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("zone", "until", "days"),
+    [
+        ("Europe/Berlin", "20270119T080000Z", ["05", "12", "19"]),
+        ("Asia/Tokyo", "20270119T000000Z", ["05", "12", "19"]),
+        ("America/Los_Angeles", "20270119T165959Z", ["05", "12"]),
+        ("Europe/Berlin", "20270119T090000", ["05", "12", "19"]),
+        ("Europe/Berlin", "20270118", ["05", "12"]),
+    ],
+)
+def test_the_end_of_a_rule_is_read_in_its_own_zone(zone: str, until: str, days: list[str]) -> None:
+    pytest.importorskip("icalendar")
+    event = EVENT.format(1, f";TZID={zone}:20270105T090000", f"PT1H\nRRULE:FREQ=WEEKLY;UNTIL={until}")
+    (row,) = read(calendar(event), "lab.ics")
+    assert row.asked is not None
+    assert row.asked.repeats is not None
+    found = occurrences(row.asked.starts_at, row.asked.repeats, time_zone=row.asked.time_zone)
+    assert [f"{at:%d}" for at in found] == days
+
+
+def test_repeated_events_with_single_changed_dates_are_refused() -> None:
+    pytest.importorskip("icalendar")
+    weekly = "PT1H\nRRULE:FREQ=WEEKLY;COUNT=3"
+    rows = read(
+        calendar(
+            EVENT.format(1, ":20270105T090000Z", f"{weekly}\nEXDATE:20270112T090000Z"),
+            EVENT.format(2, ":20270105T090000Z", weekly),
+            EVENT.format(2, ":20270113T090000Z", "PT1H\nRECURRENCE-ID:20270112T090000Z"),
+        ),
+        "lab.ics",
+    )
+    assert [None if row.error is None else "not supported; book it by hand" in row.error for row in rows] == [
+        True,
+        True,
+        None,
+    ]

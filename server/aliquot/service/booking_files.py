@@ -8,7 +8,7 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -271,12 +271,24 @@ def _calendar_rows(content: bytes, zone: ZoneInfo, time_zone: str | None) -> Ite
         raise InvalidRequest(
             f"content: this is not an iCalendar file ({type(error).__name__})", field="content"
         ) from None
+    moved = {_text(event.get("uid")) for event in events if event.get("recurrence-id") is not None}
     for number, event in enumerate(events, start=1):
         summary = _text(event.get("summary"))
         try:
+            _check_exceptions(event, moved)
             yield BookingRow(number=number, text=summary[:TEXT_CHARS_MAX], asked=_event(event, number, zone, time_zone))
         except _RowError as error:
             yield BookingRow(number=number, text=summary[:TEXT_CHARS_MAX], error=str(error))
+
+
+def _check_exceptions(event: Any, moved: Container[str]) -> None:
+    """Refuse a repeated event of which single dates were deleted, added or moved: it would be booked at wrong times."""
+    if event.get("exdate") is not None or event.get("rdate") is not None:
+        raise _RowError(
+            "single dates of it were deleted or added (EXDATE, RDATE), which is not supported; book it by hand"
+        )
+    if event.get("rrule") is not None and _text(event.get("uid")) in moved:
+        raise _RowError("single dates of it were moved (RECURRENCE-ID), which is not supported; book it by hand")
 
 
 def _event(event: Any, number: int, zone: ZoneInfo, time_zone: str | None) -> NewBooking:
@@ -326,6 +338,5 @@ def _several(values: Any) -> Sequence[Any]:
 
 def _rule_value(value: Any) -> str:
     if isinstance(value, datetime):
-        utc = value if value.tzinfo is None else value.astimezone(UTC)
-        return f"{utc:%Y%m%dT%H%M%SZ}"
+        return f"{value:%Y%m%dT%H%M%S}" if value.tzinfo is None else f"{value.astimezone(UTC):%Y%m%dT%H%M%SZ}"
     return f"{value:%Y%m%d}" if isinstance(value, date) else str(value)

@@ -3,7 +3,7 @@
 import re
 from calendar import isleap
 from collections.abc import Iterator
-from datetime import MAXYEAR, date, datetime, timedelta
+from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -45,7 +45,7 @@ def occurrences(starts_at: datetime, rule: str, *, time_zone: str | None) -> lis
         raise InvalidRequest(f"time_zone: {(time_zone or '')[:60]!r} is unknown", field="time_zone") from None
     first = starts_at.astimezone(zone).replace(tzinfo=None)
     try:
-        found = list(islice(_repeated(first, rule.upper()), SERIES_MAX + 1))
+        found = list(islice(_repeated(first, rule.upper(), zone=zone), SERIES_MAX + 1))
     except (ValueError, TypeError, IndexError):
         raise InvalidRequest(
             f"repeats: {rule[:80]!r} is no recurrence rule that bookings know; {_KNOWN}", field="repeats"
@@ -56,8 +56,8 @@ def occurrences(starts_at: datetime, rule: str, *, time_zone: str | None) -> lis
     return [at.replace(tzinfo=zone) for at in found]
 
 
-def _repeated(first: datetime, rule: str) -> Iterator[datetime]:
-    """Times of a rule within `AHEAD_S_MAX` of the first.
+def _repeated(first: datetime, rule: str, *, zone: ZoneInfo) -> Iterator[datetime]:
+    """Times of a rule within `AHEAD_S_MAX` of the first, in its zone.
 
     dateutil searches until the last year that it knows, which takes seconds where no date fits. So the search is in the
     last years that have the same days of the week and leap years; it ends after at most three decades.
@@ -71,8 +71,9 @@ def _repeated(first: datetime, rule: str) -> Iterator[datetime]:
         raise ValueError(rule)
     last = first + timedelta(seconds=AHEAD_S_MAX)
     parts = rule.removeprefix("RRULE:").split(";")
-    for until in re.findall(r"UNTIL=(\d{8}(?:T\d{6})?)", rule):
-        last = min(last, datetime.fromisoformat(until if "T" in until else f"{until}T235959"))
+    for until, is_utc in re.findall(r"UNTIL=(\d{8}(?:T\d{6})?)(Z?)", rule):
+        at = datetime.fromisoformat(until if "T" in until else f"{until}T235959")
+        last = min(last, at.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None) if is_utc else at)
     later = first.replace(year=_same_calendar(first.year))
     shift = later - first
     known = rrulestr(";".join(part for part in parts if not part.startswith("UNTIL")), dtstart=later)
