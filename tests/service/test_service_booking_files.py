@@ -228,3 +228,12 @@ def test_repeated_events_with_single_changed_dates_are_refused() -> None:
         True,
         None,
     ]
+
+
+def test_quotes_far_down_in_a_file_are_read() -> None:
+    line = "row {0} of the plan,2027-02-01 09:00,2027-02-01 12:00\n"
+    text = "name,start,end\n" + "".join(map(line.format, range(100)))
+    rows = read(f'{text}"a ""b"", c",2027-02-01 09:00,2027-02-01 12:00\n')
+    assert [row.error for row in rows] == [None] * 101
+    assert rows[-1].asked is not None
+    assert rows[-1].asked.name == 'a "b", c'

@@ -107,11 +107,12 @@ def _csv_rows(content: bytes) -> list[list[Any]]:
     if "\0" in text:
         raise InvalidRequest("content: this is not a text file", field="content")
     try:
-        dialect: Any = csv.Sniffer().sniff(text[:4096], delimiters=",;\t")
+        found = csv.Sniffer().sniff(text[:4096], delimiters=",;\t")
+        delimiter, skips = found.delimiter, found.skipinitialspace
     except csv.Error:
-        dialect = csv.excel
+        delimiter, skips = ",", False
     try:
-        return [list(row) for row in csv.reader(io.StringIO(text), dialect)]
+        return [list(row) for row in csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=skips)]
     except csv.Error as error:
         raise InvalidRequest(f"content: {error}", field="content") from None
 
