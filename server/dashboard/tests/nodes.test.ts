@@ -87,6 +87,7 @@ test("the figures of a cluster", () => {
     held: 0.5,
     capacity: 3,
     wholeFree: 1,
+    booked: 0,
     wholeClosed: 0,
     fragments: 0.5,
     idle: 0,

@@ -27,11 +27,13 @@ export function Summary({ totals, freed }: { readonly totals: Totals; readonly f
   );
 }
 
-/** `whole devices; 2 more by 15:03, 5 by 18:20; 4 on nodes that take nothing new`. */
-function freeText({ wholeClosed }: Totals, freed: readonly Freed[], now: number): string {
+/** `whole devices, 3 booked; 2 more by 15:03, 5 by 18:20; 4 on nodes that take nothing new`. */
+function freeText({ booked, wholeClosed }: Totals, freed: readonly Freed[], now: number): string {
   const soon = freed.map(({ count, by }, place) => `${count}${place ? "" : " more"} by ${clockTime(by, now)}`);
   const closed = wholeClosed ? `${wholeClosed} on nodes that take nothing new` : "";
-  return ["whole devices", soon.join(", "), closed].filter(Boolean).join("; ");
+  return [booked ? `whole devices, ${booked} booked` : "whole devices", soon.join(", "), closed]
+    .filter(Boolean)
+    .join("; ");
 }
 
 interface FigureProps {

@@ -174,6 +174,8 @@ export interface Totals {
   readonly capacity: number;
   /** Whole devices that a session may start on. */
   readonly wholeFree: number;
+  /** Those of `wholeFree` that are booked now, so that only sessions of the booking may start on them. */
+  readonly booked: number;
   /** Whole devices that nobody holds, and that nothing new is placed on. */
   readonly wholeClosed: number;
   readonly fragments: number;
@@ -182,7 +184,8 @@ export interface Totals {
   readonly agentsAway: number;
 }
 
-export function totalsOf(nodes: readonly Node[]): Totals {
+/** @param booked ids of the devices that are booked now. */
+export function totalsOf(nodes: readonly Node[], booked: ReadonlySet<string> = new Set()): Totals {
   const devices = nodes.flatMap((node) => node.devices);
   const { used, capacity } = amountsOf(devices);
   const closed = new Set(nodes.flatMap((node) => [...node.closed]));
@@ -193,6 +196,7 @@ export function totalsOf(nodes: readonly Node[]): Totals {
     held: used,
     capacity,
     wholeFree: free.length,
+    booked: free.filter(({ id }) => booked.has(id)).length,
     wholeClosed: unheld.length - free.length,
     fragments: devices.reduce((sum, device) => sum + fragmentOf(device), 0),
     idle: nodes.reduce((sum, node) => sum + node.idle.size, 0),
