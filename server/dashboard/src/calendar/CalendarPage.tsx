@@ -17,6 +17,7 @@ import { Choice } from "../parts/Choice";
 import { Faults } from "../parts/Faults";
 import { Segments } from "../parts/Segments";
 import { useSettled } from "../parts/settled";
+import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
 import { BookDialogue } from "./BookDialogue";
 import { bookedAtMost, effectText, entriesOf, type Entry, type Grouping } from "./entries";
@@ -144,7 +145,7 @@ export default function CalendarPage() {
       </div>
       <Faults of={live} />
       <p className="quiet" role="status">
-        {dragged ? `${dragged} ${delay}` : maySubmit(me) ? HOW_TO_BOOK : HOW_TO_READ}
+        {dragged ? <WithLinks text={`${dragged} ${delay}`} /> : maySubmit(me) ? HOW_TO_BOOK : HOW_TO_READ}
       </p>
       <FullCalendar
         ref={calendar}
@@ -193,7 +194,7 @@ export default function CalendarPage() {
           if (entry && event.end) void lengthen(entry, event.end.getTime(), revert);
         }}
       />
-      {window ? <BookDialogue {...window} bookings={bookings} total={total} onClose={close} /> : null}
+      {window ? <BookDialogue {...window} onClose={close} /> : null}
       {isImporting ? <ImportDialogue onClose={() => (setImporting(false), close())} /> : null}
       {isSubscribing ? <FeedDialogue onClose={() => setSubscribing(false)} /> : null}
       {open ? <EntryDialogue entry={open} onClose={close} /> : null}
