@@ -61,7 +61,7 @@ async def test_a_booking_is_made_by_the_keyboard_on_a_narrow_screen(browser: Bro
         await page.get_by_role("button", name="Book …").press("Enter")
         await page.get_by_role("dialog").get_by_label("GPUs").fill("999")
         await expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text(
-            "can be free for the whole window"
+            "Pool default has 16 GPUs, and 999 were asked for."
         )
         await page.get_by_role("dialog").get_by_label("GPUs").fill("2")
         await _fill(page, "night")

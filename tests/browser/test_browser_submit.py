@@ -142,3 +142,18 @@ async def test_what_was_typed_is_restored_until_it_is_submitted_or_dropped(brows
         await expect(page).to_have_url(re.compile("/sessions/ses_"))
         await page.get_by_role("link", name="Submit", exact=True).click()
         await expect(command).to_have_value("")
+
+
+async def test_submit_leads_to_the_field_to_correct(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/submit")
+        button = page.get_by_role("button", name="Submit", exact=True)
+        await button.click()
+        await expect(page.get_by_text("1 field to correct: Command.")).to_be_visible()
+        await expect(page.get_by_label("Command")).to_be_focused()
+        await page.get_by_label("Command").fill("true")
+        cores = page.get_by_label("Cores")
+        await cores.fill("100000")
+        await button.click()
+        await expect(cores).to_be_focused()
+        await expect(cores).to_have_attribute("aria-invalid", "true")

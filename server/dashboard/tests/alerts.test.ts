@@ -25,7 +25,7 @@ test("the worst comes first, and what an alert is open for is told once", () => 
     ["bad", "Agent agent-2 is lost."],
     ["warn", "Agent agent-1 is draining."],
     ["warn", "cuda1 on host-1 is unhealthy."],
-    ["warn", "1 held and idle: cuda2 on host-1"],
+    ["warn", "1 held and idle:"],
   ]);
   const alerts = [
     alert({ id: "a", severity: "info", subject: "leader" }),
@@ -36,9 +36,23 @@ test("the worst comes first, and what an alert is open for is told once", () => 
     "b",
     "c",
     "Agent agent-1 is draining.",
-    "1 held and idle: cuda2 on host-1",
+    "idle",
     "a",
   ]);
+});
+
+test("idle devices are told by who holds them", () => {
+  const idle = (id: string, ...users: string[]) =>
+    device({ id, utilization_pct: 0, holders: users.map((user) => holder({ user })) });
+  const nodes = nodesOf([agent([idle("0", "ben"), idle("1", "anna", "anna"), idle("2", "anna", "ben", "eve")])], NOW);
+  expect(problemsOf(nodes, [])[0]).toMatchObject({
+    text: "3 held and idle:",
+    owners: [
+      { name: "anna", count: 2 },
+      { name: "ben", count: 2 },
+      { name: "eve", count: 1 },
+    ],
+  });
 });
 
 test("an alert hides what it is about, and nothing else that is wrong there", () => {

@@ -87,11 +87,27 @@ test("the figures of a cluster", () => {
     held: 0.5,
     capacity: 3,
     wholeFree: 1,
+    booked: 0,
+    wholeClosed: 0,
     fragments: 0.5,
     idle: 0,
     unwell: 1,
     agentsAway: 1,
   });
+});
+
+test("what nothing new is placed on is not free, unless another agent of the node offers it", () => {
+  const closed = { schedulable: false };
+  const nodes = (...agents: Parameters<typeof nodesOf>[0]) => totalsOf(nodesOf(agents, NOW));
+  const whole = device({ id: "gpu-1" });
+  for (const part of [closed, { draining: true }, { state: "suspect" as const }])
+    expect(nodes(agent([whole, half], part))).toMatchObject({ wholeFree: 0, wholeClosed: 1 });
+  expect(nodes(agent([whole], closed), agent([whole], { id: "agent-2" }))).toMatchObject({
+    wholeFree: 1,
+    wholeClosed: 0,
+  });
+  const until = { holders: [holder({ until: new Date(NOW + 60_000).toISOString() })] };
+  expect(freedOf(nodesOf([agent([device(until)], { draining: true })], NOW))).toEqual([]);
 });
 
 test("who holds how much, by user once there are several", () => {

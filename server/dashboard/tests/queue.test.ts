@@ -127,11 +127,13 @@ test("what a session has and makes of it", () => {
     allocated_gpus: [gpu(1, 80), gpu(0.5, 20, "b"), gpu(0.5, null, "b")],
     scheduled_at: "2026-05-02T12:00:00Z",
     ended_at: null,
+    kernels: [{ agent_id: "agent-c" }, { agent_id: "agent-d" }],
   };
   const now = Date.parse("2026-05-02T13:30:00Z");
-  expect([gpuHours(session, now), gpuUse(session), nodesOf(session)]).toEqual([3, 50, ["a", "b"]]);
+  expect([gpuHours(session, now), gpuUse(session), nodesOf(session, new Map())]).toEqual([3, 50, ["a", "b"]]);
   expect(gpuHours({ ...session, ended_at: "2026-05-02T12:30:00Z" }, now)).toBe(1);
   expect([gpuHours({ ...session, allocated_gpus: [] }, now), gpuUse({ allocated_gpus: [] })]).toEqual([null, null]);
+  expect(nodesOf({ ...session, allocated_gpus: [] }, new Map([["agent-c", "c"]]))).toEqual(["c", "agent-d"]);
 });
 
 test("one outcome for an action on several", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import DURATIONS from "./durations.json";
-import { duration, durationText, moment, secondsOf } from "../src/format/times";
+import { clockTime, dayTime, duration, durationText, moment, secondsOf } from "../src/format/times";
 
 describe("durations", () => {
   test.each([
@@ -36,4 +36,11 @@ test("a moment of another day says which", () => {
   const now = new Date(2026, 4, 2, 12, 0, 0).getTime();
   expect(moment(now - 1000, now)).toBe("11:59:59");
   expect(moment(now - 86_400_000, now)).toContain("2026");
+});
+
+test("a time to the minute has its day where that is wanted, or is another one", () => {
+  const now = new Date(2026, 4, 2, 12, 0, 0).getTime();
+  expect(clockTime(now, now)).toBe("12:00");
+  expect(dayTime(now)).toMatch(/May.* 12:00$/);
+  expect(clockTime(now - 86_400_000, now)).toBe(dayTime(now - 86_400_000));
 });

@@ -6,19 +6,18 @@ import { BookingEffectDocument, ReserveDocument } from "../generated/graphql";
 import { Dialogue } from "../parts/Dialogue";
 import { useSettled } from "../parts/settled";
 import { Text } from "../parts/Text";
+import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
-import { conflictOf, effectText, localText, type Booking } from "./entries";
+import { effectText, localText } from "./entries";
 
 interface Props {
   readonly fromMs: number;
   readonly toMs: number;
-  readonly bookings: readonly Booking[];
-  readonly total: number;
   readonly onClose: () => void;
 }
 
-/** Books GPUs for a window. What is booked already is said while it is chosen; the next pass decides. */
-export function BookDialogue({ fromMs, toMs, bookings, total, onClose }: Props) {
+/** Books GPUs for a window. The server previews it while it is chosen; the next pass decides. */
+export function BookDialogue({ fromMs, toMs, onClose }: Props) {
   const [name, setName] = useState("");
   const [from, setFrom] = useState(localText(fromMs));
   const [to, setTo] = useState(localText(toMs));
@@ -27,7 +26,6 @@ export function BookDialogue({ fromMs, toMs, bookings, total, onClose }: Props) 
   const times = { fromMs: Date.parse(from), toMs: Date.parse(to), gpus: Number(gpus) };
   const isWindow = times.toMs > times.fromMs;
   const isCount = Number.isInteger(times.gpus) && times.gpus > 0;
-  const conflict = isWindow && isCount ? conflictOf(bookings, times, total) : "";
   const inputOf = (called: string) => ({
     name: called,
     starts_at: new Date(times.fromMs).toISOString(),
@@ -41,7 +39,7 @@ export function BookDialogue({ fromMs, toMs, bookings, total, onClose }: Props) 
       asked === "" ? null : (await ask(BookingEffectDocument, { input: JSON.parse(asked) })).reservation_effect,
     asked,
   );
-  const said = conflict || (effect.data ? effectText(effect.data) : (effect.fault?.message ?? "…"));
+  const said = effect.data ? effectText(effect.data) : (effect.fault?.message ?? "…");
   const book = async () => {
     const input = inputOf(name.trim());
     if (await carryOut("Booked.", async () => (await change(ReserveDocument, { input })).reserve)) onClose();
@@ -82,8 +80,8 @@ export function BookDialogue({ fromMs, toMs, bookings, total, onClose }: Props) 
         />
       </div>
       <Text label="Models" value={models} hint="Patterns like *H100*, with commas. Empty = any." onChange={setModels} />
-      <p role="status" className={conflict || effect.data?.refusal ? "wrong" : "quiet"}>
-        {said}
+      <p role="status" className={effect.data?.refusal || effect.fault ? "bad" : "quiet"}>
+        <WithLinks text={said} />
       </p>
     </Dialogue>
   );

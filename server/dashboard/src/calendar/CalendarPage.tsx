@@ -9,6 +9,7 @@ import { ask, change } from "../api/client";
 import { useLive } from "../api/live";
 import { loadCluster } from "../cluster/loading";
 import { isAccelerator, type Agent } from "../cluster/nodes";
+import { quantity } from "../format/amounts";
 import { colourClass } from "../format/colours";
 import { BookingEffectDocument, ExtendReservationDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
@@ -17,6 +18,7 @@ import { Choice } from "../parts/Choice";
 import { Faults } from "../parts/Faults";
 import { Segments } from "../parts/Segments";
 import { useSettled } from "../parts/settled";
+import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
 import { BookDialogue } from "./BookDialogue";
 import { bookedAtMost, effectText, entriesOf, type Entry, type Grouping } from "./entries";
@@ -29,6 +31,8 @@ import "./calendar.css";
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const NARROW_PX = 600;
+/** In narrower windows, entries of a week that are at the same time leave each other no room. */
+const WIDE_PX = 1200;
 const EVERYONE = "*";
 const NO_AGENTS: readonly Agent[] = [];
 const VIEWS = [
@@ -41,7 +45,11 @@ const GROUPINGS = [
 ] as const;
 const HOW_TO_BOOK = "Drag over free time to book it. Drag the lower end of your own booking to change its end.";
 const HOW_TO_READ = "Bookings, and running sessions until their expected ends. Click one for details.";
-const NAMES = { week: "timeGridWeek", day: "timeGridDay" } as const;
+const NAMES = { week: "nextDays", day: "timeGridDay" } as const;
+/** A week that begins with the chosen day, not with a Monday. */
+const NEXT_DAYS = { nextDays: { type: "timeGrid", duration: { days: 7 } } } as const;
+const LOCALE = Intl.DateTimeFormat().resolvedOptions().locale;
+const HEADS = { weekday: "short", day: "2-digit", month: "short" } as const;
 
 /** Bookings, and running sessions until their expected ends. A window is booked by dragging, or by the button. */
 export default function CalendarPage() {
@@ -58,8 +66,7 @@ export default function CalendarPage() {
   const [span, setSpan] = useState("");
   const delay = useDelay(useSettled(span));
   const by: Grouping = search.get("by") === "node" ? "node" : "person";
-  const isNarrow = globalThis.innerWidth < NARROW_PX;
-  const view = search.get("view") ?? (isNarrow ? "day" : "week");
+  const view = search.get("view") ?? (globalThis.innerWidth < NARROW_PX ? "day" : "week");
   const only = search.get("only") ?? EVERYONE;
   const set = (part: Readonly<Record<string, string>>) =>
     setSearch((old) => new URLSearchParams({ ...Object.fromEntries(old), ...part }), { replace: true });
@@ -144,24 +151,27 @@ export default function CalendarPage() {
       </div>
       <Faults of={live} />
       <p className="quiet" role="status">
-        {dragged ? `${dragged} ${delay}` : maySubmit(me) ? HOW_TO_BOOK : HOW_TO_READ}
+        {dragged ? <WithLinks text={`${dragged} ${delay}`} /> : maySubmit(me) ? HOW_TO_BOOK : HOW_TO_READ}
       </p>
       <FullCalendar
         ref={calendar}
         plugins={[dayGrid, timeGrid, interaction]}
+        views={NEXT_DAYS}
         initialView={NAMES[view === "day" ? "day" : "week"]}
         headerToolbar={false}
-        firstDay={1}
+        locale={LOCALE}
+        dayHeaderFormat={HEADS}
         nowIndicator
         allDaySlot={false}
-        height="70vh"
+        height="100%"
         scrollTime={`${String(Math.max(new Date().getHours() - 1, 0)).padStart(2, "0")}:00:00`}
         slotLabelFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
         eventTimeFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
         eventInteractive
         slotEventOverlap={false}
         eventMinHeight={20}
-        eventMaxStack={view === "day" ? (isNarrow ? 3 : 8) : 2}
+        eventMaxStack={stackMax(view)}
+        moreLinkDidMount={({ el }) => makeButton(el)}
         eventOrder={["rank", "start", "-duration", "title"]}
         selectable={maySubmit(me)}
         selectMirror
@@ -179,7 +189,7 @@ export default function CalendarPage() {
         }}
         events={visible.map((one) => ({
           id: one.id,
-          title: `${one.title} · ${one.owner}${one.gpus ? ` · ${one.gpus} GPU` : ""}`,
+          title: `${one.title} · ${one.owner}${one.gpus ? ` · ${quantity("cuda.device", String(one.gpus))}` : ""}`,
           start: one.fromMs,
           end: one.toMs,
           classNames: [one.session ? "runs" : "booked", colourClass(groupsOf(one, by)[0] ?? "")],
@@ -193,7 +203,7 @@ export default function CalendarPage() {
           if (entry && event.end) void lengthen(entry, event.end.getTime(), revert);
         }}
       />
-      {window ? <BookDialogue {...window} bookings={bookings} total={total} onClose={close} /> : null}
+      {window ? <BookDialogue {...window} onClose={close} /> : null}
       {isImporting ? <ImportDialogue onClose={() => (setImporting(false), close())} /> : null}
       {isSubscribing ? <FeedDialogue onClose={() => setSubscribing(false)} /> : null}
       {open ? <EntryDialogue entry={open} onClose={close} /> : null}
@@ -212,6 +222,21 @@ function useDelay(span: string): string {
   };
   const effect = useLive(load, `delay/${span}`).data;
   return effect ? `With one GPU: ${effectText(effect)}` : "";
+}
+
+/** How many entries are beside each other; the others are behind a link. */
+function stackMax(view: string): number {
+  const width = globalThis.innerWidth;
+  if (view === "day") return width < NARROW_PX ? 3 : 8;
+  return width < WIDE_PX ? 1 : 2;
+}
+
+/** Makes a link of FullCalendar a valid button: it has no role, and while it is closed an empty `aria-controls`. */
+function makeButton(link: HTMLElement): void {
+  link.setAttribute("role", "button");
+  const drop = () => link.getAttribute("aria-controls") === "" && link.removeAttribute("aria-controls");
+  new MutationObserver(drop).observe(link, { attributeFilter: ["aria-controls"] });
+  drop();
 }
 
 const asOption = (name: string) => ({ id: name, text: name });

@@ -1,6 +1,7 @@
 import { Link } from "wouter";
 import { change } from "../api/client";
-import { moment } from "../format/times";
+import { quantity } from "../format/amounts";
+import { dayTime } from "../format/times";
 import { GiveBackReservationDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { mayOperate } from "../identity/rights";
@@ -38,11 +39,11 @@ export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; reado
       }
     >
       <p>
-        {entry.owner}, {entry.gpus === 1 ? "1 GPU" : `${entry.gpus} GPUs`}
+        {entry.owner}, {quantity("cuda.device", String(entry.gpus))}
         {entry.nodes.length ? ` on ${entry.nodes.join(", ")}` : ""}
       </p>
       <p>
-        {moment(entry.fromMs)} to {moment(entry.toMs)}
+        {dayTime(entry.fromMs)} to {dayTime(entry.toMs)}
       </p>
       {session ? <Link href={`/sessions/${session.id}`}>To the session</Link> : null}
     </Dialogue>

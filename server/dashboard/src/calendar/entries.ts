@@ -77,20 +77,6 @@ export function bookedAtMost(bookings: readonly Booking[], fromMs: number, toMs:
   );
 }
 
-/** What is in the way of a window, in words; empty if nothing is. */
-export function conflictOf(
-  bookings: readonly Booking[],
-  window: { readonly fromMs: number; readonly toMs: number; readonly gpus: number },
-  total: number,
-): string {
-  const free = Math.max(total - bookedAtMost(bookings, window.fromMs, window.toMs), 0);
-  if (window.gpus <= free) return "";
-  const names = bookings
-    .filter((one) => Date.parse(one.starts_at) < window.toMs && window.fromMs < Date.parse(one.ends_at))
-    .map((one) => `${one.name} of ${one.owner}`);
-  return `Only ${free} of ${total} GPUs can be free for the whole window. Booked: ${names.slice(0, 3).join(", ")}.`;
-}
-
 /** A time as the browser's control has it: 2027-01-31T14:00. */
 export function localText(ms: number): string {
   const at = new Date(ms);

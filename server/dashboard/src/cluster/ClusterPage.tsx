@@ -1,11 +1,13 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { useSearchParams } from "wouter";
+import { useLive } from "../api/live";
 import { Dialogue } from "../parts/Dialogue";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { Segments } from "../parts/Segments";
 import { keepSessions } from "../format/colours";
 import { titleOf } from "../session/names";
+import { BookedContext, bookedNow, bookedOf, type Booking } from "./booked";
 import { choicesOf, chosenIn, chosenNodes, HEAT_FROM } from "./choosing";
 import { Choosing } from "./Choosing";
 import { DeviceCard } from "./DeviceCard";
@@ -13,12 +15,16 @@ import { groupingOf, keyOf, NamingContext, sharesOf, type Grouping, type Naming 
 import { HoverCard } from "./HoverCard";
 import { Legend } from "./Legend";
 import { NoAgents } from "./NoAgents";
+import { loadBooked } from "./loading";
 import { NodeList } from "./NodeList";
 import { freedOf, holdersOf, nodesOf, sessionsOn, totalsOf, type Node } from "./nodes";
 import { Summary } from "./Summary";
 import { Waiting } from "./Waiting";
 import { useCluster } from "./watching";
 import { Problems } from "./Problems";
+
+const BOOKED_MS = 10_000;
+const NO_BOOKINGS: readonly Booking[] = [];
 
 const Gantt = lazy(() => import("./Gantt"));
 
@@ -55,6 +61,8 @@ export function ClusterPage() {
     () => new Map((agents ?? []).flatMap((agent) => agent.devices.map((owned) => [owned.id, agent.id]))),
     [agents],
   );
+  const bookings = useLive(loadBooked, "booked", { everyMs: BOOKED_MS }).data ?? NO_BOOKINGS;
+  const booked = useMemo(() => bookedOf(nodes, bookings), [nodes, bookings]);
   useEffect(() => keepSessions(new Set(holdersOf(nodes).map((holder) => keyOf(holder, "session")))), [nodes]);
   const list = useRef<HTMLDivElement>(null);
   const [opened, setOpened] = useState<string | null>(null);
@@ -63,42 +71,44 @@ export function ClusterPage() {
   if (!cluster.data) return <Faults of={cluster} />;
   return (
     <NamingContext value={naming}>
-      <div className="stack">
-        <h1 className="hidden">Cluster</h1>
-        <Faults of={cluster} />
-        <div className="overview">
-          <Summary totals={totalsOf(nodes)} freed={freedOf(nodes)} />
-          <Waiting />
-          <Problems nodes={nodes} />
+      <BookedContext value={booked}>
+        <div className="stack">
+          <h1 className="hidden">Cluster</h1>
+          <Faults of={cluster} />
+          <div className="overview">
+            <Summary totals={totalsOf(nodes, bookedNow(booked))} freed={freedOf(nodes)} />
+            <Waiting />
+            <Problems nodes={nodes} />
+          </div>
+          <Legend shares={holders} grouping={grouping} onGrouping={setChosen}>
+            <Segments label="View" value={view} options={VIEWS} onChange={(next) => set({ view: next })} />
+            <Choosing chosen={wanted} choices={choices} onChange={set} />
+          </Legend>
+          <div ref={list} onClick={(event) => setOpened(tileAt(event.target))}>
+            {nodes.length === 0 ? (
+              <NoAgents />
+            ) : shown.length === 0 ? (
+              <Empty title="No device matches these filters" />
+            ) : view === "history" ? (
+              <Suspense fallback={<p className="quiet">Loading …</p>}>
+                <Gantt nodes={shown} />
+              </Suspense>
+            ) : (
+              <NodeList nodes={shown} isHeat={view === "heat"} />
+            )}
+          </div>
+          <HoverCard of={list} find={(id) => devices.get(id)} agentOf={(id) => owners.get(id)} />
         </div>
-        <Legend shares={holders} grouping={grouping} onGrouping={setChosen}>
-          <Segments label="View" value={view} options={VIEWS} onChange={(next) => set({ view: next })} />
-          <Choosing chosen={wanted} choices={choices} onChange={set} />
-        </Legend>
-        <div ref={list} onClick={(event) => setOpened(tileAt(event.target))}>
-          {nodes.length === 0 ? (
-            <NoAgents />
-          ) : shown.length === 0 ? (
-            <Empty title="No device matches these filters" />
-          ) : view === "history" ? (
-            <Suspense fallback={<p className="quiet">Loading …</p>}>
-              <Gantt nodes={shown} />
-            </Suspense>
-          ) : (
-            <NodeList nodes={shown} isHeat={view === "heat"} />
-          )}
-        </div>
-        <HoverCard of={list} find={(id) => devices.get(id)} agentOf={(id) => owners.get(id)} />
-      </div>
-      <Dialogue title={device?.name ?? ""} isOpen={device !== undefined} onClose={() => setOpened(null)}>
-        {device ? (
-          <DeviceCard
-            device={device}
-            agent={owners.get(device.id)}
-            node={nodes.find((node) => node.devices.includes(device))?.id}
-          />
-        ) : null}
-      </Dialogue>
+        <Dialogue title={device?.name ?? ""} isOpen={device !== undefined} onClose={() => setOpened(null)}>
+          {device ? (
+            <DeviceCard
+              device={device}
+              agent={owners.get(device.id)}
+              node={nodes.find((node) => node.devices.includes(device))?.id}
+            />
+          ) : null}
+        </Dialogue>
+      </BookedContext>
     </NamingContext>
   );
 }

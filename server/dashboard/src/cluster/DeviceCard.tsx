@@ -4,6 +4,7 @@ import { amountOf, bytes, plain, quantity } from "../format/amounts";
 import { duration, moment } from "../format/times";
 import { useIdentity } from "../identity/me";
 import { mayOperate } from "../identity/rights";
+import { bookedText, useBooked } from "./booked";
 import { DeviceTrend } from "./DeviceTrend";
 import { classOf, titleOf, useNaming } from "./holders";
 import type { Device } from "./nodes";
@@ -20,6 +21,7 @@ export function DeviceCard({ device, agent, node }: Props) {
   const me = useIdentity();
   const naming = useNaming();
   const now = useNow();
+  const booking = useBooked().get(device.id);
   return (
     <div className="stack device-card">
       <div className="row quiet small">
@@ -55,6 +57,7 @@ export function DeviceCard({ device, agent, node }: Props) {
       ) : (
         <p className="quiet">No session holds it.</p>
       )}
+      {booking ? <p>{bookedText(booking, now)}</p> : null}
       {agent ? <DeviceTrend device={device} agent={agent} /> : null}
       <code className="quiet">{device.id}</code>
       {node ? (

@@ -1,10 +1,12 @@
 import { memo } from "react";
 import { amountOf } from "../format/amounts";
+import { bookedText, type Booking } from "./booked";
 import { classOf, useNaming } from "./holders";
 import { ailment, isUnwell, type Device } from "./nodes";
 
 interface Props {
   readonly device: Device;
+  readonly booking: Booking | undefined;
   readonly where: string;
   readonly isIdle: boolean;
   readonly isStop: boolean;
@@ -12,7 +14,7 @@ interface Props {
 }
 
 /** One device of a heat map: as full as it is held, in the colours of its holders. */
-export const DeviceCell = memo(function DeviceCell({ device, where, isIdle, isStop }: Props) {
+export const DeviceCell = memo(function DeviceCell({ device, booking, where, isIdle, isStop }: Props) {
   const { grouping } = useNaming();
   const capacity = amountOf(device.capacity) || 1;
   const state = isUnwell(device)
@@ -29,7 +31,7 @@ export const DeviceCell = memo(function DeviceCell({ device, where, isIdle, isSt
       className={`tile cell ${kind}`}
       data-device={device.id}
       tabIndex={isStop ? 0 : -1}
-      aria-label={`${device.name} on ${where}: ${state}`}
+      aria-label={`${device.name} on ${where}: ${state}${booking ? `, ${bookedText(booking, Date.now())}` : ""}`}
     >
       {device.holders.map((holder) => (
         <span

@@ -1,5 +1,6 @@
 import { memo } from "react";
 import { amountOf, ofBytes, percent, shares } from "../format/amounts";
+import { bookedText, type Booking } from "./booked";
 import { classOf, keyOf, titleOf, useNaming } from "./holders";
 import { shortModel } from "./choosing";
 import { Meter } from "./Meter";
@@ -10,6 +11,8 @@ const HOLDERS_SHOWN = 4;
 
 interface Props {
   readonly device: Device;
+  /** Its booking of now or of the next hours. */
+  readonly booking: Booking | undefined;
   readonly where: string;
   readonly isIdle: boolean;
   /** Whether the Tab key stops here; the arrow keys move on from it. */
@@ -19,10 +22,11 @@ interface Props {
 }
 
 /** One device. Highlighted: free, held but idle, a remainder below a whole device, and unhealthy. */
-export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isStop, hasModel }: Props) {
+export const DeviceTile = memo(function DeviceTile({ device, booking, where, isIdle, isStop, hasModel }: Props) {
   const naming = useNaming();
   const shown = device.holders.length > HOLDERS_SHOWN ? HOLDERS_SHOWN - 1 : HOLDERS_SHOWN;
   const isFree = device.holders.length === 0;
+  const notes = [isFree ? "free" : "", booking ? bookedText(booking, Date.now()) : ""].filter(Boolean);
   const kind = isUnwell(device) ? "unwell" : isFree ? "free" : isIdle ? "idle" : "busy";
   return (
     <button type="button" className={`tile ${kind}`} data-device={device.id} tabIndex={isStop ? 0 : -1}>
@@ -47,7 +51,7 @@ export const DeviceTile = memo(function DeviceTile({ device, where, isIdle, isSt
           </span>
         ))}
         {device.holders.length > shown ? <span className="quiet">and {device.holders.length - shown} more</span> : null}
-        {isFree ? <span className="quiet">free</span> : null}
+        {notes.length ? <span className="quiet">{notes.join(", ")}</span> : null}
       </span>
       <span className="tile-meters">
         <Meter label="util" value={device.utilization_pct} most={100} text={(value) => percent(value / 100)} />

@@ -1,6 +1,7 @@
 import { memo, type KeyboardEvent } from "react";
 import { bytes, plain } from "../format/amounts";
 import { AgentState } from "./AgentState";
+import { useBooked } from "./booked";
 import { commonModel, shortModel } from "./choosing";
 import { DeviceCell } from "./DeviceCell";
 import { DeviceTile } from "./DeviceTile";
@@ -16,6 +17,7 @@ interface Props {
 export const NodePanel = memo(function NodePanel({ node, isHeat }: Props) {
   const { used, capacity } = amountsOf(node.devices);
   const model = commonModel(node.devices);
+  const booked = useBooked();
   const Shown = isHeat ? DeviceCell : DeviceTile;
   const pools = [...new Set(node.agents.map((agent) => agent.pool))].join(", ");
   return (
@@ -49,6 +51,7 @@ export const NodePanel = memo(function NodePanel({ node, isHeat }: Props) {
             <Shown
               key={device.id}
               device={device}
+              booking={booked.get(device.id)}
               hasModel={model === ""}
               where={node.hostname}
               isIdle={node.idle.has(device.id)}

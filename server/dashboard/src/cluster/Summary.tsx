@@ -12,7 +12,7 @@ export function Summary({ totals, freed }: { readonly totals: Totals; readonly f
     <section className="figures-strip panel" aria-label="Summary">
       <dl>
         <Figure name="Held" value={`${plain(totals.held)} of ${plain(totals.capacity)}`} note={percent(held)} />
-        <Figure name="Free" value={String(totals.wholeFree)} note={soonText(freed, now) || "whole devices"} />
+        <Figure name="Free" value={String(totals.wholeFree)} note={freeText(totals, freed, now)} />
         <Figure name="Fragmented" value={plain(totals.fragments)} note="free on shared devices" />
         <Figure
           name="Idle"
@@ -27,10 +27,13 @@ export function Summary({ totals, freed }: { readonly totals: Totals; readonly f
   );
 }
 
-/** `whole devices; 2 more by 15:03, 5 by 18:20`. */
-function soonText(freed: readonly Freed[], now: number): string {
-  const parts = freed.map(({ count, by }, place) => `${count}${place ? "" : " more"} by ${clockTime(by, now)}`);
-  return parts.length ? `whole devices; ${parts.join(", ")}` : "";
+/** `whole devices, 3 booked; 2 more by 15:03, 5 by 18:20; 4 on nodes that take nothing new`. */
+function freeText({ booked, wholeClosed }: Totals, freed: readonly Freed[], now: number): string {
+  const soon = freed.map(({ count, by }, place) => `${count}${place ? "" : " more"} by ${clockTime(by, now)}`);
+  const closed = wholeClosed ? `${wholeClosed} on nodes that take nothing new` : "";
+  return [booked ? `whole devices, ${booked} booked` : "whole devices", soon.join(", "), closed]
+    .filter(Boolean)
+    .join("; ");
 }
 
 interface FigureProps {

@@ -39,10 +39,10 @@ export function Trend() {
       </figure>
       <figure>
         <Spark
-          label={`Waiting tasks in the last ${hours} h, at most ${waitingMost}`}
+          label={`Tasks waiting in the last ${hours} h, at most ${waitingMost}`}
           lines={[{ name: "waiting", values: waiting, token: "--spark", isArea: true }]}
         />
-        <figcaption className="quiet small">waiting, at most {waitingMost}</figcaption>
+        <figcaption className="quiet small">tasks waiting, at most {waitingMost}</figcaption>
       </figure>
     </div>
   );

@@ -7,6 +7,7 @@ import { loadHead } from "../queue/loading";
 export function Waiting() {
   const head = useLive(loadHead, "head", { wants: () => true, everyMs: 10_000 });
   const queue = head.data;
+  const more = queue ? queue.total - queue.entries.length : 0;
   return (
     <section className="panel brief" aria-label="Waiting">
       <h2>
@@ -29,6 +30,11 @@ export function Waiting() {
           </li>
         ))}
       </ol>
+      {more > 0 ? (
+        <p>
+          <Link href="/sessions">and {more} more</Link>
+        </p>
+      ) : null}
     </section>
   );
 }

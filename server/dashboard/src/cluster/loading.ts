@@ -1,7 +1,8 @@
 import { ask } from "../api/client";
 import { shared } from "../api/sharing";
-import { AgentsDocument, ClusterDocument } from "../generated/graphql";
+import { AgentsDocument, BookedDocument, ClusterDocument } from "../generated/graphql";
 import type { Asked } from "./board";
+import type { Booking } from "./booked";
 import type { Agent } from "./nodes";
 
 interface Page<Node> {
@@ -20,6 +21,16 @@ export function loadCluster(): Promise<readonly Agent[]> {
 /** All agents, without their devices. */
 export function loadAgents(): Promise<readonly Asked[]> {
   return everyPage(async (after) => (await ask(AgentsDocument, { after })).agents);
+}
+
+/** How far ahead the cluster page shows bookings. */
+const AHEAD_MS = 12 * 3_600_000;
+
+/** The bookings of now and of the next hours. */
+export async function loadBooked(): Promise<readonly Booking[]> {
+  const now = Date.now();
+  const window = { since: new Date(now).toISOString(), until: new Date(now + AHEAD_MS).toISOString() };
+  return (await ask(BookedDocument, window)).reservations;
 }
 
 async function everyPage<Node extends Asked>(load: (after: string | null) => Promise<Page<Node>>): Promise<Node[]> {

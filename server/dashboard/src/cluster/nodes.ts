@@ -13,6 +13,8 @@ export interface Node {
   readonly devices: readonly Device[];
   /** Ids of the devices that are held but nearly unused. */
   readonly idle: ReadonlySet<string>;
+  /** Ids of the devices of which no agent accepts new work. */
+  readonly closed: ReadonlySet<string>;
   readonly cpu: Amounts;
   readonly mem: Amounts;
 }
@@ -67,15 +69,22 @@ function nodeOf(id: string, agents: readonly Agent[], now: number): Node {
   const all = new Map<string, Device>();
   for (const agent of agents) for (const device of agent.devices) all.set(device.id, device);
   const devices = [...all.values()];
+  const open = new Set(agents.filter(acceptsWork).flatMap((agent) => agent.devices.map(({ id }) => id)));
   return {
     id,
     hostname: agents[0]?.hostname ?? id,
     agents,
     devices: devices.filter(isAccelerator),
     idle: new Set(devices.filter((device) => isIdle(device, now)).map((device) => device.id)),
+    closed: new Set(devices.filter(isAccelerator).flatMap(({ id }) => (open.has(id) ? [] : [id]))),
     cpu: amountsOf(devices.filter((device) => device.kind === "cpu")),
     mem: amountsOf(devices.filter((device) => device.kind === "mem")),
   };
+}
+
+/** Whether the scheduler may place something new on an agent. */
+function acceptsWork({ state, schedulable, draining }: Agent): boolean {
+  return state === "alive" && schedulable && !draining;
 }
 
 /** The holders of accelerators, once per device. */
@@ -112,10 +121,13 @@ export interface Freed {
 
 const FREED_SHOWN = 3;
 
-/** When held devices are free again at the latest, by minute: the first times at which all of their holders have ended. */
+/**
+ * When held devices are free again at the latest, by minute: the first times at which all of their holders have ended.
+ * Devices that nothing new is placed on do not count.
+ */
 export function freedOf(nodes: readonly Node[]): Freed[] {
   const ends = nodes
-    .flatMap(({ devices }) => devices)
+    .flatMap(({ devices, closed }) => devices.filter(({ id }) => !closed.has(id)))
     .filter(({ holders }) => holders.length > 0 && holders.every(({ until }) => until))
     .map(({ holders }) => Math.max(...holders.map(({ until }) => Date.parse(until ?? ""))))
     .map((end) => Math.ceil(end / MINUTE_MS) * MINUTE_MS);
@@ -160,21 +172,32 @@ export interface Totals {
   readonly devices: number;
   readonly held: number;
   readonly capacity: number;
+  /** Whole devices that a session may start on. */
   readonly wholeFree: number;
+  /** Those of `wholeFree` that are booked now, so that only sessions of the booking may start on them. */
+  readonly booked: number;
+  /** Whole devices that nobody holds, and that nothing new is placed on. */
+  readonly wholeClosed: number;
   readonly fragments: number;
   readonly idle: number;
   readonly unwell: number;
   readonly agentsAway: number;
 }
 
-export function totalsOf(nodes: readonly Node[]): Totals {
+/** @param booked ids of the devices that are booked now. */
+export function totalsOf(nodes: readonly Node[], booked: ReadonlySet<string> = new Set()): Totals {
   const devices = nodes.flatMap((node) => node.devices);
   const { used, capacity } = amountsOf(devices);
+  const closed = new Set(nodes.flatMap((node) => [...node.closed]));
+  const unheld = devices.filter((device) => amountOf(device.used) === 0 && !isUnwell(device));
+  const free = unheld.filter(({ id }) => !closed.has(id));
   return {
     devices: devices.length,
     held: used,
     capacity,
-    wholeFree: devices.filter((device) => amountOf(device.used) === 0 && !isUnwell(device)).length,
+    wholeFree: free.length,
+    booked: free.filter(({ id }) => booked.has(id)).length,
+    wholeClosed: unheld.length - free.length,
     fragments: devices.reduce((sum, device) => sum + fragmentOf(device), 0),
     idle: nodes.reduce((sum, node) => sum + node.idle.size, 0),
     unwell: devices.filter(isUnwell).length,

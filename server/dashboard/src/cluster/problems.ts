@@ -3,17 +3,24 @@ import { TONES } from "../alerts/tones";
 import { wordsOf } from "./agents";
 import { ailment, isUnwell, type Device, type Node } from "./nodes";
 
+/** A user, and how many devices they hold. */
+export interface Owner {
+  readonly name: string;
+  readonly count: number;
+}
+
 /** One problem. */
 export interface Line {
   readonly key: string;
   readonly text: string;
+  /** Whose sessions the text is about, those with most devices first. */
+  readonly owners: readonly Owner[];
   readonly tone: (typeof ORDER)[number];
   /** Time at which its alert was opened. */
   readonly since: string | null;
 }
 
 const ORDER = ["bad", "warn", "quiet"] as const;
-const NAMED = 3;
 
 /** The problems, worst first: open alerts, and problems of agents and devices without an alert. */
 export function problemsOf(nodes: readonly Node[], alerts: readonly Alert[]): Line[] {
@@ -27,11 +34,12 @@ export function problemsOf(nodes: readonly Node[], alerts: readonly Alert[]): Li
     ({ node, device }) =>
       isUnwell(device) && !node.agents.some(({ id }) => reported.has(`${ruleOf(device)} ${id}/${device.id}`)),
   );
-  const idle = all.filter(({ node, device }) => node.idle.has(device.id));
+  const idle = all.filter(({ node, device }) => node.idle.has(device.id)).map(({ device }) => device);
   const lines: Line[] = [
     ...alerts.map((alert) => ({
       key: alert.id,
       text: alert.message,
+      owners: [],
       tone: TONES[alert.severity],
       since: alert.opened_at,
     })),
@@ -43,7 +51,7 @@ export function problemsOf(nodes: readonly Node[], alerts: readonly Alert[]): Li
       ...line(`${device.name} on ${node.hostname} is ${ailment(device)}.`),
       key: device.id,
     })),
-    ...(idle.length ? [line(idleWords(idle.map(({ node, device }) => `${device.name} on ${node.hostname}`)))] : []),
+    ...(idle.length ? [{ ...line(`${idle.length} held and idle:`), key: "idle", owners: ownersOf(idle) }] : []),
   ];
   return lines.sort((one, other) => ORDER.indexOf(one.tone) - ORDER.indexOf(other.tone));
 }
@@ -54,9 +62,15 @@ function ruleOf({ health }: Device): Alert["rule"] {
 }
 
 function line(text: string): Line {
-  return { key: text, text, tone: "warn", since: null };
+  return { key: text, text, owners: [], tone: "warn", since: null };
 }
 
-function idleWords(names: readonly string[]): string {
-  return `${names.length} held and idle: ${names.slice(0, NAMED).join(", ")}${names.length > NAMED ? " …" : ""}`;
+/** The users who hold these devices, with how many of them; a shared device counts for each. */
+function ownersOf(devices: readonly Device[]): Owner[] {
+  const counts = new Map<string, number>();
+  for (const { holders } of devices)
+    for (const user of new Set(holders.map((holder) => holder.user))) counts.set(user, (counts.get(user) ?? 0) + 1);
+  return [...counts]
+    .map(([name, count]) => ({ name, count }))
+    .sort((one, other) => other.count - one.count || (one.name < other.name ? -1 : 1));
 }

@@ -25,9 +25,17 @@ export function moment(when: string | number, now: number = Date.now()): string 
 /** A time in the viewer's zone to the minute: 15:40, with the day if it is another one. */
 export function clockTime(when: string | number, now: number): string {
   const date = new Date(when);
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
-  if (date.toDateString() === new Date(now).toDateString()) return time;
-  return `${date.toLocaleDateString([], { day: "2-digit", month: "short" })} ${time}`;
+  return date.toDateString() === new Date(now).toDateString() ? timeOfDay(date) : dayTime(when);
+}
+
+/** A time in the viewer's zone to the minute with its day: Nov 29 15:40. */
+export function dayTime(when: string | number): string {
+  const date = new Date(when);
+  return `${date.toLocaleDateString([], { day: "2-digit", month: "short" })} ${timeOfDay(date)}`;
+}
+
+function timeOfDay(date: Date): string {
+  return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
 }
 
 /** A message of the server, with its times (UTC) in the viewer's zone. */

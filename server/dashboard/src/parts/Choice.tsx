@@ -1,4 +1,4 @@
-import { Button, ListBox, ListBoxItem, Popover, Select, SelectValue, Label } from "react-aria-components";
+import { Button, FieldError, Label, ListBox, ListBoxItem, Popover, Select, SelectValue } from "react-aria-components";
 
 interface Props<T extends string> {
   readonly label: string;
@@ -8,16 +8,20 @@ interface Props<T extends string> {
   readonly options: readonly { readonly id: T; readonly text: string }[];
   readonly onChange: (value: T) => void;
   readonly isDisabled?: boolean;
+  /** The error message; undefined if the value is valid. */
+  readonly wrong?: string | undefined;
 }
 
 /** A choice from a list. */
-export function Choice<T extends string>({ label, isBare, value, options, onChange, isDisabled }: Props<T>) {
+export function Choice<T extends string>({ label, isBare, value, options, onChange, isDisabled, wrong }: Props<T>) {
   return (
     <Select
       className={`field choice ${isBare ? "bare" : ""}`}
       {...(isBare ? { "aria-label": label } : {})}
       selectedKey={value}
       isDisabled={isDisabled ?? false}
+      isInvalid={wrong !== undefined}
+      validationBehavior="aria"
       onSelectionChange={(key) => key !== null && onChange(key as T)}
     >
       {isBare ? null : <Label className="label">{label}</Label>}
@@ -25,6 +29,7 @@ export function Choice<T extends string>({ label, isBare, value, options, onChan
         <SelectValue />
         <span aria-hidden="true">▾</span>
       </Button>
+      <FieldError className="wrong">{wrong}</FieldError>
       <Popover className="popover">
         <ListBox className="options">
           {options.map((option) => (

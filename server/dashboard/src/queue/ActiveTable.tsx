@@ -6,7 +6,7 @@ import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { CancelButton } from "../session/CancelButton";
 import { endOf } from "../session/ends";
-import { GpuCells, gpuColumns } from "./GpuCells";
+import { GpuCells, gpuColumns, useNodes } from "./GpuCells";
 import type { Entry } from "./loading";
 import { SelectCell, useSelectColumn } from "./SelectCell";
 import type { Selection } from "./selection";
@@ -22,6 +22,7 @@ interface Props {
 export function ActiveTable({ entries, selection, refresh }: Props) {
   const now = useNow();
   const me = useIdentity();
+  const nodes = useNodes();
   return (
     <TablePanel
       label="Running sessions"
@@ -42,7 +43,7 @@ export function ActiveTable({ entries, selection, refresh }: Props) {
           <td>
             <SessionCell session={session} />
           </td>
-          <GpuCells session={session} />
+          <GpuCells session={session} nodes={nodes} />
           <td>
             <Status state={session.state} />
             {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}

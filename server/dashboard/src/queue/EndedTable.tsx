@@ -6,7 +6,7 @@ import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { retry } from "../session/actions";
 import { ending, nameOf } from "../session/standing";
-import { GpuCells, gpuColumns } from "./GpuCells";
+import { GpuCells, gpuColumns, useNodes } from "./GpuCells";
 import type { Entry } from "./loading";
 import { SelectCell, useSelectColumn } from "./SelectCell";
 import type { Selection } from "./selection";
@@ -21,6 +21,7 @@ interface Props {
 /** Ended sessions, newest first. */
 export function EndedTable({ entries, selection, refresh }: Props) {
   const me = useIdentity();
+  const nodes = useNodes();
   return (
     <TablePanel
       label="Ended sessions"
@@ -43,7 +44,7 @@ export function EndedTable({ entries, selection, refresh }: Props) {
           <td>
             <SessionCell session={session} />
           </td>
-          <GpuCells session={session} isEnded />
+          <GpuCells session={session} nodes={nodes} isEnded />
           <td>
             <Status state={session.state} /> <span className="small">{ending(session)}</span>
             {session.holds_devices ? <div className="warn small">its devices are not free yet</div> : null}

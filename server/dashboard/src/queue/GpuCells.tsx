@@ -1,4 +1,7 @@
+import { useMemo } from "react";
 import { Link } from "wouter";
+import { useLive } from "../api/live";
+import { loadAgents } from "../cluster/loading";
 import { gpus, hoursText } from "../format/amounts";
 import { useNow } from "../format/clock";
 import { asked } from "../session/standing";
@@ -7,6 +10,7 @@ import { gpuHours, gpuUse, nodesOf } from "./holding";
 import type { Row } from "./loading";
 
 const NODES_SHOWN = 2;
+const AGENTS_MS = 60_000;
 
 /** The columns of `GpuCells`; an ended session does not use its GPUs. */
 export function gpuColumns(isEnded = false): readonly (Column | string)[] {
@@ -15,10 +19,22 @@ export function gpuColumns(isEnded = false): readonly (Column | string)[] {
   return [figure("GPUs"), "Node", ...(isEnded ? [] : [use]), hours];
 }
 
+/** The node of each agent. */
+export function useNodes(): ReadonlyMap<string, string> {
+  const agents = useLive(loadAgents, "agents", { everyMs: AGENTS_MS, isShared: true }).data;
+  return useMemo(() => new Map(agents?.map(({ id, node_id }) => [id, node_id])), [agents]);
+}
+
+interface Props {
+  readonly session: Row;
+  readonly nodes: ReturnType<typeof useNodes>;
+  readonly isEnded?: boolean;
+}
+
 /** Which GPUs a session has, and what it makes of them. */
-export function GpuCells({ session, isEnded }: { readonly session: Row; readonly isEnded?: boolean }) {
+export function GpuCells({ session, nodes: known, isEnded }: Props) {
   const now = useNow();
-  const [use, hours, nodes] = [gpuUse(session), gpuHours(session, now), nodesOf(session)];
+  const [use, hours, nodes] = [gpuUse(session), gpuHours(session, now), nodesOf(session, known)];
   return (
     <>
       <td className="figure" data-label="GPUs" title={asked(session)}>
@@ -28,7 +44,9 @@ export function GpuCells({ session, isEnded }: { readonly session: Row; readonly
         {nodes.slice(0, NODES_SHOWN).map((node, index) => (
           <span key={node}>
             {index ? ", " : ""}
-            <Link href={`/?node=${encodeURIComponent(node)}`}>{node}</Link>
+            <Link className="nowrap" href={`/?node=${encodeURIComponent(node)}`}>
+              {node}
+            </Link>
           </span>
         ))}
         {nodes.length > NODES_SHOWN ? ` and ${nodes.length - NODES_SHOWN} more` : nodes.length ? "" : "—"}

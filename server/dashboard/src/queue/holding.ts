@@ -18,7 +18,16 @@ export function gpuUse({ allocated_gpus }: Pick<Row, "allocated_gpus">): number 
   return known.length ? known.reduce((sum, one) => sum + one, 0) / known.length : null;
 }
 
-/** The nodes of the newest attempt. */
-export function nodesOf({ allocated_gpus }: Pick<Row, "allocated_gpus">): string[] {
-  return [...new Set(allocated_gpus.map(({ node_id }) => node_id))];
+/**
+ * The nodes of the newest attempt: of its GPUs, without any of its kernels.
+ *
+ * @param nodes the node of each agent.
+ */
+export function nodesOf(
+  { allocated_gpus, kernels }: Pick<Row, "allocated_gpus" | "kernels">,
+  nodes: ReadonlyMap<string, string>,
+): string[] {
+  const ofGpus = allocated_gpus.map(({ node_id }) => node_id);
+  const found = ofGpus.length ? ofGpus : kernels.map(({ agent_id }) => nodes.get(agent_id) ?? agent_id);
+  return [...new Set(found)];
 }

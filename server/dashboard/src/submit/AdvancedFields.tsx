@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
@@ -9,6 +9,7 @@ import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
 import { EMPTY, type Field, type FieldsProps } from "./form";
+import { LABELS } from "./labels";
 
 const TOPOLOGIES = [
   { id: "prefer", text: "as few as possible" },
@@ -40,9 +41,14 @@ const FIELDS: readonly Field[] = [
 /** What few sessions need; folded until one of its fields is set, or is wrong. */
 export function AdvancedFields({ form, wrongs, change }: FieldsProps) {
   const set = FIELDS.filter((name) => JSON.stringify(form[name]) !== JSON.stringify(EMPTY[name]));
-  const needs = set.length > 0 || FIELDS.some((name) => wrongs[name]);
-  const [isOpen, setOpen] = useState(needs);
-  useEffect(() => setOpen((open) => open || needs), [needs]);
+  const need = FIELDS.some((name) => wrongs[name]) ? "wrong" : set.length ? "set" : null;
+  const [isOpen, setOpen] = useState(need !== null);
+  const [lastNeed, setLastNeed] = useState(need);
+  // While rendering, not in an effect: a wrong field gets the focus as soon as it is marked.
+  if (need !== lastNeed) {
+    setLastNeed(need);
+    setOpen((open) => open || need !== null);
+  }
   return (
     <section className="panel stack" aria-labelledby="group-advanced">
       <h2 id="group-advanced">
@@ -74,10 +80,15 @@ function Failures({ form, wrongs, change }: FieldsProps) {
           onChange={(retriesOwn) => change({ retriesOwn })}
         />
       </div>
-      <Text label="Retries" value={form.retries} wrong={wrongs.retries} onChange={(retries) => change({ retries })} />
+      <Text
+        label={LABELS.retries}
+        value={form.retries}
+        wrong={wrongs.retries}
+        onChange={(retries) => change({ retries })}
+      />
       <div className="pair">
         <Text
-          label="Checkpoint signal"
+          label={LABELS.checkpointSignal}
           value={form.checkpointSignal}
           wrong={wrongs.checkpointSignal}
           placeholder="none"
@@ -85,7 +96,7 @@ function Failures({ form, wrongs, change }: FieldsProps) {
           onChange={(checkpointSignal) => change({ checkpointSignal })}
         />
         <Text
-          label="Checkpoint every"
+          label={LABELS.checkpointEvery}
           value={form.checkpointEvery}
           wrong={wrongs.checkpointEvery}
           placeholder="never"
@@ -95,7 +106,7 @@ function Failures({ form, wrongs, change }: FieldsProps) {
       </div>
       <div className="pair">
         <Text
-          label="Grace"
+          label={LABELS.grace}
           value={form.grace}
           wrong={wrongs.grace}
           placeholder="the policy's"
@@ -103,7 +114,7 @@ function Failures({ form, wrongs, change }: FieldsProps) {
           onChange={(grace) => change({ grace })}
         />
         <Text
-          label="Start with fewer kernels"
+          label={LABELS.kernelsMin}
           value={form.kernelsMin}
           wrong={wrongs.kernelsMin}
           placeholder="all of them"
@@ -119,14 +130,14 @@ function Places({ form, wrongs, change }: FieldsProps) {
   return (
     <>
       <Choice
-        label="Network switches"
+        label={LABELS.topology}
         value={form.topology}
+        wrong={wrongs.topology}
         options={TOPOLOGIES}
         onChange={(topology) => change({ topology })}
       />
-      {wrongs.topology ? <p className="bad small">{wrongs.topology}</p> : null}
       <Text
-        label="Labels of the node"
+        label={LABELS.labels}
         rows={2}
         value={form.labels}
         wrong={wrongs.labels}
@@ -134,28 +145,28 @@ function Places({ form, wrongs, change }: FieldsProps) {
         onChange={(labels) => change({ labels })}
       />
       <Text
-        label="Preferred labels"
+        label={LABELS.preferredLabels}
         rows={2}
         value={form.preferredLabels}
         wrong={wrongs.preferredLabels}
         onChange={(preferredLabels) => change({ preferredLabels })}
       />
       <Text
-        label="Preferred models"
+        label={LABELS.preferredModels}
         value={form.preferredModels}
         wrong={wrongs.preferredModels}
         hint="Patterns, separated by commas."
         onChange={(preferredModels) => change({ preferredModels })}
       />
       <Text
-        label="Other slots"
+        label={LABELS.otherSlots}
         rows={2}
         value={form.otherSlots}
         wrong={wrongs.otherSlots}
         placeholder="rocm.shares=0.5"
         onChange={(otherSlots) => change({ otherSlots })}
       />
-      <Text label="Run id" value={form.runId} wrong={wrongs.runId} onChange={(runId) => change({ runId })} />
+      <Text label={LABELS.runId} value={form.runId} wrong={wrongs.runId} onChange={(runId) => change({ runId })} />
       {form.fallbacks.length ? (
         <div className="row">
           <span>
@@ -178,7 +189,7 @@ function Confinement({ form, wrongs, change }: FieldsProps) {
     <>
       <div className="pair">
         <Text
-          label="Processes"
+          label={LABELS.processes}
           value={form.processes}
           wrong={wrongs.processes}
           placeholder="the agent's limit"
@@ -186,7 +197,7 @@ function Confinement({ form, wrongs, change }: FieldsProps) {
           onChange={(processes) => change({ processes })}
         />
         <Text
-          label="Open files"
+          label={LABELS.openFiles}
           value={form.openFiles}
           wrong={wrongs.openFiles}
           placeholder="the agent's limit"
@@ -195,7 +206,7 @@ function Confinement({ form, wrongs, change }: FieldsProps) {
         />
       </div>
       <Text
-        label="Secrets"
+        label={LABELS.secrets}
         rows={2}
         value={form.secrets}
         wrong={wrongs.secrets}

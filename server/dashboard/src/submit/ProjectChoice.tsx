@@ -4,17 +4,19 @@ import { ProjectsDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { mayOperate } from "../identity/rights";
 import { Choice } from "../parts/Choice";
+import { LABELS } from "./labels";
 
 interface Props {
   /** Empty is the project that the server chooses. */
   readonly value: string;
+  readonly wrong?: string | undefined;
   readonly onChange: (project: string) => void;
 }
 
 const DEFAULT = "default";
 
 /** The project that a session is charged to. */
-export function ProjectChoice({ value, onChange }: Props) {
+export function ProjectChoice({ value, wrong, onChange }: Props) {
   const me = useIdentity();
   const projects = useProjects();
   // As the server chooses where none is given: the only project of the user.
@@ -22,8 +24,9 @@ export function ProjectChoice({ value, onChange }: Props) {
   const known = [...new Set([usual, DEFAULT, ...projects, value || usual])];
   return (
     <Choice
-      label="Project"
+      label={LABELS.project}
       value={value || usual}
+      wrong={wrong}
       options={known.map((id) => ({ id, text: id }))}
       onChange={onChange}
     />

@@ -2,6 +2,7 @@ import { Button } from "react-aria-components";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
 import { slotFor, type FieldsProps } from "./form";
+import { LABELS } from "./labels";
 
 interface Props extends FieldsProps {
   /** The accelerator kinds of the cluster, like `cuda`. */
@@ -42,7 +43,7 @@ export function ResourceFields({ form, wrongs, kinds, models, pools, change }: P
       <div className="pair">
         {kind ? (
           <Text
-            label="GPUs"
+            label={LABELS.amount}
             value={form.amount}
             wrong={wrongs.amount}
             hint="Whole ones, or a part of one like 0.3."
@@ -59,8 +60,9 @@ export function ResourceFields({ form, wrongs, kinds, models, pools, change }: P
         ) : null}
         {kind ? (
           <Choice
-            label="GPU model"
+            label={LABELS.models}
             value={form.models || ANY}
+            wrong={wrongs.models}
             options={[...new Set([ANY, ...models, form.models].filter(Boolean))].map((id) => ({ id, text: id }))}
             onChange={(model) => change({ models: model === ANY ? "" : model })}
           />
@@ -68,14 +70,14 @@ export function ResourceFields({ form, wrongs, kinds, models, pools, change }: P
       </div>
       <div className="pair">
         <Text
-          label="Cores"
+          label={LABELS.cpu}
           value={form.cpu}
           wrong={wrongs.cpu}
           placeholder="none"
           onChange={(cpu) => change({ cpu })}
         />
         <Text
-          label="Memory"
+          label={LABELS.mem}
           value={form.mem}
           wrong={wrongs.mem}
           placeholder="none"
@@ -85,14 +87,14 @@ export function ResourceFields({ form, wrongs, kinds, models, pools, change }: P
       </div>
       <div className="pair">
         <Text
-          label="Kernels"
+          label={LABELS.kernels}
           value={form.kernels}
           wrong={wrongs.kernels}
           hint="All start together, or none."
           onChange={(kernels) => change({ kernels })}
         />
         <Text
-          label="Memory per device, GB"
+          label={LABELS.gpuMemory}
           value={form.gpuMemory}
           wrong={wrongs.gpuMemory}
           placeholder="any"
@@ -101,8 +103,9 @@ export function ResourceFields({ form, wrongs, kinds, models, pools, change }: P
         />
       </div>
       <Choice
-        label="Pool"
+        label={LABELS.pool}
         value={form.pool || DEFAULT}
+        wrong={wrongs.pool}
         options={[...new Set([DEFAULT, ...pools, form.pool].filter(Boolean))].map((id) => ({ id, text: id }))}
         onChange={(pool) => change({ pool: pool === DEFAULT ? "" : pool })}
       />

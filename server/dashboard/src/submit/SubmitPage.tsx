@@ -1,4 +1,5 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { Button, Form as AriaForm } from "react-aria-components";
 import { useLocation, useSearch, useSearchParams } from "wouter";
 import { change as send, Refusal } from "../api/client";
@@ -15,7 +16,9 @@ import { loadSession } from "../session/loading";
 import { formOf, leftOutOf } from "./again";
 import { AdvancedFields } from "./AdvancedFields";
 import { CodeButtons } from "./CodeDialogue";
-import { EMPTY, requestOf, slotFor, wrongsOf, type Field, type Form, type Wrongs } from "./form";
+import { EMPTY, requestOf, slotFor, wrongsOf, type Field, type Form } from "./form";
+import { correctText } from "./labels";
+import { objectionOf, shownWrongs, type Objection } from "./objections";
 import { Preview } from "./Preview";
 import { usePreview } from "./previewing";
 import { ResourceFields } from "./ResourceFields";
@@ -25,35 +28,7 @@ import { changedIn, filled, formIn } from "./templates";
 import { WhatFields } from "./WhatFields";
 import { WhenFields } from "./WhenFields";
 
-/** Fields of the form, by the server's names, where these differ. */
-const FIELDS: Readonly<Record<string, Field>> = {
-  gpu_memory_gb: "gpuMemory",
-  estimated_duration: "estimate",
-  time_limit: "limit",
-  max_retries: "retries",
-  cluster_size: "kernels",
-  working_directory: "folder",
-  workspace: "workspace",
-  activates: "activates",
-  image: "image",
-  slots: "amount",
-  limits: "processes",
-  depends_on: "dependencies",
-  preferred_models: "preferredModels",
-  preferred_labels: "preferredLabels",
-  run_id: "runId",
-  max_parallel: "maxParallel",
-  checkpoint_signal: "checkpointSignal",
-  retries_own_failures: "retriesOwn",
-};
-
 const NO_AGENTS: readonly Agent[] = [];
-
-/** An error of the server about a request, and the field it is about. */
-interface Objection {
-  readonly message: string;
-  readonly field: string | null;
-}
 
 /** The form, or for viewers why there is none. */
 export default function SubmitPage() {
@@ -73,14 +48,15 @@ function SubmitForm() {
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
+  const page = useRef<HTMLFormElement>(null);
   const [, go] = useLocation();
   const cluster = useLive(loadCluster, "cluster", { everyMs: 10_000, isShared: true });
   const agents = cluster.data ?? NO_AGENTS;
   const wrongs = wrongsOf(form);
   const isWhole = Object.keys(wrongs).length === 0;
   const preview = usePreview(isWhole ? requestOf(form) : null);
-  const foreseen = preview.data && "message" in preview.data ? fieldOf(preview.data) : null;
-  const shown = shownWrongs(wrongs, touched, refusal ?? foreseen);
+  const foreseen = preview.data && "message" in preview.data ? objectionOf(preview.data) : null;
+  const shown = shownWrongs(wrongs, touched, refusal ?? foreseen, form);
   const change = (part: Partial<Form>) => {
     setForm((old) => ({ ...old, ...part }));
     setTouched((old) => new Set([...old, ...(Object.keys(part) as Field[])]));
@@ -92,7 +68,7 @@ function SubmitForm() {
     setRefusal(null);
   };
   const submit = async () => {
-    setTouched(new Set(Object.keys(form) as Field[]));
+    focusWrong(page.current, () => setTouched(new Set(Object.keys(form) as Field[])));
     if (!isWhole || isBusy) return;
     setBusy(true);
     const outcome = await asked(form);
@@ -100,11 +76,12 @@ function SubmitForm() {
     if ("id" in outcome) {
       forget();
       go(`/sessions/${outcome.id}`);
-    } else setRefusal(outcome);
+    } else focusWrong(page.current, () => setRefusal(outcome));
   };
 
   return (
     <AriaForm
+      ref={page}
       className="submit stack"
       validationBehavior="aria"
       onSubmit={(event) => {
@@ -154,9 +131,7 @@ function SubmitForm() {
         <div role="status" className="submit-preview">
           {refusal ? <p className="note bad">{refusal.message}</p> : null}
           {isWhole && !refusal && preview.data ? <Preview answer={preview.data} agents={agents} /> : null}
-          {!isWhole && touched.size > 0 ? (
-            <p className="note">{Object.keys(wrongs).length} to correct before it can be submitted.</p>
-          ) : null}
+          {!isWhole && touched.size > 0 ? <p className="note">{correctText(wrongs)}</p> : null}
         </div>
         <Button className="button main end" type="submit" isDisabled={isBusy}>
           Submit
@@ -166,8 +141,12 @@ function SubmitForm() {
   );
 }
 
-function fieldOf(error: { readonly message: string; readonly field?: string | null }): Objection {
-  return { message: error.message, field: error.field ?? null };
+const WRONG = "[aria-invalid='true'], .choice[data-invalid] > button";
+
+/** Shows errors, and moves the focus to the first field that has one. */
+function focusWrong(page: HTMLFormElement | null, show: () => void): void {
+  flushSync(show);
+  page?.querySelector<HTMLElement>(WRONG)?.focus();
 }
 
 /** The form: of the session or the fields in the address, else as it was left. */
@@ -213,7 +192,7 @@ async function asked(form: Form): Promise<{ id: string } | Objection> {
   try {
     const { create_session: answer } = await send(SubmitDocument, { input: requestOf(form) });
     if ("session" in answer) return { id: answer.session.id };
-    return fieldOf(answer);
+    return objectionOf(answer);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return {
@@ -221,12 +200,6 @@ async function asked(form: Form): Promise<{ id: string } | Objection> {
       field: null,
     };
   }
-}
-
-function shownWrongs(wrongs: Wrongs, touched: ReadonlySet<Field>, refusal: Objection | null): Wrongs {
-  const own = Object.fromEntries(Object.entries(wrongs).filter(([field]) => touched.has(field as Field)));
-  const first = refusal?.field?.split(".")[0];
-  return first && refusal ? { ...own, [FIELDS[first] ?? first]: refusal.message } : own;
 }
 
 /** The kinds of accelerators. */

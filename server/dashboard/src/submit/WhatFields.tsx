@@ -1,5 +1,6 @@
 import { Text } from "../parts/Text";
 import type { FieldsProps } from "./form";
+import { LABELS } from "./labels";
 import { ProjectChoice } from "./ProjectChoice";
 
 /** What runs: the command, its name and where it is charged. */
@@ -8,7 +9,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
     <section className="panel stack" aria-labelledby="group-what">
       <h2 id="group-what">What</h2>
       <Text
-        label="Command"
+        label={LABELS.command}
         rows={7}
         isRequired
         value={form.command}
@@ -17,11 +18,10 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         placeholder="python train.py --epochs 3"
         onChange={(command) => change({ command })}
       />
-      <Text label="Name" value={form.name} wrong={wrongs.name} onChange={(name) => change({ name })} />
-      <ProjectChoice value={form.project} onChange={(project) => change({ project })} />
-      {wrongs.project ? <p className="bad small">{wrongs.project}</p> : null}
+      <Text label={LABELS.name} value={form.name} wrong={wrongs.name} onChange={(name) => change({ name })} />
+      <ProjectChoice value={form.project} wrong={wrongs.project} onChange={(project) => change({ project })} />
       <Text
-        label="Working directory"
+        label={LABELS.folder}
         value={form.folder}
         wrong={wrongs.folder}
         placeholder="an empty folder"
@@ -30,7 +30,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
       />
       {form.workspace ? (
         <Text
-          label="Uploaded files"
+          label={LABELS.workspace}
           value={form.workspace}
           wrong={wrongs.workspace}
           hint="Files of an earlier upload, as the working directory. Empty it to use none."
@@ -38,7 +38,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         />
       ) : null}
       <Text
-        label="Image"
+        label={LABELS.image}
         value={form.image}
         wrong={wrongs.image}
         placeholder="no container"
@@ -46,7 +46,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         onChange={(image) => change({ image })}
       />
       <Text
-        label="Activate"
+        label={LABELS.activates}
         value={form.activates}
         wrong={wrongs.activates}
         placeholder="no environment"
@@ -54,7 +54,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         onChange={(activates) => change({ activates })}
       />
       <Text
-        label="Environment"
+        label={LABELS.environment}
         rows={2}
         value={form.environment}
         wrong={wrongs.environment}
@@ -62,7 +62,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         onChange={(environment) => change({ environment })}
       />
       <Text
-        label="Web services"
+        label={LABELS.apps}
         value={form.apps}
         wrong={wrongs.apps}
         placeholder="lab=8888"
@@ -70,7 +70,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         onChange={(apps) => change({ apps })}
       />
       <Text
-        label="Tags"
+        label={LABELS.tags}
         rows={2}
         value={form.tags}
         wrong={wrongs.tags}

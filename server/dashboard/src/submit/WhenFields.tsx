@@ -4,6 +4,7 @@ import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
 import { secondsHint, type FieldsProps } from "./form";
+import { LABELS } from "./labels";
 
 /** When it runs: order, times, tasks and what it waits for. */
 export function WhenFields({ form, wrongs, change }: FieldsProps) {
@@ -12,21 +13,22 @@ export function WhenFields({ form, wrongs, change }: FieldsProps) {
     <section className="panel stack" aria-labelledby="group-when">
       <h2 id="group-when">When</h2>
       <Choice
-        label="Priority"
+        label={LABELS.priority}
         value={form.priority}
+        wrong={wrongs.priority}
         options={prioritiesOf(me, form.priority).map((id) => ({ id, text: id }))}
         onChange={(priority) => change({ priority })}
       />
       <div className="pair">
         <Text
-          label="Estimate"
+          label={LABELS.estimate}
           value={form.estimate}
           wrong={wrongs.estimate}
           hint={secondsHint(form.estimate) ?? "Like 30m; shorter sessions may start earlier."}
           onChange={(estimate) => change({ estimate })}
         />
         <Text
-          label="Time limit"
+          label={LABELS.limit}
           value={form.limit}
           wrong={wrongs.limit}
           hint={secondsHint(form.limit) ?? "Like 2h30m. The session is stopped after it."}
@@ -35,7 +37,7 @@ export function WhenFields({ form, wrongs, change }: FieldsProps) {
       </div>
       <div className="pair">
         <Text
-          label="Array"
+          label={LABELS.array}
           value={form.array}
           wrong={wrongs.array}
           placeholder="none"
@@ -43,7 +45,7 @@ export function WhenFields({ form, wrongs, change }: FieldsProps) {
           onChange={(array) => change({ array })}
         />
         <Text
-          label="Tasks at a time"
+          label={LABELS.maxParallel}
           value={form.maxParallel}
           wrong={wrongs.maxParallel}
           placeholder="any number"
@@ -51,7 +53,7 @@ export function WhenFields({ form, wrongs, change }: FieldsProps) {
         />
       </div>
       <Text
-        label="Dependencies"
+        label={LABELS.dependencies}
         rows={2}
         value={form.dependencies}
         wrong={wrongs.dependencies}

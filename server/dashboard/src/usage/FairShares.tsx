@@ -20,6 +20,7 @@ export function FairShares() {
 }
 
 function Shares({ shares }: { readonly shares: readonly FairShare[] }) {
+  const top = Math.max(...shares.flatMap(({ curve }) => curve));
   return (
     <section className="panel stack" aria-label="Fair shares">
       <div className="row">
@@ -28,6 +29,7 @@ function Shares({ shares }: { readonly shares: readonly FairShare[] }) {
       </div>
       <div className="scroll" tabIndex={0} role="region" aria-label="Fair shares by user and project">
         <Table
+          className="stacked"
           columns={[
             "User",
             "Project",
@@ -42,12 +44,16 @@ function Shares({ shares }: { readonly shares: readonly FairShare[] }) {
             <tr key={`${one.project}/${one.user}`}>
               <td>{one.user}</td>
               <td>{one.project}</td>
-              <td className="figure">{percent(one.share)}</td>
-              <td className="figure">{percent(one.entitlement)}</td>
-              <td className="figure">{one.gpu_hours_decayed.toFixed(2)}</td>
-              <td>
-                <Curve of={one} />
+              <td className="figure" data-label="share">
+                {percent(one.share)}
               </td>
+              <td className="figure" data-label="entitlement">
+                {percent(one.entitlement)}
+              </td>
+              <td className="figure" data-label="decayed">
+                {one.gpu_hours_decayed.toFixed(2)}
+              </td>
+              <td data-label="decay if idle">{hasUsage(one) ? <Curve of={one} top={top} /> : "—"}</td>
               <td className="sentence">{one.advice}</td>
             </tr>
           ))}
@@ -57,9 +63,13 @@ function Shares({ shares }: { readonly shares: readonly FairShare[] }) {
   );
 }
 
-/** Decayed GPU-hours over the next three half-lives. */
-function Curve({ of }: { readonly of: FairShare }) {
-  const top = Math.max(...of.curve, Number.MIN_VALUE);
+/** Whether the decayed usage is more than the 0.00 that its column rounds to. */
+function hasUsage({ gpu_hours_decayed }: FairShare): boolean {
+  return gpu_hours_decayed >= 0.005;
+}
+
+/** Decayed GPU-hours over the next three half-lives; `top` is the top of the scale, the same for all. */
+function Curve({ of, top }: { readonly of: FairShare; readonly top: number }) {
   const last = Math.max(of.curve.length - 1, 1);
   const points = of.curve.map((value, index) => `${(index / last) * WIDTH},${HEIGHT * (1 - value / top)}`);
   const days = Math.round((of.step * last) / 86_400);

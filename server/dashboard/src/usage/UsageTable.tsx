@@ -13,6 +13,7 @@ export function UsageTable({ rows }: { readonly rows: readonly Used[] }) {
   const most = Math.max(...rows.map((row) => row.gpu_hours_month), Number.MIN_VALUE);
   return (
     <Table
+      className="stacked"
       columns={[
         "User",
         "Project",
@@ -42,10 +43,18 @@ export function UsageTable({ rows }: { readonly rows: readonly Used[] }) {
           <td className="usage-bar">
             <span className={colourClass(row.user)} style={{ width: `${(100 * row.gpu_hours_month) / most}%` }} />
           </td>
-          <td className="figure">{row.gpu_hours_month.toFixed(2)}</td>
-          <td className="figure">{row.gpu_hours.toFixed(2)}</td>
-          <td className="figure">{row.gpu_hours_decayed.toFixed(2)}</td>
-          <td className="figure">{percent(row.share)}</td>
+          <td className="figure" data-label="GPU-hours">
+            {row.gpu_hours_month.toFixed(2)}
+          </td>
+          <td className="figure" data-label="total">
+            {row.gpu_hours.toFixed(2)}
+          </td>
+          <td className="figure" data-label="decayed">
+            {row.gpu_hours_decayed.toFixed(2)}
+          </td>
+          <td className="figure" data-label="share">
+            {percent(row.share)}
+          </td>
         </tr>
       ))}
     </Table>
