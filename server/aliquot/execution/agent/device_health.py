@@ -280,7 +280,7 @@ class HealthWatch:
         except FileNotFoundError:
             return False
         except OSError as error:
-            _log.warning("%s cannot be read, no device returns to service by it: %s", path, error)
+            _log.warning("%s cannot be read, so no device returns to service: %s", path, error)
             return False
         found = [name for name in names if self._quarantine.give_back(DeviceId(name), by_person=True)]
         for name in found:
