@@ -311,7 +311,7 @@ async def test_names_that_are_new_are_noted_as_they_may_be_misspelt(person: Pers
         )
         assert "name: give 1 to 64 letters" in person.run("project", "create", "two words", code=3).err
         key = person.run("key", "new", "anna")
-        assert key.err == "aliquot: the key allows at most what the scope submit allows, whatever the role\n"
+        assert key.err == "aliquot: the key allows what the scope submit allows; --scope names another\n"
 
     await to_thread.run_sync(course)
 

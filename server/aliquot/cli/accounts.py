@@ -26,7 +26,10 @@ key: Final = typer.Typer(no_args_is_help=True, help="Create, list and revoke API
 def new(
     user: Annotated[str, typer.Argument(metavar="USER", help="The owner of the key.", autocompletion=user_names)],
     name: Annotated[str, typer.Option(help="What the key is for.")] = "made by aliquot key new",
-    scope: Annotated[str, typer.Option(help="What it allows at most: read, submit, operate or admin.")] = "submit",
+    scope: Annotated[
+        str | None,
+        typer.Option(help="What it allows at most: read, submit, operate or admin.", show_default="submit"),
+    ] = None,
     expires: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Its lifetime, like 90d.", show_default="never")
     ] = None,
@@ -48,7 +51,7 @@ def new(
     from aliquot.client.generated.accounts import CreateApiKeyInput
     from aliquot.client.generated.enums import KeyScope
 
-    allowed = choice(KeyScope, scope, of="scope")
+    allowed = choice(KeyScope, scope or KeyScope.SUBMIT, of="scope")
     wanted = CreateApiKeyInput(
         user=user,
         name=name,
@@ -64,7 +67,8 @@ def new(
         print_json({**msgspec.to_builtins(made.api_key), "secret": made.secret})
     else:
         print(made.secret)
-        print(f"aliquot: the key allows at most what the scope {allowed} allows, whatever the role", file=sys.stderr)
+    if scope is None and not as_json:
+        print(f"aliquot: the key allows what the scope {allowed} allows; --scope names another", file=sys.stderr)
 
 
 @key.command("list")
