@@ -8,7 +8,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Snapshot
 from aliquot.core.scheduler.reason_text import explain
 from aliquot_schema.bookings import Booking, BookingKind, BookingState
-from aliquot_schema.ids import BookingId, NodeId, ProjectId, UserId
+from aliquot_schema.ids import BookingId, NodeId, ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
@@ -187,6 +187,12 @@ def test_maintenance_clears_its_nodes_and_nothing_new_starts_there() -> None:
     upkeep |= {"state": BookingState.BOOKED}
     plan = passed(scene(booking("m", starts_min=0, **upkeep), running=[guest], queue=queue))
     assert [(one.session_id, one.by_session) for one in plan.evictions] == [("g", None)]
+    other = replace(
+        guest, session_id=SessionId("f"), kernels=runs("f", TWO, {"cuda.device": {"cuda1": 1}}, ends_in_s=9).kernels
+    )
+    for running in ([guest, other], [other, guest]):
+        plan = passed(scene(booking("m", starts_min=0, **upkeep), running=running))
+        assert [one.session_id for one in plan.evictions] == ["f", "g"]
     assert waits(plan, "s").evidence.booking == "m"
 
 

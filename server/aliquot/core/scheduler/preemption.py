@@ -96,7 +96,7 @@ class PreemptionClaims:
 
     def clear_for_maintenance(self, calendar: BookingCalendar, running: list[RunningRow]) -> None:
         """Preempt what runs on nodes whose maintenance begins; it is marked as leaving in `running`."""
-        for held, booking in calendar.cleared(running):
+        for held, booking in sorted(calendar.cleared(running), key=lambda pair: pair[0].session_id):
             if not held.is_leaving and held in running:
                 self._evict(held, PreemptionCause.BOOKING, running=running, by_user=booking.owner)
 
