@@ -191,8 +191,8 @@ def test_maintenance_clears_its_nodes_and_nothing_new_starts_there() -> None:
         guest, session_id=SessionId("f"), kernels=runs("f", TWO, {"cuda.device": {"cuda1": 1}}, ends_in_s=9).kernels
     )
     for running in ([guest, other], [other, guest]):
-        plan = passed(scene(booking("m", starts_min=0, **upkeep), running=running))
-        assert [one.session_id for one in plan.evictions] == ["f", "g"]
+        both = passed(scene(booking("m", starts_min=0, **upkeep), running=running))
+        assert [one.session_id for one in both.evictions] == ["f", "g"]
     assert waits(plan, "s").evidence.booking == "m"
 
 
