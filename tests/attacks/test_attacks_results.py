@@ -376,6 +376,8 @@ async def test_output_made_to_be_slow_to_search_takes_little_time_and_room(stand
     kernel_id, _ = await left_by(stand, script)
     before = time.process_time()
     found = json.loads(await read(stand, kernel_id, FilesRequest(metrics=patterns)))
+    while found.get("is_partial"):  # on a busy machine the agent's time for a request is over before the end
+        found = json.loads(await read(stand, kernel_id, FilesRequest(metrics=patterns)))
     assert time.process_time() - before < 10
     assert len(found["series"]) == 32
     assert all(one["name"].startswith("n") and one["count"] == 1 for one in found["series"])
