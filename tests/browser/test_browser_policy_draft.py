@@ -1,4 +1,4 @@
-"""What is typed on the policy page outlives what somebody else saves, and another page."""
+"""Edits on the policy page are kept when another user saves the policy, and when other pages are visited."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ async def test_a_draft_is_kept_and_put_on_the_newer_version(browser: Browser, de
         assert (await client.execute(POLICY))["policy"] == {"backfill_depth": 43, "placement": "spread"}
 
 
-async def test_a_draft_outlives_other_pages_until_it_is_reset(browser: Browser, demo: OwnServer) -> None:
+async def test_a_draft_is_kept_over_other_pages_until_it_is_reset(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/admin?tab=policy")
         depth = page.get_by_label("Backfill depth")

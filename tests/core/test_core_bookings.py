@@ -122,7 +122,7 @@ def test_a_session_in_a_booking_waits_for_its_window_and_has_its_devices_to_itse
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_a_guest_leaves_for_a_session_of_the_booking_whoever_else_waits(policy: Policy, is_alone: bool) -> None:
+def test_a_guest_leaves_for_a_session_of_the_booking_even_if_others_wait_ahead(policy: Policy, is_alone: bool) -> None:
     guest = replace(runs("guest", TWO, {"cuda.device": {"cuda1": 1}}, ends_in_s=999), is_preemptible=True)
     ahead = [] if is_alone else [row("head", cuda_device="2", limit_ms=1000)]
     queue = [*ahead, row("mine", at=1, booking=BookingId("p")), row("last", at=2, limit_ms=1000)]

@@ -142,7 +142,7 @@ async def test_an_evicting_drain_also_preempts_what_was_starting() -> None:
         assert on.state.agents[kernel.agent_id].evicted_by is None
 
 
-async def test_a_new_attempt_keeps_its_gpu_whatever_the_one_before_did() -> None:
+async def test_a_new_attempt_is_not_preempted_for_idleness_of_the_one_before() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         name, kernel_id = await running(on)
         case = IdleCase(

@@ -29,7 +29,7 @@ TIMED_OUT: Final = 124
 STOP_S: Final = 10.0
 """Time from SIGTERM to SIGKILL at the time limit. The GPUs are held until then."""
 GRANT_S: Final = 5.0
-"""The limit of the lease counts from its request, that of the command from the start of the command."""
+"""Added to the limit of the lease, which counts from its request, while that of the command counts from its start."""
 Command = Annotated[
     list[str] | None, Argument(metavar="-- COMMAND...", help="Runs with CUDA_VISIBLE_DEVICES; default: hold and wait.")
 ]

@@ -19,7 +19,7 @@ COLUMNS: Final = ("name", "role", "unix", "projects")
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One line of the file, and what became of it."""
+    """One line of the file, and its outcome."""
 
     line: int
     name: str

@@ -65,13 +65,13 @@ def check_may_change(caller: Caller, session: Session) -> None:
 
 
 def is_held_by_user(session: Session, *, users: Mapping[UserId, User]) -> bool:
-    """Whether its owner or another user holds it, not an operator or a rule."""
+    """Whether the session is held by its owner or another user, and not by an operator or a rule."""
     holder = None if session.held_by is None else users.get(session.held_by)
     return session.held_by == session.owner or (holder is not None and holder.role < Role.OPERATOR)
 
 
 def check_may_release(caller: Caller, session: Session, *, users: Mapping[UserId, User]) -> None:
-    """An owner may not release a session that an operator or a rule holds; of a member's hold they may."""
+    """An owner may release their session, unless an operator or a rule holds it."""
     check_may_change(caller, session)
     if caller.role >= Role.OPERATOR or session.held_by == caller.user:
         return

@@ -68,7 +68,7 @@ class BookingImports:
         return BookingImportView(rows=views, dry_run=asked.dry_run, revision=self._state.revision)
 
     def _planned(self, caller: Caller, row: BookingRow, asked: BookingFile, known: list[Booking]) -> _Planned:
-        """What becomes of a row; the bookings that it has made earlier leave `known`."""
+        """The outcome of a row. Bookings that an earlier import made of it are removed from `known`."""
         if row.asked is None:
             return _Planned(row=row, error=row.error)
         request = replace(row.asked, project=row.asked.project or asked.project, pool=row.asked.pool or asked.pool)
@@ -110,7 +110,7 @@ class BookingImports:
 
 
 def _is_same(known: Booking, one: Booking) -> bool:
-    """Whether a booking was made of this row earlier; its name may have got a number, see `_named_apart`."""
+    """Whether a booking was made of this row earlier; its name may have a number added, see `_named_apart`."""
     if (known.owner, known.starts_us, known.ends_us) != (one.owner, one.starts_us, one.ends_us):
         return False
     return re.fullmatch(rf"{re.escape(one.name)}(-\d+)?", known.name) is not None

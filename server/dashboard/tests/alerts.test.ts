@@ -41,7 +41,7 @@ test("the worst comes first, and what an alert is open for is told once", () => 
   ]);
 });
 
-test("idle devices are told by who holds them", () => {
+test("idle devices are listed by the users who hold them", () => {
   const idle = (id: string, ...users: string[]) =>
     device({ id, utilization_pct: 0, holders: users.map((user) => holder({ user })) });
   const nodes = nodesOf([agent([idle("0", "ben"), idle("1", "anna", "anna"), idle("2", "anna", "ben", "eve")])], NOW);

@@ -1,4 +1,4 @@
-"""What stops an agent from hearing of its node: a command that hangs, a file that cannot be read."""
+"""Faults around an agent: an eviction command that hangs, a file that cannot be read."""
 
 import asyncio
 import time
@@ -43,7 +43,7 @@ async def test_a_return_file_that_cannot_be_read_does_not_end_the_watch(tmp_path
     await asyncio.to_thread(watch.open)
 
     async def tell() -> None:
-        """Nothing is told."""
+        """Does nothing."""
 
     following = asyncio.create_task(watch.follow(tell=tell))
     until_s = time.monotonic() + 0.3

@@ -19,7 +19,7 @@ def confirmed(viewer: TerminalViewer) -> int:
     return int.from_bytes(viewer.until(b"k"), "big")
 
 
-def test_each_viewer_is_told_how_much_of_its_own_input_arrived() -> None:
+def test_each_viewer_learns_how_much_of_its_own_input_arrived() -> None:
     with kernel_terminals() as terminals:
         ada, _ = opened(terminals, "one", viewer="ada", command=["cat"])
         ada.send(b"i", b"seven b")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 NO_LIMIT: Final = "none"
-DEFAULT_PROJECT: Final = "default"
 
 
 class QuotaTerms(Struct, frozen=True, kw_only=True):
@@ -101,6 +100,8 @@ def scope_of(text: str) -> "tuple[QuotaScope, str]":
 
 def known_subjects(client: "BlockingClient", scope: "QuotaScope") -> Collection[str]:
     """The names of the users or the projects that exist; empty for other scopes."""
+    from aliquot_schema.sessions import DEFAULT_PROJECT
+
     if scope == "user":
         return {one.name for one in client.users()}
     return {one.name for one in client.projects()} | {DEFAULT_PROJECT} if scope == "project" else ()

@@ -1,4 +1,4 @@
-"""`aliquot scheduling`: whether sessions are placed, and stopping and starting that."""
+"""`aliquot scheduling`: show, stop and start the scheduling of sessions."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 scheduling: Final = typer.Typer(
-    no_args_is_help=True, help="Show whether sessions are placed; for operators, stop and start that."
+    no_args_is_help=True, help="Show whether sessions are scheduled; for operators, stop and start scheduling."
 )
 
-Note = Annotated[str | None, typer.Option("--note", help="The reason, which users see.")]
+Note = Annotated[str | None, typer.Option("--note", help="The reason, shown to users.")]
 
 
 @scheduling.command("show")
 def show(
     cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
-    """Show whether sessions are placed, and since when they are not."""
+    """Show whether sessions are scheduled, and if not, since when, by whom and why."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         _print(client.orchestrator(), as_json=as_json)
 
@@ -35,7 +35,7 @@ def stop(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop placing and preempting sessions, until it is started again. What runs goes on; submissions wait."""
+    """Stop starting and preempting sessions until `start`. Running sessions continue, and new ones wait."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         _print(client.orchestrator_stop(note=note).orchestrator, as_json=as_json)
 
@@ -48,7 +48,7 @@ def start(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Place sessions again."""
+    """Start scheduling again."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         _print(client.orchestrator_start(note=note).orchestrator, as_json=as_json)
 

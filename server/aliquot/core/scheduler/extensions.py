@@ -3,8 +3,8 @@
 It may if and only if no other user's session and no booking starts later for it. Two pairs of passes show that, each
 with and without the extension: under the policy as it is, and with a reservation for every waiting session, see
 `conservative_backfill`. Sessions that wait for the end of this one, or for a quota that it fills, would start later in
-any case. Sessions of its owner do not count: the next step of a pipeline would otherwise keep the current one from
-its end.
+any case. Sessions of its owner do not count: otherwise the next step of a pipeline would prevent an extension of
+the current one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -242,7 +242,7 @@ class Workspaces:
         return found
 
     def _used(self) -> frozenset[WorkspaceUse]:
-        """Those of sessions that have not ended. Not for a thread: sessions come and go meanwhile."""
+        """Workspaces of sessions that have not ended. Not for a thread, which could see the sessions change."""
         return frozenset(
             WorkspaceUse(owner=session.owner, id=session.spec.workspace)
             for session in self._state.sessions.values()

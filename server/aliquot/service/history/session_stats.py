@@ -269,7 +269,7 @@ def _uses_all_cpus(host: HostStatsView) -> bool:
 
 
 def _part_of_memory(gpu: GpuStatsView) -> float:
-    """The most memory in use, of what it held; 0 where that is unknown, as of a shared GPU, whose others count too."""
+    """The most memory in use, of what it held; 0 where it is unknown, as on a GPU shared with other sessions."""
     if not gpu.memory_gb or gpu.memory_peak_gb is None or gpu.share < 1:
         return 0.0
     return gpu.memory_peak_gb / gpu.memory_gb

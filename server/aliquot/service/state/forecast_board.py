@@ -116,7 +116,7 @@ class ForecastBoard:
 ASKED_MAX: Final = 16
 """Questions about sessions that are not submitted that may be open at once."""
 ASKED_BY_ONE_MAX: Final = 2
-"""Of one user; a newer one replaces the oldest, as a form asks again while it is filled in."""
+"""Open questions of one user. A newer one replaces the oldest: a form asks again with every change."""
 ANSWER_S_MAX: Final = 120.0
 REPLACED: Final = "newer forecasts were asked for meanwhile"
 ELSEWHERE: Final = "the leading server makes forecasts of sessions that are not submitted; ask it"

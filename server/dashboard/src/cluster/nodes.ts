@@ -176,7 +176,7 @@ export interface Totals {
   readonly wholeFree: number;
   /** Those of `wholeFree` that are booked now, so that only sessions of the booking may start on them. */
   readonly booked: number;
-  /** Whole devices that nobody holds, and that nothing new is placed on. */
+  /** Whole devices that are free, on nodes that accept no new work. */
   readonly wholeClosed: number;
   readonly fragments: number;
   readonly idle: number;

@@ -32,7 +32,7 @@ BEHIND_BYTES_MAX = 262_144
 """Output that waits for one viewer. Above it, the program behind the terminal waits too."""
 INPUT_BYTES_MAX = 262_144
 COUNTS_MAX = 64
-"""Viewers whose input is counted, with those that may come back."""
+"""Viewers whose input is counted, including those that left and may come back."""
 KILL_AFTER_S = 3
 RECORD_BYTES_MAX = 64 << 20
 _NAMESPACES = 0x10000000 | 0x20000 | 0x20000000 | 0x08000000
@@ -277,7 +277,7 @@ class Terminal:
             self.record.close()
 
     def abandon(self) -> None:
-        """Drop the output of an ended process that no viewer came back for: it would wait for ever."""
+        """Drop the output of an ended process when no viewer has come back, so that the terminal can end."""
         for file in list(self.outputs):
             self._drop(file)
         self.conclude()

@@ -103,7 +103,7 @@ export function QuotasTab() {
                     no="Keep it"
                     act={() => remove(quota)}
                   >
-                    Its limits and guarantees end at once.
+                    Its limits and guarantees end immediately.
                   </ConfirmButton>
                 </td>
               ) : null}
