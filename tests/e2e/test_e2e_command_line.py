@@ -336,6 +336,11 @@ async def test_the_users_of_a_file_are_created_with_keys(person: Person, two_gpu
         half = person.run("user", "import", "people.csv", code=1)
         assert "refused: name: give 1 to 64 letters" in half.out
         assert half.out.endswith("1 of 2 users are new\n")
+        people.write_text("name\nzoe\n", encoding="utf-8")
+        (person.home / "keys" / "zoe.key").mkdir()
+        without = person.run("user", "import", "people.csv", "--keys", "keys", "--json", code=1).json[0]
+        assert (without["state"], without["message"].rpartition("; ")[2]) == ("no_key", "run `aliquot key new zoe`")
+        assert person.run("key", "new", "zoe").out
         people.write_text("person\ncarl\n", encoding="utf-8")
         assert "use name, role, unix, projects" in person.run("user", "import", "people.csv", code=2).err
 

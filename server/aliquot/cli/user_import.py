@@ -24,7 +24,7 @@ class Row(Struct, frozen=True, kw_only=True):
     line: int
     name: str
     state: str
-    """new, exists or refused."""
+    """new, exists, refused, or no_key where the user is new and its key could not be made."""
     message: str | None = None
 
 
@@ -41,7 +41,8 @@ def import_users(
 ) -> None:
     """Create the users of a file with the columns name, and if you like role, unix and projects (with spaces between).
 
-    Users that exist stay as they are, so the same file can be imported again. Exits with 1 if a row is refused.
+    Users that exist stay as they are, so the same file can be imported again. Exits with 1 if a row is refused or a key
+    could not be made.
     """
     wanted = read_users(file)
     if keys is not None and not dry_run:
@@ -56,7 +57,7 @@ def import_users(
         print_json(rows)
     else:
         _print(rows, dry_run=dry_run)
-    if any(row.state == "refused" for row in rows):
+    if any(row.state in ("refused", "no_key") for row in rows):
         raise typer.Exit(1)
 
 
@@ -110,25 +111,39 @@ def _imported(
         return Row(line=line, name=user.name, state="exists" if is_known else "new")
     try:
         done = client.create_user(user)
-        if keys is not None:
-            _make_key(client, user.name, keys / f"{user.name}.key")
     except Refused as error:
         return Row(line=line, name=user.name, state="refused", message=str(error.answer.get("message")))
+    fault = _make_key(client, user.name, keys / f"{user.name}.key") if keys is not None else None
+    if fault is not None:
+        return Row(line=line, name=user.name, state="no_key", message=f"{fault}; run `aliquot key new {user.name}`")
     return Row(line=line, name=user.name, state="new", message=done.warning)
 
 
-def _make_key(client: "BlockingClient", name: str, file: Path) -> None:
+def _make_key(client: "BlockingClient", name: str, file: Path) -> str | None:
+    """Write a new key into a file that only its owner can read; returns why that failed.
+
+    The file is opened first, so that no key is made that could not be kept.
+    """
+    from aliquot.client.errors import Refused
     from aliquot.client.generated.accounts import CreateApiKeyInput
 
-    made = client.create_api_key(CreateApiKeyInput(user=name, name="made by aliquot user import"))
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
-        opened.write(made.secret + "\n")
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as opened:
+            made = client.create_api_key(CreateApiKeyInput(user=name, name="made by aliquot user import"))
+            opened.write(made.secret + "\n")
+    except Refused as error:
+        file.unlink(missing_ok=True)
+        return f"its key was refused: {error.answer.get('message')}"
+    except OSError as error:
+        return f"its key could not be written to {file}: {error.strerror or error}"
+    return None
 
 
 def _print(rows: list[Row], *, dry_run: bool) -> None:
     shown = table("line", "user", "result")
     for row in rows:
-        shown.add_row(*cells(str(row.line), row.name, f"{row.state}: {row.message}" if row.message else row.state))
+        result = row.state.replace("no_key", "new, without a key")
+        shown.add_row(*cells(str(row.line), row.name, f"{result}: {row.message}" if row.message else result))
     console().print(shown)
-    count = sum(row.state == "new" for row in rows)
+    count = sum(row.state in ("new", "no_key") for row in rows)
     print(f"{count} of {len(rows)} {'users would be' if dry_run else 'users are'} new")

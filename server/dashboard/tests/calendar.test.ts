@@ -47,8 +47,8 @@ test("a running session ends by its forecast, else by its limit, else not in wha
   expect(endOf(session({ time_limit: 7200, forecast: { now: { end: { p50: at(2) } } } }))).toBe(2 * HOUR);
   const found = { bookings: [booking("p", 5, 6, 1)], running: [session({})] };
   const entries = entriesOf(found, 9 * HOUR, 4 * HOUR, new Map([["a1", "n1"]]));
-  expect(entries.map((one) => [one.title, one.toMs / HOUR, one.nodes])).toEqual([
-    ["p", 6, ["n1"]],
-    ["session runs, end unknown", 9, ["n1"]],
+  expect(entries.map((one) => [one.title, one.toMs / HOUR, one.hasEnd, one.nodes])).toEqual([
+    ["p", 6, true, ["n1"]],
+    ["session runs, end unknown", 9, false, ["n1"]],
   ]);
 });

@@ -38,6 +38,14 @@ test("fields that were changed show their errors, and the one that the server ob
   expect(shownWrongs(wrongs, new Set(), null, form())).toEqual({});
 });
 
+test.each([
+  ["time_limit: it is too long", "It is too long"],
+  ["cluster_size: 100000 is more than 4096", "100000 is more than 4096"],
+  ["slots: mem: a kernel asks for 1p", "mem: a kernel asks for 1p"],
+])("beside its field, %s is %s", (message, shown) =>
+  expect(Object.values(shownWrongs({}, new Set(), objectionOf({ message }), form()))).toEqual([shown]),
+);
+
 test("every field that can be wrong has a name", () => {
   const wrong = form({ command: "", cpu: "x", mem: "x", retries: "x", tags: "x", grace: "x", apps: "X", folder: "x" });
   expect(Object.keys(wrongsOf(wrong)).filter((field) => !(field in LABELS))).toEqual([]);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
 import { commandOf } from "../src/session/Request";
 import { Readings } from "../src/session/samples";
-import { arrayOf, asked, nameOf, shortOf, tailOf } from "../src/session/standing";
+import { arrayOf, asked, nameOf, shortOf, stateOf, tailOf } from "../src/session/standing";
 import {
   attemptsOf,
   isLater,
@@ -165,4 +165,12 @@ test("the name of an array task has its index, and its array is known from its i
   expect(arrayOf(array)).toBe(null);
   expect(shortOf(`${array}_17`)).toBe("e9b3ca61_17");
   expect(shortOf(array)).toBe("e9b3ca61");
+});
+
+test("an array runs while one of its tasks does", () => {
+  const tasks = (count: number) => ({ active: { count } });
+  expect(stateOf({ state: "queued", tasks: tasks(2) })).toBe("running");
+  expect(stateOf({ state: "queued", tasks: tasks(0) })).toBe("queued");
+  expect(stateOf({ state: "completed", tasks: tasks(0) })).toBe("completed");
+  expect(stateOf({ state: "held", tasks: null })).toBe("held");
 });

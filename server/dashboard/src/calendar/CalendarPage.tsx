@@ -196,7 +196,11 @@ export default function CalendarPage() {
           durationEditable: one.booking !== null && (one.owner === me?.name || mayOperate(me)),
           startEditable: false,
           rank: one.booking ? 0 : 1,
+          hasEnd: one.hasEnd,
         }))}
+        eventContent={({ event, timeText }) =>
+          event.extendedProps["hasEnd"] || <Endless time={timeText} title={event.title} />
+        }
         eventClick={({ event }) => setOpen(entries.find((one) => one.id === event.id) ?? null)}
         eventResize={({ event, revert }) => {
           const entry = entries.find((one) => one.id === event.id);
@@ -207,6 +211,18 @@ export default function CalendarPage() {
       {isImporting ? <ImportDialogue onClose={() => (setImporting(false), close())} /> : null}
       {isSubscribing ? <FeedDialogue onClose={() => setSubscribing(false)} /> : null}
       {open ? <EntryDialogue entry={open} onClose={close} /> : null}
+    </div>
+  );
+}
+
+/** An entry as FullCalendar writes it, with its beginning only. */
+function Endless({ time, title }: { readonly time: string; readonly title: string }) {
+  return (
+    <div className="fc-event-main-frame">
+      <div className="fc-event-time">since {time.split(" - ")[0]}</div>
+      <div className="fc-event-title-container">
+        <div className="fc-event-title fc-sticky">{title}</div>
+      </div>
     </div>
   );
 }

@@ -12,6 +12,8 @@ export interface Entry {
   readonly nodes: readonly string[];
   readonly fromMs: number;
   readonly toMs: number;
+  /** Whether its end is known; else it is drawn until the end of what is shown. */
+  readonly hasEnd: boolean;
   readonly gpus: number;
   readonly booking: Booking | null;
   readonly session: Running | null;
@@ -33,6 +35,7 @@ export function entriesOf(
     nodes: booking.kind === "maintenance" ? booking.nodes : [...new Set(booking.devices.map((gpu) => gpu.hostname))],
     fromMs: Date.parse(booking.starts_at),
     toMs: Date.parse(booking.ends_at),
+    hasEnd: true,
     gpus: booking.gpus,
     booking,
     session: null,
@@ -46,6 +49,7 @@ export function entriesOf(
       nodes: [...new Set(node.kernels.map(({ agent_id }) => hosts.get(agent_id) ?? agent_id))],
       fromMs: node.started_at === null ? nowMs : Date.parse(node.started_at),
       toMs: endMs === null ? untilMs : Math.max(endMs, nowMs),
+      hasEnd: endMs !== null,
       gpus: node.requested_gpus,
       booking: null,
       session: node,

@@ -12,7 +12,7 @@ import { giveBack, hold, release, retry, setPriority, type Priority } from "./ac
 import { CancelButton } from "./CancelButton";
 import type { Session } from "./loading";
 import { MoreTime } from "./MoreTime";
-import { ending, isEnded, isInteractive, isWaiting, nameOf } from "./standing";
+import { ending, isEnded, isInteractive, isWaiting, nameOf, stateOf } from "./standing";
 import { formOf } from "../submit/again";
 import { CodeButtons } from "../submit/CodeDialogue";
 import { requestOf } from "../submit/form";
@@ -40,7 +40,7 @@ export function Heading({ session, refresh }: Props) {
     <header className="stack">
       <div className="row">
         <h1>{nameOf(session)}</h1>
-        <Status state={session.state} />
+        <Status state={stateOf(session)} />
         <span className="small">{isEnded(session.state) && !session.failure ? ending(session) : ""}</span>
         <span className="quiet">
           {session.owner}

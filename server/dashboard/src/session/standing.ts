@@ -8,6 +8,14 @@ export const ENDED: readonly SessionState[] = ["completed", "failed", "canceled"
 export const isWaiting = (state: SessionState) => WAITING.includes(state);
 export const isEnded = (state: SessionState) => ENDED.includes(state);
 
+/** The state to show for a session; an array runs while one of its tasks does, though others of them wait. */
+export function stateOf(session: {
+  readonly state: SessionState;
+  readonly tasks?: { readonly active: { readonly count: number } } | null;
+}): SessionState {
+  return isWaiting(session.state) && (session.tasks?.active.count ?? 0) > 0 ? "running" : session.state;
+}
+
 /** Whether it holds its devices for a terminal, as `aliquot shell` starts it. */
 export const isInteractive = (session: { readonly command: readonly string[] }) =>
   session.command.some((word) => word.includes("$CHECKPOINT_DIR/.terminal"));

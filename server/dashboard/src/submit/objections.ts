@@ -6,6 +6,12 @@ export interface Objection {
   readonly field: string | null;
 }
 
+/** The sentence beside its field needs no name of the API before it. */
+function withoutName(message: string): string {
+  const rest = message.replace(/^[a-z_]+: (?=[A-Za-z0-9])/, "");
+  return /^[a-z]+[ ,]/.test(rest) ? rest.charAt(0).toUpperCase() + rest.slice(1) : rest;
+}
+
 export function objectionOf(error: { readonly message: string; readonly field?: string | null }): Objection {
   return { message: error.message, field: error.field ?? null };
 }
@@ -54,5 +60,5 @@ export function shownWrongs(
 ): Wrongs {
   const own = Object.fromEntries(Object.entries(wrongs).filter(([field]) => touched.has(field as Field)));
   const field = objection && objectedField(objection, form);
-  return field ? { ...own, [field]: objection.message } : own;
+  return field ? { ...own, [field]: withoutName(objection.message) } : own;
 }
