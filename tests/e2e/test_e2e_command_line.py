@@ -9,6 +9,7 @@ import pytest
 from anyio import to_thread
 
 from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.connection.tables import present
 from cli_people import Done, Person
 
 pytestmark = pytest.mark.anyio
@@ -216,8 +217,31 @@ async def test_the_map_shows_who_holds_what(person: Person) -> None:
         assert drawn.count("\N{FULL BLOCK}") == 6
         person.run("session", "cancel", person.run("session", "list", "--json").json[0]["id"])
         assert person.run("usage", "--json").json[0]["gpu_hours"] > 0
+        _check_usage_of_a_period(person)
 
     await to_thread.run_sync(course)
+
+
+def _check_usage_of_a_period(person: Person) -> None:
+    month = present().strftime("%Y-%m")
+    head, first = person.run("usage", "--month", month, "--csv").out.splitlines()
+    assert head == "user,gpu_hours,use_percent"
+    name, hours, _ = first.split(",")
+    assert float(hours) >= 0
+    assert [row.split()[0] for row in person.run("usage", "--since", f"{month}-01").out.splitlines()[1:]] == [
+        name,
+        "all",
+    ]
+    assert person.run("usage", "--month", month, "--by", "project", "--json").json["step"] == 86_400
+    assert person.run("usage", "--month", "2001-05").out == "nothing was used in this period\n"
+    for words, why in (
+        (("--month", "May"), "give a month like 2026-05"),
+        (("--month", month, "--since", f"{month}-01"), "give --month, or --since and --until"),
+        (("--month", month, "--user", name), "use --by user"),
+        (("--csv",), "add --month or --since"),
+        (("--month", month, "--by", "node"), "it is one of user, project"),
+    ):
+        assert why in person.run("usage", *words, code=2).err
 
 
 @pytest.mark.parametrize(("answer", "state"), [("c", "canceled"), ("", "running")])

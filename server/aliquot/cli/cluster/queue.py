@@ -1,7 +1,9 @@
 """`aliquot queue`, `pools`, `projects` and `usage`: pending sessions, parts of the cluster, and its use."""
 
+import csv
+import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -9,9 +11,10 @@ from typer import Argument, Option
 
 from aliquot.cli.cluster.quota import limits_text, terms
 from aliquot.cli.cluster.scheduling import state_text
-from aliquot.cli.connection.output import json_text, print_json, request_text
+from aliquot.cli.connection.output import choice, json_text, print_json, request_text
 from aliquot.cli.connection.screen import Interval, Watch, interval_of, show
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
+from aliquot.cli.connection.server import usage as usage_error
 from aliquot.cli.connection.tables import Brief, Cell, Column, FullIds, Table, age, present, short_id, with_names
 from aliquot.cli.session.completion import project_names
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from aliquot.client.generated.queries_types import QueueEntry
 
 
+DAY_S: Final = 86_400.0
+_PERIOD: Final = "A period"
 First = Annotated[int, Option("--first", "-n", min=1, help="How many, from the head of the queue.")]
 
 
@@ -215,13 +220,33 @@ def delete_project(
 def usage(
     user: Annotated[str | None, Option(help="Only this user.")] = None,
     project: Annotated[str | None, Option(help="Only this project.")] = None,
+    month: Annotated[
+        str | None, Option(metavar="YYYY-MM", help="Only this month, UTC.", rich_help_panel=_PERIOD)
+    ] = None,
+    since: Annotated[str | None, Option(metavar="DATE", help="From this day on, UTC.", rich_help_panel=_PERIOD)] = None,
+    until: Annotated[
+        str | None, Option(metavar="DATE", help="Up to this day, which is not counted.", rich_help_panel=_PERIOD)
+    ] = None,
+    by: Annotated[str, Option(metavar="user|project", help="What to add up by.", rich_help_panel=_PERIOD)] = "user",
+    as_csv: Annotated[bool, Option("--csv", help="Print it as CSV.", rich_help_panel=_PERIOD)] = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show GPU-hours: in total, in this month (UTC), and decayed as they count in fair share now."""
+    """Show GPU-hours: in total, in this month (UTC), and decayed as they count in fair share now; or those of a period.
+
+    With a period: the GPU-hours of each user or project in it, and how busy their GPUs were.
+    """
+    first, end = _days(month=month, since=since, until=until)
+    if (first or end) and (user or project):
+        usage_error("--user and --project show all use since the beginning; for a period use --by user or --by project")
+    if as_csv and not (first or end):
+        usage_error("--csv prints the GPU-hours of a period; add --month or --since")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        if first or end:
+            _print_period(client, first, end, by=by, as_csv=as_csv, as_json=as_json)
+            return
         found = client.usage(user=user, project=project)
     if as_json:
         print_json(found)
@@ -235,3 +260,50 @@ def usage(
         hours = (_hours(number) for number in (one.gpu_hours, one.gpu_hours_month, one.gpu_hours_decayed))
         rows.add(one.project, one.user, *hours, f"{one.share:.1%}")
     rows.show()
+
+
+def _days(*, month: str | None, since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """The beginnings of the first day of a period and of the one after it."""
+    if month is not None and (since or until):
+        usage_error("give --month, or --since and --until")
+    try:
+        if month is not None:
+            first = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+            return first, (first + timedelta(days=31)).replace(day=1)
+        days = [datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC) if text else None for text in (since, until)]
+    except ValueError:
+        usage_error("give a month like 2026-05, or a day like 2026-05-17")
+    return days[0], days[1]
+
+
+def _print_period(
+    client: "BlockingClient", first: datetime | None, end: datetime | None, *, by: str, as_csv: bool, as_json: bool
+) -> None:
+    """GPU-hours of a period, most first, by user or project."""
+    from aliquot.client.generated.enums import UsageBy
+
+    until = None if end is None else min(end, present())
+    found = client.usage_history(by=choice(UsageBy, by, of="grouping"), since=first, until=until, step=DAY_S)
+    if as_json:
+        print_json(found)
+        return
+    sums = [(one.name or "others", sum(one.gpu_hours), _mean(one.gpu_hours, one.utilization)) for one in found.series]
+    if as_csv:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerow((by, "gpu_hours", "use_percent"))
+        lines.writerows((name, f"{hours:.3f}", "" if use is None else f"{use:.1f}") for name, hours, use in sums)
+    elif not sums:
+        print("nothing was used in this period")
+    else:
+        rows = Table(Column(by, width_min=12), Column("GPU-hours", is_number=True), Column("use", is_number=True))
+        for name, hours, use in [*sums, ("all", sum(hours for _, hours, _ in sums), None)]:
+            rows.add(name, _hours(hours), "" if use is None else f"{use:.0f}%")
+        rows.show()
+    if found.warning is not None:
+        print(f"aliquot: {found.warning}", file=sys.stderr)
+
+
+def _mean(hours: Sequence[float], use: Sequence[float | None]) -> float | None:
+    """The mean use of GPUs in percent, over the hours for which it was measured."""
+    known = [(weight, value) for weight, value in zip(hours, use, strict=True) if value is not None and weight]
+    return sum(weight * value for weight, value in known) / sum(weight for weight, _ in known) if known else None
