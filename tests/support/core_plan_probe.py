@@ -28,7 +28,7 @@ from core_strategies import ACCELERATED, HOSTED
 
 def encoded(plan: Plan) -> bytes:
     """The plan as bytes; mappings in their own order."""
-    return msgspec.json.encode(plan)
+    return msgspec.json.encode(plan, enc_hook=dict)
 
 
 def large_snapshot() -> Snapshot:

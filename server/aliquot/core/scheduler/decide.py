@@ -120,9 +120,10 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
     )
     calendar_us = None if context.calendar is None else context.calendar.wake_at_us()
     run, line = _placed(order, eligible, queue=queue, context=context)
-    verdicts = run.verdicts(line) if explains else {}
+    verdicts: Mapping[SessionId, Verdict] = run.verdicts(line) if explains else {}
     grows_at_us = run.grow(line)
-    verdicts.update(_ineligible_verdicts(eligible, queue, order))
+    if ineligible := _ineligible_verdicts(eligible, queue, order):
+        verdicts = {**verdicts, **ineligible}
     failures = eligible.failures | _rejected(eligible.immediate, run.placements)
     plan = Plan(
         placements=tuple(run.placements),
@@ -282,7 +283,7 @@ def _ineligible_verdicts(eligible: EligibleQueue, queue: Queue, order: IntArray)
     return {name: eligible.verdicts[name] for name in names if name in eligible.verdicts}
 
 
-def _queued_only(found: dict[SessionId, V], immediate: Mapping[SessionId, int]) -> dict[SessionId, V]:
+def _queued_only(found: Mapping[SessionId, V], immediate: Mapping[SessionId, int]) -> Mapping[SessionId, V]:
     """The entries of sessions that may queue."""
     return {name: value for name, value in found.items() if name not in immediate} if immediate else found
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
-from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, Queue, first_places
+from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation, WaitingVerdicts
+from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, ObjectArray, Queue, first_places
 from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, held_milli
 from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve
@@ -121,13 +121,18 @@ class SchedulingPass:
             self._head_start = self._reserve()
         return self._head_start.reservation if self._head_start is not None else None
 
-    def verdicts(self, line: IntArray) -> dict[SessionId, Verdict]:
+    def verdicts(self, line: IntArray) -> Mapping[SessionId, Verdict]:
         """Why each remaining row of the line waits, in its order."""
         self._refresh_refusals()
         waiting = line[self._is_left[line]]
+        if self._context.policy.backfill is not Backfill.NONE and not self._skipped:
+            return WaitingVerdicts(self._queue.names, waiting, self._by_kind(waiting, judged=waiting))
         names: list[SessionId] = self._queue.names[waiting].tolist()
-        verdicts = self._behind_head if self._context.policy.backfill is Backfill.NONE else self._by_kind
-        return dict(zip(names, verdicts(waiting, names), strict=True))
+        if self._context.policy.backfill is Backfill.NONE:
+            return dict(zip(names, self._behind_head(waiting, names), strict=True))
+        judged = waiting[np.flatnonzero([name not in self._skipped for name in names])]
+        found = zip(names, self._by_kind(waiting, judged=judged).tolist(), strict=True)
+        return {name: self._skipped.get(name) or verdict for name, verdict in found}
 
     def keep_cache(self) -> None:
         """Store placement scores for the next pass."""
@@ -166,16 +171,14 @@ class SchedulingPass:
                     found[key] = self._quotas.refreshed(row, refusal)
                 self._skipped[row.session_id] = found[key]
 
-    def _by_kind(self, waiting: IntArray, names: Sequence[SessionId]) -> list[Verdict]:
-        """Rows of one kind share a verdict, except skipped ones."""
-        kinds, skipped = self._kinds[waiting], self._skipped
-        judged = np.flatnonzero([name not in skipped for name in names]) if skipped else np.arange(len(names))
+    def _by_kind(self, waiting: IntArray, *, judged: IntArray) -> ObjectArray:
+        """[waiting] verdicts, shared by the rows of one kind. Only rows of kinds among `judged` get one."""
+        kinds = self._kinds[waiting]
         known = np.full(int(kinds.max(initial=-1)) + 1, None, dtype=np.object_)
-        for place in np.sort(first_places(kinds[judged])).tolist():
-            position = int(waiting[judged[place]])
+        for place in np.sort(first_places(self._kinds[judged])).tolist():
+            position = int(judged[place])
             known[self._kinds[position]] = self._verdict(position)
-        found: list[Verdict] = known[kinds].tolist()
-        return [skipped.get(name) or verdict for name, verdict in zip(names, found, strict=True)] if skipped else found
+        return known[kinds]
 
     @cached_property
     def _left_ms(self) -> IntArray:

@@ -3,7 +3,7 @@
 Capturing runs on the event loop and must be cheap; comparing runs later, in the recorder's thread.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 from operator import is_not
@@ -12,9 +12,10 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import Plan
+from aliquot.core.model.plan import Plan, WaitingVerdicts
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import Request, Snapshot
+from aliquot.core.model.queue import Queue
+from aliquot.core.model.snapshot import PendingRow, Request, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.service.ledger.entries import Checkpoint, Inputs, PassEntry, VerdictChange
 from aliquot.service.state.agents import Blocked
@@ -238,9 +239,8 @@ def verdict_changes(
     """
     compared: dict[tuple[int, int], bool] = {}
     found: dict[int, tuple[Verdict | None, list[tuple[int, int]]]] = {}
-    names = [row.session_id for row in snapshot.queue]
-    news, olds = list(map(now.get, names)), list(map(before.get, names))
-    for position in compress(range(len(names)), map(is_not, news, olds)):
+    news, olds = _by_row(now, snapshot.queue), _by_row(before, snapshot.queue)
+    for position in compress(range(len(news)), map(is_not, news, olds)):
         new, old = news[position], olds[position]
         key = id(new), id(old)
         if key not in compared:
@@ -248,6 +248,15 @@ def verdict_changes(
         if not compared[key]:
             _extend(found.setdefault(id(new), (new, []))[1], position)
     return tuple(VerdictChange(places=Intervals(tuple(spans)), verdict=verdict) for verdict, spans in found.values())
+
+
+def _by_row(verdicts: Mapping[SessionId, Verdict], queue: Sequence[PendingRow]) -> Sequence[Verdict | None]:
+    """The verdict of each row; None = it has none."""
+    if isinstance(verdicts, WaitingVerdicts) and isinstance(queue, Queue):
+        known = verdicts.by_row(queue.names)
+        if known is not None:
+            return known
+    return [verdicts.get(row.session_id) for row in queue]
 
 
 def checkpoint_of(records: CheckpointRecords, snapshot: Snapshot) -> Checkpoint:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import BacklogPeak, KernelPlacement
+from aliquot.core.model.plan import BacklogPeak, KernelPlacement, WaitingVerdicts
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, Request, RunningRow, request_of
 from aliquot.service.state.agents import AgentRegistry
@@ -304,8 +304,10 @@ class LastVerdicts:
 
     def follow(self, session: Session) -> None:
         """Correct the verdict of a session that was held, or released, since the pass."""
-        known = self.verdicts.get(session.id)
         is_held = session.state is SessionState.HELD
+        if not is_held and isinstance(self.verdicts, WaitingVerdicts):
+            return  # held sessions have verdicts of their own, and there is none
+        known = self.verdicts.get(session.id)
         if known is None or is_held == (known.reason is Reason.HELD):
             return
         if is_held:
