@@ -13,7 +13,7 @@ from aliquot.service.backtests.ports import BacktestOrder, OrderedRun
 from aliquot.service.backtests.recording import record
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot_schema.errors import NotFound
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, SessionId, task_id
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import SlotAmounts
@@ -85,6 +85,24 @@ async def test_what_was_done_by_hand_is_done_again_and_named(place: Place) -> No
     assert dict(outcome.granted_us) == starts_of(history)
     assert set(outcome.granted_us) == set(first)
     assert not history.sessions[held].attempts  # type: ignore[index]  # the id of a session
+
+
+async def test_a_canceled_task_gives_its_place_in_the_array_up_before_its_devices(place: Place) -> None:
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        array = await cluster.submit("ann", slots=[("cuda.device", "1")], cluster_size=1, array="0-1", max_parallel=1)
+        await cluster.settle()
+        await cluster.waits(30)
+        await cluster.on.cancel(task_id(SessionId(array), index=0))
+        await cluster.settle()
+        await cluster.waits(30)
+        for _ in range(2):
+            await cluster.end()
+            await cluster.settle()
+        history = await read(store.ledger)
+    outcome = run_history(history, HistoryRunSettings(exact=True))
+    assert len(outcome.granted_us) == 2
+    assert dict(outcome.granted_us) == starts_of(history)
 
 
 async def test_a_process_of_its_own_reads_beside_the_server(place: Place) -> None:

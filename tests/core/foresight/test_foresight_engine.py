@@ -208,6 +208,26 @@ def test_no_more_tasks_of_an_array_start_than_wait(exact: bool) -> None:
     assert [(start.name, start.run_id) for start in found] == [("s0000", "s0000_3"), ("s0000", "s0000_4")]
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("is_canceled", [False, True])
+def test_the_next_task_of_a_limited_array_follows_one_that_was_queued_again(exact: bool, is_canceled: bool) -> None:
+    """A task that was preempted, or is tried again, is still one of those that may run at a time."""
+    array = replace(_first_row(SessionId("ses_a")), tasks=Intervals.parse("1-2"), tasks_startable=0)
+    again = _first_row(SessionId("ses_a_0"))
+    snapshot = Snapshot(revision=0, agents=pool(4), used={}, queue=[array, again], usage=Usage())
+    cluster = cluster_of(snapshot, Policy(order="fcfs"), exact=exact)
+    if is_canceled:
+        assert cluster.leave(again.session_id)
+    else:
+        assert [start.run_id for start in cluster.run(NOW_US).starts] == ["ses_a_0"]
+        cluster.end(again.session_id, now_us=NOW_US + 1)
+    assert [start.run_id for start in cluster.run(NOW_US + 1).starts] == ["ses_a_1"]
+
+
+def _first_row(name: SessionId) -> PendingRow:
+    return replace(plain_rows(1, seed=0)[0], session_id=name, request=gpu_request(1000), cluster_size=1)
+
+
 def _running_tasks(array: PendingRow, *, count: int) -> Snapshot:
     """Four GPUs, held by tasks of the array."""
     agents = pool(count)

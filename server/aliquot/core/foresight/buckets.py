@@ -28,7 +28,7 @@ from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, planned_du
 from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
 from aliquot.core.scheduler.ordering import DURATION_MAX_MS
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
-from aliquot_schema.ids import PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.ids import PoolId, ProjectId, SessionId, UserId, task_parts
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import QuotaScope, quota_id
 from aliquot_schema.sessions import Priority
@@ -401,3 +401,20 @@ class Waiting:
         key = bucket.pool, bucket.has_gpus
         self._sessions[bucket.number] += sessions
         self.work_ms[key] = self.work_ms.get(key, 0) + sessions * bucket.work_ms
+
+
+def is_limited(row: PendingRow) -> bool:
+    """Whether a row is a job array that may run only some of its tasks at once."""
+    return row.tasks is not None and row.tasks_startable < len(row.tasks)
+
+
+def with_task_ended(row: PendingRow) -> PendingRow:
+    """The row of a limited job array after an active task has ended: one more may start."""
+    waiting = 1 if row.tasks is None else len(row.tasks)
+    return replace(row, tasks_startable=min(row.tasks_startable + 1, waiting))
+
+
+def array_of(name: SessionId) -> SessionId | None:
+    """The job array of a task; None for any other session."""
+    array_id, index = task_parts(name)
+    return None if index is None else array_id

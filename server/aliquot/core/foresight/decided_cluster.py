@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
+from aliquot.core.foresight.buckets import array_of, is_limited, with_task_ended
 from aliquot.core.model.plan import Eviction, Placement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
@@ -117,6 +118,7 @@ class DecidedCluster:
         row = self._rows.get(name)
         if row is not None:
             self._remove([row])
+            self._allow_task(array_of(name))
             self._resolve(name, SessionState.CANCELED)
         return row is not None
 
@@ -124,14 +126,13 @@ class DecidedCluster:
         """See `Cluster`.
 
         Args:
-            state: what sessions that depend on it see.
+            state: what sessions that depend on it see; a task that is queued again keeps its place in its array.
         """
+        if state is not SessionState.QUEUED:
+            self.update(run_id, lambda row: replace(row, array_id=None))
         row = self._running.pop(run_id)
         self._hold(row, sign=-1, now_us=now_us)
         self._resolve(run_id, state)
-        if row.array_id in self._limited and row.array_id in self._rows:
-            waiting = self._rows[row.array_id]
-            self._replace(waiting, with_task_ended(waiting))
 
     def release(self, run_id: SessionId, ranks: Collection[int], *, now_us: int) -> int:
         """Release the devices of some kernels of a running session; returns the milli of accelerators that it keeps."""
@@ -145,8 +146,11 @@ class DecidedCluster:
         return milli
 
     def update(self, run_id: SessionId, change: Callable[[RunningRow], RunningRow]) -> None:
-        """Change what is known of a running session, but not what it holds."""
-        self._running[run_id] = change(self._running[run_id])
+        """Change what is known of a running session, but not what it holds. A task that has ended has no `array_id`."""
+        before, after = self._running[run_id], change(self._running[run_id])
+        self._running[run_id] = after
+        if after.array_id is None:
+            self._allow_task(before.array_id)
 
     def swap(self, row: PendingRow) -> None:
         """Replace a waiting session's row; no effect if it does not wait. The tasks of a job array stay as they are."""
@@ -256,7 +260,7 @@ class DecidedCluster:
             preemptions=self._preemptions[run_id],
             kept_ms=row.kept_ms,
             checkpoint_ms=row.checkpoint_ms,
-            array_id=None if index is None else row.session_id,
+            array_id=array_of(run_id) if index is None else row.session_id,
             booking=row.booking,
             limit_us=None if row.limit_ms is None else now_us + 1000 * row.limit_ms,
         )
@@ -301,18 +305,12 @@ class DecidedCluster:
         self._rows[row.session_id] = now
         self._queue = self._queue.changed(left=[row], joined=[now])
 
+    def _allow_task(self, array_id: SessionId | None) -> None:
+        """Let one more task of a limited job array start, if any is left."""
+        if array_id is not None and array_id in self._limited and array_id in self._rows:
+            self._replace(self._rows[array_id], with_task_ended(self._rows[array_id]))
+
     def _resolve(self, name: SessionId, state: SessionState) -> None:
         """Note the end of a session that others may depend on."""
         if name in self._dependencies:
             self._dependencies[name] = state
-
-
-def is_limited(row: PendingRow) -> bool:
-    """Whether a row is a job array that may run only some of its tasks at once."""
-    return row.tasks is not None and row.tasks_startable < len(row.tasks)
-
-
-def with_task_ended(row: PendingRow) -> PendingRow:
-    """The row of a limited job array after an active task has ended: one more may start."""
-    waiting = 1 if row.tasks is None else len(row.tasks)
-    return replace(row, tasks_startable=min(row.tasks_startable + 1, waiting))

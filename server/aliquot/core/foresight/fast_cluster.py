@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.foresight.accounts import AccountNames, AccountUsage
-from aliquot.core.foresight.buckets import Bucket, Buckets, Waiting
-from aliquot.core.foresight.decided_cluster import PassResult, SessionStart, is_limited, with_task_ended
+from aliquot.core.foresight.buckets import Bucket, Buckets, Waiting, array_of, is_limited, with_task_ended
+from aliquot.core.foresight.decided_cluster import PassResult, SessionStart
 from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, Parts
 from aliquot.core.foresight.running import Peaks, RunningSession, RunningSet
 from aliquot.core.foresight.walk import AGED, BucketScores, Walk
@@ -135,6 +135,7 @@ class FastCluster:
         else:
             return False
         self._left(row)
+        self._allow_task(array_of(name))
         self._resolve(name, SessionState.CANCELED)
         return True
 
@@ -144,8 +145,7 @@ class FastCluster:
         self._accounts.hold(session.account, -session.rate_milli, now_us=now_us)
         self._count(session, -1)
         self._resolve(run_id, SessionState.COMPLETED)
-        if session.array_id in self._limited:
-            self._allow_task(session.array_id)
+        self._allow_task(session.array_id)
 
     def evict(self, run_id: SessionId, *, ends_us: int) -> None:
         raise AssertionError(f"{run_id} is preempted by {ends_us}, and this cluster never preempts")
@@ -345,14 +345,16 @@ class FastCluster:
             estimate_ms=bucket.running_ms,
             need=bucket.need,
             quotas=bucket.quotas,
-            array_id=None if index is None else name,
+            array_id=array_of(name) if index is None else name,
         )
         self._running.add(session, now_us=now_us)
         self._count(session, 1)
         return session
 
-    def _allow_task(self, name: SessionId) -> None:
-        """Let one more task of a job array start, if any is left."""
+    def _allow_task(self, name: SessionId | None) -> None:
+        """Let one more task of a limited job array start, if any is left."""
+        if name is None or name not in self._limited:
+            return
         row = self._apart.get(name)
         if row is not None:
             self._apart[name], self._is_checked = with_task_ended(row), False

@@ -380,7 +380,7 @@ class _HistoryRun:
         if step.has_ended:
             # Predictions are of sessions that have not ended.
             expected_ms = holding.row.limit_ms if holding.row.estimate_ms is None else holding.row.estimate_ms
-            self._decided.update(name, lambda row: replace(row, estimate_ms=expected_ms))
+            self._decided.update(name, lambda row: replace(row, estimate_ms=expected_ms, array_id=None))
         if step.leaves_us is not None:
             leaves_us = at_us + step.leaves_us
             self._decided.update(name, lambda row: replace(row, is_leaving=True, ends_us=leaves_us))
