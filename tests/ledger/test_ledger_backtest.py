@@ -18,7 +18,7 @@ from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import SlotAmounts
 from aliquot_schema.views.backtests import BacktestReport
-from recorded_courses import RecordedCluster, recorded_cluster
+from recorded_courses import ROOT, RecordedCluster, recorded_cluster
 from store_places import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("place", ["sqlite"], indirect=True)]
@@ -85,6 +85,29 @@ async def test_what_was_done_by_hand_is_done_again_and_named(place: Place) -> No
     assert dict(outcome.granted_us) == starts_of(history)
     assert set(outcome.granted_us) == set(first)
     assert not history.sessions[held].attempts  # type: ignore[index]  # the id of a session
+
+
+async def test_a_session_that_was_run_again_is_not_counted(place: Place) -> None:
+    """Its last submission is later than its first start: it would count as if it had not waited."""
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        first = [await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=3) for _ in range(2)]
+        await cluster.settle()
+        for _ in range(3 * len(first)):
+            await cluster.waits(100)
+            await cluster.end()
+            await cluster.settle()
+        again = first[1]
+        await cluster.waits(3600)
+        await cluster.on.sessions.retry_session(ROOT, again, None)
+        await cluster.settle()
+        for _ in range(3):
+            await cluster.end()
+            await cluster.settle()
+        history = await read(store.ledger)
+    assert history.sessions[again].is_run_again  # type: ignore[index]  # the id of a session
+    assert [session.name for session in history.counted] == [first[0]]
+    assert history.notes[-1] == "sessions that were run again after their end are not counted: 1"
 
 
 async def test_a_canceled_task_gives_its_place_in_the_array_up_before_its_devices(place: Place) -> None:

@@ -100,6 +100,8 @@ class RecordedSession(Struct, frozen=True, kw_only=True):
     """What its end teaches the predictor: its workload, and its run time in milliseconds; None = nothing."""
     is_amended: bool = False
     """Whether someone changed, held or released it while it waited."""
+    is_run_again: bool = False
+    """Whether someone ran it again after its end, so that it has no single wait."""
 
     @property
     def work_us(self) -> int | None:
@@ -165,11 +167,11 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def counted(self) -> tuple[RecordedSession, ...]:
-        """Sessions that were submitted in time, started and have ended; by submission."""
+        """Sessions that were submitted in time, started and ended, and were not run again; by submission."""
         found = [
             session
             for session in self.sessions.values()
-            if session.submitted_us >= self.since_us and session.work_us is not None
+            if session.submitted_us >= self.since_us and session.work_us is not None and not session.is_run_again
         ]
         return tuple(sorted(found, key=lambda session: (session.submitted_us, session.name)))
 

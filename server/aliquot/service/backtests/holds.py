@@ -107,8 +107,10 @@ class _Known:
     joined_at: int = 0
     """Number of attempts when it last began to wait."""
     is_amended: bool = False
+    is_run_again: bool = False
 
     def change(self, session: Session) -> None:
+        self.is_run_again = self.is_run_again or (self.session.is_ended and not session.is_ended)
         self.session = session
 
     def wait(self) -> None:
@@ -250,4 +252,5 @@ def _recorded(known: _Known, until_us: int) -> RecordedSession:
         state=session.state,
         learned=None if duration_ms is None else (known.workload, duration_ms),
         is_amended=known.is_amended,
+        is_run_again=known.is_run_again,
     )

@@ -256,6 +256,10 @@ class HistoryRecorder:
         notes = [f"{self._lost} passes are missing in the ledger"] if self._lost else []
         if self.begins_us > since_us:
             notes.append("the record begins later than asked for")
+        sessions = self._holds.sessions(until_us=until_us)
+        later = [one for one in sessions.values() if one.submitted_us >= since_us and one.attempts]
+        if again := sum(one.is_run_again for one in later):
+            notes.append(f"sessions that were run again after their end are not counted: {again}")
         return RecordedHistory(
             since_us=max(since_us, self.begins_us),
             until_us=until_us,
@@ -263,7 +267,7 @@ class HistoryRecorder:
             snapshot=self._first,
             surroundings=self._first_around,
             facts=tuple(sorted(self._facts, key=lambda fact: fact.at_us)),
-            sessions=self._holds.sessions(until_us=until_us),
+            sessions=sessions,
             passes_us=tuple(self._passes_us),
             outdated=self._outdated,
             gaps_us=tuple(self._gaps_us),
