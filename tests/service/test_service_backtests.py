@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.clock import RandomIds
 from aliquot.service.backtests.jobs import KEPT_MAX, WAITING_MAX, Backtests
 from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
+from aliquot.service.views.terms import moment
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import UserId
 from aliquot_schema.quotas import QuotaScope
@@ -91,6 +94,20 @@ async def test_a_backtest_runs_and_keeps_its_result() -> None:
         assert (found.progress, found.report) == (1.0, REPORT)
         assert [view.report for view in await tests.backtests(OPERATOR)] == [None]
         assert [event.kind for event in await on.events()][-1] == "action.backtest_started"
+        await tests.close()
+
+
+async def test_a_year_counted_back_by_the_caller_may_begin_a_moment_earlier() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        runner = FakeRunner()
+        tests = jobs(on, runner)
+        on.clock.passes(800 * 86_400)
+        since = moment(on.clock.now_us()) - timedelta(days=365)
+        on.clock.passes(1)
+        await tests.start_backtest(OPERATOR, replace(FCFS, since=since))
+        await until(lambda: len(runner.orders) == 1)
+        with pytest.raises(InvalidRequest, match="at most 365 days"):
+            await tests.start_backtest(OPERATOR, replace(FCFS, since=since - timedelta(days=1)))
         await tests.close()
 
 

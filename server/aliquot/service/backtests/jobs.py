@@ -38,6 +38,7 @@ DAYS_MAX: Final = 365
 AGENTS_MAX: Final = 64
 QUOTAS_MAX: Final = 64
 DAY_US: Final = 86_400_000_000
+LATE_US_MAX: Final = 60_000_000  # `--since 365d` is counted back by the caller's clock, before the request arrives
 TRIES_MAX: Final = 200
 SEED_MAX: Final = 2**31 - 1
 TUNING_LABEL: Final = "tuning of the weights"
@@ -221,7 +222,7 @@ class Backtests(OperatorCommands):
         now_us = self._clock.now_us()
         until_us = now_us if until is None else microseconds(until)
         since_us = until_us - usual_us if since is None else microseconds(since)
-        if not until_us - DAYS_MAX * DAY_US <= since_us < until_us <= now_us:
+        if not until_us - DAYS_MAX * DAY_US - LATE_US_MAX <= since_us < until_us <= now_us:
             text = f"since: give a time before until, at most {DAYS_MAX} days, and none in the future"
             raise InvalidRequest(text, field="since")
         return since_us, until_us
