@@ -70,6 +70,20 @@ async def test_a_process_of_its_own_tunes(place: Place) -> None:
         assert progress == sorted(progress)
 
 
+async def test_a_record_that_is_younger_than_the_time_is_split_by_its_own_length(place: Place) -> None:
+    """A new cluster is tuned with the same command as an old one."""
+    runner = ProcessBacktests(database_url="", data_folder=place.folder)
+    async with recorded_cluster(place, seed=3) as (cluster, _):
+        _, end_us = await lived(cluster)
+        order = BacktestOrder(since_us=-100 * end_us, until_us=end_us, tuning=TuningOrder(document=PRESENT, tries=1))
+        async with aclosing(runner.run(order)) as news:  # type: ignore[type-var]  # an async generator
+            heard = [one async for one in news]
+        found = heard[-1].tuning
+    assert isinstance(found, TuningReport), heard[-1].failure
+    assert found.since_us > 0
+    assert found.split_us - found.since_us == pytest.approx(2 * (end_us - found.split_us), rel=1e-3)
+
+
 async def test_too_few_sessions_are_refused(place: Place) -> None:
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()

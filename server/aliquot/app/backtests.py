@@ -106,12 +106,12 @@ async def _run(task: BacktestTask) -> None:
 
     order, progress = task.order, Progress()
     if order.tuning is not None:
-        first, later = await _read(task, (order.since_us, order.tuning.split_us, order.until_us), progress)
+        first, later = await _read(task, progress)
         asked = TuningTask(document=order.tuning.document, tries=order.tuning.tries, seed=order.tuning.seed)
         tuned = tune(first, later, asked, on_progress=lambda part: progress.tell(READ_PART + (1 - READ_PART) * part))
         _tell(BacktestNews(tuning=tuned))
         return
-    [history] = await _read(task, (order.since_us, order.until_us), progress)
+    [history] = await _read(task, progress)
     variants = [
         Variant(
             label=run.label,
@@ -127,14 +127,15 @@ async def _run(task: BacktestTask) -> None:
     _tell(BacktestNews(report=report))
 
 
-async def _read(task: BacktestTask, times_us: Sequence[int], progress: "Progress") -> "list[RecordedHistory]":
-    """The histories between these times, one after another."""
+async def _read(task: BacktestTask, progress: "Progress") -> "list[RecordedHistory]":
+    """The history of a backtest, or those of the two parts of a tuning."""
     from aliquot.service.backtests.recording import record
 
     database = Reading(task.database_url, Path(task.data_folder))
     await database.open()
     try:
         found: list[RecordedHistory] = []
+        times_us = await _times_us(task.order, DatabaseLedger(database))
         whole_us = times_us[-1] - times_us[0]
         for since_us, until_us in pairwise(times_us):
             before, part = (since_us - times_us[0]) / whole_us, (until_us - since_us) / whole_us
@@ -149,6 +150,19 @@ async def _read(task: BacktestTask, times_us: Sequence[int], progress: "Progress
         return found
     finally:
         await database.close()
+
+
+async def _times_us(order: BacktestOrder, ledger: DatabaseLedger) -> Sequence[int]:
+    """Begin and end of what is read, and between them the split of a tuning."""
+    if order.tuning is None:
+        return order.since_us, order.until_us
+    split_us = order.tuning.split_us
+    if split_us is None:
+        key = await ledger.first_at(order.since_us)
+        found = () if key is None else await ledger.entries(first=key.number, last=key.number, limit=1)
+        begins_us = min((entry.now_us for entry in found), default=order.since_us)
+        split_us = begins_us + max(order.until_us - begins_us, 0) * 2 // 3
+    return order.since_us, split_us, order.until_us
 
 
 def _tell_reading(progress: "Progress", before: float, part: float, read: float) -> None:

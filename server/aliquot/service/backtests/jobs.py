@@ -232,8 +232,8 @@ class Backtests(OperatorCommands):
         from aliquot.core.simulation.tuning import check_order
 
         since_us, until_us = self._span(asked.since, asked.until, usual_us=28 * DAY_US)
-        split_us = since_us + (until_us - since_us) * 2 // 3 if asked.split is None else microseconds(asked.split)
-        if not since_us < split_us < until_us:
+        split_us = None if asked.split is None else microseconds(asked.split)
+        if split_us is not None and not since_us < split_us < until_us:
             raise InvalidRequest("split: give a time between since and until", field="split")
         tries = count(asked.tries, field="tries", least=1, most=TRIES_MAX)
         seed = count(asked.seed, field="seed", least=0, most=SEED_MAX)

@@ -26,8 +26,8 @@ class TuningOrder(Struct, frozen=True, kw_only=True):
     """A search of the policy's weights; see `core.simulation.tuning`."""
 
     document: PolicyDocument
-    split_us: int
-    """End of the part that is searched."""
+    split_us: int | None = None
+    """End of the part that is searched; None = after two thirds of what is recorded of the time."""
     tries: int
     seed: int = 0
 

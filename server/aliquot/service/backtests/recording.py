@@ -78,7 +78,7 @@ async def record(
         except NotFound:
             # The events after this checkpoint are archived: a later one may do.
             key = await reader.checkpoint_after(key.number)
-    raise NotFound("no scheduling pass of this time is recorded; choose a later one", kind="pass", id="")
+    raise NotFound("no scheduling pass of this time is recorded; choose another time", kind="pass", id="")
 
 
 async def _first_checkpoint(reader: HistoryReader, since_us: int) -> PassKey | None:
@@ -102,7 +102,7 @@ async def _record(
         recorder.follow(entry, await events_between(reader, after=recorder.revision, until=entry.revision))
         on_progress(min(max(entry.now_us - recorder.begins_us, 0) / max(until_us - recorder.begins_us, 1), 1.0))
     if recorder is None:
-        raise NotFound("no scheduling pass of this time is recorded; choose a later one", kind="pass", id="")
+        raise NotFound("no scheduling pass of this time is recorded; choose another time", kind="pass", id="")
     await _follow_rest(reader, recorder, until_us=until_us)
     return recorder.history(since_us=since_us, until_us=until_us)
 
