@@ -1,5 +1,6 @@
 """The schema: what the migrations make is what the models say, and a database of another sort is left alone."""
 
+import asyncio
 import resource
 import shutil
 import sqlite3
@@ -15,9 +16,11 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, make_url, text
+from typer.testing import CliRunner
 
 import aliquot.store.migrations
 import store_records as make
+from aliquot.cli import main
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store import migration
 from aliquot.store.engines.sqlite import back_up
@@ -117,6 +120,22 @@ async def test_a_database_that_servers_of_the_older_release_use_is_not_upgraded(
     store = postgres_place.store()
     await store.open()
     await store.close()
+
+
+async def test_nothing_is_archived_by_hand_beside_a_server(postgres_place: Place) -> None:
+    """It keeps ended sessions in memory: retrying one that was removed would never end."""
+    store = postgres_place.store()
+    await store.open()
+    await store.close()
+    lock = PostgresLeadershipLock(make_url(postgres_place.url), address="http://gpu01:8090")
+    assert await lock.take()
+    command = ["db", "archive", "--database", postgres_place.url, "--data-folder", str(postgres_place.folder)]
+    refused = await asyncio.to_thread(CliRunner().invoke, main, command)
+    assert refused.exit_code == 2
+    assert "servers run on this database: http://gpu01:8090. Stop them first" in refused.output
+    await lock.leave()
+    done = await asyncio.to_thread(CliRunner().invoke, main, command)
+    assert done.exit_code == 0, done.output
 
 
 async def test_a_server_does_not_lead_once_a_newer_release_has_upgraded_its_database(postgres_place: Place) -> None:

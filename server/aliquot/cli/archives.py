@@ -37,14 +37,20 @@ def settings_of(*, data_folder: Path | None, archive_folder: Path | None) -> "Se
 
 
 async def archive_now(opened: "Database", settings: "Settings") -> "Removed":
-    """Archive and remove records that are older than their retention period."""
+    """Archive and remove records that are older than their retention period.
+
+    Raises:
+        StoreUnavailable: servers use the database. They would keep what was removed in memory.
+    """
     from aliquot.clock import SystemClock
     from aliquot.service.retention import RetentionLoop
     from aliquot.service.state.state import State
     from aliquot.store.archive.archiver import DatabaseHistory
     from aliquot.store.archive.folder import ArchiveFolder
     from aliquot.store.audit.holdings import follow_all
+    from aliquot.store.migration import check_unused
 
+    await opened.read(check_unused)
     kept = {name: "for ever" if us is None else us for name, us in asdict(settings.periods).items()}
     await record_event(opened, "history_archived", {f"keep_{name}": value for name, value in kept.items()})
     await opened.write(follow_all)

@@ -97,10 +97,23 @@ def check_may_lead(connection: Connection) -> None:
         )
 
 
-def _check_alone(connection: Connection, revision: str) -> None:
+def check_unused(connection: Connection) -> None:
+    """Check that no server uses the database, for commands that servers would not notice.
+
+    Raises:
+        StoreUnavailable: servers use it. A SQLite file that is in use cannot be opened in the first place.
+    """
+    if connection.dialect.name == "postgresql" and (names := _other_servers(connection)):
+        raise StoreUnavailable(f"servers run on this database: {names}. Stop them first; jobs are not affected")
+
+
+def _other_servers(connection: Connection) -> str:
     others = connection.execute(text(_OTHER_SERVERS), {"key": SEAT_KEY}).scalars().all()
-    if others:
-        names = ", ".join(name or "a server without a short address" for name in others)
+    return ", ".join(name or "a server without a short address" for name in others)
+
+
+def _check_alone(connection: Connection, revision: str) -> None:
+    if names := _other_servers(connection):
         raise StoreUnavailable(
             f"servers of the older release run on this database, which has schema {revision}: {names}. Stop them "
             f"before it is upgraded to {HEAD}; jobs are not affected. A server whose host died is forgotten in seconds"
