@@ -147,7 +147,7 @@ async def test_a_process_of_its_own_reads_beside_the_server(place: Place) -> Non
         assert heard[-1].report is not None
 
 
-async def test_a_time_without_a_record_is_refused(place: Place) -> None:
+async def test_a_time_without_a_record_is_refused(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
     runner = ProcessBacktests(database_url="", data_folder=place.folder)
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()
@@ -158,3 +158,4 @@ async def test_a_time_without_a_record_is_refused(place: Place) -> None:
             heard = [one async for one in news]
     assert [one.failure for one in heard if one.failure] == [heard[-1].failure]
     assert "recorded" in str(heard[-1].failure)
+    assert capfd.readouterr().err == "", "the process ends without a word"

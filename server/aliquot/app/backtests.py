@@ -226,7 +226,8 @@ def _tell(news: BacktestNews) -> None:
 
 def _end_with_server() -> None:
     """End the process when the server has closed its end of the pipe."""
-    sys.stdin.buffer.read()
+    while os.read(sys.stdin.fileno(), 4096):  # a thread that waits in `sys.stdin` itself aborts the end of the process
+        pass
     os._exit(1)
 
 
