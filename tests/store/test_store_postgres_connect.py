@@ -1,14 +1,19 @@
 """A session with PostgreSQL whose opener is cancelled: the connection is made and closed, never left half open."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import asyncpg
 import pytest
 from sqlalchemy import make_url
 
+from aliquot.app.backtests import ProcessBacktests
+from aliquot.service.backtests.ports import BacktestOrder, OrderedRun
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.engines.postgres import connect
+from aliquot_schema.policies import PolicyDocument
+from store_places import Place
 
 pytestmark = pytest.mark.anyio
 URL = make_url("postgresql://ann@127.0.0.1/none")
@@ -42,6 +47,22 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     found = Driver()
     monkeypatch.setattr(asyncpg, "connect", found.connect)
     return found
+
+
+async def test_a_backtest_connects_by_the_same_variables_as_its_server(
+    postgres_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make_url(postgres_place.url)
+    monkeypatch.setenv("PGHOST", str(url.query["host"]))
+    place = Place(f"postgresql://postgres@/{url.database}", postgres_place.folder)
+    store = place.store()
+    await store.open()
+    await store.close()
+    run = OrderedRun(label="x", policy=PolicyDocument())
+    backtests = ProcessBacktests(database_url=place.url, data_folder=place.folder)
+    async with aclosing(backtests.run(BacktestOrder(since_us=0, until_us=1, runs=(run,)))) as news:  # type: ignore[type-var]
+        heard = [one async for one in news]
+    assert "no scheduling pass of this time is recorded" in str(heard[-1].failure)
 
 
 @pytest.mark.parametrize("cancellations", [1, 2, 3])

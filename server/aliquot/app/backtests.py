@@ -38,6 +38,8 @@ END_S_MAX: Final = 2.0
 READ_PART: Final = 0.2
 """Part of the progress for reading the record; the runs are the rest."""
 PROGRESS_STEP: Final = 0.01
+ENVIRONMENT: Final = frozenset({"PATH", "PYTHONPATH", "LANG", "TZ", "HOME"})
+"""What it is given of the server's environment, besides what PostgreSQL's clients read, such as `PGPASSWORD`."""
 T = TypeVar("T")
 
 
@@ -63,7 +65,7 @@ class ProcessBacktests(Struct, frozen=True, kw_only=True):
         """See `BacktestRunner`."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "aliquot.app.backtests"),
-            env={name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "TZ", "HOME") if name in os.environ},
+            env={name: value for name, value in os.environ.items() if name in ENVIRONMENT or name.startswith("PG")},
             cwd="/",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
