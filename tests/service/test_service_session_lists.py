@@ -165,3 +165,10 @@ async def test_long_filters_are_refused(tmp_path: Path) -> None:
             where = SessionFilter(**{field: many[:101]})
             with pytest.raises(InvalidRequest, match=f"{field}: at most 100 values"):
                 await bench.service.queries.sessions(CALLER, where, "newest", PageRequest(first=1))
+
+
+async def test_filters_with_a_nul_character_are_refused(tmp_path: Path) -> None:
+    async with lived(tmp_path, ended_kept=2) as (bench, ids):
+        for field, value in (("search", "\0"), ("name", "a\0b"), ("owners", ("\0",))):
+            with pytest.raises(InvalidRequest, match=f"{field}: a text contains a NUL character"):
+                await listed(bench, ids, **{field: value})

@@ -143,10 +143,10 @@ def filters_by_hidden_fields(where: SessionFilter) -> bool:
 
 
 def check(where: SessionFilter) -> None:
-    """Check the size of a filter.
+    """Check the texts and the lists of a filter.
 
     Raises:
-        InvalidRequest: a text or a list is too long.
+        InvalidRequest: a text or a list is too long, or a text has a NUL character, at which SQLite ends it.
     """
     if len(where.search or "") > SEARCH_CHARS_MAX:
         raise InvalidRequest(f"search: at most {SEARCH_CHARS_MAX} characters", field="search")
@@ -155,6 +155,9 @@ def check(where: SessionFilter) -> None:
         most = COMPARED_MAX if name in _COMPARED else VALUES_MAX
         if isinstance(value, tuple) and len(value) > most:
             raise InvalidRequest(f"{name}: at most {most} values", field=name)
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and "\0" in text for text in texts):
+            raise InvalidRequest(f"{name}: a text contains a NUL character; remove it", field=name)
 
 
 def tag_of(text: str) -> tuple[str, str | None]:
