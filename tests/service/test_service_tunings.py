@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from service_stage import Stage, stage
 pytestmark = pytest.mark.anyio
 OPERATOR = Caller(user=UserId("root"), request_id="req_1", role=Role.OPERATOR)
 MANUAL = NewTuning()
+YEAR_1 = datetime(1, 1, 1, tzinfo=UTC)
 CHANGE = TuningChange(field="age", name="weights.age", value=16, before="4", after="16")
 
 
@@ -191,3 +193,13 @@ async def test_a_policy_that_an_operator_changes_is_on_trial_no_more() -> None:
         late(on, 0.9)
         assert await trial.run_once() == "policy_trial_ended"
         assert (on.state.policy.weights.age, on.state.policy.backfill_depth) == (16, 7)
+
+
+@pytest.mark.parametrize(("since", "until"), [(None, YEAR_1), (YEAR_1, YEAR_1 + timedelta(days=1))])
+async def test_a_span_before_1970_is_refused(since: datetime | None, until: datetime) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        runner = FakeRunner(BacktestNews())
+        jobs = Backtests(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds(), runner=runner)
+        with pytest.raises(InvalidRequest, match="none before 1970"):
+            await jobs.start_tuning(OPERATOR, NewTuning(since=since, until=until))
+        assert "tuning_started" not in on.state.actions

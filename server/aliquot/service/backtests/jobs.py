@@ -221,9 +221,9 @@ class Backtests(OperatorCommands):
     def _span(self, since: datetime | None, until: datetime | None, *, usual_us: int) -> tuple[int, int]:
         now_us = self._clock.now_us()
         until_us = now_us if until is None else microseconds(until)
-        since_us = until_us - usual_us if since is None else microseconds(since)
-        if not until_us - DAYS_MAX * DAY_US - LATE_US_MAX <= since_us < until_us <= now_us:
-            text = f"since: give a time before until, at most {DAYS_MAX} days, and none in the future"
+        since_us = max(until_us - usual_us, 0) if since is None else microseconds(since)
+        if not max(until_us - DAYS_MAX * DAY_US - LATE_US_MAX, 0) <= since_us < until_us <= now_us:
+            text = f"since: give a time before until, at most {DAYS_MAX} days, none before 1970 or in the future"
             raise InvalidRequest(text, field="since")
         return since_us, until_us
 
