@@ -1,5 +1,6 @@
 """Results of sessions: what a job, another user, a foreign page or an agent may try with files."""
 
+import asyncio
 import json
 import os
 import tempfile
@@ -7,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -22,13 +24,12 @@ from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import KernelId
 from aliquot_schema.metrics import MetricPattern
 from aliquot_schema.orchestration import Action
-from api_server import ApiServer, api_server
+from api_server import BEARER, ApiServer, Stage, api_server
 from session_doors import REVOKE, door, opened, person, running
 
 pytestmark = pytest.mark.anyio
 
-FILE = "/sessions/ses_1/files/one"
-CONTENT = b"0123456789"
+FILE, CONTENT = "/sessions/ses_1/files/one", b"0123456789"
 HEAD: dict[str, int] = {"size": 10, "changed_ns": 5, "offset": 0, "length": 10}
 
 
@@ -318,6 +319,22 @@ async def test_downloads_of_one_user_are_limited() -> None:
             assert (one.status_code, two.status_code) == (200, 200)
             refused = await server.http.get(FILE)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+
+
+async def test_a_client_that_leaves_before_the_first_byte_of_its_answer_frees_its_download(
+    server: ApiServer, staged: tuple[Stage, int]
+) -> None:
+    await running(server)
+    server.streams.results = content()
+    headers = [(key.encode(), value.encode()) for key, value in {"host": "localhost", **BEARER}.items()]
+    scope = {"type": "http", "method": "GET", "path": FILE, "query_string": b"", "headers": headers}
+
+    async def send(_message: object) -> None:
+        await asyncio.Event().wait()  # its connection is full with an answer before
+
+    async with asyncio.timeout(30):
+        await staged[0](scope, AsyncMock(return_value={"type": "http.disconnect"}), send)
+    assert all(echo.is_closed for *_, echo in server.streams.opened)
 
 
 async def test_a_download_ends_with_its_key() -> None:

@@ -289,8 +289,8 @@ class BodyTimeout:
 class ResponseChunking:
     """Sends a large body in pieces, each when the connection can take it.
 
-    uvicorn buffers everything that it gets. With pieces, a client that does not read is detected (see `PatientHttp`),
-    and compressing one response does not block others.
+    uvicorn buffers everything that it gets. With pieces, a client that does not read is detected (see
+    `HeaderTimeoutHttp`), and compressing one response does not block others.
     """
 
     def __init__(self, app: ASGIApp) -> None:

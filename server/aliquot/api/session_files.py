@@ -5,7 +5,7 @@ What a job wrote never runs in the dashboard's origin: the answer is an attachme
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Final
 from urllib.parse import quote
@@ -13,6 +13,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from aliquot.api.connections import OpenConnections, OpenCounts
 from aliquot.api.context import Contexts
@@ -51,6 +52,26 @@ class ByteRange(Struct, frozen=True, kw_only=True):
         if last and int(last) < int(first):
             return None
         return cls(offset=int(first), length=int(last) - int(first) + 1 if last else None)
+
+
+class Download(StreamingResponse):
+    """The content of a file.
+
+    Args:
+        rest: closed at the end, also when the client left before the first byte and the content was never asked for.
+    """
+
+    def __init__(
+        self, content: AsyncGenerator[bytes, None], status: int, headers: Mapping[str, str], *, rest: AsyncExitStack
+    ) -> None:
+        super().__init__(content, status, headers, MEDIA_TYPE)
+        self._content = content
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        async with self._rest, aclosing(self._content):
+            await super().__call__(scope, receive, send)
 
 
 class ResultDownload:
@@ -108,7 +129,7 @@ class ResultDownload:
         if request.method == "HEAD":
             await rest.aclose()
             return Response(status_code=status, headers=headers)
-        return StreamingResponse(self._content(found, caller, rest), status, headers, MEDIA_TYPE)
+        return Download(self._content(found, caller), status, headers, rest=rest)
 
     async def _open(self, request: Request, caller: Caller, asked: ByteRange) -> OpenedResult:
         session_id, path = str(request.path_params["session_id"]), str(request.path_params["path"])
@@ -119,16 +140,15 @@ class ResultDownload:
             caller, session_id, path, rank=int(rank), offset=asked.offset, length=asked.length
         )
 
-    async def _content(self, found: OpenedResult, caller: Caller, rest: AsyncExitStack) -> AsyncIterator[bytes]:
+    async def _content(self, found: OpenedResult, caller: Caller) -> AsyncGenerator[bytes, None]:
         """The content at a limited rate, no longer than the caller's rights last."""
         pace, ended = Pace(self._limits.stream_bytes_per_s), asyncio.Event()
-        async with rest:
-            with self._open_connections.of_caller(caller, ended.set):
-                async for data in found.content:
-                    if ended.is_set():
-                        raise Unavailable("the key of this download has ended")
-                    await pace.take(len(data))
-                    yield data
+        with self._open_connections.of_caller(caller, ended.set):
+            async for data in found.content:
+                if ended.is_set():
+                    raise Unavailable("the key of this download has ended")
+                await pace.take(len(data))
+                yield data
 
 
 def _headers(path: str, tag: str) -> dict[str, str]:
