@@ -13,9 +13,10 @@ from aliquot_schema.errors import Forbidden, QuotaExceeded
 from aliquot_schema.events import Event
 from aliquot_schema.identity.accounts import ApiKey, KeyScope
 from aliquot_schema.ids import KeyId
-from aliquot_schema.requests import NewBooking, NewSession, SessionAmendment
+from aliquot_schema.requests import Caller, NewBooking, NewSession, SessionAmendment
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
+from aliquot_schema.states import SessionState
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -116,3 +117,41 @@ async def test_a_key_that_must_preview_changes_no_request_and_one_with_a_budget_
         with pytest.raises(Forbidden, match="a budget of GPU-hours"):
             await on.bookings.reserve(BOT, asked)
         assert not on.state.bookings.open
+
+
+async def ended(on: Stage, caller: Caller) -> str:
+    made = await on.sessions.create_session(caller, request())
+    await on.advance()
+    for kernel in list(on.state.kernels.values()):
+        on.executor.ends(kernel.id)
+    await on.settle()
+    return made.session.id
+
+
+async def test_a_key_whose_sessions_are_used_up_neither_retries_nor_extends_them() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, sessions_max=1)
+        own = await ended(on, BOT)
+        with pytest.raises(QuotaExceeded, match="budget of key lab-bot is 1 sessions; it has 0 left"):
+            await on.sessions.retry_session(BOT, own, None)
+        assert (await on.sessions.retry_session(CALLER, own, None)).session.state is SessionState.QUEUED
+        await on.advance()
+        with pytest.raises(QuotaExceeded, match="it has 0 left"):
+            await on.sessions.extend_session(BOT, own, 60.0, None)
+
+
+async def test_a_key_with_gpu_hours_makes_no_session_longer_that_is_charged_to_another() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, gpu_use_max=GPU_HOUR)
+        other, own = await ended(on, CALLER), await ended(on, BOT)
+        held = (await on.sessions.create_session(CALLER, request(held=True))).session.id
+        refused = "which was not submitted with it, are not charged to it"
+        with pytest.raises(Forbidden, match=refused):
+            await on.sessions.retry_session(BOT, other, None)
+        with pytest.raises(Forbidden, match=refused):
+            await on.sessions.update_session(BOT, held, SessionAmendment(time_limit=60.0), None)
+        assert (await on.sessions.retry_session(BOT, own, None)).session.state is SessionState.QUEUED
+        await on.sessions.retry_session(CALLER, other, None)
+        await on.advance()
+        with pytest.raises(Forbidden, match=refused):
+            await on.sessions.extend_session(BOT, other, 60.0, None)

@@ -67,40 +67,60 @@ class KeyBudgets:
         if key is None or not key.has_budget or not sessions:
             return
         new = sum(1 if one.tasks is None else len(one.tasks.waiting) for one in sessions)
-        self.check(draft, caller, now_us=now_us)
+        self._check_use(key, now_us=now_us)
         if key.sessions_max is not None and key.submitted + new > key.sessions_max:
             left = max(key.sessions_max - key.submitted, 0)
             raise _exceeded(key, "sessions", f"{new}", f"{key.sessions_max}", f"has {left} left and needs {new}")
         draft.merge(replace(key, submitted=key.submitted + new), "counted")
 
-    def check(self, draft: UnitOfWork, caller: Caller, *, now_us: int) -> None:
-        """Check that the GPU-hours of the caller's key are not used up.
+    def check_longer(self, draft: UnitOfWork, caller: Caller, session: Session, *, now_us: int) -> None:
+        """Check that the caller's key may retry or extend a session.
 
         Raises:
-            QuotaExceeded: they are.
+            Forbidden: the key has a budget of GPU-hours, and the session is charged to another key or to none.
+            QuotaExceeded: its budget is used up.
         """
         key = None if caller.key_id is None else draft.key(caller.key_id)
-        if key is None or key.gpu_use_max is None:
+        if key is None:
+            return
+        _check_charged(key, session)
+        self._check_use(key, now_us=now_us)
+        if key.sessions_max is not None and key.submitted >= key.sessions_max:
+            raise _exceeded(key, "sessions", "1", f"{key.sessions_max}", "has 0 left")
+
+    def check_change(self, draft: UnitOfWork, caller: Caller, session: Session, *, now_us: int) -> None:
+        """Check that the caller's key may change the request of a waiting session.
+
+        Raises:
+            Forbidden: it must preview each request, and a changed one was not previewed; or as for `check_longer`.
+            QuotaExceeded: its GPU-hours are used up.
+        """
+        key = None if caller.key_id is None else draft.key(caller.key_id)
+        if key is None:
+            return
+        if key.dry_run_first:
+            raise Forbidden(
+                f"key {key.name} must preview each request before it submits it, so it cannot change one: cancel the "
+                "session, preview the new request, and submit it"
+            )
+        _check_charged(key, session)
+        self._check_use(key, now_us=now_us)
+
+    def _check_use(self, key: ApiKey, *, now_us: int) -> None:
+        if key.gpu_use_max is None:
             return
         used = key.gpu_use + open_use(self._state, key.id, now_us=now_us)
         if used >= key.gpu_use_max:
             limit = f"{key.gpu_use_max / GPU_HOUR:g}"
             raise _exceeded(key, "GPU-hours", f"{used / GPU_HOUR:.2f}", limit, f"has used {used / GPU_HOUR:.2f}")
 
-    def check_change(self, draft: UnitOfWork, caller: Caller, *, now_us: int) -> None:
-        """Check that the caller's key may change the request of a waiting session.
 
-        Raises:
-            Forbidden: it must preview each request, and a changed one was not previewed.
-            QuotaExceeded: its GPU-hours are used up.
-        """
-        key = None if caller.key_id is None else draft.key(caller.key_id)
-        if key is not None and key.dry_run_first:
-            raise Forbidden(
-                f"key {key.name} must preview each request before it submits it, so it cannot change one: cancel the "
-                "session, preview the new request, and submit it"
-            )
-        self.check(draft, caller, now_us=now_us)
+def _check_charged(key: ApiKey, session: Session) -> None:
+    if key.gpu_use_max is not None and session.key_id != key.id:
+        raise Forbidden(
+            f"key {key.name} has a budget of GPU-hours, and those of {session.id}, which was not submitted with it, "
+            "are not charged to it: submit a new session with it, or use another key"
+        )
 
 
 def refuse_booking(state: State, caller: Caller) -> None:

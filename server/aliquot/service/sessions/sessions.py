@@ -168,7 +168,7 @@ class Sessions:
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
-            self._creation.budgets.check(draft, caller, now_us=now_us)
+            self._creation.budgets.check_longer(draft, caller, session, now_us=now_us)
             self._creation.check_queue(caller, [_waiting_again(session, index)])
             if session.is_external_allocation:
                 raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
@@ -234,7 +234,7 @@ class Sessions:
             _check_whole(session, index)
             if asked is None or known is None or session != known:
                 raise _conflict_of_versions(session, expected=session.version if known is None else known.version)
-            self._creation.budgets.check_change(draft, caller, now_us=self._clock.now_us())
+            self._creation.budgets.check_change(draft, caller, session, now_us=self._clock.now_us())
             return session if asked == session else draft.put(asked, "request_changed")
 
         return await self._change(caller, session_id, expected_version, change)
@@ -249,7 +249,7 @@ class Sessions:
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
-            self._creation.budgets.check(draft, caller, now_us=self._clock.now_us())
+            self._creation.budgets.check_longer(draft, caller, session, now_us=self._clock.now_us())
             return draft.put(with_request(draft, session, seconds=seconds), "extension_requested")
 
         asked = await self._change(caller, session_id, expected_version, change)
