@@ -10,6 +10,7 @@ from msgspec.structs import fields, replace
 
 from aliquot.service.access import JobAccounts, Trust
 from aliquot.service.accounts.rate_limit import Rate, SubmissionRateLimit, TokenBuckets
+from aliquot.service.alerts.api import AlertCommands
 from aliquot.service.state.identities import Identities
 from aliquot_schema.errors import Forbidden, InvalidRequest, RateLimited, StateConflict
 from aliquot_schema.identity.access import KERNEL_FIELDS, SESSION_FIELDS
@@ -17,6 +18,7 @@ from aliquot_schema.identity.accounts import KeyScope, Role, User
 from aliquot_schema.ids import AgentId, KeyId, ProjectId, UserId
 from aliquot_schema.requests import Caller, NewSession, PageRequest, SessionFilter
 from aliquot_schema.views.accounts import NewApiKey, NewUser, UserChanges
+from aliquot_schema.views.alerts import NoticePreferencesChanges
 from aliquot_schema.views.sessions import KernelView, SessionView
 from api_service import accounts_of
 from service_bench import agent
@@ -109,6 +111,26 @@ async def test_a_key_that_reads_or_expires_makes_no_calendar_address(scene: Stag
         with pytest.raises(Forbidden, match="use a key of a wider scope without an expiry, or the dashboard's sign-in"):
             await renewed(**limits)
     assert "user=bob" in await renewed(scope=KeyScope.SUBMIT)
+
+
+async def test_a_key_that_reads_changes_neither_preferences_nor_other_keys(scene: Stage) -> None:
+    accounts = accounts_of(scene, trust=Trust.SHARED)
+    notices = AlertCommands(state=scene.state, journal=scene.journal, clock=scene.clock)
+    await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.VIEWER))
+    scopes = KeyScope.READ, KeyScope.SUBMIT
+    reads, other = [
+        KeyId((await accounts.create_api_key(ADMIN, NewApiKey(user="bob", name="x", scope=scope))).api_key.id)
+        for scope in scopes
+    ]
+    bob = Caller(user=UserId("bob"), request_id="r", role=Role.VIEWER, key_id=reads)
+    wanted = NoticePreferencesChanges(email="bob@example.org")
+    with pytest.raises(Forbidden, match="cannot change who gets notices, and about what; use a key of a wider scope"):
+        await notices.set_notice_preferences(bob, wanted)
+    with pytest.raises(Forbidden, match="cannot change other keys"):
+        await accounts.revoke_api_key(bob, other)
+    assert (await accounts.revoke_api_key(bob, reads)).api_key.revoked_at is not None
+    changed = await notices.set_notice_preferences(replace(bob, key_id=other), wanted)
+    assert changed.preferences.email == "bob@example.org"
 
 
 async def test_whose_jobs_would_run_as_others_do_may_not_submit(scene: Stage) -> None:

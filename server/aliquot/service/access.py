@@ -15,8 +15,8 @@ from aliquot.errors import ConfigurationError
 from aliquot.service.ports import Members
 from aliquot_schema.errors import Forbidden, StateConflict
 from aliquot_schema.identity.access import HIDDEN, KERNEL_HIDDEN, Visibility
-from aliquot_schema.identity.accounts import Role, User
-from aliquot_schema.ids import AgentId, ProjectId, SessionId, UserId
+from aliquot_schema.identity.accounts import ApiKey, KeyScope, Role, User
+from aliquot_schema.ids import AgentId, KeyId, ProjectId, SessionId, UserId
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import DEFAULT_PROJECT, Priority, Session
@@ -44,6 +44,17 @@ def check_may_submit(caller: Caller) -> None:
     """Refuse viewers."""
     if caller.role < Role.USER:
         raise Forbidden(f"{caller.user} has the role viewer and may not submit; ask an admin for the role user")
+
+
+def check_writes(caller: Caller, keys: Mapping[KeyId, ApiKey], *, what: str) -> None:
+    """Refuse keys that only read. Needed where viewers may change what is their own; they sign in with other keys too.
+
+    Args:
+        what: what is changed, for the message.
+    """
+    key = None if caller.key_id is None else keys.get(caller.key_id)
+    if key is not None and key.scope is KeyScope.READ:
+        raise Forbidden(f"a key that only reads cannot change {what}; use a key of a wider scope")
 
 
 def check_project(caller: Caller, project: ProjectId) -> None:

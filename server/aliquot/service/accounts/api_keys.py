@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from msgspec.structs import replace
 
 from aliquot.core.validation.fields import count, label, milliseconds
-from aliquot.service.access import AccountSearch, JobAccounts, Trust, check_role
+from aliquot.service.access import AccountSearch, JobAccounts, Trust, check_role, check_writes
 from aliquot.service.accounts.key_budgets import GPU_HOUR, open_use
 from aliquot.service.accounts.secrets import Secrets
 from aliquot.service.accounts.users import NAME_SHOWN_MAX, Users, key_view
@@ -138,7 +138,10 @@ class Accounts(Users):
 
         Raises:
             NotFound: there is no such key, or it belongs to another user and the caller is not an admin.
+            Forbidden: the caller's key only reads, and is another one.
         """
+        if caller.key_id != key_id:
+            check_writes(caller, self._state.people.keys, what="other keys")
 
         def change(draft: UnitOfWork) -> ApiKey:
             key = draft.key(KeyId(key_id))

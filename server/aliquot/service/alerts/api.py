@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from aliquot.service.access import check_role
+from aliquot.service.access import check_role, check_writes
 from aliquot.service.alerts.alert_views import alert_view, delivery_view, preferences_view, receiver_view, rule_view
 from aliquot.service.alerts.context import AlertQuery, DeliveryQuery, NoticeRecords
 from aliquot.service.alerts.message_texts import SECOND_US
@@ -232,7 +232,9 @@ class AlertCommands(RuleChanges):
 
         Raises:
             InvalidRequest: the e-mail address is not valid, or a kind is not sent to owners.
+            Forbidden: the caller's key only reads; a new address would get notices after the key has ended too.
         """
+        check_writes(caller, self._state.people.keys, what="who gets notices, and about what")
         given = _given(changes)
 
         def change(draft: UnitOfWork) -> Subscriber:
