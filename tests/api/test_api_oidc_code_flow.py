@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -142,6 +143,21 @@ async def test_the_cookie_of_another_browser_is_refused(here: tuple[Stand, TestP
     for cookie in (None, "", other.cookie, mine.cookie[:-2] + "AA"):
         with pytest.raises(Unauthenticated, match="not begun in this browser"):
             await flow.finish(given, cookie=cookie, redirect_uri=BACK)
+
+
+@pytest.mark.parametrize(("ahead_s", "is_valid"), [(3.0, True), (-590.0, True), (-610.0, False)])
+async def test_a_server_finishes_what_one_with_another_clock_began(
+    here: tuple[Stand, TestProvider, CodeFlow], monkeypatch: pytest.MonkeyPatch, ahead_s: float, is_valid: bool
+) -> None:
+    _, there, flow = here
+    there.said = {"preferred_username": "ann"}
+    then_s = time.time() + ahead_s
+    with monkeypatch.context() as patch:
+        patch.setattr("itsdangerous.timed.time.time", lambda: then_s)
+        start = await flow.begin(redirect_uri=BACK, next_path="/")
+    there.nonce, given = asked(start)["nonce"], {"state": asked(start)["state"], "code": "once"}
+    with nullcontext() if is_valid else pytest.raises(Unauthenticated, match="more than 10 minutes ago"):
+        await flow.finish(given, cookie=start.cookie, redirect_uri=BACK)
 
 
 async def test_claims_of_another_person_are_not_mixed_in(here: tuple[Stand, TestProvider, CodeFlow]) -> None:

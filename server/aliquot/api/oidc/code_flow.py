@@ -224,7 +224,10 @@ class CodeFlow:
 
     def _begun(self, cookie: str | None) -> _Begun | None:
         try:
-            body = self._signer.unsign(cookie or "", max_age=BEGUN_S_MAX)
+            # Not `max_age`, which also rejects a cookie of a server whose clock is slightly ahead of this one's.
+            body, signed_at = self._signer.unsign(cookie or "", return_timestamp=True)
+            if signed_at.timestamp() + BEGUN_S_MAX <= self._now():
+                return None
             return msgspec.json.decode(base64.urlsafe_b64decode(body), type=_Begun)
         except (BadSignature, ValueError, msgspec.MsgspecError):
             return None
