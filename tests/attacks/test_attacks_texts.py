@@ -15,6 +15,7 @@ import api_views as views
 from aliquot.api.graphql.documents import Document, Documents
 from aliquot.api.graphql.sockets import TOO_MANY_SOCKETS
 from aliquot.api.limits import Limits
+from aliquot.api.middleware import BODY_BYTES_PER_S_MIN
 from aliquot.cli.listener import HeaderTimeoutHttp
 from aliquot_schema.graphql.schema import build_schema
 from api_attacks import TEXTS
@@ -116,6 +117,28 @@ async def test_a_body_that_drips_is_given_up() -> None:
 
         await costs_little(drip)
         assert await server.data("{ __typename }") == {"__typename": "Query"}
+
+
+async def test_a_large_body_may_arrive_slowly_as_long_as_it_goes_on() -> None:
+    piece = b" " * BODY_BYTES_PER_S_MIN
+    async with api_server(body_s=0.5) as server:
+
+        async def answer(*, stalls: bool) -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            body = b'{"query": "{ __typename }"}'
+            writer.write(_head(server, f"Content-Length: {8 * len(piece) + len(body)}"))
+            for _ in range(8):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.2)
+            if not stalls:
+                writer.write(body)
+            found = await asyncio.wait_for(reader.readuntil(b"\r\n"), WAIT_S)
+            writer.close()
+            return found
+
+        assert (await answer(stalls=False)).startswith(b"HTTP/1.1 200")
+        assert (await answer(stalls=True)).startswith(b"HTTP/1.1 408")
 
 
 class HastyHttp(HeaderTimeoutHttp):

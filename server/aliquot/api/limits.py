@@ -48,7 +48,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     request_s: float = 30.0
     """Time limit of a query or mutation. Subscriptions have none."""
     body_s: float = 30.0
-    """Until the whole body of a request must have arrived."""
+    """Until the whole body of a request must have arrived; longer for a large one, see `BodyTimeout`."""
     connection_init_s: float = 10.0
     """Until a WebSocket must have sent connection_init."""
     slow_client_s: float = 10.0

@@ -256,8 +256,13 @@ def body_refused(scope: Scope, error: BodyTooLarge) -> Response:
     return response
 
 
+BODY_BYTES_PER_S_MIN: Final = 16 * 1024
+"""The slowest rate at which a body may arrive that needs longer than `body_s`: uploads over slow lines."""
+
+
 class BodyTimeout:
-    """Ends a request with 408 when its body does not arrive in time."""
+    """Ends a request with 408 when its body does not arrive in time: within `body_s`, or at a rate of at least
+    `BODY_BYTES_PER_S_MIN`, behind which it may fall by `body_s`."""
 
     def __init__(self, app: ASGIApp, *, body_s: float) -> None:
         self._app = app
@@ -268,11 +273,12 @@ class BodyTimeout:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        deadline = asyncio.get_running_loop().time() + self._body_s
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._body_s
         is_complete = False
 
         async def receive_in_time() -> Message:
-            nonlocal is_complete
+            nonlocal is_complete, deadline
             if is_complete:  # the next message is the disconnect
                 return await receive()
             try:
@@ -281,6 +287,8 @@ class BodyTimeout:
             except TimeoutError:
                 raise HTTPException(408) from None
             is_complete = not message.get("more_body", False)
+            deadline += len(message.get("body", b"")) / BODY_BYTES_PER_S_MIN
+            deadline = min(deadline, clock() + self._body_s)
             return message
 
         await self._app(scope, receive_in_time, send)
