@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -51,6 +52,22 @@ async def test_only_what_is_missing_is_asked_for_and_the_audit_names_each_upload
         await uploads.check(UserId("ann"), tree(a="one", b="two").id)
         with pytest.raises(InvalidRequest, match="upload it again"):
             await uploads.check(UserId("bob"), tree(a="one", b="two").id)
+
+
+async def test_an_upload_that_cannot_be_recorded_is_refused_and_recorded_when_it_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(tmp_path) as (on, uploads):
+        await uploads.upload(ANN, tree(a="one"))
+        await uploads.keep(ANN, b"one")
+        with monkeypatch.context() as patch:
+            patch.setattr(on.journal, "transact", AsyncMock(side_effect=Unavailable("the disk is full")))
+            with pytest.raises(Unavailable, match="the disk is full"):
+                await uploads.upload(ANN, tree(a="one"))
+        with pytest.raises(InvalidRequest, match="upload it again"):
+            await uploads.check(UserId("ann"), tree(a="one").id)
+        assert (await uploads.upload(ANN, tree(a="one"))).missing == ()
+        assert on.state.actions["workspace/ann"].facts["workspace"] == tree(a="one").id
 
 
 async def test_limits_of_a_tree_and_of_a_user(tmp_path: Path) -> None:

@@ -208,10 +208,12 @@ class Workspaces:
             await self._clock.sleep(SWEEP_S)
 
     async def _finish(self, caller: Caller, workspace: Workspace) -> None:
-        is_new = await self._ask(self._store.read, caller.user, workspace.id) is None
+        """Store a listing, after the upload is in the audit log if it is new."""
+        if await self._ask(self._store.read, caller.user, workspace.id) is None:
+            await self._record(caller, workspace)
         await self._ask(self._store.finish, caller.user, workspace)
-        if not is_new:
-            return
+
+    async def _record(self, caller: Caller, workspace: Workspace) -> None:
         facts = {
             "workspace": workspace.id,
             "files": str(len(workspace.files)),
