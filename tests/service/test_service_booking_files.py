@@ -90,13 +90,13 @@ def test_events_of_a_calendar_are_read_with_their_gpus_and_rules() -> None:
 
 def test_an_odd_cell_is_the_error_of_its_own_row() -> None:
     lines = ["date,start,end,gpus", "2027-02-01,09:00,12:00,1"]
-    lines += [f"2027-02-01,09:00,12:00,{gpus}" for gpus in ("nan", "inf", "1e400")]
+    lines += [f"2027-02-01,09:00,12:00,{gpus}" for gpus in ("nan", "inf", "1e400", "two")]
     lines += ["9999-12-31,22:00,02:00,1", "9999-12-31,22:00,24:00,1"]
     count, late = "is not a whole number of GPUs, 1 or more", "end: it is not within the years 1 to 9999"
     assert windows(read("\n".join(lines))) == [
         (2, "01 08:00", "01 11:00", 1),
-        *((number, f"gpus: '{gpus}' {count}") for number, gpus in ((3, "nan"), (4, "inf"), (5, "1e400"))),
-        *((number, f"{late}; correct the date or duration") for number in (6, 7)),
+        *((number, f"gpus: '{gpus}' {count}") for number, gpus in ((3, "nan"), (4, "inf"), (5, "1e400"), (6, "two"))),
+        *((number, f"{late}; correct the date or duration") for number in (7, 8)),
     ]
 
 

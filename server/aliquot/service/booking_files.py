@@ -246,7 +246,7 @@ def _count(cell: Any) -> int | None:
     try:
         number = float(text)
     except ValueError:
-        number = -1
+        number = -1.0
     if not number.is_integer() or number < 1:
         raise _RowError(f"gpus: {text[:40]!r} is not a whole number of GPUs, 1 or more")
     return int(number)
