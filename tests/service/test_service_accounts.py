@@ -212,6 +212,13 @@ async def test_where_all_are_trusted_no_order_names_an_account(scene: Stage) -> 
             "jobs of ann run as the Unix account on-gpu02",
             "host gpu03 has no account on-gpu02, so jobs of ann fail there; create it (useradd on-gpu02)",
         ),
+        (
+            Trust.SEPARATE,
+            "on-gpu02",
+            "nobody",
+            "jobs of ann run as the Unix account on-gpu02",
+            "hosts gpu03, h have no account on-gpu02, so jobs of ann fail there; create it (useradd on-gpu02)",
+        ),
         (Trust.SEPARATE, "everywhere", None, "jobs of ann run as the Unix account everywhere", None),
         (Trust.SHARED, None, "nobody", "jobs of ann run as nobody (the job user)", None),
         (

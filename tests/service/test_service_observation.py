@@ -96,6 +96,7 @@ async def test_a_server_that_observes_starts_nothing_and_cannot_be_told_to() -> 
         name = await on.submit()
         await on.advance()
         assert on.state.sessions[name].state == "queued"
+        assert on.state.orchestration.note == "the server was started in the mode observe"  # true later as well
         pause = SchedulingPause(state=on.state, journal=on.journal, clock=on.clock, mode=OperatingMode.OBSERVE)
         with pytest.raises(InvalidRequest, match="start it without --observe first"):
             await pause.start_orchestrator(CALLER, None)

@@ -228,9 +228,10 @@ class JobAccounts(Struct, frozen=True, kw_only=True):
         if self.default is not None and not self.exists(user.unix_name):
             missing.add(self.hostname)
         if missing:
+            hosts = f"host {min(missing)} has" if len(missing) == 1 else f"hosts {', '.join(sorted(missing))} have"
             words = (
-                f"host {' and '.join(sorted(missing))} has no account {user.unix_name}, so jobs of {user.id} fail "
-                f"there; create it (useradd {user.unix_name})"
+                f"{hosts} no account {user.unix_name}, so jobs of {user.id} fail there; create it "
+                f"(useradd {user.unix_name})"
             )
             return words + (f", also on {', '.join(unknown)}" if unknown else "")
         if unknown:

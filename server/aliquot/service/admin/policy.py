@@ -123,7 +123,7 @@ async def begin_stopped(journal: Journal, clock: Clock) -> bool:
 
 async def stop_to_observe(journal: Journal, clock: Clock, mode: OperatingMode) -> None:
     """Stop scheduling, whatever was decided before: the server is in a mode that starts nothing."""
-    note = f"this server runs in the mode {mode}"
+    note = f"the server was started in the mode {mode}"
 
     def change(draft: UnitOfWork) -> None:
         move(draft, OrchestratorState.STOPPED, by=BY_SETTING, now_us=clock.now_us(), note=note)
