@@ -75,6 +75,15 @@ async def test_every_address_of_the_dashboard_is_the_one_page(
     assert page.headers["cache-control"] == "no-store"
 
 
+async def test_where_apps_have_no_address_their_page_says_so(built: Path, site: httpx.AsyncClient) -> None:
+    words = "this server has no addresses for web services of sessions; run `aliquot session forward SESSION PORT`"
+    page = await site.get("/sessions/ses_1/apps/web", headers={"accept": "text/html"})
+    said = await site.get("/sessions/ses_1/apps/web")
+    assert (page.status_code, said.status_code) == (404, 404)
+    assert words in page.text
+    assert said.json()["detail"].startswith(words)
+
+
 async def test_a_page_may_load_its_own_files_and_nothing_else(built: Path, site: httpx.AsyncClient) -> None:
     first, second = [await site.get("/") for _ in range(2)]
     nonces = [re.findall(r'nonce="([^"]+)"', page.text) for page in (first, second)]

@@ -68,6 +68,15 @@ def test_lists_of_a_booking(body: dict[str, object], words: str, stopped: RestSe
     assert (answer.status_code, answer.json()["detail"]) == (422, words)
 
 
+def test_a_time_without_a_zone_and_a_month_that_does_not_exist(stopped: RestServer) -> None:
+    window = {"name": "x", "starts_at": "2026-11-23T09:00:00", "ends_at": "2026-11-23T10:00:00Z"}
+    with stopped.client() as http:
+        booked = http.post("/reservations", json=window).json()["detail"]
+        billed = http.get("/statements", params={"month": "2026-13"}).json()["detail"]
+    assert booked.startswith("starts_at: it has no zone; give a time with its zone, like ")
+    assert billed == 'month: it is not of this form; give text, like "month": "2026-11"'
+
+
 def test_times_at_the_ends_of_the_calendar(stopped: RestServer) -> None:
     first, last = "0001-01-01T00:00:00+05:00", "9999-12-31T23:00:00-05:00"
     with stopped.client() as http:

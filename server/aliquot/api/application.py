@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from aliquot.api.agent_socket import AgentGateway, AgentSocket
 from aliquot.api.apps.addresses import AppAddresses, AppPorts
-from aliquot.api.apps.gateway import AppGateway
+from aliquot.api.apps.gateway import AppGateway, no_apps_route
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.calendar_feed import CalendarFeed
 from aliquot.api.connections import OpenConnections
@@ -205,7 +205,7 @@ def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:
 
 def _session_routes(deps: ApiDependencies, contexts: Contexts, apps: AppGateway | None) -> list[BaseRoute]:
     """Apps and streams of sessions, and downloads of their results."""
-    found: list[BaseRoute] = [] if apps is None else [apps.route()]
+    found: list[BaseRoute] = [no_apps_route() if apps is None else apps.route()]
     if deps.files is not None:
         download = ResultDownload(
             deps.files, contexts=contexts, open_connections=deps.open_connections, limits=deps.limits

@@ -40,6 +40,10 @@ OPEN_PATH: Final = "/sessions/{session_id}/apps/{name}"
 OWN_PATHS: Final = "/.aliquot/"
 """Of each app's origin; never passed on."""
 TICKET_PATH: Final = "/.aliquot/open"
+NO_APPS: Final = (
+    "this server has no addresses for web services of sessions; run `aliquot session forward SESSION PORT`, "
+    "or ask an admin for the setting apps-domain or apps-ports"
+)
 PROXY: Final = "aliquot.api.apps.proxy"
 _AGAIN: Final = "again"
 _POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -88,19 +92,10 @@ class AppGateway:
             owner_only = not self._addresses.isolates
             await self._streams.admit_app(caller, app.session_id, app.name, owner_only=owner_only)
         except AliquotError as error:
-            return self._not_entered(request, app, error)
+            return _not_entered(request, app, error)
         address = self._addresses.origin(app, request.scope, request.headers["host"])
         query = f"ticket={self._tickets.ticket(app, bearer)}&next={quote(request.query_params.get('next', '/'))}"
         return RedirectResponse(f"{address}{TICKET_PATH}?{query}", status_code=303)
-
-    @staticmethod
-    def _not_entered(request: Request, app: AppName, error: AliquotError) -> Response:
-        """A person whose session has ended meanwhile is led to its page, which says why it ended."""
-        if "text/html" not in request.headers.get("accept", ""):
-            return refusal(request.scope, _status_of(error), error.code, error.message)
-        if isinstance(error, StateConflict):
-            return RedirectResponse(f"/sessions/{app.session_id}", status_code=303)
-        return _page(error.message, status=_status_of(error))
 
     def _signed_out(self, request: Request) -> Response:
         """A strict cookie is not sent when another site leads here: this page leads here again, which is no other
@@ -251,6 +246,25 @@ def _target(scope: Scope) -> bytes:
     path: bytes = scope.get("raw_path") or quote(scope["path"], safe="/%").encode()
     query: bytes = scope["query_string"]
     return path + b"?" + query if query else path
+
+
+def no_apps_route() -> Route:
+    """The route on the server's own origin where apps have no address; it says so."""
+
+    async def refuse(request: Request) -> Response:
+        app = AppName(request.path_params["session_id"], request.path_params["name"])
+        return _not_entered(request, app, NotFound(NO_APPS, kind="app", id=app.name[:80]))
+
+    return Route(OPEN_PATH, refuse, methods=["GET"])
+
+
+def _not_entered(request: Request, app: AppName, error: AliquotError) -> Response:
+    """A person whose session has ended meanwhile is led to its page, which says why it ended."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return refusal(request.scope, _status_of(error), error.code, error.message)
+    if isinstance(error, StateConflict):
+        return RedirectResponse(f"/sessions/{app.session_id}", status_code=303)
+    return _page(error.message, status=_status_of(error))
 
 
 def _unavailable(app: AppName, scope: Scope, error: AliquotError) -> Response:

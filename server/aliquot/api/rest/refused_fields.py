@@ -17,6 +17,7 @@ _PLACE: Final = re.compile(r"(?P<why>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOT
 _FIELD: Final = re.compile(r"Object (?P<what>contains unknown|missing required) field `(?P<name>[^`]*)`")
 _PART: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>[^\]]*)\]")
 _GOT: Final = re.compile(r"Expected `[^`]*`, got `(?P<got>[^`]*)`")
+_NO_ZONE: Final = "Expected `datetime` with a timezone component"
 _GIVEN: Final = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "object": "an object",
                  "array": "a list", "null": "null"}  # fmt: skip
 _EXAMPLES: Final = {
@@ -30,6 +31,7 @@ _EXAMPLES: Final = {
     "estimated_duration": "45m",
     "lease": "10m",
     "order": "fair_share",
+    "month": "2026-11",
 }
 """By name of the field; others get an example by their type."""
 _Lists: Final = (inspect.ListType, inspect.VarTupleType)
@@ -104,6 +106,10 @@ def _wrong(why: str) -> str:
     got = _GOT.fullmatch(why)
     if got is not None:
         return f"it is {_GIVEN.get(got['got'], got['got'])}"
+    if why == _NO_ZONE:
+        return "it has no zone"
+    if " matching regex " in why:
+        return "it is not of this form"
     return (
         why.removeprefix("Invalid enum value ") + " is not allowed"
         if why.startswith("Invalid enum")

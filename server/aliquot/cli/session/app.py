@@ -142,6 +142,7 @@ async def _until_listening(place: "Place", id: str, port: int) -> None:
 def _show(place: "Place", session: "Session", name: str | None, *, no_browser: bool, as_json: bool) -> None:
     from aliquot.client import ClientFailure
     from aliquot.client.endpoints import app_address
+    from aliquot.client.errors import Refused
     from aliquot_schema.errors import AliquotError
 
     services = {service.name: service for service in session.services}
@@ -154,6 +155,8 @@ def _show(place: "Place", session: "Session", name: str | None, *, no_browser: b
         usage(f"{session.id} has no app {name}; it has {', '.join(services)}")
     try:
         address = app_address(place, chosen.url)
+    except Refused as refused:
+        fail(str(refused.answer["message"]), code=REFUSED)
     except (ClientFailure, AliquotError) as error:
         fail(str(error), code=REFUSED)
     if as_json:
