@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
 from aliquot.cli import lease
 from aliquot.cli.cluster.bookings import _present, local_zone, moment_of
 from aliquot.cli.secret import _value
+from aliquot.cli.session.list import moment_of as listed_moment
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 
@@ -33,7 +35,14 @@ def test_a_time_of_day_is_local_on_its_own_day(berlin: None) -> None:
     assert start == datetime(2027, 4, 10, 7, 0, tzinfo=UTC)
     assert moment_of("12:00", option="--to", now=NOW.astimezone(), after=start) == datetime(2027, 4, 10, 10, tzinfo=UTC)
     assert moment_of("08:00", option="--to", now=NOW.astimezone(), after=start) == datetime(2027, 4, 11, 6, tzinfo=UTC)
+    assert listed_moment("2027-04-10T09:00", option="--queued-since") == start
     assert moment_of("+2h", option="TIME", now=NOW.astimezone(), after=start) == datetime(2027, 4, 10, 9, tzinfo=UTC)
+
+
+def test_a_time_outside_the_calendar_is_refused(berlin: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        moment_of("0001-01-01", option="--from", now=NOW.astimezone())
+    assert "--from 0001-01-01: write it like" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["Europe/Berlin", ":Europe/Berlin", "{zone}", ":{zone}"])

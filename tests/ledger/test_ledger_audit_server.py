@@ -42,8 +42,12 @@ def test_a_running_server_is_asked(named: bool, tmp_path: Path) -> None:
         unknown = _run("device", "nosuch", *place, code=3, **variables)
         assert "no agent has the device nosuch" in unknown.output
         before = _run("device", device, "--at", "2000-01-01", *place, **variables).stdout
-        assert before == f"{device} was not held\n"
+        assert before == f"{device} was not held then\n"
         assert _run("device", device, "--since", "2000-01-01", *place, **variables).stdout == held
+        with server.client() as http:
+            http.post("/cluster/gpu-release", json={"job_id": "audited"}).raise_for_status()
+        free = _run("device", device, *place, **variables).stdout
+        assert free == f"{device} is not held now; --at and --since show past holders\n"
         period = json.loads(_run("device", device, "--until", "2000-01-01", "--json", *place, **variables).stdout)
         assert period == []
         refused = _run("device", device, "--since", "2000-01-01", "--at", "2000-01-01", *place, code=2, **variables)

@@ -92,7 +92,7 @@ def device(
             folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
             past = archived(seals, folder=folder, device_id=device_id, first_us=first_us, last_us=last_us)
             found = merged(found, past)
-    _print(found, as_json=as_json, line=_holding, nothing=f"{device_id} was not held")
+    _print(found, as_json=as_json, line=_holding, nothing=_not_held(device_id, at or since or until))
 
 
 @audit.command("log")
@@ -235,6 +235,11 @@ def _log_of_server(wanted: _Wanted, *, last: int, place: Place, as_json: bool) -
         print("\n".join(map(_told_change, found)) or "no change matches")
 
 
+def _not_held(device_id: str, past: object) -> str:
+    name = printable(device_id)
+    return f"{name} was not held then" if past else f"{name} is not held now; --at and --since show past holders"
+
+
 def _device_of_server(
     device_id: str, *, at: str | None, period: tuple[str | None, str | None] | None, place: Place, as_json: bool
 ) -> None:
@@ -257,7 +262,7 @@ def _device_of_server(
     if as_json:
         print_json(found)
     else:
-        print("\n".join(map(_told_holding, found)) or f"{printable(device_id)} was not held")
+        print("\n".join(map(_told_holding, found)) or _not_held(device_id, at or period))
 
 
 def _named_device(client: "BlockingClient", name: str) -> str | None:

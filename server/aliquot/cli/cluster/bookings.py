@@ -42,9 +42,9 @@ def moment_of(text: str, *, option: str, now: datetime, after: datetime | None =
         return (found if found > since else found + timedelta(days=1)).astimezone()
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found if found.tzinfo is not None else found.astimezone()
+    except (ValueError, OverflowError):
         usage(f"{option} {text}: write it like {TIMES}")
-    return found if found.tzinfo is not None else found.astimezone()
 
 
 BookingName = Annotated[str, Argument(metavar="NAME", help="The booking's name or id.")]

@@ -121,14 +121,14 @@ def range_of(since: str | None, until: str | None, *, option: str) -> "TimeRange
 
 
 def moment_of(text: str | None, *, option: str) -> datetime | None:
-    """A time: ISO 8601, in UTC unless a zone is given, or a duration before now."""
+    """A time: ISO 8601, local unless a zone is given, like those of the table; or a duration before now."""
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment if moment.tzinfo else moment.astimezone()
+    except (ValueError, OverflowError):
         return _ago(text, option=option)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _ago(text: str, *, option: str) -> datetime:
