@@ -126,6 +126,8 @@ def test_a_database_is_checked_copied_and_moved(folder: Path, tmp_path: Path) ->
     for command in ("backup", "export"):
         again = aliquot("db", command, str(archive), folder=folder)
         assert (again.exit_code, "exists; name another file" in again.stderr) == (2, True)
+        nowhere = aliquot("db", command, str(tmp_path / "no" / "file"), folder=folder)
+        assert (nowhere.exit_code, f"there is no folder {tmp_path / 'no'}" in nowhere.stderr) == (2, True)
     refused = aliquot("db", "import", str(archive), folder=other)
     assert (refused.exit_code, "is not empty" in refused.stderr) == (2, True)
 

@@ -409,6 +409,8 @@ async def _renew_mark(opened: "Database", *, data_folder: Path | None) -> int:
 def _check_new(file: Path) -> None:
     if file.exists():
         raise ValueError(f"{file} exists; name another file")
+    if not file.absolute().parent.is_dir():
+        raise ValueError(f"there is no folder {file.absolute().parent}; make it, or name another file")
 
 
 def _check_file(connection: "Connection") -> None:
