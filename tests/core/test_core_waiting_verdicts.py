@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aliquot.core.model.plan import WaitingVerdicts
+from aliquot.core.model.queue import WaitingVerdicts
 from aliquot_schema.ids import SessionId
 from aliquot_schema.reasons import Reason, Verdict
 

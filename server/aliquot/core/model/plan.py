@@ -3,14 +3,10 @@
 A plan changes nothing by itself. Its field names are stored in the ledger.
 """
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
-from functools import cached_property
-from typing import Final, NamedTuple
+from collections.abc import Mapping, MutableMapping
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
-from typing_extensions import override
 
 from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.layout import DeviceLayout
@@ -99,64 +95,6 @@ class BacklogPeak(NamedTuple):
     peak_ms: int
     at_us: int
     """Since when it decays, microseconds UTC."""
-
-
-class WaitingVerdicts(Mapping[SessionId, Verdict]):
-    """Why sessions wait, in queue order. Kept as columns; a table by name is made when one is looked up.
-
-    With thousands of waiting sessions, the table would take as long as the rest of a pass that places nothing.
-    """
-
-    def __init__(
-        self, names: npt.NDArray[np.object_], line: npt.NDArray[np.int64], verdicts: npt.NDArray[np.object_]
-    ) -> None:
-        """
-        Args:
-            names: [rows] of the whole queue.
-            line: [waiting] their positions in the queue, in the order of the pass.
-            verdicts: [waiting]
-        """
-        self._names: Final = names
-        self._line: Final = line
-        self._verdicts: Final = verdicts
-
-    def by_row(self, names: npt.NDArray[np.object_]) -> list[Verdict | None] | None:
-        """[rows] the verdicts for a queue that begins with the same sessions; None for any other queue."""
-        count = len(self._names)
-        if names is not self._names and (len(names) < count or not bool((names[:count] == self._names).all())):
-            return None
-        found = np.full(len(names), None, dtype=np.object_)
-        found[self._line] = self._verdicts
-        rows: list[Verdict | None] = found.tolist()
-        return rows
-
-    @cached_property
-    def _by_name(self) -> dict[SessionId, Verdict]:
-        return dict(zip(self._names[self._line].tolist(), self._verdicts.tolist(), strict=True))
-
-    @override
-    def __getitem__(self, name: SessionId) -> Verdict:
-        return self._by_name[name]
-
-    @override
-    def __iter__(self) -> Iterator[SessionId]:
-        return iter(self._by_name)
-
-    @override
-    def __len__(self) -> int:
-        return len(self._line)
-
-    @override
-    def keys(self) -> KeysView[SessionId]:
-        return self._by_name.keys()
-
-    @override
-    def values(self) -> ValuesView[Verdict]:
-        return self._by_name.values()
-
-    @override
-    def items(self) -> ItemsView[SessionId, Verdict]:
-        return self._by_name.items()
 
 
 class Plan(Struct, frozen=True, kw_only=True):

@@ -1,18 +1,21 @@
-"""Queue: pending sessions in the order of submission, with the numbers that policies compute on as columns."""
+"""Queue: pending sessions in the order of submission, with the numbers that policies compute on as columns, and why
+they wait."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from functools import cached_property, lru_cache
 from itertools import compress
 from typing import Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from aliquot.core.fairshare import CPU, ProjectUser
 from aliquot.core.model.snapshot import PendingRow, Request, Where, milli_of
 from aliquot.core.prediction import Workload
 from aliquot_schema.ids import AgentId, PoolId, SessionId
+from aliquot_schema.reasons import Verdict
 from aliquot_schema.states import SessionState
 
 IntArray = npt.NDArray[np.int64]
@@ -147,6 +150,62 @@ class Queue(Sequence[PendingRow]):
         position = bisect_left(self.rows, _place(row), key=_place)
         assert self.rows[position].session_id == row.session_id, f"{row.session_id} is not in the queue"
         return position
+
+
+class WaitingVerdicts(Mapping[SessionId, Verdict]):
+    """Why sessions wait, in queue order. Kept as columns; a table by name is made when one is looked up.
+
+    With thousands of waiting sessions, the table would take as long as the rest of a pass that places nothing.
+    """
+
+    def __init__(self, names: ObjectArray, line: IntArray, verdicts: ObjectArray) -> None:
+        """
+        Args:
+            names: [rows] of the whole queue.
+            line: [waiting] their positions in the queue, in the order of the pass.
+            verdicts: [waiting]
+        """
+        self._names: Final = names
+        self._line: Final = line
+        self._verdicts: Final = verdicts
+
+    def by_row(self, names: ObjectArray) -> list[Verdict | None] | None:
+        """[rows] the verdicts for a queue that begins with the same sessions; None for any other queue."""
+        count = len(self._names)
+        if names is not self._names and (len(names) < count or not bool((names[:count] == self._names).all())):
+            return None
+        found = np.full(len(names), None, dtype=np.object_)
+        found[self._line] = self._verdicts
+        rows: list[Verdict | None] = found.tolist()
+        return rows
+
+    @cached_property
+    def _by_name(self) -> dict[SessionId, Verdict]:
+        return dict(zip(self._names[self._line].tolist(), self._verdicts.tolist(), strict=True))
+
+    @override
+    def __getitem__(self, name: SessionId) -> Verdict:
+        return self._by_name[name]
+
+    @override
+    def __iter__(self) -> Iterator[SessionId]:
+        return iter(self._by_name)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._line)
+
+    @override
+    def keys(self) -> KeysView[SessionId]:
+        return self._by_name.keys()
+
+    @override
+    def values(self) -> ValuesView[Verdict]:
+        return self._by_name.values()
+
+    @override
+    def items(self) -> ItemsView[SessionId, Verdict]:
+        return self._by_name.items()
 
 
 def _place(row: PendingRow) -> tuple[int, SessionId]:

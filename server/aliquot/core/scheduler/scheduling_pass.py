@@ -13,8 +13,17 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation, WaitingVerdicts
-from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, ObjectArray, Queue, first_places
+from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
+from aliquot.core.model.queue import (
+    KEPT_MS,
+    KIND,
+    LEAST_MILLI,
+    IntArray,
+    ObjectArray,
+    Queue,
+    WaitingVerdicts,
+    first_places,
+)
 from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, held_milli
 from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve

@@ -12,9 +12,9 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import Plan, WaitingVerdicts
+from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.queue import Queue
+from aliquot.core.model.queue import Queue, WaitingVerdicts
 from aliquot.core.model.snapshot import PendingRow, Request, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.service.ledger.entries import Checkpoint, Inputs, PassEntry, VerdictChange

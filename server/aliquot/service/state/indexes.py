@@ -8,8 +8,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import BacklogPeak, KernelPlacement, WaitingVerdicts
+from aliquot.core.model.plan import BacklogPeak, KernelPlacement
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import WaitingVerdicts
 from aliquot.core.model.snapshot import AgentRow, Request, RunningRow, request_of
 from aliquot.service.state.agents import AgentRegistry
 from aliquot.service.state.forecasts import Forecasts
