@@ -99,6 +99,8 @@ def test_who_held_a_device(folder: Path) -> None:
         assert all(one["device_id"] == device and one["pass_number"] and one["session_id"] for one in holdings)
     before = aliquot("audit", "device", "a-gpu-0", "--at", "2000-01-01", folder=folder).stdout
     assert before == "a-gpu-0 was not held then\n"
+    named = aliquot("audit", "device", "a/gpu-0", "--at", "2000-01-01", folder=folder).stdout
+    assert named == "a/gpu-0 was not held then; without a server, give the device's id\n"
 
 
 def test_the_log_tells_who_did_what(folder: Path) -> None:

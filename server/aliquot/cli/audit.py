@@ -53,7 +53,7 @@ Moment = Annotated[
 
 @audit.command("device")
 def device(
-    device_id: Annotated[str, typer.Argument(metavar="DEVICE", help="The device's id: a GPU's UUID.")],
+    device_id: Annotated[str, typer.Argument(metavar="DEVICE", help="A GPU's UUID; NODE/GPU if a server answers.")],
     at: Moment = None,
     since: Moment = None,
     until: Moment = None,
@@ -92,7 +92,8 @@ def device(
             folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
             past = archived(seals, folder=folder, device_id=device_id, first_us=first_us, last_us=last_us)
             found = merged(found, past)
-    _print(found, as_json=as_json, line=_holding, nothing=_not_held(device_id, at or since or until))
+    only_id = "; without a server, give the device's id" if "/" in device_id else ""
+    _print(found, as_json=as_json, line=_holding, nothing=_not_held(device_id, at or since or until) + only_id)
 
 
 @audit.command("log")
