@@ -23,6 +23,18 @@ def test_directives_end_with_the_first_command(tmp_path: Path) -> None:
     assert _script(tmp_path, text).words == ("-r", "cpu=2", "--name", "two words")
 
 
+def test_tabs_separate_a_directive_as_spaces_do(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n#SBATCH\t--gpus=1\n#ALIQUOT \t --name\ttab\n#SBATCH\ntrue\n"
+    assert _script(tmp_path, text).words == ("-r", "cpu=1", "-r", "cuda.device=1", "--name", "tab")
+
+
+def test_a_word_in_a_directive_that_is_no_option_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/sh\n#ALIQUOT --name my job\ntrue\n")
+    found = CliRunner().invoke(main, ["session", "create", str(path)])
+    assert (found.exit_code, "job.sh: 'job' in a directive is not an option" in found.stderr) == (2, True)
+
+
 def test_a_script_is_called_as_its_file(tmp_path: Path) -> None:
     assert _script(tmp_path, "true\n").words == ("--name", "job.sh")
 

@@ -54,8 +54,9 @@ class CreateCommand(TyperCommand):
         words = list(given.get("command") or ())
         is_command = len(words) < len(args) and args[len(args) - len(words) - 1] == "--"
         if words and not is_command:
-            script = _read(Path(words[0]))
-            ctx.meta[SCRIPT] = script
+            ctx.meta[SCRIPT] = script = _read(Path(words[0]))
+            if stray := self._given(ctx, list(script.words)).get("command"):
+                usage(f"{script.name}: {stray[0]!r} in a directive is not an option; quote values with spaces")
             # A limit in --array replaces the one of the script's own array.
             limit = (given.get("array") or "").partition("%")[2]
             args = [*script.words, *(["--max-parallel", limit] if limit.isdecimal() else []), *args]
@@ -63,8 +64,7 @@ class CreateCommand(TyperCommand):
 
     def _given(self, ctx: Any, args: list[str]) -> dict[str, Any]:
         """The options of the command line; `command` is the words from the first one on that is not an option."""
-        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        return given
+        return self.make_parser(ctx).parse_args(args=list(args))[0]
 
 
 def _read(path: Path) -> Script:

@@ -69,12 +69,12 @@ class Script(Struct, frozen=True, kw_only=True):
 def _directives(text: str, *, mark: str) -> list[str]:
     """The text after the mark, for each directive before the first command."""
     found = []
-    for line in text.splitlines():
-        if line.strip() and not line.startswith("#"):
+    for line in filter(str.strip, text.splitlines()):
+        if not line.startswith("#"):
             break
-        head, _, rest = line.partition(" ")
+        head, *rest = line.split(None, 1)  # by spaces or tabs
         if head == mark:
-            found.append(rest)
+            found.extend(rest)
     return found
 
 

@@ -98,15 +98,15 @@ class _Competitors:
         if self._order != "fair_share":
             return f"The policy orders by {self._order}, which does not look at shares."
         if share > entitlement + _EQUAL:
-            pause = (
-                f"not within {AHEAD_HALF_LIVES} half-lives"
+            fall = (
+                f"takes more than {AHEAD_HALF_LIVES} half-lives to fall to the entitlement"
                 if reached_us is None
-                else f"at {moment(reached_us):%Y-%m-%d %H:%M} UTC"
+                else f"falls to the entitlement at {moment(reached_us):%Y-%m-%d %H:%M} UTC"
             )
             return (
                 f"The share of {share:.1%} is above the entitlement of {entitlement:.1%}. Half of the usage is "
-                f"forgotten every {half_life}; if nothing more is held, the share falls to the entitlement {pause}. "
-                "Shorter time limits move sessions up at once."
+                f"forgotten every {half_life}; if nothing more is held, the share {fall}. "
+                "A shorter time limit moves a session up immediately."
             )
         if share < entitlement - _EQUAL:
             return (
