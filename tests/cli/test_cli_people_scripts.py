@@ -28,6 +28,20 @@ def test_tabs_separate_a_directive_as_spaces_do(tmp_path: Path) -> None:
     assert _script(tmp_path, text).words == ("-r", "cpu=1", "-r", "cuda.device=1", "--name", "tab")
 
 
+@pytest.mark.parametrize("given", [{"gpus": "2"}, {"resources": ["gpu=2"]}, {"resources": ["cuda.shares=0.5"]}])
+@pytest.mark.parametrize(
+    "line", ["#SBATCH --gpus=1", "#ALIQUOT --gpus 1", "#ALIQUOT --gpus=1 -rcuda=2", "#ALIQUOT -r gpu=1"]
+)
+def test_gpus_of_the_command_line_replace_those_of_a_script(
+    tmp_path: Path, line: str, given: dict[str, object]
+) -> None:
+    script = _script(tmp_path, f"{line}\n#ALIQUOT --resources=mem=1g --name train\n")
+    beside = script.words_beside(given)
+    assert not {word for word in beside if "gpu" in word or "cuda" in word}
+    assert beside[-4:] == ("-r", "mem=1g", "--name", "train")
+    assert script.words_beside({"resources": ["cpu=2"]}) == script.words
+
+
 def test_a_word_in_a_directive_that_is_no_option_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "job.sh"
     path.write_text("#!/bin/sh\n#ALIQUOT --name my job\ntrue\n")

@@ -76,6 +76,13 @@ def test_what_is_known_at_submission() -> None:
     }
 
 
+@pytest.mark.parametrize(("gpus", "known"), [("2", "2"), ("0.5", None)])
+def test_gpus_per_task_are_whole_ones(gpus: str, known: str | None) -> None:
+    slots = [SlotAmountInput(slot="gpu", amount=gpus)]
+    wanted = CreateSessionInput(command=CommandInput(argv=["true"]), slots=slots)
+    assert known_at_submission(wanted, folder="/").get("SLURM_GPUS_PER_TASK") == known
+
+
 @pytest.mark.parametrize(
     ("array", "step"),
     [("7", "1"), ("0-15", "1"), ("0,4,8,12", "4"), ("1,3,7", "1"), ("0-1,4-5", "1"), ("1,9", "8"), ("9,1,5", "4")],

@@ -59,7 +59,7 @@ class CreateCommand(TyperCommand):
                 usage(f"{script.name}: {stray[0]!r} in a directive is not an option; quote values with spaces")
             # A limit in --array replaces the one of the script's own array.
             limit = (given.get("array") or "").partition("%")[2]
-            args = [*script.words, *(["--max-parallel", limit] if limit.isdecimal() else []), *args]
+            args = [*script.words_beside(given), *(["--max-parallel", limit] if limit.isdecimal() else []), *args]
         return super().parse_args(ctx, args)
 
     def _given(self, ctx: Any, args: list[str]) -> dict[str, Any]:

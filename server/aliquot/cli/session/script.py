@@ -1,8 +1,9 @@
 """Scripts with directives: the options that a script gives at its head, and the command that runs it."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -11,6 +12,8 @@ from aliquot.cli.session.slurm import SlurmWords, slurm_words, with_slurm_variab
 OWN: Final = "#ALIQUOT"
 SLURM: Final = "#SBATCH"
 INTERPRETERS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "python", "python3", "perl", "Rscript"})
+_GPUS: Final = frozenset({"gpu", "cuda", "rocm"})
+"""Families of slots that are GPUs."""
 _CODE_FLAG: Final = {"perl": "-e", "Rscript": "-e"}
 
 
@@ -60,10 +63,34 @@ class Script(Struct, frozen=True, kw_only=True):
         argv = (*self.interpreter, _CODE_FLAG.get(program, "-c"), self.text, *between, *arguments)
         return with_slurm_variables(argv) if self.is_for_slurm else argv
 
+    def words_beside(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The directives beside a command line, whose GPUs replace those of the script under whatever name.
+
+        Args:
+            given: by name of the parameter, as parsed.
+        """
+        if not given.get("gpus") and not any(map(_asks_gpus, given.get("resources") or ())):
+            return self.words
+        kept: list[str] = []
+        rest = iter(self.words)
+        for word in rest:
+            option, is_joined, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+            if option not in ("--gpus", "-r", "--resources"):
+                kept.append(word)
+                continue
+            value = value if is_joined else next(rest, "")
+            if option != "--gpus" and not _asks_gpus(value):
+                kept += ("-r", value)
+        return tuple(kept)
+
     @property
     def is_for_slurm(self) -> bool:
         """Whether it has directives or variables of Slurm."""
         return SLURM in self.text or "SLURM_" in self.text
+
+
+def _asks_gpus(resource: str) -> bool:
+    return resource.partition("=")[0].partition(".")[0] in _GPUS
 
 
 def _directives(text: str, *, mark: str) -> list[str]:

@@ -344,13 +344,14 @@ def without_slurm_variables(argv: tuple[str, ...]) -> tuple[str, ...]:
 def known_at_submission(wanted: "CreateSessionInput", *, folder: str) -> dict[str, str]:
     """The variables that are known when a session is submitted from a folder."""
     slots = {one.slot: one.amount for one in wanted.slots}
+    gpus = slots.get("cuda.device") or slots.get("gpu", "")
     found = {
         "SLURM_SUBMIT_DIR": folder,
         "SLURM_JOB_NAME": wanted.name,
         "SLURM_JOB_ACCOUNT": wanted.project,
         "SLURM_JOB_PARTITION": wanted.pool,
         "SLURM_CPUS_PER_TASK": slots.get("cpu"),
-        "SLURM_GPUS_PER_TASK": slots.get("cuda.device"),
+        "SLURM_GPUS_PER_TASK": gpus if gpus.isdecimal() else None,
         **_of_array(wanted.array),
     }
     return {name: value for name, value in found.items() if value is not None}
