@@ -14,16 +14,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
-from aliquot.core.model.queue import (
-    KEPT_MS,
-    KIND,
-    LEAST_MILLI,
-    IntArray,
-    ObjectArray,
-    Queue,
-    WaitingVerdicts,
-    first_places,
-)
+from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, Queue, WaitingVerdicts, first_places
 from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, held_milli
 from aliquot.core.quota import QuotaBook
 from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve
@@ -180,7 +171,7 @@ class SchedulingPass:
                     found[key] = self._quotas.refreshed(row, refusal)
                 self._skipped[row.session_id] = found[key]
 
-    def _by_kind(self, waiting: IntArray, *, judged: IntArray) -> ObjectArray:
+    def _by_kind(self, waiting: IntArray, *, judged: IntArray) -> npt.NDArray[np.object_]:
         """[waiting] verdicts, shared by the rows of one kind. Only rows of kinds among `judged` get one."""
         kinds = self._kinds[waiting]
         known = np.full(int(kinds.max(initial=-1)) + 1, None, dtype=np.object_)
