@@ -1,16 +1,19 @@
 """Several servers: which one an agent dials next, and how a server that does not lead sends it on."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config
-from aliquot.execution.remote.client import AgentSender, ServerList
+from agent_stand import PATIENCE_S, Stand, agent_config, until
+from aliquot.execution.remote.client import AgentSender, RemoteAgent, ServerList
 from aliquot.execution.remote.codec import Channel
-from aliquot.execution.remote.dialing import introduce, server_address
+from aliquot.execution.remote.connection_file import connections
+from aliquot.execution.remote.dialing import Unreachable, introduce, server_address
 from aliquot.execution.remote.executor import RemoteExecutor, RemoteGateway
-from aliquot.execution.remote.session import NotLeading, Refused
+from aliquot.execution.remote.session import AgentSession, NotLeading, Refused
 from aliquot_schema.cluster.agent_protocol import Welcome
 from remote_pair import AGENT, KEY, QUICK, OneKey, hello, wires
 
@@ -102,3 +105,43 @@ async def test_an_agent_does_not_join_a_server_whose_term_is_over(tmp_path: Path
     await meeting
     await stand.core.close()
     assert joined == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("steps", range(8))
+async def test_an_agent_stops_although_its_connection_is_lost_in_the_same_moment(
+    steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any step of the end of the connection, which takes a moment; an agent that dials again instead runs on."""
+
+    async def beat(_: AgentSession) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(AgentSession, "_beat", beat)
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
+    await executor.start()
+    server, wire = wires()
+    dials = [wire]
+
+    @asynccontextmanager
+    async def dialled(*_: object, **__: object) -> AsyncIterator[Channel]:
+        if not dials:
+            raise Unreachable("there is no server any more")
+        yield Channel(dials.pop())
+
+    monkeypatch.setattr("aliquot.execution.remote.client.dialled", dialled)
+    core, stop = Stand(agent_config(tmp_path / "agents" / "one")).core, asyncio.Event()
+    meeting = asyncio.create_task(executor.meet(server, agent_id=core.config.id, key=KEY))
+    running = asyncio.create_task(RemoteAgent(core, addresses=[server_address(A)], key=KEY).run(stop))
+    await until(lambda: connections(tmp_path) == {"one": True})
+    await wire.close(code=1006, reason="")
+    await server.close(code=1006, reason="")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    stop.set()
+    await asyncio.wait_for(running, PATIENCE_S)
+    await executor.close()
+    await meeting

@@ -172,6 +172,7 @@ class RemoteAgent:
         self._sender = AgentSender(core)
         self._channel: Channel | None = None
         self._logged = ""
+        self._is_closing = False
 
     async def run(self, stop: asyncio.Event) -> None:
         """Open the agent and stay connected until `stop` is set; kernels keep running.
@@ -188,6 +189,7 @@ class RemoteAgent:
             await asyncio.wait({passing, dialling, stopping}, return_when=asyncio.FIRST_COMPLETED)
             await self._send_good_bye()
         finally:
+            self._is_closing = True
             for task in (dialling, stopping):
                 task.cancel()
             await asyncio.gather(dialling, stopping, return_exceptions=True)
@@ -196,6 +198,7 @@ class RemoteAgent:
         log.info("agent %s has stopped; its jobs keep running", self._core.config.id)
 
     async def _dial_forever(self) -> None:
+        """Dial until cancelled."""
         backoff = Backoff()
         while True:
             started = time.monotonic()
@@ -210,6 +213,8 @@ class RemoteAgent:
                 self._log_end(ends)
             except* Exception as faults:
                 log.error("the connection failed", exc_info=faults)
+            if self._is_closing:
+                return  # a group that failed for a lost connection while it was cancelled has hidden the cancellation
             if time.monotonic() - started > WAIT_S_MAX:
                 backoff = Backoff()
             if again_s:
@@ -234,13 +239,14 @@ class RemoteAgent:
 
     async def _send_good_bye(self) -> None:
         """Say good-bye only without running jobs: a restart under running jobs is faster than the silence limit."""
-        if self._channel is None:
+        channel = self._channel  # it may be lost meanwhile
+        if channel is None:
             return
         with suppress(TimeoutError, ChannelClosed, Unavailable):
             async with asyncio.timeout(GOOD_BYE_S_MAX):
                 kernels = (await self._core.inventory()).kernels
                 if not any(report.phase in ALIVE for report in kernels):
-                    await self._channel.send(GoodBye())
+                    await channel.send(GoodBye())
 
     def _log_end(self, ends: BaseExceptionGroup[Exception]) -> None:
         error = _first(ends)
