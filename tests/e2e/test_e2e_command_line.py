@@ -236,6 +236,7 @@ def _check_usage_of_a_period(person: Person) -> None:
     assert person.run("usage", "--month", "2001-05").out == "nothing was used in this period\n"
     for words, why in (
         (("--month", "May"), "give a month like 2026-05"),
+        (("--month", "9998-05"), "has not begun yet"),
         (("--month", month, "--since", f"{month}-01"), "give --month, or --since and --until"),
         (("--month", month, "--user", name), "use --by user"),
         (("--csv",), "add --month or --since"),

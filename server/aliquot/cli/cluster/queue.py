@@ -282,6 +282,8 @@ def _print_period(
     """GPU-hours of a period, most first, by user or project."""
     from aliquot.client.generated.enums import UsageBy
 
+    if first is not None and first > present():
+        usage_error("the period has not begun yet")
     until = None if end is None else min(end, present())
     found = client.usage_history(by=choice(UsageBy, by, of="grouping"), since=first, until=until, step=DAY_S)
     if as_json:
