@@ -240,6 +240,9 @@ def _check_usage_of_a_period(person: Person) -> None:
         (("--month", month, "--since", f"{month}-01"), "give --month, or --since and --until"),
         (("--month", month, "--user", name), "use --by user"),
         (("--csv",), "add --month or --since"),
+        (("--by", "project"), "add --month or --since"),
+        (("--month", "9999-12"), "give a month like 2026-05"),
+        (("--since", ""), "give a month like 2026-05"),
         (("--month", month, "--by", "node"), "it is one of user, project"),
     ):
         assert why in person.run("usage", *words, code=2).err

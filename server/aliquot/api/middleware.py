@@ -257,12 +257,15 @@ def body_refused(scope: Scope, error: BodyTooLarge) -> Response:
 
 
 BODY_BYTES_PER_S_MIN: Final = 16 * 1024
-"""The slowest rate at which a body may arrive that needs longer than `body_s`: uploads over slow lines."""
+"""The lowest rate at which a large body may arrive, such as an upload over a slow line."""
 
 
 class BodyTimeout:
-    """Ends a request with 408 when its body does not arrive in time: within `body_s`, or at a rate of at least
-    `BODY_BYTES_PER_S_MIN`, behind which it may fall by `body_s`."""
+    """Ends a request with 408 when its body arrives too slowly.
+
+    A body may take `body_s`, and a large one longer: as long as it has at most `body_s` of delay behind
+    `BODY_BYTES_PER_S_MIN`.
+    """
 
     def __init__(self, app: ASGIApp, *, body_s: float) -> None:
         self._app = app

@@ -39,7 +39,7 @@ READ_PART: Final = 0.2
 """Part of the progress for reading the record; the runs are the rest."""
 PROGRESS_STEP: Final = 0.01
 ENVIRONMENT: Final = frozenset({"PATH", "PYTHONPATH", "LANG", "TZ", "HOME"})
-"""What it is given of the server's environment, besides what PostgreSQL's clients read, such as `PGPASSWORD`."""
+"""Variables that a backtest's process gets from the server, besides those of PostgreSQL's clients (`PGPASSWORD`)."""
 T = TypeVar("T")
 
 

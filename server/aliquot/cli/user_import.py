@@ -120,7 +120,7 @@ def _imported(
 
 
 def _make_key(client: "BlockingClient", name: str, file: Path) -> str | None:
-    """Write a new key into a file that only its owner can read; returns why that failed.
+    """Write a new key into a file that only its owner can read; returns the reason if that fails.
 
     The file is opened first, so that no key is made that could not be kept.
     """
@@ -142,7 +142,7 @@ def _make_key(client: "BlockingClient", name: str, file: Path) -> str | None:
 def _print(rows: list[Row], *, dry_run: bool) -> None:
     shown = table("line", "user", "result")
     for row in rows:
-        result = row.state.replace("no_key", "new, without a key")
+        result = "new, without a key" if row.state == "no_key" else row.state
         shown.add_row(*cells(str(row.line), row.name, f"{result}: {row.message}" if row.message else result))
     console().print(shown)
     count = sum(row.state in ("new", "no_key") for row in rows)

@@ -227,25 +227,27 @@ def usage(
     until: Annotated[
         str | None, Option(metavar="DATE", help="Up to this day, which is not counted.", rich_help_panel=_PERIOD)
     ] = None,
-    by: Annotated[str, Option(metavar="user|project", help="What to add up by.", rich_help_panel=_PERIOD)] = "user",
+    by: Annotated[
+        str | None, Option(metavar="user|project", help="What to add up by; default: user.", rich_help_panel=_PERIOD)
+    ] = None,
     as_csv: Annotated[bool, Option("--csv", help="Print it as CSV.", rich_help_panel=_PERIOD)] = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show GPU-hours: in total, in this month (UTC), and decayed as they count in fair share now; or those of a period.
+    """Show GPU-hours: in total, in this month (UTC), and decayed, which is what counts in fair share.
 
-    With a period: the GPU-hours of each user or project in it, and how busy their GPUs were.
+    For a period: the GPU-hours of each user or project in it, and how busy their GPUs were.
     """
     first, end = _days(month=month, since=since, until=until)
     if (first or end) and (user or project):
         usage_error("--user and --project show all use since the beginning; for a period use --by user or --by project")
-    if as_csv and not (first or end):
-        usage_error("--csv prints the GPU-hours of a period; add --month or --since")
+    if (as_csv or by) and not (first or end):
+        usage_error("--by and --csv are for the GPU-hours of a period; add --month or --since")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if first or end:
-            _print_period(client, first, end, by=by, as_csv=as_csv, as_json=as_json)
+            _print_period(client, first, end, by=by or "user", as_csv=as_csv, as_json=as_json)
             return
         found = client.usage(user=user, project=project)
     if as_json:
@@ -263,15 +265,17 @@ def usage(
 
 
 def _days(*, month: str | None, since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-    """The beginnings of the first day of a period and of the one after it."""
-    if month is not None and (since or until):
+    """The start and the end of a period; None = not given."""
+    if month is not None and (since is not None or until is not None):
         usage_error("give --month, or --since and --until")
     try:
         if month is not None:
             first = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
             return first, (first + timedelta(days=31)).replace(day=1)
-        days = [datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC) if text else None for text in (since, until)]
-    except ValueError:
+        days = [
+            None if text is None else datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC) for text in (since, until)
+        ]
+    except (ValueError, OverflowError):
         usage_error("give a month like 2026-05, or a day like 2026-05-17")
     return days[0], days[1]
 
@@ -279,7 +283,7 @@ def _days(*, month: str | None, since: str | None, until: str | None) -> tuple[d
 def _print_period(
     client: "BlockingClient", first: datetime | None, end: datetime | None, *, by: str, as_csv: bool, as_json: bool
 ) -> None:
-    """GPU-hours of a period, most first, by user or project."""
+    """Print the GPU-hours of a period by user or project, the largest first."""
     from aliquot.client.generated.enums import UsageBy
 
     if first is not None and first > present():

@@ -21,7 +21,9 @@ LOSERS_MAX: Final = 10
 Since = Annotated[str, Option(metavar="DURATION", help="Use the sessions submitted in this time, like 28d.")]
 Unseen = Annotated[
     str | None,
-    Option(metavar="DURATION", help="Keep the last part for the check, like 7d. Without: a third of what is recorded."),
+    Option(
+        metavar="DURATION", help="Keep the last part for the check, like 7d. Without: a third of the recorded time."
+    ),
 ]
 Tries = Annotated[int, Option(min=1, max=200, help="How many policies to try, at most.")]
 Seed = Annotated[int, Option(min=0, help="The same seed repeats the same search.")]

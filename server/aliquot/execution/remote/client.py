@@ -214,7 +214,7 @@ class RemoteAgent:
             except* Exception as faults:
                 log.error("the connection failed", exc_info=faults)
             if self._is_closing:
-                return  # a group that failed for a lost connection while it was cancelled has hidden the cancellation
+                return  # the task group raised the error of the lost connection instead of the cancellation
             if time.monotonic() - started > WAIT_S_MAX:
                 backoff = Backoff()
             if again_s:

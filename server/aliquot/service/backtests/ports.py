@@ -27,7 +27,7 @@ class TuningOrder(Struct, frozen=True, kw_only=True):
 
     document: PolicyDocument
     split_us: int | None = None
-    """End of the part that is searched; None = after two thirds of what is recorded of the time."""
+    """End of the part that is searched; None = after two thirds of the recorded time."""
     tries: int
     seed: int = 0
 

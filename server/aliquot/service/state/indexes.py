@@ -307,7 +307,7 @@ class LastVerdicts:
         """Correct the verdict of a session that was held, or released, since the pass."""
         is_held = session.state is SessionState.HELD
         if not is_held and isinstance(self.verdicts, WaitingVerdicts):
-            return  # held sessions have verdicts of their own, and there is none
+            return  # there are no verdicts of held sessions among these
         known = self.verdicts.get(session.id)
         if known is None or is_held == (known.reason is Reason.HELD):
             return

@@ -12,7 +12,7 @@ export interface Entry {
   readonly nodes: readonly string[];
   readonly fromMs: number;
   readonly toMs: number;
-  /** Whether its end is known; else it is drawn until the end of what is shown. */
+  /** Whether its end is known. If not, it is drawn up to the end of the calendar. */
   readonly hasEnd: boolean;
   readonly gpus: number;
   readonly booking: Booking | null;

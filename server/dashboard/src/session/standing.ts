@@ -8,7 +8,7 @@ export const ENDED: readonly SessionState[] = ["completed", "failed", "canceled"
 export const isWaiting = (state: SessionState) => WAITING.includes(state);
 export const isEnded = (state: SessionState) => ENDED.includes(state);
 
-/** The state to show for a session; an array runs while one of its tasks does, though others of them wait. */
+/** The state to show for a session; an array is running while one of its tasks is, even if others wait. */
 export function stateOf(session: {
   readonly state: SessionState;
   readonly tasks?: { readonly active: { readonly count: number } } | null;

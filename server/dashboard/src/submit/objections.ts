@@ -6,7 +6,7 @@ export interface Objection {
   readonly field: string | null;
 }
 
-/** The sentence beside its field needs no name of the API before it. */
+/** A message without the API's name of its field, beside which it is shown. */
 function withoutName(message: string): string {
   const rest = message.replace(/^[a-z_]+: (?=[A-Za-z0-9])/, "");
   return /^[a-z]+[ ,]/.test(rest) ? rest.charAt(0).toUpperCase() + rest.slice(1) : rest;
