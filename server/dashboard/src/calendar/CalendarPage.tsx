@@ -198,8 +198,8 @@ export default function CalendarPage() {
           rank: one.booking ? 0 : 1,
           hasEnd: one.hasEnd,
         }))}
-        eventContent={({ event, timeText }) =>
-          event.extendedProps["hasEnd"] || <Endless time={timeText} title={event.title} />
+        eventContent={({ event, timeText, isStart }) =>
+          event.extendedProps["hasEnd"] || <Endless time={isStart ? timeText : ""} title={event.title} />
         }
         eventClick={({ event }) => setOpen(entries.find((one) => one.id === event.id) ?? null)}
         eventResize={({ event, revert }) => {
@@ -215,11 +215,11 @@ export default function CalendarPage() {
   );
 }
 
-/** An entry as FullCalendar writes it, with its beginning only. */
+/** An entry as FullCalendar writes it, but without an end, and on later days without a start. */
 function Endless({ time, title }: { readonly time: string; readonly title: string }) {
   return (
     <div className="fc-event-main-frame">
-      <div className="fc-event-time">since {time.split(" - ")[0]}</div>
+      {time ? <div className="fc-event-time">since {time.split(" - ")[0]}</div> : null}
       <div className="fc-event-title-container">
         <div className="fc-event-title fc-sticky">{title}</div>
       </div>
