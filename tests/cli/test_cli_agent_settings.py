@@ -67,6 +67,21 @@ def test_the_check_looks_at_what_the_file_says_of_the_node(monkeypatch: pytest.M
         assert words in outcome.output
 
 
+def test_health_asks_the_default_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ALIQUOT_SERVER", "ALIQUOT_CLUSTER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "aliquot").mkdir()
+    (tmp_path / "aliquot/clusters.toml").write_text(
+        'default = "lab"\n[clusters.lab]\nurl = "http://127.0.0.1:9"\nkey-file = "/not/there"\n'
+        '[clusters.other]\nurl = "http://127.0.0.2:9"\nkey = "x"\n'
+    )
+    for words, address in (([], "127.0.0.1:9"), (["--cluster", "other"], "127.0.0.2:9")):
+        found = CliRunner().invoke(main, ["health", *words])
+        assert (found.exit_code, address in found.stderr) == (4, True), found.stderr
+    assert "no cluster none" in CliRunner().invoke(main, ["health", "--cluster", "none"]).stderr
+
+
 def test_health_looks_where_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "aliquot.toml"
     file.write_text(f'data-folder = "{tmp_path / "elsewhere"}"\n')

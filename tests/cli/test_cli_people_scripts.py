@@ -25,7 +25,7 @@ def test_directives_end_with_the_first_command(tmp_path: Path) -> None:
 
 def test_tabs_separate_a_directive_as_spaces_do(tmp_path: Path) -> None:
     text = "#!/bin/bash\n#SBATCH\t--gpus=1\n#ALIQUOT \t --name\ttab\n#SBATCH\ntrue\n"
-    assert _script(tmp_path, text).words == ("-r", "cpu=1", "-r", "cuda.device=1", "--name", "tab")
+    assert _script(tmp_path, text).words == ("-r", "cpu=1", "-r", "gpu=1", "--name", "tab")
 
 
 @pytest.mark.parametrize("given", [{"gpus": "2"}, {"resources": ["gpu=2"]}, {"resources": ["cuda.shares=0.5"]}])
@@ -47,6 +47,9 @@ def test_a_word_in_a_directive_that_is_no_option_is_refused(tmp_path: Path) -> N
     path.write_text("#!/bin/sh\n#ALIQUOT --name my job\ntrue\n")
     found = CliRunner().invoke(main, ["session", "create", str(path)])
     assert (found.exit_code, "job.sh: 'job' in a directive is not an option" in found.stderr) == (2, True)
+    path.write_text("#!/bin/sh\n#ALIQUOT --gpsu 2\ntrue\n")
+    found = CliRunner().invoke(main, ["session", "create", str(path)])
+    assert (found.exit_code, "job.sh: No such option: --gpsu" in found.stderr) == (2, True)
 
 
 def test_a_script_is_called_as_its_file(tmp_path: Path) -> None:
@@ -119,16 +122,16 @@ def test_programs_of_slurm_are_said_not_to_be_there(tmp_path: Path) -> None:
         ("--nodes=2-4", "--cluster-size 2 -r cpu=1"),
         ("--mem=8G -n 4 -N 2", f"--cluster-size 4 -r cpu=1 -r mem={4 * 2**30}"),
         ("--mem-per-cpu=1000 -c 4", f"-r cpu=4 -r mem={4000 * 2**20}"),
-        ("--mem-per-gpu=1G --gpus=2", f"-r cpu=1 -r mem={2 * 2**30} -r cuda.device=2"),
+        ("--mem-per-gpu=1G --gpus=2", f"-r cpu=1 -r mem={2 * 2**30} -r gpu=2"),
         ("--mem=0", "-r cpu=1"),
-        ("--gres=gpu:2", "-r cpu=1 -r cuda.device=2"),
-        ("--gres=gpu:a100:1", "-r cpu=1 -r cuda.device=1 --model *a100*"),
-        ("--gres=gpu", "-r cpu=1 -r cuda.device=1"),
-        ("--gres=gpu:h100", "-r cpu=1 -r cuda.device=1 --model *h100*"),
-        ("--gres=gpu:a100:4(S:0,1)", "-r cpu=1 -r cuda.device=4 --model *a100*"),
-        ("-G 8 -n 8", "--cluster-size 8 -r cpu=1 -r cuda.device=1"),
-        ("--gpus-per-node=h100:8 --ntasks-per-node=8", "--cluster-size 8 -r cpu=1 -r cuda.device=1 --model *h100*"),
-        ("--gpus-per-task=2 --cpus-per-gpu=4", "-r cpu=8 -r cuda.device=2"),
+        ("--gres=gpu:2", "-r cpu=1 -r gpu=2"),
+        ("--gres=gpu:a100:1", "-r cpu=1 -r gpu=1 --model *a100*"),
+        ("--gres=gpu", "-r cpu=1 -r gpu=1"),
+        ("--gres=gpu:h100", "-r cpu=1 -r gpu=1 --model *h100*"),
+        ("--gres=gpu:a100:4(S:0,1)", "-r cpu=1 -r gpu=4 --model *a100*"),
+        ("-G 8 -n 8", "--cluster-size 8 -r cpu=1 -r gpu=1"),
+        ("--gpus-per-node=h100:8 --ntasks-per-node=8", "--cluster-size 8 -r cpu=1 -r gpu=1 --model *h100*"),
+        ("--gpus-per-task=2 --cpus-per-gpu=4", "-r cpu=8 -r gpu=2"),
         ("-J name -A lab -p gpu -D /data", "-r cpu=1 --name name --project lab --pool gpu --chdir /data"),
         ("--time=1-2:30:00", "-r cpu=1 --time-limit 95400s"),
         ("--time=UNLIMITED", "-r cpu=1"),
@@ -166,7 +169,7 @@ def test_what_is_ignored_is_said(given: str, named: list[str]) -> None:
 
 def test_of_several_kinds_of_gpu_one_is_asked_for() -> None:
     found = slurm_words(["--gpus=a100:2,h100:1"])
-    assert found.words == ("-r", "cpu=1", "-r", "cuda.device=2", "--model", "*a100*")
+    assert found.words == ("-r", "cpu=1", "-r", "gpu=2", "--model", "*a100*")
     assert "--gpus=h100:1 is ignored" in found.notes[0]
 
 

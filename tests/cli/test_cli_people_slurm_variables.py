@@ -93,6 +93,7 @@ def test_the_step_of_an_array(array: str, step: str) -> None:
 
 
 WHOLE = {"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b", "ALIQUOT_SLOTS": '{"cpu": "1", "cuda.device": "2"}'}
+ROCM = {"ROCR_VISIBLE_DEVICES": "GPU-c,GPU-d", "ALIQUOT_SLOTS": '{"rocm.device": "2"}'}
 SHARES = WHOLE | {"ALIQUOT_SLOTS": '{"cuda.shares": "1.20"}'}
 APART = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "RANK": "1", "NODE_RANK": "1"}
 TOGETHER = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "1"}
@@ -105,6 +106,7 @@ OF_GPUS = ("SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS")
         ({"CUDA_VISIBLE_DEVICES": "", "ALIQUOT_SLOTS": '{"cpu": "1"}'}, (None, None, None)),
         ({}, (None, None, None)),
         (WHOLE, ("2", "2", "GPU-a,GPU-b")),
+        (ROCM, ("2", "2", "GPU-c,GPU-d")),
         (WHOLE | APART, ("4", "2", "GPU-a,GPU-b")),
         (WHOLE | TOGETHER, ("4", "4", None)),
         (WHOLE | GANG, ("12", "8", None)),

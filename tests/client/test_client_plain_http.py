@@ -109,6 +109,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pyte
         (WITH_LENGTH[:-4], ServerUnreachable, "before its answer was complete"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", ServerUnreachable, "Expected HTTP"),
         (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nout", UnexpectedAnswer, "HTTP status 502: out"),
+        (b"HTTP/1.1 404 Gone\r\nContent-Length: 7\r\n\r\n<html/>", UnexpectedAnswer, "HTTP status 404: a web page"),
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", Unauthenticated, "does not accept this token"),
     ],
 )

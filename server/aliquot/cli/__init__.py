@@ -73,7 +73,7 @@ COMMANDS: Final = {
 }
 """Module and attribute of each command or group of commands, in the order of `--help`."""
 
-_UsageProblem: Final = cast(
+UsageProblem: Final = cast(
     "type[Exception]", next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 )
 """Any problem with a command line; typer has no public name for it."""
@@ -127,7 +127,7 @@ def _run_plainly(run: Callable[[], Any]) -> NoReturn:
     except typer.Abort:
         print("aliquot: aborted", file=sys.stderr)
         sys.exit(1)
-    except _UsageProblem as raised:
+    except UsageProblem as raised:
         error: Any = raised
         if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
             print(error.format_message())

@@ -1,6 +1,5 @@
 """`aliquot doctor`: differences between store, agents and devices; `aliquot health`: readiness for health checks."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -46,17 +45,16 @@ def _print(found: "Examination") -> None:
 
 TIMEOUT_S: Final = 4.0
 
-Url = Annotated[
-    str | None,
-    typer.Option("--server", metavar="URL", help="The server; default: $ALIQUOT_SERVER, or this machine's."),
+CaFile = Annotated[
+    Path | None, typer.Option(help="The certificate's authority, in PEM; default: the cluster's, or $ALIQUOT_CA_FILE.")
 ]
-CaFile = Annotated[Path | None, typer.Option(help="The certificate's authority, in PEM; default: $ALIQUOT_CA_FILE.")]
 Agent = Annotated[bool, typer.Option("--agent", help="Check the agents on this machine instead.")]
 Folder = Annotated[Path | None, typer.Option(help="The agents' data folder; default: from the settings.")]
 
 
 def health(
-    server: Url = None,
+    cluster: InCluster = None,
+    server: AtServer = None,
     ca_file: CaFile = None,
     agent: Agent = False,
     data_folder: Folder = None,
@@ -66,19 +64,19 @@ def health(
     if agent:
         _check_agents(data_folder, as_json=as_json)
     else:
-        _check_server(server, ca_file, as_json=as_json)
+        _check_server(cluster, server, ca_file, as_json=as_json)
 
 
-def _check_server(server: str | None, ca_file: Path | None, *, as_json: bool) -> None:
+def _check_server(cluster: str | None, server: str | None, ca_file: Path | None, *, as_json: bool) -> None:
     from aliquot.client import NoPlace
-    from aliquot.client.config import CA_VARIABLE, LOCAL_URL, SERVER_VARIABLE
+    from aliquot.client.config import find_cluster, server_without_cluster
     from aliquot.client.endpoints import readiness
     from aliquot.client.errors import ServerUnreachable, UnexpectedAnswer
 
-    url = server or os.environ.get(SERVER_VARIABLE) or LOCAL_URL
-    authority = ca_file or (Path(os.environ[CA_VARIABLE]) if os.environ.get(CA_VARIABLE) else None)
     try:
-        found = readiness(url, ca_file=authority, timeout_s=TIMEOUT_S)
+        named = find_cluster(cluster=cluster, server=server)
+        url, authority = (named.url, named.ca_file) if named is not None else server_without_cluster(server)
+        found = readiness(url, ca_file=ca_file or authority, timeout_s=TIMEOUT_S)
     except (ServerUnreachable, UnexpectedAnswer, NoPlace) as error:
         fail(str(error), code=UNREACHABLE)
     if as_json:

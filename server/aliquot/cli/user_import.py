@@ -136,6 +136,9 @@ def _make_key(client: "BlockingClient", name: str, file: Path) -> str | None:
         return f"its key was refused: {error.answer.get('message')}"
     except OSError as error:
         return f"its key could not be written to {file}: {error.strerror or error}"
+    except Exception:
+        file.unlink(missing_ok=True)
+        raise
     return None
 
 

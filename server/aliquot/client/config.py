@@ -64,18 +64,32 @@ def find_place(*, cluster: str | None = None, server: str | None = None, token_f
     Raises:
         NoPlace: no such cluster, or no token for it; or both a cluster and a server are given.
     """
+    found = find_cluster(cluster=cluster, server=server)
+    if found is not None:
+        return found.place(token_file=token_file)
+    url, ca_file = server_without_cluster(server)
+    return Place(url=url, token=_token(token_file), ca_file=ca_file)
+
+
+def find_cluster(*, cluster: str | None = None, server: str | None = None) -> Cluster | None:
+    """The entry of the clusters file that arguments, environment or the file's default select; None if a server is
+    selected by its address.
+
+    Raises:
+        NoPlace: no such cluster; or both a cluster and a server are given.
+    """
     if cluster and server:
         raise NoPlace("both a cluster and a server are given; give one of them")
-    if not (cluster or server or os.environ.get(SERVER_VARIABLE)):
-        cluster = os.environ.get(CLUSTER_VARIABLE)
-    if cluster:
-        return _named(cluster).place(token_file=token_file)
-    url = server or os.environ.get(SERVER_VARIABLE)
-    default = next((one for one in read_clusters() if one.is_default), None)
-    if url is None and default is not None:
-        return default.place(token_file=token_file)
+    if server or (not cluster and os.environ.get(SERVER_VARIABLE)):
+        return None
+    name = cluster or os.environ.get(CLUSTER_VARIABLE)
+    return _named(name) if name else next((one for one in read_clusters() if one.is_default), None)
+
+
+def server_without_cluster(server: str | None = None) -> tuple[str, Path | None]:
+    """Address and authority of a server that no cluster names: by the argument, the environment, or this machine's."""
     authority = os.environ.get(CA_VARIABLE)
-    return Place(url=url or LOCAL_URL, token=_token(token_file), ca_file=Path(authority) if authority else None)
+    return server or os.environ.get(SERVER_VARIABLE) or LOCAL_URL, Path(authority) if authority else None
 
 
 def read_clusters() -> tuple[Cluster, ...]:

@@ -46,7 +46,8 @@ class UnexpectedAnswer(ClientFailure):
     """The answer is not that of an Aliquot server of this version."""
 
     def __init__(self, status: int, text: str) -> None:
-        super().__init__(f"HTTP status {status}: {text[:500]}")
+        words = "a web page" if text.lstrip()[:1] == "<" else text[:500]
+        super().__init__(f"HTTP status {status}: {words}" if words else f"HTTP status {status}")
         self.status = status
 
 

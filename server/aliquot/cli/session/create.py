@@ -4,7 +4,8 @@ The directives of a script are options that are put before those of the command 
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,9 +55,7 @@ class CreateCommand(TyperCommand):
         words = list(given.get("command") or ())
         is_command = len(words) < len(args) and args[len(args) - len(words) - 1] == "--"
         if words and not is_command:
-            ctx.meta[SCRIPT] = script = _read(Path(words[0]))
-            if stray := self._given(ctx, list(script.words)).get("command"):
-                usage(f"{script.name}: {stray[0]!r} in a directive is not an option; quote values with spaces")
+            ctx.meta[SCRIPT] = script = _read(Path(words[0]), parse=partial(self._given, ctx))
             # A limit in --array replaces the one of the script's own array.
             limit = (given.get("array") or "").partition("%")[2]
             args = [*script.words_beside(given), *(["--max-parallel", limit] if limit.isdecimal() else []), *args]
@@ -67,9 +66,9 @@ class CreateCommand(TyperCommand):
         return self.make_parser(ctx).parse_args(args=list(args))[0]
 
 
-def _read(path: Path) -> Script:
+def _read(path: Path, *, parse: Callable[[list[str]], dict[str, Any]]) -> Script:
     try:
-        return Script.read(path)
+        return Script.read(path).checked(parse)
     except (ScriptError, SlurmError) as error:
         usage(str(error))
 

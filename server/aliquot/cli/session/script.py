@@ -1,12 +1,13 @@
 """Scripts with directives: the options that a script gives at its head, and the command that runs it."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
+from aliquot.cli import UsageProblem
 from aliquot.cli.session.slurm import SlurmWords, slurm_words, with_slurm_variables
 
 OWN: Final = "#ALIQUOT"
@@ -54,6 +55,23 @@ class Script(Struct, frozen=True, kw_only=True):
             words=(*_named(path, slurm, own), *slurm.words, *own),
             notes=(*slurm.notes, *_notes(text)),
         )
+
+    def checked(self, parse: Callable[[list[str]], dict[str, Any]]) -> "Script":
+        """The script itself.
+
+        Args:
+            parse: parses options of `aliquot session create`; what is not an option is in `command`.
+        Raises:
+            ScriptError: its directives have something else.
+        """
+        try:
+            stray = parse(list(self.words)).get("command")
+        except UsageProblem as raised:
+            error: Any = raised
+            raise ScriptError(f"{self.name}: {error.format_message()}") from None
+        if stray:
+            raise ScriptError(f"{self.name}: {stray[0]!r} in a directive is not an option; quote values with spaces")
+        return self
 
     def command(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
         """The command that runs the script on any node: it contains the script's text."""

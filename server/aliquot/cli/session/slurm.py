@@ -237,7 +237,7 @@ def _shape(options: Mapping[str, str]) -> Iterator[str]:
     if memory := _memory(options, cpus=cpus, gpus=gpus, on_node=on_node):
         yield from ("-r", f"mem={memory}")
     if gpus:
-        yield from ("-r", f"cuda.device={gpus}")
+        yield from ("-r", f"gpu={gpus}")
     if model:
         yield from ("--model", f"*{model}*")
 
@@ -310,18 +310,19 @@ if [ "${WORLD_SIZE:-1}" = "${LOCAL_WORLD_SIZE:-1}" ]; then export SLURM_TASKS_PE
 if [ "${ALIQUOT_MEMORY_BYTES:-0}" -gt 0 ]; then
   export SLURM_MEM_PER_NODE="$(( ALIQUOT_MEMORY_BYTES * ${LOCAL_WORLD_SIZE:-1} / 1048576 ))"
 fi
-if [ -n "$CUDA_VISIBLE_DEVICES" ]; then
-  SLURM_GPUS_ON_NODE=$(IFS=,; set -- $CUDA_VISIBLE_DEVICES; echo "$#")
+visible=${CUDA_VISIBLE_DEVICES:-$ROCR_VISIBLE_DEVICES}
+if [ -n "$visible" ]; then
+  SLURM_GPUS_ON_NODE=$(IFS=,; set -- $visible; echo "$#")
   case "${LOCAL_WORLD_SIZE:-1} $ALIQUOT_SLOTS" in
-    *'"cuda.device"'*)
+    *'"cuda.device"'*|*'"rocm.device"'*)
       export SLURM_GPUS="$(( SLURM_GPUS_ON_NODE * ${WORLD_SIZE:-1} ))"
       export SLURM_GPUS_ON_NODE="$(( SLURM_GPUS_ON_NODE * ${LOCAL_WORLD_SIZE:-1} ))" ;;
     "1 "*) export SLURM_GPUS_ON_NODE ;;
     *) unset SLURM_GPUS_ON_NODE ;;
   esac
-  if [ "${LOCAL_WORLD_SIZE:-1}" = 1 ]; then export SLURM_JOB_GPUS="$CUDA_VISIBLE_DEVICES"; fi
+  if [ "${LOCAL_WORLD_SIZE:-1}" = 1 ]; then export SLURM_JOB_GPUS="$visible"; fi
 fi
-unset attempt
+unset attempt visible
 exec "$@"
 """
 """Totals per node are set only where they are known: on the only node of a gang, and for amounts that are the same in
@@ -344,7 +345,7 @@ def without_slurm_variables(argv: tuple[str, ...]) -> tuple[str, ...]:
 def known_at_submission(wanted: "CreateSessionInput", *, folder: str) -> dict[str, str]:
     """The variables that are known when a session is submitted from a folder."""
     slots = {one.slot: one.amount for one in wanted.slots}
-    gpus = slots.get("cuda.device") or slots.get("gpu", "")
+    gpus = next((slots[slot] for slot in ("cuda.device", "rocm.device", "gpu") if slots.get(slot)), "")
     found = {
         "SLURM_SUBMIT_DIR": folder,
         "SLURM_JOB_NAME": wanted.name,
