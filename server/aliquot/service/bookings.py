@@ -5,7 +5,7 @@ A scheduling pass decides each request; a call returns after that pass.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from aliquot.core.validation.fields import check_limit, count, label, millisecon
 from aliquot.service.access import check_may_submit, check_project, check_role
 from aliquot.service.accounts.key_budgets import refuse_booking
 from aliquot.service.ports import Clock, Ids
-from aliquot.service.recurrence import AHEAD_S_MAX, occurrences
+from aliquot.service.recurrence import AHEAD_S_MAX, end_like, occurrences
 from aliquot.service.sessions.submission_checks import check_project_exists
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
@@ -188,21 +188,22 @@ class Bookings:
     def wanted(self, caller: Caller, asked: NewBooking) -> list[Booking]:
         """The request as records, one for each window; see `reserve` for errors.
 
-        Repeated windows start at the same time of day and are equally long, also when the clocks change.
+        Repeated windows start at the same time of day and are equally long, also when the clocks change; whole days
+        stay whole days.
         """
         first = self.requested(caller, asked)
         if asked.repeats is None:
             return [first]
-        lasts = timedelta(microseconds=first.ends_us - first.starts_us)
         starts = occurrences(asked.starts_at, asked.repeats, time_zone=asked.time_zone)
         form = "%Y-%m-%d" if len({at.date() for at in starts}) == len(starts) else "%Y-%m-%dT%H%M"
+        windows = [(at, end_like(at, asked.starts_at, asked.ends_at)) for at in starts]
         return [
             replace(
-                self.requested(caller, replace(asked, starts_at=at, ends_at=at.astimezone(UTC) + lasts)),
+                self.requested(caller, replace(asked, starts_at=at, ends_at=ends_at)),
                 name=f"{first.name}-{at:{form}}",
                 series=first.name,
             )
-            for at in starts
+            for at, ends_at in windows
         ]
 
     def requested(self, caller: Caller, asked: NewBooking) -> Booking:

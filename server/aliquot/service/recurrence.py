@@ -3,7 +3,7 @@
 import re
 from calendar import isleap
 from collections.abc import Iterator
-from datetime import MAXYEAR, UTC, date, datetime, timedelta
+from datetime import MAXYEAR, UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -54,6 +54,15 @@ def occurrences(starts_at: datetime, rule: str, *, time_zone: str | None) -> lis
     if not found:
         raise InvalidRequest("repeats: the rule has no window within a year of the first start", field="repeats")
     return [at.replace(tzinfo=zone) for at in found]
+
+
+def end_like(at: datetime, first_starts_at: datetime, first_ends_at: datetime) -> datetime:
+    """The end of a window that starts at `at`: it is as long as the first, or as many days if that is whole days in the
+    zone of `at`, where a day may have 23 or 25 hours."""
+    first, last = (one.astimezone(at.tzinfo) for one in (first_starts_at, first_ends_at))
+    if first.time() == last.time() == time.min:
+        return at + (last.date() - first.date())
+    return at.astimezone(UTC) + (last.astimezone(UTC) - first.astimezone(UTC))
 
 
 def _repeated(first: datetime, rule: str, *, zone: ZoneInfo) -> Iterator[datetime]:
