@@ -6,7 +6,7 @@ import pytest
 
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.connections import OpenConnections
-from aliquot.service.state.identities import Bearer, Identities
+from aliquot.service.state.identities import AuthenticatedCaller, Identities
 from aliquot_schema.identity.accounts import ApiKey, KeyScope, Role, User
 from aliquot_schema.ids import KeyId, UserId
 
@@ -16,7 +16,9 @@ LEFT_S = 0.05
 def test_a_key_that_never_was_holds_nothing_open() -> None:
     auth = TokenAuth("the-servers-own-token", UserId("root"))
     ended: list[bool] = []
-    with OpenConnections(auth).holding(Bearer(user=UserId("bob"), role=Role.USER, key_id=KeyId("key_1")), ended.append):
+    with OpenConnections(auth).holding(
+        AuthenticatedCaller(user=UserId("bob"), role=Role.USER, key_id=KeyId("key_1")), ended.append
+    ):
         assert ended == [False]
 
 

@@ -12,10 +12,10 @@ from strawberry.http.streaming import SSETransport
 from websockets.asyncio.client import ClientConnection, connect
 
 from aliquot.api.graphql import endpoint
-from aliquot.api.graphql.shared_subscriptions import Source
+from aliquot.api.graphql.shared_subscriptions import SubscriptionSource
 from aliquot.api.graphql.sockets import KEY_ENDED
 from aliquot.service.subscriptions import watching as live_watching
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.ids import AgentId, SessionId, kernel_id
 from aliquot_schema.resources.devices import DeviceReading
 from api_node import KINDS, WAIT_S, following
@@ -43,14 +43,14 @@ async def people(anyio_backend: str) -> AsyncIterator[Scene]:
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The characters of each item that was encoded."""
     found: list[int] = []
-    original = Source._encoded
+    original = SubscriptionSource._encoded
 
-    async def counting(self: Source, executor: Any) -> str:
+    async def counting(self: SubscriptionSource, executor: Any) -> str:
         text = await original(self, executor)
         found.append(len(text))
         return text
 
-    monkeypatch.setattr(Source, "_encoded", counting)
+    monkeypatch.setattr(SubscriptionSource, "_encoded", counting)
     return found
 
 
@@ -78,7 +78,7 @@ async def measure(people: Scene, percent: float) -> None:
     """Every device of the agent is so busy."""
     devices = people.stage.state.agents[AgentId(AGENT)].devices
     readings = tuple(DeviceReading(device_id=device.id, utilization_pct=percent) for device in devices)
-    await people.stage.hear(ReadingsTaken(agent_id=AgentId(AGENT), at_us=1, readings=readings))
+    await people.stage.hear(NewReadings(agent_id=AgentId(AGENT), at_us=1, readings=readings))
 
 
 async def end(people: Scene, session_id: str, *, code: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from aliquot.api.oidc.code_flow import CodeFlow, Discovery, FlowStart, SignedIn
+from aliquot.api.oidc.code_flow import CodeFlow, CompletedSignIn, Discovery, FlowStart
 from aliquot.api.oidc.jwks import ProviderKeys
 from aliquot.api.oidc.tokens import Tokens
 from aliquot_schema.errors import Unauthenticated
@@ -83,7 +83,7 @@ def asked(start: FlowStart) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(start.address).query).items()}
 
 
-async def finish(flow: CodeFlow, there: TestProvider, *, next_path: str = "/", **answer: str) -> SignedIn:
+async def finish(flow: CodeFlow, there: TestProvider, *, next_path: str = "/", **answer: str) -> CompletedSignIn:
     start = await flow.begin(redirect_uri=BACK, next_path=next_path)
     there.nonce = there.nonce or asked(start)["nonce"]
     given = {"state": asked(start)["state"], "code": "once"} | answer

@@ -21,7 +21,7 @@ from aliquot.api.graphql.broadcast import (
     Subscriber,
     start_eagerly,
 )
-from aliquot.api.graphql.shared_subscriptions import Source
+from aliquot.api.graphql.shared_subscriptions import SubscriptionSource
 from aliquot.api.graphql.sockets import SLOW_CLIENT, SocketAdapter
 from api_server import BEARER, ApiServer, api_server, closing_code, receive, send, sign_in, subscribe
 
@@ -35,13 +35,13 @@ WAIT_S = 60
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What was executed, one entry each time."""
     found: list[int] = []
-    encoded = Source._encoded
+    encoded = SubscriptionSource._encoded
 
-    async def counting(self: Source, executor: Any) -> str:
+    async def counting(self: SubscriptionSource, executor: Any) -> str:
         found.append(executor.root_value.event_number)
         return await encoded(self, executor)
 
-    monkeypatch.setattr(Source, "_encoded", counting)
+    monkeypatch.setattr(SubscriptionSource, "_encoded", counting)
     return found
 
 

@@ -15,10 +15,13 @@ METAPHORS = {
 }  # fmt: skip
 """Words that named several unrelated things, or a thing that has a usual name."""
 CLASS_METAPHORS = {
-    "AgentDoor", "AgentSide", "Beginning", "Calm", "Course", "Door", "Draft", "Duty", "Endings", "Gate", "Gated",
-    "Guard", "Hand", "Headroom", "HeldOpen", "Judging", "KeptHistory", "Letter", "LiveWatching", "Lookout", "Office",
-    "Outfit", "Outsider", "Patience", "PresentTerm", "Reel", "Retaining", "Room", "Roster", "Scene", "Scribe",
-    "Serving", "Sight", "Standing", "Term", "Trails", "Voice", "Watching",
+    "AgentDoor", "AgentSide", "Apart", "Bearer", "Beat", "Beginning", "Begun", "Calm", "Course", "Desk", "DevicesTold",
+    "Door", "Draft", "Duty", "Endings", "ForecastDesk", "Gate", "Gated", "Ground", "Guard", "Hand", "Headroom",
+    "HeldBook", "HeldOpen", "HoldLog", "Judging", "KeptHistory", "KernelTold", "KeyTeller", "Lesson", "Letter", "Life",
+    "Lingering", "LiveWatching", "Lookout", "MarkKeeper", "Means", "Office", "Outfit", "Outsider", "Pace", "Patience",
+    "PresentTerm", "QuotaBook", "Reach", "ReadingsTold", "Recall", "Reel", "Retaining", "Room", "Roster", "Scene",
+    "Scorekeeper", "Scribe", "Serving", "Settlement", "Sight", "Spot", "Standing", "Supposed", "Surroundings", "Tended",
+    "Term", "Then", "Told", "Trail", "Trails", "Voice", "Watching", "WeekCourse", "WorkspaceDoor",
 }  # fmt: skip
 FUNCTION_METAPHORS = {
     "born_in", "door_of", "in_new_words", "is_shut_out", "known_as", "let_go", "made_room", "objection_to", "patiently",

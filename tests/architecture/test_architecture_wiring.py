@@ -18,7 +18,7 @@ RECORDS = {
     "service/leadership/follower_verdicts.py": {"state.reachable"},
     "service/metrics/metrics.py": {"spent.held", "spent.idle", "spent.measured_at", "spent.used"},
     "service/sessions/batches.py": {"error.args", "error.message"},
-    "service/sessions/recall.py": {"self._state.kept"},
+    "service/sessions/session_loader.py": {"self._state.kept"},
     "service/sessions/submission_checks.py": {"refusal.args", "refusal.message"},
     "service/state/evicted_sessions.py": {"state.kept"},
     "service/state/state.py": {"self._charging.books", "self.books.usage"},

@@ -15,7 +15,7 @@ from aliquot.execution.remote.codec import (
     frames,
 )
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot_schema.cluster.agent_protocol import Beat, Joined
+from aliquot_schema.cluster.agent_protocol import Heartbeat, StateReport
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.ids import DeviceId, KernelId, SlotName
 from aliquot_schema.resources.devices import DEVICES_MAX
@@ -53,7 +53,7 @@ def test_the_largest_inventory_that_an_agent_needs_is_within_the_limit() -> None
         ),
         specs=tuple(SpecOnDisk(kernel_id=id, spec=spec, ended=True) for id in kernels),
     )
-    assert len(encode(Joined(number=1, inventory=inventory))) < INVENTORY_BYTES_MAX
+    assert len(encode(StateReport(number=1, inventory=inventory))) < INVENTORY_BYTES_MAX
 
 
 @pytest.mark.parametrize(("has_greeted", "bytes_max"), [(False, HELLO_BYTES_MAX), (True, INVENTORY_BYTES_MAX)])
@@ -67,7 +67,7 @@ async def test_a_message_that_never_ends_is_cut(has_greeted: bool, bytes_max: in
             for frame in frames(encode(hello())):
                 await agent.send(frame)
             assert await Channel(agent).receive() is not None
-            for frame in frames(encode(Beat())):
+            for frame in frames(encode(Heartbeat())):
                 await agent.send(frame)
         sending = asyncio.create_task(endless(agent, bytes_max=bytes_max))
         async with asyncio.timeout(PATIENCE_S):

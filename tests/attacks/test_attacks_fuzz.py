@@ -29,7 +29,7 @@ from aliquot.client.config import read_clusters
 from aliquot.errors import ConfigurationError
 from aliquot.execution.devices.mock import read_mock_file
 from aliquot.execution.devices.plugin import DeviceFileError
-from aliquot.execution.remote.codec import Assembly, ProtocolError, decode
+from aliquot.execution.remote.codec import MessageAssembler, ProtocolError, decode
 from aliquot.service.ports import StoreUnavailable
 from aliquot.settings import read_settings
 from aliquot.store.export import import_archive
@@ -84,7 +84,7 @@ class Parser:
 
 
 def _frames(data: bytes, _: Path) -> None:
-    whole = Assembly(bytes_max=1 << 20)
+    whole = MessageAssembler(bytes_max=1 << 20)
     for start in range(0, len(data), 512):
         message = whole.add(data[start : start + 512])
         if message is not None:

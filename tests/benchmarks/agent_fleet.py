@@ -29,10 +29,10 @@ from aliquot_schema.cluster.agent_protocol import (
     PATH,
     PROTOCOLS,
     Acknowledged,
-    Beat,
+    Heartbeat,
     Hello,
-    Joined,
     Message,
+    StateReport,
     Welcome,
 )
 from aliquot_schema.ids import AgentId
@@ -143,14 +143,14 @@ async def _live(server: OwnServer, name: AgentId, slots: asyncio.Semaphore, join
                 await _send(wire, hello)
                 welcome = _read(await wire.recv())
                 assert isinstance(welcome, Welcome), welcome
-                await _send(wire, Joined(number=1, inventory=agent(name, devices=DEVICES).inventory()))
+                await _send(wire, StateReport(number=1, inventory=agent(name, devices=DEVICES).inventory()))
                 break
         await asyncio.sleep(again_s + random())
     try:
         reading = asyncio.create_task(_drain(wire, joined))
         while not reading.done():
             await asyncio.sleep(welcome.beat_s)
-            await _send(wire, Beat())
+            await _send(wire, Heartbeat())
     finally:
         wire.transport.abort()
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from forecast_logs import Told
 
-from aliquot.core.foresight.accuracy import GroupAccuracy, Resolved, by_group, pinball_us
+from aliquot.core.foresight.accuracy import GroupAccuracy, ResolvedForecast, by_group, pinball_us
 from aliquot.core.foresight.bands import Band, Corrections
 from aliquot.core.foresight.forecast import HOUR_US, Forecast, corrected
 
@@ -38,9 +38,9 @@ class Shown:
         return self.forecast.start_us.later(-self.forecast.made_us)
 
     @property
-    def resolved(self) -> Resolved:
+    def resolved(self) -> ResolvedForecast:
         """For the counts of accuracy."""
-        return Resolved(
+        return ResolvedForecast(
             made_us=self.forecast.made_us, features=self.forecast.features, shown=self.band, wait_us=self.wait_us
         )
 

@@ -16,7 +16,7 @@ from registry import Key, scenario
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import DeviceSample, MeasureKind
 from aliquot.store.timeseries.history_store import FILE, HistoryDatabase, HistoryPlan, place_of
-from aliquot.store.timeseries.tiers import DAY_US, HOUR_US, Kept
+from aliquot.store.timeseries.tiers import DAY_US, HOUR_US, TierRetention
 
 AGENTS: Final = 4
 DEVICES: Final = 8
@@ -70,7 +70,7 @@ def _store(folder: Path, clock: Hands) -> HistoryDatabase:
     return HistoryDatabase(
         HistoryPlan(
             make_database=place_of("", data_folder=folder, now_us=clock.now_us),
-            kept=Kept(raw_us=None),
+            kept=TierRetention(raw_us=None),
             interval_s=2.0,
             now_us=clock.now_us,
             wall_us=clock.now_us,

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.execution.agent.config import Reach
+from aliquot.execution.agent.config import NodeEndpoint
 from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.remote.agent_setup import AgentOptions
 
@@ -48,7 +48,7 @@ def test_the_file_says_what_no_flag_says(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert (made.reserved_cpu, made.reserved_mem) == (0, "1g")
     assert made.readings_interval_s == 30
     assert made.confinement.insecure_registries == ("registry.lab:5000",)
-    assert made.reach == Reach.of(address="10.0.0.7", ports="29600-29610")
+    assert made.reach == NodeEndpoint.of(address="10.0.0.7", ports="29600-29610")
 
 
 def test_without_a_word_all_is_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:

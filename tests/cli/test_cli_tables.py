@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from aliquot.cli.connection.tables import (
-    Brief,
+    BriefCell,
     Column,
     Table,
     age,
@@ -110,7 +110,7 @@ def test_a_table_shows_control_characters_as_such() -> None:
 
 
 def test_an_id_is_short_at_its_end_and_keeps_the_index_of_a_task() -> None:
-    assert short_id(ID) == Brief(ID[-8:], ID)
+    assert short_id(ID) == BriefCell(ID[-8:], ID)
     assert short_id(session_id(12, 7)).text == f"{ID[-8:]}_7"
     assert short_id(ID, full=True).text == ID
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from aliquot.core.idle_process import IdleCase, IdleSeen, acts_us, kept, next_case
+from aliquot.core.idle_process import IdleCase, IdleObservation, acts_us, kept, next_case
 from aliquot.core.model.snapshot import IdleHold, Snapshot
 from aliquot.core.scheduler.reason_text import explain
 from aliquot_schema.ids import SessionId, UserId
@@ -22,14 +22,14 @@ RULES = IdleRules(tell_ms=1_800_000, again_ms=1_200_000, act_ms=600_000, keep_ms
 NAME = SessionId("ses_a")
 
 
-def seen(minutes: int, **more: Any) -> IdleSeen:
+def seen(minutes: int, **more: Any) -> IdleObservation:
     fields = {"gpus": ("gpu0",), "spell_us": minutes * MINUTE_US, "was_used": True, "is_used": False}
-    return IdleSeen(idle_us=minutes * MINUTE_US, **(fields | more))
+    return IdleObservation(idle_us=minutes * MINUTE_US, **(fields | more))
 
 
 def step(
     known: IdleCase | None,
-    found: IdleSeen | None,
+    found: IdleObservation | None,
     at_min: int,
     *,
     action: IdleAction = IdleAction.PREEMPT,
@@ -46,7 +46,7 @@ def step(
     )
 
 
-def taken(known: IdleCase | None, found: IdleSeen | None, at_min: int, **more: Any) -> IdleCase:
+def taken(known: IdleCase | None, found: IdleObservation | None, at_min: int, **more: Any) -> IdleCase:
     case = step(known, found, at_min, **more)
     assert case is not None
     return case

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.observed_use import GAP_MS_MAX, HOUR_MS, ObservedWeek, SeenGpu, fair_parts
+from aliquot.core.observed_use import GAP_MS_MAX, HOUR_MS, GpuObservation, ObservedWeek, fair_parts
 
 MINUTE_MS = 60_000
 
 
-def gpu(*people: str, use: float | None = 50.0) -> SeenGpu:
-    return SeenGpu(people=people, utilization_pct=use)
+def gpu(*people: str, use: float | None = 50.0) -> GpuObservation:
+    return GpuObservation(people=people, utilization_pct=use)
 
 
 def test_time_counts_for_those_on_a_gpu_in_equal_parts_and_as_idle_where_it_is_not_used() -> None:

@@ -12,7 +12,7 @@ from aliquot.core.fairshare import Usage, starts_us
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow
-from aliquot.core.quota import HOUR, QuotaBook, impossible_under, too_many_queued
+from aliquot.core.quota import HOUR, QuotaTracker, impossible_under, too_many_queued
 from aliquot.core.scheduler.shares import weight_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, QuotaId, SessionId, SlotName, UserId
 from aliquot_schema.policies import Preemption, PreemptScope
@@ -65,9 +65,9 @@ def book(
     running: Iterable[RunningRow] = (),
     preempt: PreemptScope = PreemptScope.PREEMPTIBLE,
     usage: Usage | None = None,
-) -> QuotaBook:
+) -> QuotaTracker:
     state = snapshot([], [], quotas={one.id: one for one in quotas}, running=tuple(running), usage=usage or Usage())
-    return QuotaBook(state, policy=Policy(preemption=Preemption(preempt=preempt)), now_us=NOW_US)
+    return QuotaTracker(state, policy=Policy(preemption=Preemption(preempt=preempt)), now_us=NOW_US)
 
 
 def refused(key: str, slot: str, requested: str, available: str) -> Verdict:

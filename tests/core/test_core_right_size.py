@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.right_size import HOUR_MS, MINUTE_MS, RUNS_MIN, PastRun, RequestPart, Wanted, advised, right_size
+from aliquot.core.right_size import HOUR_MS, MINUTE_MS, RUNS_MIN, NextRequest, PastRun, RequestPart, advised, right_size
 
 GIB = 1 << 30
 
@@ -12,55 +12,55 @@ def runs(count: int, **same: int) -> list[PastRun]:
     return [PastRun(**{"duration_ms": 40 * MINUTE_MS, "milli": 1000, **same}) for _ in range(count)]  # type: ignore[arg-type]
 
 
-def sizes(past: list[PastRun], wanted: Wanted) -> dict[RequestPart, int]:
+def sizes(past: list[PastRun], wanted: NextRequest) -> dict[RequestPart, int]:
     return {found.measure: found.amount for found in right_size(past, wanted)}
 
 
 def test_of_four_gpus_with_one_in_use_one_is_advised() -> None:
     past = runs(5, milli=4000, gpus_used=1)
-    assert sizes(past, Wanted(milli=4000, limit_ms=50 * MINUTE_MS)) == {RequestPart.GPUS: 1000}
+    assert sizes(past, NextRequest(milli=4000, limit_ms=50 * MINUTE_MS)) == {RequestPart.GPUS: 1000}
 
 
 def test_a_share_covers_the_time_in_use_and_the_memory_with_a_margin() -> None:
     past = runs(5, share_used=310, memory_peak=20 * GIB)
-    found = sizes(past, Wanted(milli=1000, limit_ms=50 * MINUTE_MS))
+    found = sizes(past, NextRequest(milli=1000, limit_ms=50 * MINUTE_MS))
     assert found == {RequestPart.SHARE: 400, RequestPart.GPU_MEMORY: 23 * GIB}
 
 
 def test_no_memory_is_advised_that_would_save_nothing() -> None:
     past = runs(5, memory_peak=72 * GIB, memory_total=80 * GIB)
-    assert sizes(past, Wanted(milli=1000, limit_ms=50 * MINUTE_MS)) == {}
+    assert sizes(past, NextRequest(milli=1000, limit_ms=50 * MINUTE_MS)) == {}
 
 
 def test_host_memory_is_advised_only_where_it_is_requested() -> None:
     past = runs(5, host_memory_peak=3 * GIB)
-    wanted = Wanted(milli=1000, host_memory=16 * GIB, limit_ms=50 * MINUTE_MS)
+    wanted = NextRequest(milli=1000, host_memory=16 * GIB, limit_ms=50 * MINUTE_MS)
     assert sizes(past, wanted) == {RequestPart.MEMORY: 7 * GIB // 2}
-    assert sizes(past, Wanted(milli=1000, limit_ms=50 * MINUTE_MS)) == {}
+    assert sizes(past, NextRequest(milli=1000, limit_ms=50 * MINUTE_MS)) == {}
 
 
 def test_a_time_limit_is_the_longest_run_and_a_quarter_and_only_where_it_saves_something() -> None:
     past = [*runs(4), PastRun(duration_ms=100 * MINUTE_MS, milli=1000)]
-    assert sizes(past, Wanted(milli=1000, limit_ms=24 * HOUR_MS)) == {RequestPart.TIME_LIMIT: 135 * MINUTE_MS}
-    assert sizes(past, Wanted(milli=1000, limit_ms=140 * MINUTE_MS)) == {}
-    assert sizes(past, Wanted(milli=1000)) == {RequestPart.TIME_LIMIT: 135 * MINUTE_MS}
+    assert sizes(past, NextRequest(milli=1000, limit_ms=24 * HOUR_MS)) == {RequestPart.TIME_LIMIT: 135 * MINUTE_MS}
+    assert sizes(past, NextRequest(milli=1000, limit_ms=140 * MINUTE_MS)) == {}
+    assert sizes(past, NextRequest(milli=1000)) == {RequestPart.TIME_LIMIT: 135 * MINUTE_MS}
 
 
 def test_after_a_run_that_its_limit_cut_no_shorter_limit_is_advised() -> None:
     past = [*runs(6), PastRun(duration_ms=HOUR_MS, is_cut=True, milli=1000)]
-    assert sizes(past, Wanted(milli=1000, limit_ms=24 * HOUR_MS)) == {}
+    assert sizes(past, NextRequest(milli=1000, limit_ms=24 * HOUR_MS)) == {}
 
 
 def test_the_hit_rate_counts_later_runs_against_the_advice_before_them() -> None:
     minutes = [40, 40, 40, 41, 90, 40]
     past = [PastRun(duration_ms=length * MINUTE_MS, milli=1000) for length in minutes]
-    [found] = right_size(past, Wanted(milli=1000, limit_ms=24 * HOUR_MS))
+    [found] = right_size(past, NextRequest(milli=1000, limit_ms=24 * HOUR_MS))
     assert (found.enough, found.tested) == (2, 3), "the run of 90 minutes was longer than the 50 advised before it"
     assert found.amount == 120 * MINUTE_MS
 
 
 def test_fewer_runs_than_needed_give_no_advice() -> None:
-    assert right_size(runs(RUNS_MIN - 1, share_used=100), Wanted(milli=1000)) == ()
+    assert right_size(runs(RUNS_MIN - 1, share_used=100), NextRequest(milli=1000)) == ()
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=RUNS_MIN, max_size=60), st.sampled_from(list(RequestPart)))

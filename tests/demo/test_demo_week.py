@@ -12,21 +12,21 @@ from aliquot.app.agents import token_file_of
 from aliquot.app.demo import begin_demo, with_demo
 from aliquot.demo.readings import store_readings
 from aliquot.demo.scenario import PEOPLE, PROJECTS, TAG, submissions
-from aliquot.demo.week import WEEK_US, Week
+from aliquot.demo.week import WEEK_US, GeneratedWeek
 from aliquot.errors import ConfigurationError
 from aliquot.service.audit.audit import AuditStore
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import WHOLE, MeasureKind, index_of
-from aliquot.service.history.ports import Held
+from aliquot.service.history.ports import HeldAmount
 from aliquot.service.ledger.replay import replay
-from aliquot.service.ports import Loaded
+from aliquot.service.ports import LoadedRows
 from aliquot.service.use_cases import state_of
 from aliquot.settings import Settings
 from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
 from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
-from aliquot.store.timeseries.tiers import Kept
+from aliquot.store.timeseries.tiers import TierRetention
 from aliquot_schema.states import SessionState
 from service_stage import broken
 
@@ -46,9 +46,9 @@ def anyio_backend() -> str:
 class StoredWeek:
     """A week, and the store of the cluster that it was written to."""
 
-    week: Week
+    week: GeneratedWeek
     store: DatabaseStore
-    loaded: Loaded
+    loaded: LoadedRows
     folder: Path
 
 
@@ -101,7 +101,7 @@ async def test_usage_is_what_the_leases_held(stored: StoredWeek) -> None:
     assert 0.6 < sum(hours.values()) / (16 * 7 * 24) < 1.0
 
 
-def _gpu_hours(held: Held) -> float:
+def _gpu_hours(held: HeldAmount) -> float:
     part = 1.0 if held.slot == "cuda.device" else 0.001
     return held.amount * part * (held.ended_us - held.from_us) / HOUR_US
 
@@ -122,7 +122,7 @@ async def test_readings_follow_who_held_what(stored: StoredWeek) -> None:
     week, place = stored.week, place_of("", data_folder=stored.folder, now_us=lambda: stored.week.until_us)
     clock = lambda: week.until_us  # noqa: E731
     history = HistoryDatabase(
-        HistoryPlan(make_database=place, kept=Kept(), interval_s=2.0, now_us=clock, wall_us=clock)
+        HistoryPlan(make_database=place, kept=TierRetention(), interval_s=2.0, now_us=clock, wall_us=clock)
     )
     await history.open()
     try:

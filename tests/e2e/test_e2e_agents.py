@@ -16,7 +16,7 @@ from aliquot.app.composition import Server, serving
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.listener import Listener, bound_socket
 from aliquot.client import Client
-from aliquot.service.ports import Loaded
+from aliquot.service.ports import LoadedRows
 from aliquot.settings import read_settings
 from e2e_sessions import alloc_map, session, submit, until, until_map, until_state
 
@@ -66,7 +66,7 @@ async def test_a_server_does_not_hold_what_it_read_at_its_start() -> None:
             assert server.running.cases.state.agents
         async with serving(settings):
             # The records of sessions that it forgets later would otherwise stay in memory.
-            assert [one for one in gc.get_objects() if isinstance(one, Loaded)] == []
+            assert [one for one in gc.get_objects() if isinstance(one, LoadedRows)] == []
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from aliquot.execution.remote.agent_keys import KeyFile
 from aliquot.service.admin.admin import Administration, Backups
 from aliquot.service.agents.differences import Difference
 from aliquot.service.agents.doctor import Examination
-from aliquot.service.audit.agent_keys import KeyTeller
+from aliquot.service.audit.agent_keys import KeyChangeRecorder
 from aliquot.service.audit.audit import AuditQuery, Change
 from aliquot.store.audit.log import AuditAuthor, note
 from aliquot.store.integrity import checked
@@ -121,7 +121,7 @@ async def test_rescans(place: Place) -> None:
 async def test_keys_of_agents(place: Place, tmp_path: Path) -> None:
     command, server = KeyFile(tmp_path / "keys.json"), KeyFile(tmp_path / "keys.json")
     async with staged(place) as (on, store):
-        teller = KeyTeller(server, journal=on.journal, clock=on.clock)
+        teller = KeyChangeRecorder(server, journal=on.journal, clock=on.clock)
         assert await teller.run_once() == 0
         secrets = [
             command.create(A, now_us=5, by="unix:root"),
@@ -157,8 +157,8 @@ async def test_a_change_of_a_key_is_told_once_when_the_server_ends_in_between(pl
 
         for _ in range(3):
             with pytest.raises(OSError, match="full"):
-                await KeyTeller(Ends(tmp_path / "keys.json"), journal=on.journal, clock=on.clock).run_once()
-        assert await KeyTeller(keys, journal=on.journal, clock=on.clock).run_once() == 2
+                await KeyChangeRecorder(Ends(tmp_path / "keys.json"), journal=on.journal, clock=on.clock).run_once()
+        assert await KeyChangeRecorder(keys, journal=on.journal, clock=on.clock).run_once() == 2
         assert len(await changes(store, "action")) == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, Table, insert, select
 
 from aliquot.service.ports import NotLeader
-from aliquot.service.retention import CLOSED, DAY_US, Periods, Removed, RetainedKind, RetentionLoop
+from aliquot.service.retention import CLOSED, DAY_US, Periods, RemovedRows, RetainedKind, RetentionLoop
 from aliquot.service.state.state import State
 from aliquot.store.alert_tables import ALERTS, DELIVERIES
 from aliquot.store.archive.archiver import DatabaseHistory
@@ -85,11 +85,11 @@ async def test_each_goes_in_its_time_and_is_archived(store: DatabaseStore, tmp_p
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     before = await store.read(ids)
     retaining = RetentionLoop(history_of(store, tmp_path), memory=State(), clock=clock, periods=YEAR)
-    assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0, closed=4)
+    assert await retaining.run_once() == RemovedRows(passes=0, events=0, sessions=0, closed=4)
     assert before - await store.read(ids) == {f"{kind}-old" for kind in CLOSED} | {"held leases-old"}
     told = verify_archives(await store.read(all_seals), folder=tmp_path)
     assert (told.faults, told.files, told.rows) == ((), 5, 5)
-    assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0)
+    assert await retaining.run_once() == RemovedRows(passes=0, events=0, sessions=0)
 
 
 async def test_for_ever_is_for_ever(store: DatabaseStore, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_for_ever_is_for_ever(store: DatabaseStore, tmp_path: Path) -> Non
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     nothing = Periods(sessions_us=None, events_us=None, ledger_us=None, findings_us=None)
     retaining = RetentionLoop(history_of(store, tmp_path), memory=State(), clock=clock, periods=nothing)
-    assert await retaining.run_once() == Removed(passes=0, events=0, sessions=0)
+    assert await retaining.run_once() == RemovedRows(passes=0, events=0, sessions=0)
 
 
 async def test_one_that_changed_meanwhile_stays(store: DatabaseStore, tmp_path: Path) -> None:

@@ -13,7 +13,15 @@ from aliquot.service import retention
 from aliquot.service.leadership import clock_keeper
 from aliquot.service.ledger.replay import Replayed, replay
 from aliquot.service.ports import NotLeader
-from aliquot.service.retention import DAY_US, HistoryDamaged, Periods, Removed, RetentionLoop, RetentionPlan, Sealed
+from aliquot.service.retention import (
+    DAY_US,
+    HistoryDamaged,
+    Periods,
+    RemovedRows,
+    RetentionLoop,
+    RetentionPlan,
+    SealedArchive,
+)
 from aliquot.service.state.state import State
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import ArchiveFolder
@@ -48,7 +56,7 @@ def history_of(store: DatabaseStore, folder: Path | None, *, clock: LeapingClock
     return DatabaseHistory(store, folder=archive, epoch=None, now_us=clock.now_us, events_min=kept)
 
 
-async def remove(store: DatabaseStore, folder: Path | None, *, days: float, periods: Periods = ALL) -> Removed:
+async def remove(store: DatabaseStore, folder: Path | None, *, days: float, periods: Periods = ALL) -> RemovedRows:
     clock = later(days)
     history = history_of(store, folder, clock=clock)
     return await RetentionLoop(history, memory=State(), clock=clock, periods=periods).run_once()
@@ -65,7 +73,7 @@ async def replayed(store: DatabaseStore) -> list[Replayed]:
 
 
 async def test_what_is_young_stays(store: DatabaseStore, tmp_path: Path) -> None:
-    assert await remove(store, tmp_path, days=0) == Removed(passes=0, events=0, sessions=0)
+    assert await remove(store, tmp_path, days=0) == RemovedRows(passes=0, events=0, sessions=0)
     assert os.listdir(tmp_path) == []
 
 
@@ -217,7 +225,7 @@ class Asked(DatabaseHistory):
         super().__init__(store, folder=None, epoch=epoch, now_us=later(0).now_us, events_min=20)
         self._asked = asked
 
-    async def seal_sessions(self, before_us: int) -> Sealed | None:
+    async def seal_sessions(self, before_us: int) -> SealedArchive | None:
         self._asked.append(before_us)
         return await super().seal_sessions(before_us)
 

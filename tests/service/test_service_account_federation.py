@@ -11,7 +11,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.service.access import Trust, check_apart
 from aliquot.service.accounts.api_keys import Accounts
 from aliquot.service.accounts.federation import Federation, Identity
-from aliquot.service.use_cases import Admission, ServiceParts, UseCases
+from aliquot.service.use_cases import ServiceParts, SubmissionLimits, UseCases
 from aliquot_schema.errors import InvalidRequest, Unauthenticated
 from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
@@ -182,7 +182,7 @@ async def test_rules_of_accounts_hold_for_them_too() -> None:
 
 def apart(number: int) -> ServiceParts:
     """Of servers that give each user a Unix account of their own."""
-    return ServiceParts(admission=Admission(trust=Trust.SEPARATE, per_minute=None))
+    return ServiceParts(admission=SubmissionLimits(trust=Trust.SEPARATE, per_minute=None))
 
 
 def federated(server: OneServer) -> Federation:

@@ -7,7 +7,7 @@ import pytest
 from aliquot.api.authentication import TokenAuth
 from aliquot.api.connections import OpenConnections
 from aliquot.service.access import Trust
-from aliquot.service.use_cases import Admission, ServiceParts
+from aliquot.service.use_cases import ServiceParts, SubmissionLimits
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.identity.accounts import KeyScope, Role
 from aliquot_schema.ids import UserId
@@ -23,7 +23,7 @@ ADMIN = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
 
 def shared(number: int) -> ServiceParts:
     """Of servers whose users trust each other."""
-    return ServiceParts(admission=Admission(trust=Trust.SHARED, per_minute=None))
+    return ServiceParts(admission=SubmissionLimits(trust=Trust.SHARED, per_minute=None))
 
 
 def oidc_authenticator(server: OneServer) -> tuple[TokenAuth, OpenConnections]:

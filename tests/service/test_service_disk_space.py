@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aliquot.execution.settings import DiskRules
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.states import SessionState
 from service_bench import agent
@@ -18,7 +18,7 @@ FULL = "the disk of /data has 3 MiB free; 1 GiB must stay free"
 
 
 async def told(on: Stage, name: AgentId, shortage: str | None) -> None:
-    await on.hear(ReadingsTaken(agent_id=name, at_us=1, readings=(), disk_shortage=shortage))
+    await on.hear(NewReadings(agent_id=name, at_us=1, readings=(), disk_shortage=shortage))
 
 
 async def message(on: Stage, session_id: SessionId) -> str:

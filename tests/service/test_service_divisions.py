@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
-from aliquot.service.state.indexes import NO_SESSIONS, Counted, PendingCounts
+from aliquot.service.state.indexes import NO_SESSIONS, PendingCounts, QueueCounts
 from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId
 from aliquot_schema.policies import Pool
@@ -132,7 +132,7 @@ def test_counts_are_those_of_the_sessions_after_any_moves(moves: list[tuple[int,
         population.put(there[number], before=before)
     for name in ("p", "q"):
         of = [one.state for one in there.values() if one.project == name]
-        expected = Counted(sum(state in PENDING for state in of), sum(state in ACTIVE for state in of))
+        expected = QueueCounts(sum(state in PENDING for state in of), sum(state in ACTIVE for state in of))
         assert population.of_projects().get(ProjectId(name), NO_SESSIONS) == expected
     alive = [one for one in there.values() if not one.is_ended]
     assert population.owners() == {(one.project, one.owner) for one in alive}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from aliquot.core.foresight.scoring import AccuracyReport
-from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
+from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.service.foresight.learning import Learner, PastSessions
-from aliquot.service.foresight.process_messages import Ask, Ended, SnapshotDifference, SnapshotMirror
+from aliquot.service.foresight.process_messages import Ended, ForecastRequest, SnapshotDifference, SnapshotMirror
 from aliquot.service.foresight.process_messages import RowChanges as Rows
 from aliquot.service.foresight.records import Recorder
 from aliquot.service.foresight.relay import BoardPublisher, BoardReceiver, packed, unpacked
@@ -73,7 +73,7 @@ async def stored(database: DatabaseStore, session_id: str) -> dict[int, Forecast
     return {record.age_s: record for record in found if record.session_id == session_id}
 
 
-def tell(on: Stage, made: Recorder, one: Told) -> None:
+def tell(on: Stage, made: Recorder, one: ShownForecast) -> None:
     on.state.board.tick(on.clock.now_us())
     on.state.board.tell([one])
     made.note([one])
@@ -288,12 +288,14 @@ async def test_the_process_has_the_snapshot_that_the_server_has() -> None:
 
 def _through(on: Stage, difference: SnapshotDifference, mirror: SnapshotMirror) -> tuple[Any, Any]:
     snapshot = take(on.state)
-    ask = Ask(number=1, snapshot=snapshot, policy=Policy(), now_us=1, wanted=None, first_rows=None, samples=1)
+    ask = ForecastRequest(
+        number=1, snapshot=snapshot, policy=Policy(), now_us=1, wanted=None, first_rows=None, samples=1
+    )
     for message in difference.messages(ask):
         arrived = pickle.loads(pickle.dumps(message))
         if isinstance(arrived, Rows):
             mirror.change(arrived)
-        elif isinstance(arrived, Ask):
+        elif isinstance(arrived, ForecastRequest):
             return snapshot, mirror.snapshot(arrived)
     raise AssertionError("the request is missing")
 
@@ -339,7 +341,7 @@ async def test_followers_get_the_whole_board(database: DatabaseStore) -> None:
         made = recorder(on, database)
         _, second = await waiting(on)
         tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
-        on.state.board.tell(Told(forecast=forecast(f"ses_{number}", 5, (1, 2, 3))) for number in range(250))
+        on.state.board.tell(ShownForecast(forecast=forecast(f"ses_{number}", 5, (1, 2, 3))) for number in range(250))
         content = on.state.board.content()
         assert unpacked(packed(content)) == content
         assert len(content.now) == 251

@@ -12,12 +12,12 @@ import service_stage
 from aliquot.service.history.grids import STEPS_S, Curves, Grid, covering, fitting
 from aliquot.service.history.history import grid_of, held_span, span_of, usage_grid_of, while_held
 from aliquot.service.history.measures import QueueSample
-from aliquot.service.history.ports import Held
+from aliquot.service.history.ports import HeldAmount
 from aliquot.service.history.sampling import DeviceSampler, QueueSampling
 from aliquot.service.history.series_views import points
 from aliquot.service.history.usage import NAMED_MAX, ClusterSums, UsageSums
 from aliquot.service.views.terms import moment
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SlotName, UserId, kernel_id
 from aliquot_schema.resources.devices import DeviceReading
@@ -27,9 +27,9 @@ from service_bench import agent, gpus
 GRID = Grid(start_us=T0, step_us=HOUR, points=4)
 
 
-def held(owner: str, since: float, until: float, *, device: str = "d", milli: int = 1000) -> Held:
+def held(owner: str, since: float, until: float, *, device: str = "d", milli: int = 1000) -> HeldAmount:
     """Times are hours of the grid."""
-    return Held(
+    return HeldAmount(
         owner=UserId(owner),
         project=ProjectId("p"),
         agent_id=AgentId("a"),
@@ -42,7 +42,7 @@ def held(owner: str, since: float, until: float, *, device: str = "d", milli: in
 
 
 def summed(
-    *some: Held, loads: dict[str, Any] | None = None
+    *some: HeldAmount, loads: dict[str, Any] | None = None
 ) -> dict[str | None, tuple[list[float], list[float | None]]]:
     sums = UsageSums(GRID, key=lambda one: one.owner, share=lambda one: one.amount / 1000)
     sums.add(some)
@@ -126,7 +126,7 @@ def test_gpus_that_several_agents_see_count_once_and_the_silent_not() -> None:
 async def test_a_reading_comes_with_what_is_held() -> None:
     async with service_stage.stage([agent("a", devices=2)]) as stage:
         tap, readings = DeviceSampler(stage.state), (DeviceReading(device_id=gpus(1)[0].id, utilization_pct=40.0),)
-        told = ReadingsTaken(agent_id=AgentId("a"), at_us=5, readings=readings)
+        told = NewReadings(agent_id=AgentId("a"), at_us=5, readings=readings)
         await stage.submit(slots=[("cuda.shares", "0.25")])
         await stage.advance()
         found = tap.sample(told, at_us=7)
@@ -134,7 +134,7 @@ async def test_a_reading_comes_with_what_is_held() -> None:
         assert (found.at_us, found.roster.counted) == (7, (True, True))
         assert [values[0] for values in found.values] == [40.0, None]
         assert sorted(values[4] or 0.0 for values in found.values) == [0.0, 250.0]
-        assert tap.sample(ReadingsTaken(agent_id=AgentId("x"), at_us=5, readings=readings), at_us=7) is None
+        assert tap.sample(NewReadings(agent_id=AgentId("x"), at_us=5, readings=readings), at_us=7) is None
 
 
 @pytest.mark.anyio

@@ -14,7 +14,7 @@ from aliquot.store.hash_chain import SEALS
 from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
 from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
-from aliquot.store.timeseries.tiers import Kept
+from aliquot.store.timeseries.tiers import TierRetention
 from aliquot_schema.errors import Forbidden, NotFound
 from aliquot_schema.ids import AgentId, UserId, kernel_id
 from aliquot_schema.requests import Caller, Role
@@ -31,7 +31,9 @@ AGENT = AgentId("a")
 def kept(folder: Path) -> HistoryDatabase:
     now_us = SystemClock().now_us
     place = place_of("", data_folder=folder, now_us=now_us)
-    return HistoryDatabase(HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us))
+    return HistoryDatabase(
+        HistoryPlan(make_database=place, kept=TierRetention(), interval_s=0.5, now_us=now_us, wall_us=now_us)
+    )
 
 
 async def archived(book: DatabaseHoldings) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aliquot.service.history.grids import Curves, Grid, covering
 from aliquot.service.history.history import USAGE_QUERIES_MAX, History
 from aliquot.service.history.measures import DEVICE_MEASURES
-from aliquot.service.history.ports import Held, HistoryUnavailable
+from aliquot.service.history.ports import HeldAmount, HistoryUnavailable
 from aliquot.service.history.usage import HOURS_ONLY, POINTS_PER_READ, UsageSums, add_utilization
 from aliquot.service.views.terms import moment
 from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
@@ -43,7 +43,7 @@ class Steady:
 def held_all(grid: Grid) -> UsageSums:
     """One device, held all the time."""
     sums = UsageSums(grid, key=lambda one: one.owner, share=lambda _: 1.0)
-    one = Held(
+    one = HeldAmount(
         owner=UserId("ann"),
         project=ProjectId("p"),
         agent_id=AgentId("a"),
@@ -101,7 +101,7 @@ class SlowBook:
         self.begun = asyncio.Event()
         self.may_end = asyncio.Event()
 
-    async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
+    async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[HeldAmount, ...]]:
         self.reading += 1
         self.most = max(self.most, self.reading)
         self.begun.set()
@@ -112,7 +112,7 @@ class SlowBook:
     async def whole_since_us(self) -> int:
         return 0
 
-    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[HeldAmount, ...]:
         return ()
 
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, ReadingsTaken
+from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, NewReadings
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.resources.leases import EndEvidence, HostUse
 from service_bench import agent
@@ -22,8 +22,8 @@ async def shown(on: Stage, session_id: str) -> HostUse | None:
     return view.kernels[0].host_use
 
 
-def measured(kernel_id: KernelId, use: HostUse, *, by: AgentId = A) -> ReadingsTaken:
-    return ReadingsTaken(agent_id=by, at_us=1, readings=(), host_uses={kernel_id: use})
+def measured(kernel_id: KernelId, use: HostUse, *, by: AgentId = A) -> NewReadings:
+    return NewReadings(agent_id=by, at_us=1, readings=(), host_uses={kernel_id: use})
 
 
 def ended(kernel_id: KernelId, use: HostUse | None) -> KernelChanged:

@@ -11,7 +11,7 @@ from aliquot.service.alerts.routing import Receiver
 from aliquot.service.state.state import State
 from aliquot.service.views.sessions import session_view
 from aliquot_schema.alerts import Subscriber
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.errors import Forbidden, StateConflict
 from aliquot_schema.ids import AgentId, KernelId, SessionId, UserId
 from aliquot_schema.requests import NewSession, Role
@@ -41,7 +41,7 @@ async def idle_for(on: Stage, minutes: int, *, utilization_pct: float | None = 0
     for _ in range(minutes):
         on.clock.passes(60)
         reading = DeviceReading(device_id=device.id, utilization_pct=utilization_pct)
-        await on.hear(ReadingsTaken(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
+        await on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
         await process.run_once()
     found = [one for one in await on.events() if one.number > before and one.entity == "action"]
     return [one.kind.removeprefix("action.idle_") for one in found]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from aliquot.service.subscriptions import devices as board_module
 from aliquot.service.subscriptions.devices import DeviceBoard
 from aliquot.service.views.agents import agent_view
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.ids import AgentId, DeviceId, KernelId
 from aliquot_schema.resources.devices import DeviceHealth, DeviceReading
 from aliquot_schema.states import AgentState
@@ -79,7 +79,7 @@ class Crowd:
             for device in self._on.state.agents[name].devices
             if self._chance.random() < 0.7
         )
-        await self._on.hear(ReadingsTaken(agent_id=name, at_us=1, readings=readings))
+        await self._on.hear(NewReadings(agent_id=name, at_us=1, readings=readings))
 
     async def _refit(self) -> None:
         """An agent has other devices than before; what somebody holds stays."""
@@ -136,7 +136,7 @@ async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: py
         known = board.number
         for name in "abc":
             busy = DeviceReading(device_id=on.state.agents[AgentId(name)].devices[0].id, utilization_pct=50.0)
-            await on.hear(ReadingsTaken(agent_id=AgentId(name), at_us=1, readings=(busy,)))
+            await on.hear(NewReadings(agent_id=AgentId(name), at_us=1, readings=(busy,)))
         looking = asyncio.create_task(board.refresh())
         await asyncio.sleep(0)
         assert len(board._marked) == 2

@@ -11,7 +11,7 @@ from prometheus_client import Counter, Histogram
 
 from aliquot.clock import SystemClock
 from aliquot.service.metrics import health
-from aliquot.service.metrics.counters import SLACK_US, Promises, StoreMeasures, counter, export_zeros
+from aliquot.service.metrics.counters import SLACK_US, ReservationAccuracy, StoreMeasures, counter, export_zeros
 from aliquot.service.metrics.health import Backlog, LoopLag
 from aliquot.service.metrics.metrics import GAP_S_MAX, DeviceTime, Measures, SessionCounts
 from aliquot.service.ports import StaleVersion, StoreUnavailable
@@ -106,7 +106,7 @@ def test_an_array_is_no_session_and_its_tasks_are() -> None:
 
 @pytest.mark.parametrize(("late_us", "outcome"), [(0, "kept"), (SLACK_US, "kept"), (SLACK_US + 1, "late")])
 def test_a_promise_is_kept_until_a_moment_after_its_time(late_us: int, outcome: str) -> None:
-    promises = Promises()
+    promises = ReservationAccuracy()
     waits = session()
     promises.note({waits.id: 100})
     promises.note({waits.id: 100 + SLACK_US * 9})  # moved: the first one counts
@@ -116,7 +116,7 @@ def test_a_promise_is_kept_until_a_moment_after_its_time(late_us: int, outcome: 
 
 
 def test_a_promise_that_nobody_makes_any_more_is_withdrawn_once() -> None:
-    promises = Promises()
+    promises = ReservationAccuracy()
     promises.note({SessionId("ses_1"): 5})
     promises.note({})
     promises.note({})

@@ -16,7 +16,7 @@ from aliquot.service.alerts.routing import Receiver
 from aliquot.service.alerts.rules import DEFAULTS, Rules
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.alerts import AlertRule, Severity
-from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, DevicesChanged, ReadingsTaken
+from aliquot_schema.cluster.launching import AgentJoined, AgentSilent, DevicesChanged, NewReadings
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.devices import DeviceHealth, DeviceReading
@@ -368,7 +368,7 @@ async def test_a_gpu_that_is_held_and_not_used_is_an_alert_for_its_owner_until_i
             for _ in range(minutes):
                 on.on.clock.passes(60)
                 reading = DeviceReading(device_id=device_id, utilization_pct=utilization_pct)
-                await on.on.hear(ReadingsTaken(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
+                await on.on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
 
         await read(1, utilization_pct=0.0)
         await read(29, utilization_pct=0.0)
@@ -393,5 +393,5 @@ async def test_a_gpu_that_nothing_holds_is_not_idle() -> None:
                 DeviceReading(device_id=device.id, utilization_pct=0.0)
                 for device in on.on.state.agents[AgentId("a")].devices
             )
-            await on.on.hear(ReadingsTaken(agent_id=AgentId("a"), at_us=1, readings=readings))
+            await on.on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=readings))
         assert await on.look() == (0, 0)

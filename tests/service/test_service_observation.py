@@ -10,7 +10,7 @@ from aliquot.service.alerts.observation import Observation
 from aliquot.service.alerts.routing import Receiver
 from aliquot.service.views.observed_gpus import observed_gpus, observed_week, week_of
 from aliquot.service.views.terms import moment
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId
 from aliquot_schema.orchestration import OperatingMode
@@ -34,7 +34,7 @@ async def minute(on: Stage, observation: Observation, *, use: float = 0.0) -> No
         DeviceReading(device_id=first.id, utilization_pct=use, processes=(process,)),
         DeviceReading(device_id=second.id, utilization_pct=0.0, processes=()),
     )
-    await on.hear(ReadingsTaken(agent_id=AgentId("a"), at_us=1, readings=readings))
+    await on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=readings))
     await observation.run_once()
 
 

@@ -7,12 +7,18 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from aliquot.core.foresight.forecast import Supposed
+from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.run_times import EndedRun
 from aliquot.core.model.policy import Policy
 from aliquot.core.prediction import Workload
 from aliquot.service.foresight.process import Forecaster
-from aliquot.service.foresight.process_messages import Ask, Ended, Lesson, SnapshotDifference, SupposedMade
+from aliquot.service.foresight.process_messages import (
+    Ended,
+    ForecastRequest,
+    HypotheticalForecastsMade,
+    LearningBatch,
+    SnapshotDifference,
+)
 from aliquot.service.state.forecast_board import ASKED_BY_ONE_MAX, ASKED_MAX
 from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
@@ -43,7 +49,7 @@ def taught(on: Stage) -> Forecaster:
         workload = Workload(user=CALLER.user, program=None, milli=1000, limit_ms=None)
         run = EndedRun(workload=workload, duration_ms=HOUR_MS)
         ended.append(Ended(session_id=SessionId(f"ses_{number}"), at_us=on.clock.now_us(), run=run))
-    made.take(Lesson(learned=tuple(ended)))
+    made.take(LearningBatch(learned=tuple(ended)))
     return made
 
 
@@ -55,7 +61,7 @@ def answering(on: Stage) -> Iterator[None]:
     async def serve() -> None:
         while True:
             if (question := on.desk.take()) is not None:
-                ask = Ask(
+                ask = ForecastRequest(
                     number=1,
                     snapshot=take(on.state),
                     policy=on.state.rules,
@@ -67,7 +73,7 @@ def answering(on: Stage) -> Iterator[None]:
                 )
                 for message in difference.messages(ask):
                     for answer in forecaster.take(message):
-                        if isinstance(answer, SupposedMade):
+                        if isinstance(answer, HypotheticalForecastsMade):
                             question.answer.set_result(answer.told)
             await asyncio.sleep(0)
 
@@ -133,7 +139,7 @@ async def test_one_too_far_back_in_a_long_queue_is_not_forecast() -> None:
         forecaster, difference = taught(on), SnapshotDifference()
         snapshot = replace(take(on.state), queue=rows)
         last = replace(rows[-1], session_id=SessionId("ses_supposed"), queued_us=rows[-1].queued_us + 1)
-        ask = Ask(
+        ask = ForecastRequest(
             number=1,
             snapshot=snapshot,
             policy=Policy.of(on.state.policy),
@@ -141,10 +147,10 @@ async def test_one_too_far_back_in_a_long_queue_is_not_forecast() -> None:
             wanted=None,
             first_rows=2,
             samples=2,
-            supposed=(Supposed(row=last, run_times=None),),
+            supposed=(HypotheticalSession(row=last, run_times=None),),
         )
         answers = [answer for message in difference.messages(ask) for answer in forecaster.take(message)]
-        assert isinstance(answers[0], SupposedMade)
+        assert isinstance(answers[0], HypotheticalForecastsMade)
         assert answers[0].told == (None,)
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
 from aliquot_schema.cluster.findings import Discrepancy as D
-from aliquot_schema.cluster.launching import AgentSilent, ReadingsTaken
+from aliquot_schema.cluster.launching import AgentSilent, NewReadings
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId
 from aliquot_schema.resources.devices import DeviceHealth, DeviceProcess, DeviceReading
 from aliquot_schema.sessions import PreemptionCause
@@ -211,7 +211,7 @@ async def test_the_jobs_of_one_agent_are_not_foreign_to_another_that_shares_the_
         for name, is_job in (("a", True), ("b", False)):
             process = DeviceProcess(pid=100, memory_bytes=1, user="ann", is_job=is_job)
             reading = DeviceReading(device_id=gpu, processes=(process,))
-            await on.hear(ReadingsTaken(agent_id=AgentId(name), at_us=1, readings=(reading,)))
+            await on.hear(NewReadings(agent_id=AgentId(name), at_us=1, readings=(reading,)))
         assert await reaper_of(on).run_once() == 0
 
 
@@ -220,4 +220,4 @@ async def hear(on: Stage, *, pids: Sequence[int], jobs: Sequence[int] = ()) -> N
     found = [DeviceProcess(pid=pid, memory_bytes=9 * 2**30, user="bob", is_job=False) for pid in pids]
     found += [DeviceProcess(pid=pid, memory_bytes=2**30, user="ann", is_job=True) for pid in jobs]
     reading = DeviceReading(device_id=GPU, processes=tuple(found))
-    await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=(reading,)))
+    await on.hear(NewReadings(agent_id=A, at_us=1, readings=(reading,)))

@@ -6,7 +6,7 @@ import pytest
 
 from aliquot.service.agents.reaper import Reaper
 from aliquot.service.ports import Batch, StoreUnavailable
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
@@ -37,7 +37,7 @@ async def hear(on: Stage, *, pids: tuple[int, ...]) -> None:
     processes = tuple(DeviceProcess(pid=pid, memory_bytes=None) for pid in pids)
     names = [DeviceId(f"a-gpu-{number}") for number in range(2)]
     readings = tuple(DeviceReading(device_id=name, processes=processes) for name in names)
-    await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=readings))
+    await on.hear(NewReadings(agent_id=A, at_us=1, readings=readings))
 
 
 def reaper_of(on: Stage) -> Reaper:

@@ -24,7 +24,7 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.state import State
 from aliquot.service.use_cases import ServiceParts
 from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
-from aliquot.store.timeseries.tiers import Kept
+from aliquot.store.timeseries.tiers import TierRetention
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.resources.leases import HostUse
@@ -304,7 +304,7 @@ async def _history(url: str, folder: Path) -> AsyncIterator[HistoryDatabase]:
     now_us = SystemClock().now_us
     place = place_of(url, data_folder=folder, now_us=now_us)
     store = HistoryDatabase(
-        HistoryPlan(make_database=place, kept=Kept(), interval_s=0.5, now_us=now_us, wall_us=now_us)
+        HistoryPlan(make_database=place, kept=TierRetention(), interval_s=0.5, now_us=now_us, wall_us=now_us)
     )
     await store.open()
     try:

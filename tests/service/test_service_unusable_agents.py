@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from aliquot.service.agents.administration import AgentAdministration
 from aliquot.service.alerts.conditions import agent_lost
 from aliquot.service.alerts.rules import Rules
-from aliquot.service.ports import Batch, Write
+from aliquot.service.ports import Batch, RowWrite
 from aliquot.service.state.snapshots import take
 from aliquot.service.views.agents import agent_view
 from aliquot_schema.alerts import AlertRule
 from aliquot_schema.cluster.agents import Agent, Capabilities
-from aliquot_schema.cluster.launching import AgentSilent, ReadingsTaken
+from aliquot_schema.cluster.launching import AgentSilent, NewReadings
 from aliquot_schema.ids import AgentId, DeviceId, SlotName
 from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.states import AgentState, SessionState
@@ -39,7 +39,7 @@ async def stores(on: Stage, record: Agent) -> None:
     """As an earlier version did, which checked nothing."""
     for event in await on.store.commit(
         Batch(
-            writes=(Write(record=record, kind="agent.changed"),),
+            writes=(RowWrite(record=record, kind="agent.changed"),),
             at_us=on.clock.now_us(),
             actor="system:agents",
             epoch=EPOCH,
@@ -129,8 +129,8 @@ async def test_readings_of_devices_that_an_agent_does_not_have_are_not_kept() ->
     async with stage([agent("a", devices=1)]) as on:
         there = gpus(1)[0].id
         readings = tuple(DeviceReading(device_id=name, utilization_pct=1.0) for name in (there, DeviceId("other")))
-        await on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=readings))
-        await on.hear(ReadingsTaken(agent_id=AgentId("nobody"), at_us=1, readings=readings))
+        await on.hear(NewReadings(agent_id=A, at_us=1, readings=readings))
+        await on.hear(NewReadings(agent_id=AgentId("nobody"), at_us=1, readings=readings))
         assert list(on.state.readings) == [(A, there)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.ids import AgentId, KernelId, SessionId
 from aliquot_schema.resources.devices import DeviceReading
 from notices_stage import Notices, notices
@@ -28,7 +28,7 @@ async def pass_minutes(on: Notices, minutes: int, use: Use) -> None:
             DeviceReading(device_id=device.id, utilization_pct=use(holders.get(device.id, set()), place))
             for place, device in enumerate(on.on.state.agents[A].devices)
         )
-        await on.on.hear(ReadingsTaken(agent_id=A, at_us=1, readings=readings))
+        await on.on.hear(NewReadings(agent_id=A, at_us=1, readings=readings))
         await on.look()
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 import store_records as make
 from aliquot.service.ports import StoreUnavailable
-from aliquot.store.cluster_mark import MARK_FILE, Mark, MarkFile, latest_mark
+from aliquot.store.cluster_mark import MARK_FILE, ClusterMark, MarkFile, latest_mark
 from aliquot.store.open import choose_database, open_store
 from aliquot.store.store import Database, DatabaseStore
 from store_places import Place, now_us
@@ -31,7 +31,7 @@ def store_at(place: Place, mark: MarkFile) -> DatabaseStore:
     return open_store(place.url, data_folder=place.folder, now_us=now_us, mark=mark)
 
 
-async def happen(place: Place, *, events: int) -> Mark | None:
+async def happen(place: Place, *, events: int) -> ClusterMark | None:
     """Add some events; the mark at their end."""
     store = place.store()
     await store.open()
@@ -43,7 +43,7 @@ async def happen(place: Place, *, events: int) -> Mark | None:
     return mark
 
 
-async def marked(place: Place, file: MarkFile, *, events: int) -> Mark:
+async def marked(place: Place, file: MarkFile, *, events: int) -> ClusterMark:
     mark = await happen(place, events=events)
     assert mark is not None
     file.write(mark)
@@ -129,7 +129,7 @@ async def test_a_schema_without_events_is_refused(place: Place, another: Place, 
 
 async def test_a_database_that_ends_before_the_mark_is_refused(place: Place, file: MarkFile) -> None:
     mark = await marked(place, file, events=3)
-    file.write(Mark(cluster=mark.cluster, event=7, hash="00", at_us=mark.at_us))
+    file.write(ClusterMark(cluster=mark.cluster, event=7, hash="00", at_us=mark.at_us))
     before = await epoch(place)
     with pytest.raises(
         StoreUnavailable, match=f"ends at event 3, .* had reached event 7. {WAYS_ON} move this database"
@@ -159,7 +159,7 @@ async def test_the_database_of_another_cluster_is_refused(
 async def test_a_copy_that_went_on_elsewhere_is_refused(place: Place, file: MarkFile) -> None:
     mark = await happen(place, events=3)
     assert mark is not None
-    file.write(Mark(cluster=mark.cluster, event=2, hash="00" * 32, at_us=mark.at_us))
+    file.write(ClusterMark(cluster=mark.cluster, event=2, hash="00" * 32, at_us=mark.at_us))
     with pytest.raises(StoreUnavailable, match="event 2 in the database differs from the one of this data folder"):
         await opens(place, file)
 
@@ -240,7 +240,7 @@ def test_a_mark_that_cannot_be_read_says_so(file: MarkFile) -> None:
 
 
 def test_a_mark_that_cannot_be_written_leaves_the_old_one(file: MarkFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = Mark(cluster="aa", event=1, hash="00", at_us=1)
+    old = ClusterMark(cluster="aa", event=1, hash="00", at_us=1)
     file.write(old)
     assert file.path.stat().st_mode & 0o777 == 0o600
 
@@ -250,7 +250,7 @@ def test_a_mark_that_cannot_be_written_leaves_the_old_one(file: MarkFile, monkey
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="full"):
-            file.write(Mark(cluster="aa", event=2, hash="00", at_us=2))
+            file.write(ClusterMark(cluster="aa", event=2, hash="00", at_us=2))
     assert file.read() == old
     assert [path.name for path in file.path.parent.iterdir()] == [file.path.name]
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aliquot.core.foresight.told import DAY_US, ForecastOutcome, Settlement
+from aliquot.core.foresight.shown_forecasts import DAY_US, ForecastOutcome, SessionOutcome
 from aliquot.service.foresight.ports import PublishedBoard
 from aliquot.store.store import DatabaseStore
 from forecast_records import HOUR_US, record
@@ -37,8 +37,8 @@ async def test_an_outcome_is_that_of_all_ages_and_closes_them(opened: DatabaseSt
     ages = [record("ses_a", NOW_US), record("ses_a", NOW_US + HOUR_US, age_s=3600)]
     other = record("ses_b", NOW_US)
     await opened.forecasts.add([*ages, other])
-    late = Settlement(session_id=ages[0].session_id, outcome=ForecastOutcome.LATE)
-    started = Settlement(
+    late = SessionOutcome(session_id=ages[0].session_id, outcome=ForecastOutcome.LATE)
+    started = SessionOutcome(
         session_id=ages[0].session_id, outcome=ForecastOutcome.STARTED, settled_us=NOW_US + 2 * HOUR_US
     )
     await opened.forecasts.settle([late])
@@ -49,7 +49,7 @@ async def test_an_outcome_is_that_of_all_ages_and_closes_them(opened: DatabaseSt
         ("ses_a", 3600, NOW_US + 2 * HOUR_US),
         ("ses_b", 0, None),
     }
-    ended = Settlement(
+    ended = SessionOutcome(
         session_id=ages[0].session_id,
         outcome=ForecastOutcome.STARTED,
         settled_us=NOW_US + 2 * HOUR_US,

@@ -8,7 +8,7 @@ import pytest
 from aliquot.service.history.grids import Grid, covering
 from aliquot.service.history.measures import WHOLE, MeasureKind, index_of
 from aliquot.store.timeseries.history_store import HistoryDatabase
-from aliquot.store.timeseries.tiers import Kept, Tier
+from aliquot.store.timeseries.tiers import Tier, TierRetention
 from history_places import AGENT, DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
 from store_places import Place
 
@@ -106,7 +106,7 @@ async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistorySta
 
 
 async def test_each_tier_is_removed_after_its_time(history: HistoryStage) -> None:
-    kept = Kept(raw_us=DAY, minutes_us=2 * DAY, hours_us=10 * DAY)
+    kept = TierRetention(raw_us=DAY, minutes_us=2 * DAY, hours_us=10 * DAY)
     grid = Grid(start_us=T0, step_us=HOUR, points=1)
     async with history.store(kept=kept) as store:
         fill(store, roster(), load=lambda _: 30.0, first_us=T0, last_us=T0 + HOUR)
@@ -124,7 +124,7 @@ async def test_each_tier_is_removed_after_its_time(history: HistoryStage) -> Non
 
 
 async def test_a_coarser_tier_is_kept_as_long_as_a_finer_one(history: HistoryStage) -> None:
-    kept = Kept(raw_us=None, minutes_us=2 * DAY, hours_us=2 * DAY)
+    kept = TierRetention(raw_us=None, minutes_us=2 * DAY, hours_us=2 * DAY)
     async with history.store(kept=kept) as store:
         fill(store, roster(), load=lambda _: 30.0, first_us=T0, last_us=T0 + HOUR)
         await store.flush()
@@ -132,8 +132,8 @@ async def test_a_coarser_tier_is_kept_as_long_as_a_finer_one(history: HistorySta
         assert (await store.tend()).removed == 0
         for step_us in (MINUTE, HOUR):
             assert await curve(store, "n561-0", Grid(start_us=T0, step_us=step_us, points=1)) == [30.0]
-    assert Kept(raw_us=3, minutes_us=2, hours_us=1).of(Tier.HOURS) == 3
-    assert Kept(raw_us=1, minutes_us=None, hours_us=1).of(Tier.HOURS) is None
+    assert TierRetention(raw_us=3, minutes_us=2, hours_us=1).of(Tier.HOURS) == 3
+    assert TierRetention(raw_us=1, minutes_us=None, hours_us=1).of(Tier.HOURS) is None
 
 
 async def test_what_another_server_removed_begins_again(history: HistoryStage) -> None:

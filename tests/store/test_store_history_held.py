@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from aliquot.service.history.ports import Held
-from aliquot.service.ports import Batch, Write
+from aliquot.service.history.ports import HeldAmount
+from aliquot.service.ports import Batch, RowWrite
 from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries import held_gpus as reading
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
@@ -21,15 +21,15 @@ async def grant(store: DatabaseStore, of: Session, *, from_us: int, ended_us: in
     one = kernel(of, granted_us=from_us)
     spec = {"cuda.shares": {"GPU-1": 500}, "mem": {"mem0": 2**30}}
     granted = lease(one, granted_us=from_us, spec=spec)
-    writes = [Write(record=of, kind="session.queued"), Write(record=granted, kind="lease.granted")]
+    writes = [RowWrite(record=of, kind="session.queued"), RowWrite(record=granted, kind="lease.granted")]
     if ended_us is not None:
         ended = replace(granted, version=2, released_us=ended_us, evidence=EndEvidence.EXIT_FILE)
-        writes.append(Write(record=ended, kind="lease.released"))
+        writes.append(RowWrite(record=ended, kind="lease.released"))
     await store.commit(Batch(writes=tuple(writes), at_us=from_us, actor="system:test"))
     return granted
 
 
-async def between(store: DatabaseStore, since_us: int, until_us: int) -> list[Held]:
+async def between(store: DatabaseStore, since_us: int, until_us: int) -> list[HeldAmount]:
     return [one async for page in DatabaseHoldings(store).between(since_us, until_us) for one in page]
 
 
@@ -55,7 +55,7 @@ async def test_what_is_given_back_while_it_is_read_counts_once(store: DatabaseSt
     pages = DatabaseHoldings(store).between(0, 100)
     first = await anext(pages)
     ended = replace(granted, version=2, released_us=90, evidence=EndEvidence.EXIT_FILE)
-    write = Write(record=ended, kind="lease.released")
+    write = RowWrite(record=ended, kind="lease.released")
     await store.commit(Batch(writes=(write,), at_us=90, actor="system:test"))
     assert await between(store, 0, 100) == [replace(first[0], ended_us=90)]  # it is in the record
     assert [(one.from_us, one.ended_us) for page in [first, *[page async for page in pages]] for one in page] == [
@@ -69,7 +69,7 @@ async def test_a_session_finds_all_that_it_ever_held(store: DatabaseStore) -> No
     await grant(store, replace(second, id=f"{first.id}_1"), from_us=30, ended_us=40)  # a task of the array of that name
     again = kernel(first, granted_us=50)
     again = replace(again, id=f"{first.id}.2.0", attempt=2)
-    write = Write(record=lease(again, granted_us=50), kind="lease.granted")
+    write = RowWrite(record=lease(again, granted_us=50), kind="lease.granted")
     await store.commit(Batch(writes=(write,), at_us=50, actor="system:test"))
     found = await DatabaseHoldings(store).of_session(first.id, 90)
     assert [(one.from_us, one.ended_us) for one in found] == [(10, 20), (50, 90)]

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import MeasureKind
 from aliquot.store.timeseries.history_store import FILE, HistoryDatabase, HistoryFile, HistoryPlan
-from aliquot.store.timeseries.tiers import Kept
+from aliquot.store.timeseries.tiers import TierRetention
 from aliquot_schema.async_tasks import run_shielded
 from history_places import AGENT, SECOND, T0, Hands, fill, roster
 from store_places import Place
@@ -71,7 +71,9 @@ def database(sqlite_place: Place) -> SlowDatabase:
 @pytest.fixture
 def store(database: SlowDatabase) -> HistoryDatabase:
     now_us = Hands().now_us
-    plan = HistoryPlan(make_database=lambda: database, kept=Kept(), interval_s=2.0, now_us=now_us, wall_us=now_us)
+    plan = HistoryPlan(
+        make_database=lambda: database, kept=TierRetention(), interval_s=2.0, now_us=now_us, wall_us=now_us
+    )
     return HistoryDatabase(plan)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from aliquot.core.model.plan import Plan
 from aliquot.service.ledger.entries import Inputs
-from aliquot.store.ledger.encoding import _PIECE, Body, _compressed
+from aliquot.store.ledger.encoding import _PIECE, EntryBody, _compressed
 from aliquot.store.mapping import ENCODER
 from aliquot_schema.ids import SessionId
 from aliquot_schema.reasons import Reason, Verdict
@@ -15,7 +15,7 @@ from aliquot_schema.reasons import Reason, Verdict
 @pytest.mark.parametrize("count", [0, 1, _PIECE, _PIECE + 1, 3 * _PIECE])
 def test_pieces_join_to_the_whole(count: int) -> None:
     names = [SessionId(f"ses_{number}") for number in range(count)]
-    body = Body(
+    body = EntryBody(
         inputs=Inputs(estimates=tuple((name, 1) for name in names)),
         verdicts=(),
         plan=Plan(verdicts={name: Verdict(reason=Reason.INSUFFICIENT) for name in names}),

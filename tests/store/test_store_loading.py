@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, event
 
 import store_records as make
-from aliquot.service.ports import Loaded, Store
+from aliquot.service.ports import LoadedRows, Store
 from aliquot.store.loading import load
 from aliquot_schema.cluster.agents import KnownSlot
 from aliquot_schema.events import Record
@@ -102,14 +102,14 @@ async def _write(place: Place, *records: Record) -> None:
     await store.close()
 
 
-async def _load(place: Place, *, ended_limit: int) -> Loaded:
+async def _load(place: Place, *, ended_limit: int) -> LoadedRows:
     store: Store = place.store(ended_limit=ended_limit)
     loaded = await store.open()
     await store.close()
     return loaded
 
 
-def _ids(loaded: Loaded) -> list[tuple[str, str]]:
+def _ids(loaded: LoadedRows) -> list[tuple[str, str]]:
     return _ids_of(*loaded.records)
 
 

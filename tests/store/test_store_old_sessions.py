@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, create_engine, delete, func, insert, s
 
 import store_records as make
 from aliquot.service.ports import Store
-from aliquot.service.retention import DAY_US, Periods, RetentionLoop, Sealed
+from aliquot.service.retention import DAY_US, Periods, RetentionLoop, SealedArchive
 from aliquot.service.state.state import State
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.sessions import OLD_SESSIONS, old
@@ -132,7 +132,7 @@ class SubmittedMeanwhile(DatabaseHistory):
         super().__init__(store, folder=None, epoch=None, now_us=lambda: BEFORE)
         self._store, self._state, self._waiting = store, state, waiting
 
-    async def seal_sessions(self, before_us: int) -> Sealed | None:
+    async def seal_sessions(self, before_us: int) -> SealedArchive | None:
         sealed = await super().seal_sessions(before_us)
         if self._waiting.id not in self._state.sessions:
             for event in await self._store.commit(make.batch(self._waiting)):

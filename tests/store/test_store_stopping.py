@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 import store_records as make
-from aliquot.service.ports import Batch, StaleVersion, Store, Write
+from aliquot.service.ports import Batch, RowWrite, StaleVersion, Store
 from aliquot_schema.orchestration import Orchestration, OrchestratorState
 from aliquot_schema.states import SessionState
 from store_places import Place
@@ -36,8 +36,8 @@ async def test_nobody_is_preempted_by_a_pass_while_it_is_stopped(store: Store) -
     moved = make.moved(session, SessionState.PREEMPTING)
     batch = make.batch(moved, pass_number=7)
     with pytest.raises(StaleVersion):
-        await store.commit(replace(batch, writes=(Write(record=moved, kind="session.preempting"),)))
-    await store.commit(replace(batch, writes=(Write(record=moved, kind="session.preempting"),), pass_number=None))
+        await store.commit(replace(batch, writes=(RowWrite(record=moved, kind="session.preempting"),)))
+    await store.commit(replace(batch, writes=(RowWrite(record=moved, kind="session.preempting"),), pass_number=None))
 
 
 async def test_what_ends_and_what_comes_goes_on(store: Store) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from aliquot.core.foresight.bands import Band
 from aliquot.core.foresight.forecast import Features, Forecast
-from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
+from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
 from aliquot_schema.ids import PoolId, SessionId
 
 MINUTE_US: Final = 60_000_000
@@ -38,10 +38,10 @@ def forecast(session_id: str, made_us: int, minutes: tuple[int, int, int] | None
     return Forecast(session_id=SessionId(session_id), made_us=made_us, revision=7, **{**fields, **more})
 
 
-def told(session_id: str, made_us: int, minutes: tuple[int, int, int] | None, **more: Any) -> Told:
+def told(session_id: str, made_us: int, minutes: tuple[int, int, int] | None, **more: Any) -> ShownForecast:
     """The same as it is told, by the simulation."""
     made = forecast(session_id, made_us, minutes, **more)
-    return Told(forecast=made, simulated_us=made.start_us, average_us=20 * MINUTE_US)
+    return ShownForecast(forecast=made, simulated_us=made.start_us, average_us=20 * MINUTE_US)
 
 
 def record(

@@ -11,7 +11,7 @@ from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on
 from aliquot.core.fairshare import Usage, rate_milli
 from aliquot.core.foresight.engine import Arrival, Future
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, Snapshot, Where
+from aliquot.core.model.snapshot import AgentRow, PendingRow, PlacementConstraints, RunningRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.simulation.cluster import Machine, machines, nodes, pool
@@ -200,12 +200,12 @@ class _Drawing:
         other = SessionId(f"s{self._dice.randrange(number):04}")
         return (Dependency(session_id=other, condition=self._dice.choice(list(DependencyCondition))),)
 
-    def _where(self) -> Where:
+    def _where(self) -> PlacementConstraints:
         dice = self._dice
         more: dict[str, Any] = {}
         if self._has_models and dice.random() < 0.4:
             more[dice.choice(["models", "preferred_models"])] = (dice.choice("ab"),)
-        return Where(pool=dice.choice(self._agents).pool, **more)
+        return PlacementConstraints(pool=dice.choice(self._agents).pool, **more)
 
     def _running(self, policy: Policy) -> tuple[dict[NodeId, Occupancy], tuple[RunningRow, ...], Usage]:
         """Sessions placed by `decide`; some of what is held is held by no session."""

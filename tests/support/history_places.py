@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aliquot.service.history.measures import AgentDevices, DeviceSample, QueueSample
 from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
-from aliquot.store.timeseries.tiers import Kept
+from aliquot.store.timeseries.tiers import TierRetention
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from store_places import Place
 
@@ -35,11 +35,11 @@ class HistoryStage:
 
     place: Place
     clock: Hands = field(default_factory=Hands)
-    kept: Kept = field(default_factory=Kept)
+    kept: TierRetention = field(default_factory=TierRetention)
     interval_s: float = 2.0
 
     @asynccontextmanager
-    async def store(self, *, kept: Kept | None = None) -> AsyncIterator[HistoryDatabase]:
+    async def store(self, *, kept: TierRetention | None = None) -> AsyncIterator[HistoryDatabase]:
         """One that is open."""
         found = HistoryDatabase(
             HistoryPlan(

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from aliquot.service.ports import Loaded, Store
+from aliquot.service.ports import LoadedRows, Store
 from aliquot.store.loading import load
 from aliquot.store.store import DatabaseStore
 from service_memory_store import MemoryStore
@@ -47,7 +47,7 @@ def postgres_stores(postgres: PostgresCluster, template: str, folder: Path, *, m
     return new
 
 
-async def reread(store: Store) -> Loaded:
+async def reread(store: Store) -> LoadedRows:
     """What a server would start with."""
     if isinstance(store, DatabaseStore):
         return await store.read(partial(load, epoch=None, ended_limit=10_000))

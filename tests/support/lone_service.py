@@ -9,7 +9,7 @@ from aliquot.service.foresight.forecasting import ForecastPlan
 from aliquot.service.leadership.leader import LeaderTerm
 from aliquot.service.leadership.ports import TermStart
 from aliquot.service.ledger.entries import LedgerStore
-from aliquot.service.ports import Clock, Executor, Ids, Loaded, Store
+from aliquot.service.ports import Clock, Executor, Ids, LoadedRows, Store
 from aliquot.service.retention import RetentionPlan
 from aliquot.service.state.state import ENDED_KEPT, State
 from aliquot.service.use_cases import ServiceParts, UseCases, state_of
@@ -43,7 +43,7 @@ class Orchestrator(UseCases):
         ports: Ports,
         *,
         state: State,
-        loaded: Loaded,
+        loaded: LoadedRows,
         grace_ms: int,
         respect_foreign_usage: bool = True,
     ) -> None:
@@ -100,7 +100,7 @@ class Orchestrator(UseCases):
         await self._term.close()
 
 
-async def load_state(store: Store, *, ended_kept: int = ENDED_KEPT) -> tuple[State, Loaded]:
+async def load_state(store: Store, *, ended_kept: int = ENDED_KEPT) -> tuple[State, LoadedRows]:
     """Open the store and build the state, ended sessions that pending ones depend on included."""
     loaded = await store.open()
     return await state_of(loaded, store=store, ended_kept=ended_kept), loaded

@@ -13,7 +13,7 @@ from aliquot.execution.ray.gateway.multiplexer import Multiplexer, Relay
 from aliquot.execution.ray.gateway_client import GatewayClient
 from aliquot.execution.ray.hosting import Hosting
 from aliquot.execution.ray.node_options import VARIABLE, write_options
-from aliquot.execution.ray.protocol import Apart, FromGateway, FromServer, Joined, Pipe
+from aliquot.execution.ray.protocol import FromGateway, FromServer, Pipe, RayReachable, RayUnreachable
 from aliquot.execution.remote.agent_setup import AgentOptions
 from aliquot.execution.remote.executor import RemoteExecutor
 from remote_pair import QUICK, Heard, OneKey
@@ -50,7 +50,7 @@ class Line:
     executor: RemoteExecutor
     heard: Heard
     multiplexer: Multiplexer
-    told: list[Joined | Apart]
+    told: list[RayReachable | RayUnreachable]
     server_pipe: Pipe[FromGateway]
     relaying: list[asyncio.Task[None]]
 
@@ -76,7 +76,7 @@ async def line(folder: Path, *, monkeypatch: Any, options: AgentOptions | None =
     at_gateway: Pipe[FromServer] = Pipe(*await asyncio.open_unix_connection(sock=theirs), incoming=FromServer)
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: time.time_ns() // 1000)
     await executor.start()
-    told: list[Joined | Apart] = []
+    told: list[RayReachable | RayUnreachable] = []
     multiplexer = Multiplexer(at_gateway)
     tasks = [
         asyncio.create_task(GatewayClient(at_server, agents=executor, on_status=told.append).run()),

@@ -11,7 +11,7 @@ from agent_stand import PATIENCE_S, Stand, agent_config
 from aliquot.execution.remote.codec import Channel, ChannelClosed
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.presence import Timing
+from aliquot.execution.remote.presence import HeartbeatTiming
 from aliquot.execution.remote.session import AgentSession, Outbox
 from aliquot_schema.cluster.agent_protocol import PROTOCOLS, Hello
 from aliquot_schema.cluster.launching import AgentMessage
@@ -19,7 +19,7 @@ from aliquot_schema.ids import AgentId
 
 KEY: Final = "the key"
 AGENT: Final = AgentId("agent-1")
-QUICK: Final = Timing(beat_s=0.1, lost_s=1.0, greet_s=5.0, answer_s=5.0)
+QUICK: Final = HeartbeatTiming(beat_s=0.1, lost_s=1.0, greet_s=5.0, answer_s=5.0)
 
 
 class OneKey:
@@ -110,7 +110,7 @@ class Heard:
 class Pair:
     """An executor, and an agent that dials it."""
 
-    def __init__(self, folder: Path, *, timing: Timing) -> None:
+    def __init__(self, folder: Path, *, timing: HeartbeatTiming) -> None:
         self.keys = OneKey()
         self.stand = Stand(agent_config(folder))
         self.executor = RemoteExecutor(keys=self.keys, timing=timing, now_us=lambda: time.time_ns() // 1000)
@@ -155,7 +155,7 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(folder: Path, *, timing: Timing = QUICK) -> AsyncIterator[Pair]:
+async def pair(folder: Path, *, timing: HeartbeatTiming = QUICK) -> AsyncIterator[Pair]:
     joined = Pair(folder, timing=timing)
     await joined.open()
     try:

@@ -21,7 +21,7 @@ from aliquot_schema.cluster.launching import (
     KernelReport,
     LaunchOrder,
     LogChunk,
-    ReadingsTaken,
+    NewReadings,
 )
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
@@ -216,7 +216,7 @@ class FakeExecutor:
         host_uses: Mapping[KernelId, HostUse] = NO_HOST_USES,
     ) -> None:
         """The agent tells what its devices and kernels measured."""
-        self._messages.put_nowait(ReadingsTaken(agent_id=agent_id, at_us=1, readings=readings, host_uses=host_uses))
+        self._messages.put_nowait(NewReadings(agent_id=agent_id, at_us=1, readings=readings, host_uses=host_uses))
 
     def take_messages(self) -> list[AgentMessage]:
         """What was said since, for a test that delivers it by itself."""

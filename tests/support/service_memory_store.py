@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection
 
-from aliquot.service.ports import Batch, DuplicateKey, Loaded, NotLeader, SessionQuery, StaleVersion
+from aliquot.service.ports import Batch, DuplicateKey, LoadedRows, NotLeader, SessionQuery, StaleVersion
 from aliquot.service.subscriptions.sessions import session_of
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import SessionId, UserId
@@ -21,9 +21,9 @@ class MemoryStore:
         self.log: list[Event] = []
         self.epoch = 1
 
-    async def open(self) -> Loaded:
+    async def open(self) -> LoadedRows:
         records = tuple(self.rows.values())
-        return Loaded(
+        return LoadedRows(
             revision=len(self.log), epoch=self.epoch, last_at_us=0, last_pass=0, records=records, ended_complete=True
         )
 

@@ -27,12 +27,12 @@ from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.sessions.explanations import Explanations
 from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.preview import Previews
-from aliquot.service.sessions.recall import kept_in_memory
+from aliquot.service.sessions.session_loader import kept_in_memory
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.sessions.submission_checks import SubmissionPolicyCheck
 from aliquot.service.sessions.what_if import WhatIfs
-from aliquot.service.state.forecast_board import ForecastDesk
+from aliquot.service.state.forecast_board import QuestionQueue
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import Subscriptions, SubscriptionSources
@@ -128,7 +128,7 @@ class Stage:
         self.bookings = Bookings(state=state, journal=journal, feed=feed, clock=clock, ids=RandomIds())
         self.booking_effects = BookingEffects(state=state, bookings=self.bookings, clock=clock)
         self.booking_imports = BookingImports(state=state, bookings=self.bookings, clock=clock)
-        self.desk = ForecastDesk()
+        self.desk = QuestionQueue()
         self.previews = Previews(state=state, creation=creation, clock=clock, desk=self.desk)
         self.explanations = Explanations(state=state, clock=clock, desk=self.desk)
         self.what_ifs = WhatIfs(state=state, creation=creation, previews=self.previews, clock=clock)

@@ -9,7 +9,7 @@ from aliquot.clock import SystemClock
 from aliquot.core.model.plan import Plan
 from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.ledger.recorder import PassRecorder
-from aliquot.service.ports import Loaded, StoreUnavailable
+from aliquot.service.ports import LoadedRows, StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import AgentId
@@ -56,7 +56,7 @@ class Server(ABC):
     async def run(self) -> None:
         """Live."""
 
-    def check_clock(self, loaded: Loaded) -> None:
+    def check_clock(self, loaded: LoadedRows) -> None:
         """Whoever starts it says that the clock is right, if it is."""
         if self._place.wall.is_years_off:
             check_clock(loaded.last_at_us, wall_us=self.clock.wall_us())

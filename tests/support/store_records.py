@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from aliquot.service.ports import Batch, Write
+from aliquot.service.ports import Batch, RowWrite
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.events import Event, Record
 from aliquot_schema.ids import AgentId, LeaseId, NodeId, SessionId, UserId, kernel_id
@@ -86,7 +86,7 @@ def agent(**changes: Any) -> Agent:
 
 def batch(*records: Record, **changes: Any) -> Batch:
     """Write these records, in order."""
-    writes = tuple(Write(record=record, kind=f"{type(record).__name__.lower()}.written") for record in records)
+    writes = tuple(RowWrite(record=record, kind=f"{type(record).__name__.lower()}.written") for record in records)
     return replace(Batch(writes=writes, at_us=3_000_000, actor="alice"), **changes)
 
 

@@ -5,16 +5,17 @@ The headers of the handshake carry the agent's id and key. Then:
     agent                                   server
     Hello                             ->
                                       <-    Welcome, or Refusal and close
-    Joined                            ->                                        from here on it accepts requests
-    Joined, Kernel-, Devices-, ReadingsTold ->    <- Acknowledged               at most `WINDOW` unacknowledged
+    StateReport                       ->                                        from here on it accepts requests
+    StateReport, DevicesReport, ReadingsReport, KernelChangeReport ->
+                                      <-    Acknowledged                        at most `WINDOW` unacknowledged
                                       <-    Launch, Stop, SendSignal, SetLimit, TellInventory, FollowLog, OpenStream,
                                               Forget
-    Answer, LogPiece                  ->    <-  MoreLog, EndLog
+    Answer, LogPiece                  ->    <-  LogCredit, StopLog
     StreamData, StreamCredit, CloseStream <-> StreamData, StreamCredit, CloseStream
-    Beat                              <->   Beat                                at independent intervals
-    GoodBye                           ->                                        nothing runs; it disconnects
+    Heartbeat                         <->   Heartbeat                           at independent intervals
+    Goodbye                           ->                                        nothing runs; it disconnects
 
-Messages lost with a connection are not sent again: the inventory in `Joined` is an agent's complete state, and the
+Messages lost with a connection are not sent again: the inventory in `StateReport` is an agent's complete state, and the
 server repeats the requests that follow from it. Unknown fields and unknown messages are ignored, so
 additions within one protocol version must be safe to ignore.
 """
@@ -86,7 +87,7 @@ class Welcome(Struct, frozen=True, kw_only=True):
     """The agreed version."""
     software_version: str
     beat_s: float
-    """Interval of `Beat`, in both directions."""
+    """Interval of `Heartbeat`, in both directions."""
     now_us: int
     """The server's clock, for comparison."""
     epoch: int = 0
@@ -103,7 +104,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
     """With `not_leader`: the leader's address, if known."""
 
 
-class Joined(Struct, frozen=True, kw_only=True):
+class StateReport(Struct, frozen=True, kw_only=True):
     """Report: the agent's complete state. The first report of a connection."""
 
     number: int
@@ -111,14 +112,14 @@ class Joined(Struct, frozen=True, kw_only=True):
     inventory: Inventory
 
 
-class DevicesTold(Struct, frozen=True, kw_only=True):
+class DevicesReport(Struct, frozen=True, kw_only=True):
     """Report: a device appeared, disappeared or changed its health."""
 
     number: int
     inventory: Inventory
 
 
-class ReadingsTold(Struct, frozen=True, kw_only=True):
+class ReadingsReport(Struct, frozen=True, kw_only=True):
     """Report: new measurements; they replace older ones that are still unsent."""
 
     number: int
@@ -129,7 +130,7 @@ class ReadingsTold(Struct, frozen=True, kw_only=True):
     """CPU time and host memory of running kernels; agents of the release before this field omit it."""
 
 
-class KernelTold(Struct, frozen=True, kw_only=True):
+class KernelChangeReport(Struct, frozen=True, kw_only=True):
     """Report: a change of a kernel."""
 
     number: int
@@ -198,17 +199,17 @@ class FollowLog(Struct, frozen=True, kw_only=True):
     kernel_id: KernelId
     offset: int
     credit: int
-    """Bytes the agent may send before it receives `MoreLog`."""
+    """Bytes the agent may send before it receives `LogCredit`."""
 
 
-class MoreLog(Struct, frozen=True, kw_only=True):
+class LogCredit(Struct, frozen=True, kw_only=True):
     """The agent may send `credit` more bytes."""
 
     request: int
     credit: int
 
 
-class EndLog(Struct, frozen=True, kw_only=True):
+class StopLog(Struct, frozen=True, kw_only=True):
     """The output is not followed any more."""
 
     request: int
@@ -270,29 +271,29 @@ class LogPiece(Struct, frozen=True, kw_only=True):
     chunk: LogChunk
 
 
-class Beat(Struct, frozen=True, kw_only=True):
+class Heartbeat(Struct, frozen=True, kw_only=True):
     """Heartbeat."""
 
 
-class GoodBye(Struct, frozen=True, kw_only=True):
+class Goodbye(Struct, frozen=True, kw_only=True):
     """The agent was stopped by an operator, and none of its kernels run."""
 
 
-Report = Joined | DevicesTold | ReadingsTold | KernelTold
+Report = StateReport | DevicesReport | ReadingsReport | KernelChangeReport
 Request = Launch | Stop | SendSignal | SetLimit | TellInventory | FollowLog | OpenStream
 StreamMessage = StreamData | StreamCredit | CloseStream
-FromAgent = Hello | Report | Answer | LogPiece | StreamMessage | Beat | GoodBye
-FromServer = Welcome | Refusal | Acknowledged | Request | Forget | MoreLog | EndLog | StreamMessage | Beat
+FromAgent = Hello | Report | Answer | LogPiece | StreamMessage | Heartbeat | Goodbye
+FromServer = Welcome | Refusal | Acknowledged | Request | Forget | LogCredit | StopLog | StreamMessage | Heartbeat
 Message = FromAgent | FromServer
 
 KINDS: Final[Mapping[str, type[Message]]] = {
     "hello": Hello,
     "welcome": Welcome,
     "refusal": Refusal,
-    "joined": Joined,
-    "devices": DevicesTold,
-    "readings": ReadingsTold,
-    "kernel": KernelTold,
+    "joined": StateReport,
+    "devices": DevicesReport,
+    "readings": ReadingsReport,
+    "kernel": KernelChangeReport,
     "acknowledged": Acknowledged,
     "launch": Launch,
     "stop": Stop,
@@ -301,16 +302,16 @@ KINDS: Final[Mapping[str, type[Message]]] = {
     "inventory": TellInventory,
     "forget": Forget,
     "follow_log": FollowLog,
-    "more_log": MoreLog,
-    "end_log": EndLog,
+    "more_log": LogCredit,
+    "end_log": StopLog,
     "open_stream": OpenStream,
     "stream_data": StreamData,
     "stream_credit": StreamCredit,
     "close_stream": CloseStream,
     "answer": Answer,
     "log": LogPiece,
-    "beat": Beat,
-    "good_bye": GoodBye,
+    "beat": Heartbeat,
+    "good_bye": Goodbye,
 }
 """Names of messages on the wire. A name is never reused for another message."""
 
@@ -325,13 +326,13 @@ def message_fault(message: Message) -> str | None:
     match message:
         case Hello():
             return _hello_fault(message)
-        case Joined() | DevicesTold():
+        case StateReport() | DevicesReport():
             return inventory_fault(message.inventory)
-        case ReadingsTold():
+        case ReadingsReport():
             return readings_fault(
                 message.at_us, message.readings, disk_shortage=message.disk_shortage, host_uses=message.host_uses
             )
-        case KernelTold():
+        case KernelChangeReport():
             return report_fault(message.report)
         case Answer():
             return _answer_fault(message)

@@ -209,7 +209,7 @@ class DevicesChanged(Struct, frozen=True, kw_only=True):
     inventory: Inventory
 
 
-class ReadingsTaken(Struct, frozen=True, kw_only=True):
+class NewReadings(Struct, frozen=True, kw_only=True):
     """New measurements; not durable."""
 
     agent_id: AgentId
@@ -228,7 +228,7 @@ class KernelChanged(Struct, frozen=True, kw_only=True):
     report: KernelReport
 
 
-AgentMessage = AgentJoined | AgentSilent | DevicesChanged | ReadingsTaken | KernelChanged
+AgentMessage = AgentJoined | AgentSilent | DevicesChanged | NewReadings | KernelChanged
 
 
 OUTPUT_END: Final = 2**62

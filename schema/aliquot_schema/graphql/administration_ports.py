@@ -43,7 +43,7 @@ from aliquot_schema.views.alerts import (
     NoticeRuleChanges,
     NoticeRuleView,
     ReceiverView,
-    TrialSent,
+    TestNoticeSent,
 )
 from aliquot_schema.views.audit import AuditFilter, ChangeView, CursorPage, HoldingView, LedgerPassView, RecordCheckView
 from aliquot_schema.views.backtests import BacktestView
@@ -104,7 +104,7 @@ class AlertsPort(Protocol):
     async def deliveries(self, caller: Caller, notice_id: str | None, page: PageRequest) -> CursorPage[DeliveryView]:
         """Newest first. For admins."""
 
-    async def send_test_notice(self, caller: Caller, receiver: str) -> TrialSent:
+    async def send_test_notice(self, caller: Caller, receiver: str) -> TestNoticeSent:
         """For admins."""
 
     def notice_preferences(self, caller: Caller) -> NoticePreferencesView:

@@ -99,7 +99,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
 
-class TrialSent(Struct, frozen=True, kw_only=True):
+class TestNoticeSent(Struct, frozen=True, kw_only=True):
     """Result of `send_test_notice`."""
 
     delivery: DeliveryView

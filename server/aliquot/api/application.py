@@ -27,7 +27,7 @@ from aliquot.api.graphql.endpoint import METHODS, GraphQLEndpoint
 from aliquot.api.graphql.executor import compiled_executor
 from aliquot.api.graphql.extensions import FaultLog, FaultMask
 from aliquot.api.graphql.inputs import compile_inputs
-from aliquot.api.graphql.shared_subscriptions import Sharing
+from aliquot.api.graphql.shared_subscriptions import SharedSubscriptions
 from aliquot.api.graphql.sockets import GraphQLSocket
 from aliquot.api.health import Conditions, Health
 from aliquot.api.job_output import OUTPUTS_PATH, OutputPages
@@ -52,7 +52,7 @@ from aliquot.api.session_files import PATH as FILE_PATH
 from aliquot.api.session_streams import SERVERS_PATH, STREAM_PATH, ServerStreamSocket, SessionStreamSocket
 from aliquot.api.sign_in import SignIn
 from aliquot.api.status_page import StatusPage
-from aliquot.api.workspaces import WorkspaceDoor
+from aliquot.api.workspaces import WorkspaceEndpoint
 from aliquot.service.accounts.rate_limit import Rate
 from aliquot.service.accounts.workspaces import Workspaces
 from aliquot.service.sessions.files import SessionFiles
@@ -118,7 +118,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
     contexts = Contexts(services=deps.services, auth=deps.auth)
     documents, rates = Documents(deps.limits), query_rates(deps.limits)
     schema = _schema(deps, documents, rates)
-    sharing = Sharing(
+    sharing = SharedSubscriptions(
         schema, documents=documents, refuses=lambda caller, cost: rates.refusal(caller, cost=cost) is not None
     )
     sign_in, health, page = (
@@ -212,7 +212,7 @@ def _session_routes(deps: ApiDependencies, contexts: Contexts, apps: AppGateway 
         )
         found.append(Route(FILE_PATH, download.answer, methods=["GET", "HEAD"]))
     if deps.workspaces is not None:
-        found += WorkspaceDoor(deps.workspaces, contexts=contexts, limits=deps.limits).routes()
+        found += WorkspaceEndpoint(deps.workspaces, contexts=contexts, limits=deps.limits).routes()
     if deps.streams is not None:
         socket = SessionStreamSocket(
             deps.streams, auth=deps.auth, open_connections=deps.open_connections, limits=deps.limits

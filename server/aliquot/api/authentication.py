@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from starlette.requests import HTTPConnection
 
 from aliquot.api.encoding import request_id_of
-from aliquot.service.state.identities import Bearer, Identities
+from aliquot.service.state.identities import AuthenticatedCaller, Identities
 from aliquot_schema.errors import Unauthenticated
 from aliquot_schema.identity.accounts import SIGN_IN_PREFIX, Role
 from aliquot_schema.ids import KeyId, UserId
@@ -130,10 +130,10 @@ class ExternalAuthenticator(Protocol):
     async def resolve(self, text: str) -> None:
         """Validate a token, which may need a network request; `bearer_of` then knows the result. Never raises."""
 
-    def bearer_of(self, text: str, *, now_us: int) -> Bearer | None:
+    def bearer_of(self, text: str, *, now_us: int) -> AuthenticatedCaller | None:
         """The bearer of a validated token; None when the text is not such a token. Raises Unauthenticated."""
 
-    def bearer(self, reference: KeyId, *, now_us: int) -> Bearer | None:
+    def bearer(self, reference: KeyId, *, now_us: int) -> AuthenticatedCaller | None:
         """The current bearer behind a reference; None when access has ended."""
 
 
@@ -162,7 +162,7 @@ class TokenAuth:
         if len(token) < TOKEN_CHARS_MIN:
             raise ValueError(f"the server's token needs at least {TOKEN_CHARS_MIN} characters")
         self._token = token.encode()
-        self._admin = Bearer(user=user, role=Role.ADMIN)
+        self._admin = AuthenticatedCaller(user=user, role=Role.ADMIN)
         self._source = source
         self._people = people or Identities()
         self._door = door
@@ -189,7 +189,7 @@ class TokenAuth:
         """Like `resolve`, for `of_connection`."""
         await self.resolve(_authorization_of(payload))
 
-    def of_headers(self, authorization: str | None, cookies: Mapping[str, str]) -> Bearer:
+    def of_headers(self, authorization: str | None, cookies: Mapping[str, str]) -> AuthenticatedCaller:
         """The bearer of an HTTP request.
 
         Raises:
@@ -204,7 +204,7 @@ class TokenAuth:
             raise self._refusal("No valid cookie was sent." if cookie is not None else "No token was sent.")
         return found
 
-    def of_connection(self, payload: Mapping[str, object]) -> Bearer:
+    def of_connection(self, payload: Mapping[str, object]) -> AuthenticatedCaller:
         """The bearer of a WebSocket, by the payload of connection_init: `authorization`, or `token` alone.
 
         Raises:
@@ -215,11 +215,11 @@ class TokenAuth:
             raise self._refusal("No token was sent.")
         return self.of_authorization(authorization)
 
-    def of_authorization(self, authorization: str) -> Bearer:
+    def of_authorization(self, authorization: str) -> AuthenticatedCaller:
         """The bearer of an Authorization header.
 
         Raises:
-            Unauthenticated: it is not `Bearer` with a valid token or key.
+            Unauthenticated: it is not `AuthenticatedCaller` with a valid token or key.
         """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
@@ -229,7 +229,7 @@ class TokenAuth:
             raise self._refusal("The token is neither the server's token nor a valid key.")
         return found
 
-    def of_text(self, text: str) -> Bearer:
+    def of_text(self, text: str) -> AuthenticatedCaller:
         """The bearer of a token or key.
 
         Raises:
@@ -240,7 +240,7 @@ class TokenAuth:
             raise Unauthenticated("This is neither the server's token nor a valid key.")
         return found
 
-    def holder(self, key_id: KeyId | None, *, sign_in_id: KeyId | None = None) -> Bearer | None:
+    def holder(self, key_id: KeyId | None, *, sign_in_id: KeyId | None = None) -> AuthenticatedCaller | None:
         """The current holder of a key; None when the key is no longer valid, or the sign-in was ended. Without a key:
         the holder of the server's token."""
         if sign_in_id is not None:
@@ -251,7 +251,7 @@ class TokenAuth:
         found = self._people.bearer(key_id, now_us=self._now_us())
         return self._door.bearer(key_id, now_us=self._now_us()) if found is None and self._door else found
 
-    def new_login_code(self, bearer: Bearer | None = None) -> str:
+    def new_login_code(self, bearer: AuthenticatedCaller | None = None) -> str:
         """A code that signs one browser in, once, within 15 minutes, as `bearer`; None = as the holder of the
         server's token."""
         if bearer is None or bearer.key_id is None:
@@ -295,7 +295,7 @@ class TokenAuth:
         """Seconds until a time, by the clock that keys expire by."""
         return (at_us - self._now_us()) / 1e6
 
-    def _bearer_of(self, text: str) -> Bearer | None:
+    def _bearer_of(self, text: str) -> AuthenticatedCaller | None:
         if hmac.compare_digest(text.encode(), self._token):
             return self._admin
         found = self._people.shown(text, now_us=self._now_us())
@@ -311,7 +311,7 @@ class TokenAuth:
         )
 
 
-def caller_of(bearer: Bearer, *, request_id: str) -> Caller:
+def caller_of(bearer: AuthenticatedCaller, *, request_id: str) -> Caller:
     """The caller that use cases get for an authenticated bearer."""
     return Caller(
         user=bearer.user,

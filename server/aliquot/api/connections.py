@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aliquot.api.authentication import TokenAuth, caller_of
-from aliquot.service.state.identities import Bearer
+from aliquot.service.state.identities import AuthenticatedCaller
 from aliquot_schema.events import Event
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.ids import UserId
@@ -24,8 +24,8 @@ TIMER_S_MAX: Final = 3600.0
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
-    bearer: Bearer
+class _OpenConnection:
+    bearer: AuthenticatedCaller
     close: Callable[[bool], None]
     timer: asyncio.TimerHandle | None = None
 
@@ -35,16 +35,16 @@ class OpenConnections:
 
     def __init__(self, auth: TokenAuth) -> None:
         self._auth = auth
-        self._held: dict[_Held, None] = {}
+        self._held: dict[_OpenConnection, None] = {}
 
     @contextmanager
-    def holding(self, bearer: Bearer, close: Callable[[bool], None]) -> Iterator[None]:
+    def holding(self, bearer: AuthenticatedCaller, close: Callable[[bool], None]) -> Iterator[None]:
         """Register an open connection.
 
         Args:
             close: called once when the rights end, with True if the client may reconnect with other rights.
         """
-        held = _Held(bearer, close)
+        held = _OpenConnection(bearer, close)
         self._held[held] = None
         self._recheck(held)
         try:
@@ -77,7 +77,7 @@ class OpenConnections:
             for held in concerned:
                 self._recheck(held)
 
-    def _recheck(self, held: _Held) -> None:
+    def _recheck(self, held: _OpenConnection) -> None:
         now = self._auth.holder(held.bearer.key_id, sign_in_id=held.bearer.sign_in_id)
         if now != held.bearer:
             self._release(held)
@@ -89,7 +89,7 @@ class OpenConnections:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(min(max(left_s, 0.0) + 0.001, TIMER_S_MAX), self._recheck, held)
 
-    def _release(self, held: _Held) -> None:
+    def _release(self, held: _OpenConnection) -> None:
         self._held.pop(held, None)
         if held.timer is not None:
             held.timer.cancel()

@@ -8,7 +8,7 @@ from starlette.requests import HTTPConnection
 
 from aliquot.api.authentication import TokenAuth, caller_of
 from aliquot.api.encoding import request_id_of
-from aliquot.service.state.identities import Bearer
+from aliquot.service.state.identities import AuthenticatedCaller
 from aliquot_schema.graphql.context import Context, Services
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, Role
@@ -23,7 +23,7 @@ class SocketContext(Context):
     connection: HTTPConnection
     connection_params: dict[str, object] = field(default_factory=dict)
     """Payload of connection_init; set by Strawberry."""
-    bearer: Bearer | None = None
+    bearer: AuthenticatedCaller | None = None
     """The authenticated bearer."""
     until_closed: ExitStack = field(default_factory=ExitStack)
     """Released when the socket closes."""

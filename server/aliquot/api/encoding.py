@@ -114,7 +114,7 @@ class ValueCount:
 
 
 @dataclass(slots=True)
-class Extent:
+class DecodedSize:
     """Size of a decoded value."""
 
     values: int = 1
@@ -123,9 +123,9 @@ class Extent:
     """Items; lists of strings are ignored, because they may be a command's arguments."""
 
 
-def extent_of(value: object, *, values_max: int | None = None, items_max: int | None = None) -> Extent:
+def extent_of(value: object, *, values_max: int | None = None, items_max: int | None = None) -> DecodedSize:
     """Measure a decoded value; stops when a limit is exceeded."""
-    extent, left = Extent(), [value]
+    extent, left = DecodedSize(), [value]
     while left:
         found = left.pop()
         if isinstance(found, dict):

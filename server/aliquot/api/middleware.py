@@ -193,14 +193,14 @@ class BodyLimit(RequestBodyLimitMiddleware):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward or reject a request."""
         declared = Headers(scope=scope).get("content-length", "") if scope["type"] == "http" else ""
-        lingering = _Lingering(receive, send)
+        lingering = _LingeringClose(receive, send)
         if declared.isdecimal() and int(declared) > self.max_body_size:
             await body_too_large(scope, self.max_body_size)(scope, receive, lingering.send)
         else:
             await super().__call__(scope, receive, lingering.send)
 
 
-class _Lingering:
+class _LingeringClose:
     """Finishes a 413 only after the client has sent everything, or after a time limit.
 
     Closing earlier resets the connection, and the client never reads the error.

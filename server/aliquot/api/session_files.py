@@ -20,7 +20,7 @@ from aliquot.api.context import Contexts
 from aliquot.api.encoding import request_id_of
 from aliquot.api.limits import Limits
 from aliquot.api.rest.framework import error_response, problem_response
-from aliquot.api.session_streams import Pace
+from aliquot.api.session_streams import DataRateLimit
 from aliquot.service.sessions.agent_files import OpenedResult
 from aliquot.service.sessions.files import SessionFiles
 from aliquot_schema.cluster.results import entity_tag
@@ -142,7 +142,7 @@ class ResultDownload:
 
     async def _content(self, found: OpenedResult, caller: Caller) -> AsyncGenerator[bytes, None]:
         """The content at a limited rate, no longer than the caller's rights last."""
-        pace, ended = Pace(self._limits.stream_bytes_per_s), asyncio.Event()
+        pace, ended = DataRateLimit(self._limits.stream_bytes_per_s), asyncio.Event()
         with self._open_connections.of_caller(caller, ended.set):
             async for data in found.content:
                 if ended.is_set():

@@ -56,7 +56,7 @@ class ServerOpening(msgspec.Struct, kw_only=True):
     target: StreamTarget
 
 
-class Pace:
+class DataRateLimit:
     """Limit of the data rate of one stream: bytes above it wait."""
 
     def __init__(self, bytes_per_s: int) -> None:
@@ -152,7 +152,7 @@ class Relay:
     def __init__(self, socket: WebSocket, *, limits: Limits) -> None:
         self._socket = socket
         self._limits = limits
-        self._pace = Pace(limits.stream_bytes_per_s)
+        self._pace = DataRateLimit(limits.stream_bytes_per_s)
         self._cut = asyncio.Event()
 
     def cut(self) -> None:

@@ -18,7 +18,7 @@ from aliquot.api.context import Contexts
 from aliquot.api.encoding import request_id_of
 from aliquot.api.limits import Limits
 from aliquot.api.rest.framework import error_response, problem_response
-from aliquot.api.session_streams import Pace
+from aliquot.api.session_streams import DataRateLimit
 from aliquot.service.accounts.workspaces import Workspaces
 from aliquot_schema.cluster.workspaces import BLOCK_BYTES, LISTING_BYTES_MAX, Workspace
 from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound
@@ -34,7 +34,7 @@ _JSON: Final = "application/json"
 _Handler = Callable[[Request, Caller], Awaitable[Response]]
 
 
-class WorkspaceDoor:
+class WorkspaceEndpoint:
     """Serves the three routes."""
 
     def __init__(self, workspaces: Workspaces, *, contexts: Contexts, limits: Limits) -> None:
@@ -92,7 +92,7 @@ class WorkspaceDoor:
         return Response(msgspec.json.encode(found), media_type=_JSON, headers={"cache-control": "no-store"})
 
     async def _body(self, request: Request, most: int) -> bytes:
-        body, pace = bytearray(), Pace(self._limits.stream_bytes_per_s)
+        body, pace = bytearray(), DataRateLimit(self._limits.stream_bytes_per_s)
         async for piece in request.stream():
             await pace.take(len(piece))
             body += piece

@@ -18,14 +18,14 @@ from sqlalchemy import make_url
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.agent import AgentCore
-from aliquot.execution.agent.config import AgentConfig, Reach
+from aliquot.execution.agent.config import AgentConfig, NodeEndpoint
 from aliquot.execution.agent.job_user import JobUserPolicy, account_exists, resolve_user
 from aliquot.execution.devices.node import NodeDevices, NodeSource, demo_sources, file_source, found, machine_source
 from aliquot.execution.devices.partitioning import divide
 from aliquot.execution.executors import CombinedExecutor, LocalExecutor
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.presence import Timing
+from aliquot.execution.remote.presence import HeartbeatTiming
 from aliquot.service.access import JobAccounts
 from aliquot.service.lifecycle.agent_registration import claimed_twice, elsewhere
 from aliquot.service.ports import Executor
@@ -157,7 +157,7 @@ def agent_factory(settings: Settings, node: NodeDevices, now_us: Callable[[], in
         gate_devices=settings.device_access == "auto",
         memory_policy=settings.gpu_memory_policy,
         disk=settings.disk_rules,
-        reach=Reach.of(address=settings.agent_address, ports=settings.rendezvous_ports),
+        reach=NodeEndpoint.of(address=settings.agent_address, ports=settings.rendezvous_ports),
         health=settings.health_rules,
         notices=settings.node_notices,
     )
@@ -240,7 +240,7 @@ def agent_side(plan: AgentPlan, state: State, *, is_shared: bool, epoch: int) ->
     expected = agents_expected(plan.keys, state, by_any=is_shared or settings.executor == "ray") - own
     remote = RemoteExecutor(
         keys=plan.keys,
-        timing=Timing(beat_s=settings.agent_beat_s, lost_s=settings.agent_lost_s),
+        timing=HeartbeatTiming(beat_s=settings.agent_beat_s, lost_s=settings.agent_lost_s),
         now_us=plan.now_us,
         expected=expected,
         taken_ids=own,

@@ -133,7 +133,7 @@ async def _read(task: BacktestTask, progress: "Progress") -> "list[RecordedHisto
     """The history of a backtest, or those of the two parts of a tuning."""
     from aliquot.service.backtests.recording import record
 
-    database = Reading(task.database_url, Path(task.data_folder))
+    database = ReadOnlyDatabase(task.database_url, Path(task.data_folder))
     await database.open()
     try:
         found: list[RecordedHistory] = []
@@ -184,7 +184,7 @@ class Progress:
             _tell(BacktestNews(progress=part))
 
 
-class Reading:
+class ReadOnlyDatabase:
     """A database that is only read, beside its server."""
 
     def __init__(self, database_url: str, data_folder: Path) -> None:

@@ -16,7 +16,7 @@ from aliquot.store.open import SQLITE_FILE, choose_database
 from aliquot_schema.cluster.agents import Agent
 
 if TYPE_CHECKING:
-    from aliquot.demo.week import Week
+    from aliquot.demo.week import GeneratedWeek
 
 log: Final = logging.getLogger("aliquot.demo")
 
@@ -59,7 +59,7 @@ def _others(settings: Settings) -> list[str]:
     return [name for name, is_given in given.items() if is_given]
 
 
-async def begin_demo(settings: Settings) -> "Week | None":
+async def begin_demo(settings: Settings) -> "GeneratedWeek | None":
     """Make the week of history of a new living demo; None for all other servers, and after the first start.
 
     Raises:
@@ -68,15 +68,15 @@ async def begin_demo(settings: Settings) -> "Week | None":
     if settings.demo_live != "yes" or (settings.data_folder / MARK_FILE).exists():
         return None
     # Imported here: other servers do without it.
-    from aliquot.demo.week import WeekCourse
+    from aliquot.demo.week import WeekGenerator
 
     clock = SystemClock()
     database = choose_database("", data_folder=settings.data_folder, now_us=clock.now_us)
-    return await WeekCourse(database, _agents(), until_us=clock.now_us()).run()
+    return await WeekGenerator(database, _agents(), until_us=clock.now_us()).run()
 
 
 @asynccontextmanager
-async def demo_kept(running: Running, settings: Settings, week: "Week | None") -> AsyncIterator[None]:
+async def demo_kept(running: Running, settings: Settings, week: "GeneratedWeek | None") -> AsyncIterator[None]:
     """Keep the living demo's load running while the context is open, and store the readings of its week."""
     if settings.demo_live != "yes":
         yield
@@ -98,7 +98,7 @@ async def demo_kept(running: Running, settings: Settings, week: "Week | None") -
         await load.close()
 
 
-async def _store_readings(settings: Settings, week: "Week") -> None:
+async def _store_readings(settings: Settings, week: "GeneratedWeek") -> None:
     """In a thread, while the server serves already."""
     from aliquot.demo.readings import store_readings
     from aliquot.store.timeseries.history_store import place_of

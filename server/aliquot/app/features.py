@@ -29,14 +29,14 @@ from aliquot.service.admin.admin import OperatorSources
 from aliquot.service.admin.policy import BY_SETTING, begin_stopped, renew_weights, stop_to_observe
 from aliquot.service.agents.doctor import Inspector
 from aliquot.service.alerts.plan import AlertPlan
-from aliquot.service.audit.agent_keys import KeyTeller
+from aliquot.service.audit.agent_keys import KeyChangeRecorder
 from aliquot.service.foresight.forecasting import ForecastPlan
 from aliquot.service.retention import Periods, RetentionPlan
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
 from aliquot.service.sessions.streams import StreamSource
 from aliquot.service.sessions.submission_checks import QueueLimit
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot.service.use_cases import Admission, ServiceParts, UseCases
+from aliquot.service.use_cases import ServiceParts, SubmissionLimits, UseCases
 from aliquot.settings import Settings
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import INSTALL, ArchiveFolder, has_parquet
@@ -124,7 +124,7 @@ def notices_of(settings: Settings, *, now_us: Callable[[], int]) -> AlertPlan:
 retention_log: Final = logging.getLogger("aliquot.retention")
 
 
-class Keeping(Struct, frozen=True, kw_only=True):
+class RetentionConfig(Struct, frozen=True, kw_only=True):
     """Retention settings."""
 
     periods: Periods
@@ -134,12 +134,12 @@ class Keeping(Struct, frozen=True, kw_only=True):
     """False: expired records are deleted without being archived."""
 
 
-def keeping_of(settings: Settings) -> Keeping:
+def keeping_of(settings: Settings) -> RetentionConfig:
     """Retention from the settings."""
-    return Keeping(periods=settings.periods, folder=settings.archive_path, archives=settings.archive)
+    return RetentionConfig(periods=settings.periods, folder=settings.archive_path, archives=settings.archive)
 
 
-def retention_of(keeping: Keeping, store: DatabaseStore, *, now_us: Callable[[], int]) -> RetentionPlan:
+def retention_of(keeping: RetentionConfig, store: DatabaseStore, *, now_us: Callable[[], int]) -> RetentionPlan:
     """Retention plan of a leader.
 
     Archives need pyarrow. When it is missing, sessions, events and findings are kept, and only the ledger of decisions
@@ -165,8 +165,8 @@ class Features(Struct, frozen=True, kw_only=True):
     respect_foreign_usage: bool
     queue_limit: QueueLimit
     first: InitialSettings
-    admission: Admission
-    keeping: Keeping
+    admission: SubmissionLimits
+    keeping: RetentionConfig
     history: HistoryPlan | None
     """None = no measurements are kept."""
     secret_keys: Path
@@ -192,7 +192,7 @@ def outfit_of(settings: Settings, *, now_us: Callable[[], int]) -> Features:
         first=InitialSettings(
             stopped=not settings.orchestration_enabled, order=settings.scheduling_policy, mode=settings.mode
         ),
-        admission=Admission(
+        admission=SubmissionLimits(
             trust=settings.trust,
             per_minute=settings.submissions_per_minute or None,
             job_accounts=job_accounts(settings),
@@ -310,7 +310,7 @@ async def history_kept(plan: HistoryPlan | None) -> AsyncIterator[HistoryDatabas
 async def agent_keys_told(running: Running, settings: Settings) -> AsyncIterator[None]:
     """Record changes of the agent key file in the event log, starting with those made while no server ran."""
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
-    teller = KeyTeller(keys, journal=running.cases.journal, clock=running.cases.clock)
+    teller = KeyChangeRecorder(keys, journal=running.cases.journal, clock=running.cases.clock)
     loop = asyncio.create_task(teller.run(), name="agent keys")
     try:
         yield

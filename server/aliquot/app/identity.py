@@ -21,7 +21,7 @@ from aliquot.errors import ConfigurationError
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases
 from aliquot.settings import Settings
-from aliquot.store.cluster_mark import DatabaseReplaced, Mark, MarkFile
+from aliquot.store.cluster_mark import ClusterMark, DatabaseReplaced, MarkFile
 from aliquot_schema.ids import UserId
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def read_token(path: Path) -> str:
 @asynccontextmanager
 async def mark_kept(running: Running, file: MarkFile, *, period_s: float = MARK_PERIOD_S) -> AsyncIterator[None]:
     """Keep the cluster mark near the end of the log while the context is open, and write it once more at its end."""
-    keeper = _MarkKeeper(running, file)
+    keeper = _ClusterMarkWriter(running, file)
     loop = asyncio.create_task(keeper.run(period_s), name="cluster mark")
     try:
         yield
@@ -164,7 +164,7 @@ async def mark_kept(running: Running, file: MarkFile, *, period_s: float = MARK_
                 await keeper.run_once()
 
 
-class _MarkKeeper:
+class _ClusterMarkWriter:
     def __init__(self, running: Running, file: MarkFile) -> None:
         self._running = running
         self._file = file
@@ -196,12 +196,12 @@ class _MarkKeeper:
             return
         self._revision, self._is_impaired = revision, False
 
-    async def _stop(self, known: Mark | None, *, words: str) -> None:
+    async def _stop(self, known: ClusterMark | None, *, words: str) -> None:
         log.critical("%s; this server stops, so that nothing is written into the wrong database", words)
         last = self._running.cases.feed.last
         if last is not None and (known is None or known.event < last.number):
             # The next start refuses the database, also if it has the event of the last mark.
-            mark = Mark(cluster=None, event=last.number, hash="", entity_id=last.entity_id, at_us=last.at_us)
+            mark = ClusterMark(cluster=None, event=last.number, hash="", entity_id=last.entity_id, at_us=last.at_us)
             with suppress(OSError):
                 await asyncio.to_thread(self._file.advance, mark)
         self._running.failed.set()

@@ -18,7 +18,7 @@ from aliquot.service.leadership.ports import LeadershipStatus
 from aliquot.service.metrics.counters import StoreMeasures
 from aliquot.service.ports import ByteStream, Executor
 from aliquot.service.use_cases import UseCases
-from aliquot.store.cluster_mark import Mark, latest_mark
+from aliquot.store.cluster_mark import ClusterMark, latest_mark
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.cluster.streams import StreamTarget
@@ -28,7 +28,7 @@ from aliquot_schema.ids import AgentId, KernelId
 log: Final = logging.getLogger("aliquot.app")
 
 
-class CurrentTerm:
+class LeaderRuntime:
     """What a server has only while it leads: the executors and the inspector of the present term."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class WatchedDatabase(Struct, frozen=True, kw_only=True):
     measures: StoreMeasures
     ask: Callable[[], Awaitable[object]]
     """A query of minimal cost, to see whether the database answers."""
-    mark: Callable[[Mark | None, int], Awaitable[Mark | None]]
+    mark: Callable[[ClusterMark | None, int], Awaitable[ClusterMark | None]]
     """See `latest_mark`."""
 
     @classmethod
@@ -132,12 +132,12 @@ class WatchedDatabase(Struct, frozen=True, kw_only=True):
         return cls(measures=store.measures, ask=store.present_term, mark=partial(_mark, store))
 
 
-async def _mark(store: DatabaseStore, known: Mark | None, seen: int) -> Mark | None:
+async def _mark(store: DatabaseStore, known: ClusterMark | None, seen: int) -> ClusterMark | None:
     return await store.read(partial(latest_mark, known=known, seen=seen))
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedTask:
     """A task that must not end by itself; its end is a failure of the server."""
 
     task: asyncio.Task[None]

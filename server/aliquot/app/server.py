@@ -15,7 +15,7 @@ from msgspec import Struct
 from aliquot.app.agents import AgentExecutors
 from aliquot.app.backtests import ProcessBacktests
 from aliquot.app.features import Features, begin, forecasts_of, history_kept, parts_of, retention_of
-from aliquot.app.running import CurrentTerm, OwnOutputs, Running, Watched, WatchedDatabase
+from aliquot.app.running import LeaderRuntime, OwnOutputs, Running, WatchedDatabase, WatchedTask
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.errors import ServerError
 from aliquot.execution.remote.agent_keys import AgentKeys
@@ -118,7 +118,7 @@ async def read_database(database: ServerDatabase) -> State:
 async def _taking_part(
     plan: ServerPlan, database: ServerDatabase, state: State, *, measurements: HistoryDatabase | None
 ) -> AsyncIterator[Running]:
-    present = CurrentTerm()
+    present = LeaderRuntime()
     own = OwnOutputs(present.executor)
     streams = _outputs(plan, own, leader=lambda: election.standing.leader_address) if database.is_shared else own
     cases = UseCases(
@@ -153,7 +153,7 @@ async def _taking_part(
         relay=database.relay,
         boards=database.store.forecasts if database.is_shared else None,
     )
-    watched = Watched(asyncio.create_task(election.run()))
+    watched = WatchedTask(asyncio.create_task(election.run()))
     async with AsyncExitStack() as rest:
         if database.is_shared:
             leaderless = plan.outfit.notices.lookout(cases, why=lambda: election.why_unled)
@@ -180,7 +180,7 @@ async def _taking_part(
 class _Terms:
     """Terms of this server: opens and closes the parts that only a leader has."""
 
-    def __init__(self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, present: CurrentTerm) -> None:
+    def __init__(self, plan: ServerPlan, cases: UseCases, database: ServerDatabase, present: LeaderRuntime) -> None:
         self.joined = asyncio.Event()
         """Set once this server has led and its local agents have joined."""
         self._plan = plan

@@ -47,7 +47,7 @@ def check(
     from aliquot.clock import SystemClock
     from aliquot.errors import ConfigurationError
     from aliquot.execution.remote.agent_setup import agent_node
-    from aliquot.execution.remote.checks import Grade, check_node, check_server
+    from aliquot.execution.remote.checks import CheckSeverity, check_node, check_server
     from aliquot.settings import read_settings
 
     try:
@@ -76,7 +76,7 @@ def check(
         print(json.dumps([to_builtins(result) for result in results], indent=2))
     else:
         _print(results)
-    raise typer.Exit(1 if any(result.grade is Grade.FAIL for result in results) else 0)
+    raise typer.Exit(1 if any(result.grade is CheckSeverity.FAIL for result in results) else 0)
 
 
 def _print(results: "list[CheckResult]") -> None:
@@ -119,7 +119,7 @@ def agent_options(
     Raises:
         ConfigurationError: tables of the settings contradict each other, or the port range is wrong.
     """
-    from aliquot.execution.agent.config import Reach, own_address
+    from aliquot.execution.agent.config import NodeEndpoint, own_address
     from aliquot.execution.remote.agent_setup import AgentOptions
 
     return AgentOptions(
@@ -139,7 +139,7 @@ def agent_options(
         readings_interval_s=settings.readings_interval_s,
         health=settings.health_rules,
         notices=settings.node_notices,
-        reach=Reach.of(address=settings.agent_address or own_address(dials), ports=settings.rendezvous_ports),
+        reach=NodeEndpoint.of(address=settings.agent_address or own_address(dials), ports=settings.rendezvous_ports),
     )
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
     from aliquot.client.generated.audit import RecordCheck
-    from aliquot.service.retention import Removed
+    from aliquot.service.retention import RemovedRows
     from aliquot.settings import Settings
     from aliquot.store.archive.verification import ArchivesVerified
-    from aliquot.store.integrity import Verified
+    from aliquot.store.integrity import VerifiedCounts
     from aliquot.store.store import Database
 
 
@@ -36,7 +36,7 @@ def settings_of(*, data_folder: Path | None, archive_folder: Path | None) -> "Se
     return read_settings(data_folder=data_folder, archive_folder=archive_folder)
 
 
-async def archive_now(opened: "Database", settings: "Settings") -> "Removed":
+async def archive_now(opened: "Database", settings: "Settings") -> "RemovedRows":
     """Archive and remove records that are older than their retention period.
 
     Raises:
@@ -74,7 +74,7 @@ def verified_archives(seals: list["Row[Any]"], *, folder: Path) -> "ArchivesVeri
     return verify_archives(seals, folder=folder)
 
 
-def integrity_text(found: "Verified | RecordCheck") -> str:
+def integrity_text(found: "VerifiedCounts | RecordCheck") -> str:
     """The counts of a successful verification, in one line."""
     return f"intact: {found.events} events, {found.passes} passes of the ledger, {found.holdings} holdings"
 

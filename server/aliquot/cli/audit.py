@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.audit import AuditChange, DeviceHolding, RecordCheck
     from aliquot.service.audit.audit import Change, Holding
-    from aliquot.store.integrity import Verified
+    from aliquot.store.integrity import VerifiedCounts
     from aliquot.store.store import Database
 
 
@@ -121,7 +121,7 @@ def log(
     archives too. Values of environment variables are not shown.
     """
     if _asks_server((cluster, server, token_file), data_folder=data_folder, database=database):
-        wanted = _Wanted(entity=entity, actor=actor, kind=kind, since=since, until=until, people=people)
+        wanted = _ChangeFilter(entity=entity, actor=actor, kind=kind, since=since, until=until, people=people)
         _log_of_server(wanted, last=last, place=(cluster, server, token_file), as_json=as_json)
         return
     from aliquot.service.audit.audit import AuditQuery
@@ -184,7 +184,7 @@ def verify(
         _print_intact(found, archives_text(files=archives.files, gone=archives.gone, **links))
 
 
-class _Wanted(NamedTuple):
+class _ChangeFilter(NamedTuple):
     """A filter of changes, as written on the command line."""
 
     entity: str | None
@@ -216,7 +216,7 @@ def _asks_server(place: Place, *, data_folder: Path | None, database: str | None
     return True
 
 
-def _log_of_server(wanted: _Wanted, *, last: int, place: Place, as_json: bool) -> None:
+def _log_of_server(wanted: _ChangeFilter, *, last: int, place: Place, as_json: bool) -> None:
     from aliquot.client.generated.audit import AuditFilterInput
 
     query = AuditFilterInput(
@@ -321,7 +321,7 @@ def _told_holding(held: "DeviceHolding") -> str:
     return printable(f"{since} .. {until}  {held.user}  {by}  {amount_text(held.slot, held.amount)}{granted}")
 
 
-async def _verified(opened: "Database") -> tuple["Verified", list["Row[Any]"]]:
+async def _verified(opened: "Database") -> tuple["VerifiedCounts", list["Row[Any]"]]:
     from aliquot.store.integrity import verified
 
     return await opened.read(verified), await seals_of(opened)
@@ -335,7 +335,7 @@ def _fail(faults: Sequence[str], *, as_json: bool) -> NoReturn:
     raise typer.Exit(1) from None
 
 
-def _print_intact(found: "Verified | RecordCheck", archives: str) -> None:
+def _print_intact(found: "VerifiedCounts | RecordCheck", archives: str) -> None:
     print(integrity_text(found))
     if archives:
         print(f"intact: {archives}")

@@ -32,7 +32,7 @@ from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from aliquot.store.integrity import Checked, Verified
+    from aliquot.store.integrity import IntegrityResult, VerifiedCounts
     from aliquot.store.store import Database
 
 
@@ -241,7 +241,7 @@ def import_(file: File, data_folder: Folder = None, database: DatabaseUrl = None
     # A database elsewhere, without its server's folder: the default folder's mark belongs to another cluster.
     is_marked = database is None or data_folder is not None
 
-    async def imported(opened: "Database") -> "Verified":
+    async def imported(opened: "Database") -> "VerifiedCounts":
         done = await opened.write(partial(import_archive, path=file, by=command_actor()))
         if is_marked:
             await _renew_mark(opened, data_folder=data_folder)
@@ -342,7 +342,7 @@ def forget_secrets(
     print_result({"secrets": count}, text=text, as_json=as_json)
 
 
-async def _checked(opened: "Database", *, folder: Path) -> tuple["Checked", list["Row[Any]"], list[str] | None]:
+async def _checked(opened: "Database", *, folder: Path) -> tuple["IntegrityResult", list["Row[Any]"], list[str] | None]:
     from aliquot.store.integrity import checked
     from aliquot.store.statement_check import statement_faults
 

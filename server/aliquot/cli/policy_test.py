@@ -12,7 +12,7 @@ from typer import Argument, Option
 from aliquot.cli.cluster.policy import change, show
 
 if TYPE_CHECKING:
-    from aliquot.core.policy_tests.outcome import Mismatch
+    from aliquot.core.policy_tests.outcome import ExpectationMismatch
     from aliquot.core.policy_tests.scenario import Scenario
 
 
@@ -47,7 +47,7 @@ def run(files: Files, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _outcomes(file: Path) -> list[tuple["Scenario", tuple["Mismatch", ...]]]:
+def _outcomes(file: Path) -> list[tuple["Scenario", tuple["ExpectationMismatch", ...]]]:
     from aliquot.core.policy_tests.loader import scenarios
     from aliquot.core.policy_tests.outcome import differences
 
@@ -65,7 +65,7 @@ def _text(file: Path) -> str:
         raise InvalidRequest(f"{file} is not UTF-8 text") from None
 
 
-def _plain(scenario: "Scenario", found: tuple["Mismatch", ...]) -> dict[str, object]:
+def _plain(scenario: "Scenario", found: tuple["ExpectationMismatch", ...]) -> dict[str, object]:
     return {
         "file": scenario.file,
         "line": scenario.line,
@@ -75,7 +75,7 @@ def _plain(scenario: "Scenario", found: tuple["Mismatch", ...]) -> dict[str, obj
     }
 
 
-def _print(outcomes: list[tuple["Scenario", tuple["Mismatch", ...]]]) -> None:
+def _print(outcomes: list[tuple["Scenario", tuple["ExpectationMismatch", ...]]]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -19,7 +19,7 @@ from aliquot.client.errors import ServerUnreachable
 from aliquot.client.requests import is_loopback, tls_context
 
 
-class Poster(Protocol):
+class HttpPoster(Protocol):
     """Sends requests to one server; may be used from several threads."""
 
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -39,7 +39,7 @@ _READ_BYTES: Final = 64 * 1024
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 
 
-def poster(url: str, *, headers: Mapping[str, str], timeout_s: float, ca_file: Path | None) -> Poster:
+def poster(url: str, *, headers: Mapping[str, str], timeout_s: float, ca_file: Path | None) -> HttpPoster:
     """How requests reach a server: directly, or through a proxy that the environment names.
 
     Args:
@@ -57,7 +57,7 @@ def poster(url: str, *, headers: Mapping[str, str], timeout_s: float, ca_file: P
 
 
 class _Server:
-    """Kept connections to one server; a `Poster`."""
+    """Kept connections to one server; a `HttpPoster`."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str], timeout_s: float, ca_file: Path | None) -> None:
         parts = urlsplit(url)
@@ -71,7 +71,7 @@ class _Server:
         self._idle: list[_Connection] = []
 
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """See `Poster`."""
+        """See `HttpPoster`."""
         head = f"POST {self._prefix}{path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n"
         connection = None
         try:
@@ -90,7 +90,7 @@ class _Server:
         return answer.status, b"".join(answer.parts)
 
     def close(self) -> None:
-        """See `Poster`."""
+        """See `HttpPoster`."""
         while self._idle:
             self._idle.pop().close()
 
@@ -198,7 +198,7 @@ class _Answer:
 
 
 class _ThroughProxy:
-    """A server behind a proxy that the environment names, or with a name that is not ASCII; a `Poster`."""
+    """A server behind a proxy that the environment names, or with a name that is not ASCII; a `HttpPoster`."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str], timeout_s: float, ca_file: Path | None) -> None:
         import httpx
@@ -209,7 +209,7 @@ class _ThroughProxy:
         self._http = httpx.Client(base_url=url, timeout=timeout_s, verify=tls, headers=headers)
 
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """See `Poster`."""
+        """See `HttpPoster`."""
         try:
             answer = self._http.post(path, content=body)
         except self._failure as error:
@@ -217,5 +217,5 @@ class _ThroughProxy:
         return answer.status_code, answer.content
 
     def close(self) -> None:
-        """See `Poster`."""
+        """See `HttpPoster`."""
         self._http.close()

@@ -59,7 +59,7 @@ def month_after(month: int) -> int:
     return (year + 1) * 100 + 1 if number == _MONTHS else month + 1
 
 
-class Balance(Struct, frozen=True, kw_only=True):
+class UsageBalance(Struct, frozen=True, kw_only=True):
     """Usage of a user in a project up to a time, and what they hold since, in milli of a device x milliseconds."""
 
     used: int = 0
@@ -82,12 +82,12 @@ class Balance(Struct, frozen=True, kw_only=True):
         before = self.month_charged if self.month == month else 0
         return before + self._grown(now_us, since_us=max(self.at_us, starts_us(month)))
 
-    def held(self, milli: int, *, now_us: int, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
+    def held(self, milli: int, *, now_us: int, half_life_ms: int = HALF_LIFE_MS) -> "UsageBalance":
         """The balance with `milli` more held from now on; negative = less. A time before `at_us` counts as `at_us`."""
         now_us = max(now_us, self.at_us)
         month = month_of(now_us)
         assert self.holds_milli + milli >= 0, "more is released than is held"
-        return Balance(
+        return UsageBalance(
             used=self.used_at(now_us, half_life_ms=half_life_ms),
             at_us=now_us,
             holds_milli=self.holds_milli + milli,
@@ -96,7 +96,7 @@ class Balance(Struct, frozen=True, kw_only=True):
             month_charged=self.charged_in(month, now_us=now_us),
         )
 
-    def charged_once(self, amount: int, *, now_us: int, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
+    def charged_once(self, amount: int, *, now_us: int, half_life_ms: int = HALF_LIFE_MS) -> "UsageBalance":
         """The balance with an amount charged at a time, in milli of a device x milliseconds."""
         settled = self.held(0, now_us=now_us, half_life_ms=half_life_ms)
         return replace(
@@ -106,7 +106,7 @@ class Balance(Struct, frozen=True, kw_only=True):
             month_charged=settled.month_charged + amount,
         )
 
-    def credited(self, amount: int, *, run_ms: int, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
+    def credited(self, amount: int, *, run_ms: int, half_life_ms: int = HALF_LIFE_MS) -> "UsageBalance":
         """The balance without usage that was charged, evenly, in the `run_ms` before `at_us`; never below 0."""
         # As in `used_at`: what is left of a constant usage after its decay.
         gone = (1 << _BITS) - decay(run_ms * 1000, half_life_ms=half_life_ms)
@@ -119,7 +119,7 @@ class Balance(Struct, frozen=True, kw_only=True):
             month_charged=max(self.month_charged - amount * in_month_ms // run_ms, 0),
         )
 
-    def corrected(self, correction: ClockCorrection, *, half_life_ms: int = HALF_LIFE_MS) -> "Balance":
+    def corrected(self, correction: ClockCorrection, *, half_life_ms: int = HALF_LIFE_MS) -> "UsageBalance":
         """The balance by the corrected clock; what was held until then is charged by the old one. The month's charge is
         carried over."""
         settled = self
@@ -134,14 +134,14 @@ class Balance(Struct, frozen=True, kw_only=True):
         return self.holds_milli * max(now_us // 1000 - since_us // 1000, 0)
 
 
-NOTHING: Final = Balance()
+NOTHING: Final = UsageBalance()
 NO_WORK: Final = SavedWork()
 
 
 class Usage(Struct, frozen=True, kw_only=True):
     """All balances. Immutable; `held` makes the next version."""
 
-    balances: Mapping[ProjectUser, Balance] = field(default_factory=dict)
+    balances: Mapping[ProjectUser, UsageBalance] = field(default_factory=dict)
     half_life_ms: int = HALF_LIFE_MS
 
     @classmethod
@@ -149,7 +149,7 @@ class Usage(Struct, frozen=True, kw_only=True):
         """Usage from its records. Add what is still held by `held`, in the order of starts."""
         return cls(
             balances={
-                (account.project, account.user): Balance(
+                (account.project, account.user): UsageBalance(
                     used=account.used,
                     at_us=account.at_us,
                     charged=account.charged,
@@ -235,7 +235,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 def used_after(used: int, holds_milli: int, elapsed_us: int, *, half_life_ms: int) -> int:
-    """Decayed usage after a time in which an amount was held; see `Balance.used_at`."""
+    """Decayed usage after a time in which an amount was held; see `UsageBalance.used_at`."""
     if elapsed_us <= 0 or not (used or holds_milli):
         return used
     kept = decay(elapsed_us, half_life_ms=half_life_ms)

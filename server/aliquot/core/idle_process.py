@@ -23,7 +23,7 @@ ACTS: Final = frozenset({IdleAction.PREEMPT, IdleAction.END})
 CLOSED: Final = frozenset({IdleStep.ACTED, IdleStep.OVER})
 
 
-class IdleSeen(Struct, frozen=True, kw_only=True):
+class IdleObservation(Struct, frozen=True, kw_only=True):
     """What the readings of all GPUs of a session show."""
 
     gpus: tuple[str, ...]
@@ -91,7 +91,7 @@ def idle_text(idle_us: int) -> str:
 
 def next_case(
     known: IdleCase | None,
-    seen: IdleSeen | None,
+    seen: IdleObservation | None,
     *,
     session_id: SessionId,
     attempt: int,
@@ -148,7 +148,7 @@ def acts_us(case: IdleCase, rules: IdleRules) -> int | None:
     return case.step_us + later_ms * 1000
 
 
-def _stepped(case: IdleCase, seen: IdleSeen, rules: IdleRules, *, now_us: int) -> IdleCase | None:
+def _stepped(case: IdleCase, seen: IdleObservation, rules: IdleRules, *, now_us: int) -> IdleCase | None:
     """The case one step further, if as much idle time was measured as the step needs."""
     needed_ms, step, wait_ms = {
         IdleStep.TOLD: (rules.again_ms, IdleStep.TOLD_AGAIN, rules.act_ms),
@@ -171,7 +171,7 @@ def _stepped(case: IdleCase, seen: IdleSeen, rules: IdleRules, *, now_us: int) -
     )
 
 
-def _was_used_since(case: IdleCase, seen: IdleSeen, *, now_us: int) -> bool:
+def _was_used_since(case: IdleCase, seen: IdleObservation, *, now_us: int) -> bool:
     """Whether a GPU was used since the last step. A detector that began anew, on another leader, shows no use."""
     if seen.is_used:
         return True

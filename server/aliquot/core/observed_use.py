@@ -15,7 +15,7 @@ IDLE_PCT: Final = 1.0
 """Utilization below which a GPU is idle, in percent."""
 
 
-class SeenGpu(Struct, frozen=True, kw_only=True):
+class GpuObservation(Struct, frozen=True, kw_only=True):
     """One GPU at one moment."""
 
     people: tuple[str, ...]
@@ -24,7 +24,7 @@ class SeenGpu(Struct, frozen=True, kw_only=True):
     """0 to 100; None = not measured."""
 
 
-class PersonUse(Struct, frozen=True, kw_only=True):
+class PersonUsage(Struct, frozen=True, kw_only=True):
     """What one person had, in GPU-milliseconds."""
 
     held_ms: float = 0.0
@@ -37,9 +37,9 @@ class ObservedWeek(Struct, frozen=True, kw_only=True):
 
     gpu_ms: float = 0.0
     """Time of all GPUs."""
-    people: Mapping[str, PersonUse] = field(default_factory=dict)
+    people: Mapping[str, PersonUsage] = field(default_factory=dict)
 
-    def after(self, gpus: Iterable[SeenGpu], *, since_ms: int) -> "ObservedWeek":
+    def after(self, gpus: Iterable[GpuObservation], *, since_ms: int) -> "ObservedWeek":
         """The week after one more look at all GPUs.
 
         Args:
@@ -50,9 +50,9 @@ class ObservedWeek(Struct, frozen=True, kw_only=True):
             total += lasts
             is_idle = gpu.utilization_pct is not None and gpu.utilization_pct < IDLE_PCT
             for person in gpu.people:
-                known, part = people.get(person, PersonUse()), lasts / len(gpu.people)
+                known, part = people.get(person, PersonUsage()), lasts / len(gpu.people)
                 idle_ms = known.idle_ms + (part if is_idle else 0.0)
-                people[person] = PersonUse(held_ms=known.held_ms + part, idle_ms=idle_ms)
+                people[person] = PersonUsage(held_ms=known.held_ms + part, idle_ms=idle_ms)
         return ObservedWeek(gpu_ms=total, people=people)
 
     def as_facts(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class ObservedWeek(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> "ObservedWeek":
         """The week of stored values."""
-        people = {name: PersonUse(held_ms=held, idle_ms=idle) for name, (held, idle) in facts["people"].items()}
+        people = {name: PersonUsage(held_ms=held, idle_ms=idle) for name, (held, idle) in facts["people"].items()}
         return cls(gpu_ms=facts["gpu_ms"], people=people)
 
 

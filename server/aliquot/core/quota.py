@@ -125,7 +125,7 @@ class _Line:
         return self.staying.get(name, 0) - self.own[name]
 
 
-class QuotaBook:
+class QuotaTracker:
     """The quotas of one pass with what is held under them, updated during the pass."""
 
     def __init__(self, snapshot: Snapshot, *, policy: Policy, now_us: int, bookings: Sequence[Booking] = ()) -> None:
@@ -147,7 +147,7 @@ class QuotaBook:
             for row in snapshot.running:
                 self._count_running(row, sign=1)
 
-    def copy(self) -> "QuotaBook":
+    def copy(self) -> "QuotaTracker":
         """An independent copy, for trials."""
         other = copy(self)
         other._lines = {name: line.copy() for name, line in self._lines.items()}

@@ -79,7 +79,7 @@ class PastRun(Struct, frozen=True, kw_only=True):
         return self.share_used if self.milli == MILLI else None
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class NextRequest(Struct, frozen=True, kw_only=True):
     """What the next run requests; None = nothing of the kind."""
 
     milli: int = 0
@@ -100,7 +100,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return self.milli or None
 
 
-class Sizing(Struct, frozen=True, kw_only=True):
+class SizeAdvice(Struct, frozen=True, kw_only=True):
     """Advice on one part of a request."""
 
     measure: RequestPart
@@ -116,7 +116,7 @@ class Sizing(Struct, frozen=True, kw_only=True):
     """Later runs that could be tested."""
 
 
-def right_size(runs: Sequence[PastRun], wanted: Wanted) -> tuple[Sizing, ...]:
+def right_size(runs: Sequence[PastRun], wanted: NextRequest) -> tuple[SizeAdvice, ...]:
     """The advice for the next run; empty where there are too few runs, or nothing worth saying.
 
     Args:
@@ -133,7 +133,7 @@ def right_size(runs: Sequence[PastRun], wanted: Wanted) -> tuple[Sizing, ...]:
         enough, tested = hit_rate(measure, known)
         last = [need for _, need in known[-RUNS_MAX:]]
         found.append(
-            Sizing(measure=measure, amount=amount, largest=max(last), runs=len(last), enough=enough, tested=tested)
+            SizeAdvice(measure=measure, amount=amount, largest=max(last), runs=len(last), enough=enough, tested=tested)
         )
     return tuple(found)
 
@@ -161,7 +161,7 @@ def hit_rate(measure: RequestPart, known: Sequence[tuple[PastRun, int]]) -> tupl
     return enough, tested
 
 
-def _is_worth(measure: RequestPart, amount: int, wanted: Wanted, newest: PastRun) -> bool:
+def _is_worth(measure: RequestPart, amount: int, wanted: NextRequest, newest: PastRun) -> bool:
     asked = wanted.of(measure)
     if measure is RequestPart.GPU_MEMORY and asked is None:
         asked = newest.memory_total

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from aliquot.demo.scenario import KINDS, PEOPLE, PROJECTS, TAG, Submission, Work, submission
+from aliquot.demo.scenario import KINDS, PEOPLE, PROJECTS, TAG, JobKind, Submission, submission
 from aliquot.service.use_cases import UseCases
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import UserId
@@ -96,7 +96,7 @@ class DemoLoad:
         planned = self._plan(next(work for work in KINDS if work.name == "evaluate"), speed=SPEED)
         return replace(planned, request=replace(planned.request, depends_on=((after.id, "after_any"),)))
 
-    def _plan(self, work: Work, *, speed: float) -> Submission:
+    def _plan(self, work: JobKind, *, speed: float) -> Submission:
         self._count += 1
         now_us = self._cases.clock.now_us()
         return submission(self._random, work, at_us=now_us, number=self._count, speed=speed)
@@ -109,7 +109,7 @@ class DemoLoad:
                 yield session
 
 
-def _gpus_of(work: Work) -> float:
+def _gpus_of(work: JobKind) -> float:
     """GPUs that a session, or all tasks of an array, of this kind hold."""
     return float(work.slot[1]) * work.cluster_size * max(1, work.tasks)
 
@@ -120,7 +120,7 @@ def _asked(sessions: Iterable[Session]) -> float:
     return sum(session.gpus_milli * count for session, count in tasks) / MILLI
 
 
-def _project_room(work: Work, present: Iterable[Session]) -> float:
+def _project_room(work: JobKind, present: Iterable[Session]) -> float:
     """GPUs that the project of a work may hold besides those asked for."""
     limit, _ = PROJECTS[work.project]
     return float(limit) - _asked(session for session in present if session.project == work.project)

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from aliquot.demo.week import Week
+from aliquot.demo.week import GeneratedWeek
 from aliquot.execution.devices.mock import (
     FULL_C,
     FULL_W,
@@ -55,7 +55,7 @@ class _Use(Struct, frozen=True, kw_only=True):
     phase: float
 
 
-async def store_readings(week: Week, database: Database) -> None:
+async def store_readings(week: GeneratedWeek, database: Database) -> None:
     """Write the readings of a week into a history that has none yet.
 
     Raises:
@@ -68,7 +68,7 @@ async def store_readings(week: Week, database: Database) -> None:
         await database.close()
 
 
-def _write(connection: Connection, *, week: Week) -> None:
+def _write(connection: Connection, *, week: GeneratedWeek) -> None:
     first_us, last_us = -(-week.since_us // HOUR_US) * HOUR_US, week.until_us // HOUR_US * HOUR_US
     raw_us = last_us - RAW_HOURS * HOUR_US
     coarse = Grid(start_us=first_us, step_us=MINUTE_US, points=(last_us - first_us) // MINUTE_US)
@@ -78,7 +78,7 @@ def _write(connection: Connection, *, week: Week) -> None:
             _write_tier(connection, week, grid, tier)
 
 
-def _write_tier(connection: Connection, week: Week, grid: Grid, tier: Tier) -> None:
+def _write_tier(connection: Connection, week: GeneratedWeek, grid: Grid, tier: Tier) -> None:
     uses = [use for lease in week.leases for use in _uses(week, lease)]
     held: Floats = np.zeros((2, grid.points))
     for agent in week.agents:
@@ -113,7 +113,7 @@ def _accelerators(agent: Agent) -> list[Device]:
     return [device for device in agent.devices if any(map(is_accelerator, device.costs))]
 
 
-def _uses(week: Week, lease: Lease) -> list[_Use]:
+def _uses(week: GeneratedWeek, lease: Lease) -> list[_Use]:
     assert lease.session_id is not None
     assert lease.released_us is not None
     session_id = lease.session_id
@@ -153,7 +153,7 @@ def _device(device: Device, uses: Sequence[_Use], *, grid: Grid) -> Floats:
     return np.stack([load, memory * device.memory_bytes, celsius, watts, held])
 
 
-def _queue(week: Week, grid: Grid, *, gpus: Floats) -> Floats:
+def _queue(week: GeneratedWeek, grid: Grid, *, gpus: Floats) -> Floats:
     """The curves of the queue, in the order of `QUEUE_MEASURES`."""
     pending, running, submitted, started, ended, waited = (np.zeros(grid.points + 1) for _ in range(6))
 

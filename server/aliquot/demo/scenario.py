@@ -50,7 +50,7 @@ PROJECTS: Final = {"language": ("12", 3), "vision": ("10", 2), "robotics": ("5",
 """By name: most GPUs held at a time, and weight in fair share."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class JobKind(Struct, frozen=True, kw_only=True):
     """A kind of job."""
 
     name: str
@@ -72,7 +72,7 @@ class Work(Struct, frozen=True, kw_only=True):
 
 
 KINDS: Final = (
-    Work(
+    JobKind(
         name="pretrain",
         project="language",
         owners=("jonas", "mia"),
@@ -80,7 +80,7 @@ KINDS: Final = (
         hours=(6.0, 13.0),
         per_day=3.6,
     ),
-    Work(
+    JobKind(
         name="finetune",
         project="language",
         owners=("mia", "jonas"),
@@ -88,7 +88,7 @@ KINDS: Final = (
         hours=(2.0, 7.0),
         per_day=5.5,
     ),
-    Work(
+    JobKind(
         name="allreduce",
         project="vision",
         owners=("priya",),
@@ -97,7 +97,7 @@ KINDS: Final = (
         per_day=2.0,
         cluster_size=2,
     ),
-    Work(
+    JobKind(
         name="detector",
         project="vision",
         owners=("priya", "tomas"),
@@ -105,7 +105,7 @@ KINDS: Final = (
         hours=(3.0, 10.0),
         per_day=5.0,
     ),
-    Work(
+    JobKind(
         name="sweep",
         project="vision",
         owners=("priya", "mia"),
@@ -115,7 +115,7 @@ KINDS: Final = (
         tasks=6,
         fails_pct=8,
     ),
-    Work(
+    JobKind(
         name="rollouts",
         project="robotics",
         owners=("lena", "tomas"),
@@ -124,7 +124,7 @@ KINDS: Final = (
         per_day=5.0,
         preemptible=True,
     ),
-    Work(
+    JobKind(
         name="evaluate",
         project="robotics",
         owners=("lena", "tomas"),
@@ -134,7 +134,7 @@ KINDS: Final = (
         fails_pct=10,
         priority="low",
     ),
-    Work(
+    JobKind(
         name="notebook",
         project="vision",
         owners=("tomas",),
@@ -152,7 +152,7 @@ class Submission(Struct, frozen=True, kw_only=True):
 
     at_us: int
     person: Person
-    work: Work
+    work: JobKind
     request: NewSession
     runs_s: tuple[float, ...]
     """Run time of the session, or of each task of the array, in seconds."""
@@ -164,7 +164,7 @@ def submissions(random: Random, *, since_us: int, until_us: int) -> Iterator[Sub
     """The submissions of a period, in order of time; more of them by day (UTC) and on working days."""
     counts = dict.fromkeys((work.name for work in KINDS), 0)
     for hour_us in range(since_us, until_us, HOUR_US):
-        drawn: list[tuple[int, Work]] = []
+        drawn: list[tuple[int, JobKind]] = []
         for work in KINDS:
             for _ in range(_count(random, work.per_day * _part_of_day(hour_us))):
                 drawn.append((hour_us + random.randrange(HOUR_US), work))
@@ -174,7 +174,7 @@ def submissions(random: Random, *, since_us: int, until_us: int) -> Iterator[Sub
                 yield submission(random, work, at_us=at_us, number=counts[work.name])
 
 
-def submission(random: Random, work: Work, *, at_us: int, number: int, speed: float = 1.0) -> Submission:
+def submission(random: Random, work: JobKind, *, at_us: int, number: int, speed: float = 1.0) -> Submission:
     """One submission of a kind of work.
 
     Args:
@@ -203,7 +203,7 @@ def submission(random: Random, work: Work, *, at_us: int, number: int, speed: fl
     return Submission(at_us=at_us, person=person, work=work, request=request, runs_s=runs_s, fails=fails)
 
 
-def command(work: Work, runs_s: float, *, fails: bool) -> str:
+def command(work: JobKind, runs_s: float, *, fails: bool) -> str:
     """The shell command of a job: it prints a step per second, or sleeps if the work is idle.
 
     It is a function of the work's name, by which run times are predicted.

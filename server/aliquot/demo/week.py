@@ -14,18 +14,18 @@ from typing import Final
 
 from msgspec import Struct
 
-from aliquot.demo.scenario import PEOPLE, PROJECTS, Submission, Work, submissions
+from aliquot.demo.scenario import PEOPLE, PROJECTS, JobKind, Submission, submissions
 from aliquot.service.access import Trust
 from aliquot.service.agents.messages import AgentMessages
 from aliquot.service.leadership.effects import EventEffects
 from aliquot.service.ledger.changes import EntryBuilder
 from aliquot.service.ledger.entries import PassEntry, code_version
 from aliquot.service.ledger.recorder import PassObserver
-from aliquot.service.ports import Batch, ByteStream, Loaded
+from aliquot.service.ports import Batch, ByteStream, LoadedRows
 from aliquot.service.scheduling.allocator import Allocator
 from aliquot.service.scheduling.dispatch import Dispatch
 from aliquot.service.state.state import State
-from aliquot.service.use_cases import Admission, ServiceParts, UseCases
+from aliquot.service.use_cases import ServiceParts, SubmissionLimits, UseCases
 from aliquot.store.commit import commit_group
 from aliquot.store.store import DatabaseStore, MainDatabase
 from aliquot_schema.cluster.agents import Agent
@@ -224,13 +224,13 @@ class _Service:
     """The service of one term, stepped by hand: passes, orders and reports, without its loops."""
 
     def __init__(
-        self, store: DatabaseStore, loaded: Loaded, *, agents: Sequence[Agent], clock: _Clock, random: Random
+        self, store: DatabaseStore, loaded: LoadedRows, *, agents: Sequence[Agent], clock: _Clock, random: Random
     ) -> None:
         self._epoch = loaded.epoch
         self.state = State()
         self.processes = _Processes(agents, now_us=clock.now_us)
         ids, state = _Ids(clock, random), self.state
-        parts = ServiceParts(admission=Admission(trust=Trust.SHARED, per_minute=None))
+        parts = ServiceParts(admission=SubmissionLimits(trust=Trust.SHARED, per_minute=None))
         self.cases = UseCases(store=store, clock=clock, ids=ids, outputs=self.processes, state=state, parts=parts)
         journal = self.cases.journal
         journal.lead(loaded.epoch)
@@ -291,7 +291,7 @@ class _Service:
             await self._messages.run_once(heard)
 
 
-class Week(Struct, frozen=True, kw_only=True):
+class GeneratedWeek(Struct, frozen=True, kw_only=True):
     """What happened in the generated week."""
 
     since_us: int
@@ -301,11 +301,11 @@ class Week(Struct, frozen=True, kw_only=True):
     """All of them; every one was released."""
     sessions: tuple[Session, ...]
     """Job arrays and their tasks included."""
-    work: Mapping[SessionId, Work]
+    work: Mapping[SessionId, JobKind]
     """By session, or by job array."""
 
 
-class WeekCourse:
+class WeekGenerator:
     """A week in the life of a new cluster."""
 
     def __init__(self, database: MainDatabase, agents: Sequence[Agent], *, until_us: int, seed: int = SEED) -> None:
@@ -325,7 +325,7 @@ class WeekCourse:
         self._leases: dict[LeaseId, Lease] = {}
         self._sessions: dict[SessionId, Session] = {}
 
-    async def run(self) -> Week | None:
+    async def run(self) -> GeneratedWeek | None:
         """Live through the week, and store it; None if the database holds a cluster already.
 
         Raises:
@@ -348,7 +348,7 @@ class WeekCourse:
         finally:
             await service.close()
             await self._store.close()
-        return Week(
+        return GeneratedWeek(
             since_us=self._since_us,
             until_us=self._until_us,
             agents=self._agents,

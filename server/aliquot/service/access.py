@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from aliquot.errors import ConfigurationError
-from aliquot.service.ports import Members
+from aliquot.service.ports import MembershipFilter
 from aliquot_schema.errors import Forbidden, StateConflict
 from aliquot_schema.identity.access import HIDDEN, KERNEL_HIDDEN, Visibility
 from aliquot_schema.identity.accounts import ApiKey, KeyScope, Role, User
@@ -117,9 +117,9 @@ def may_enter(caller: Caller, owner: str, project: str, *, is_shared: bool) -> b
     return caller.user == owner or caller.role >= Role.OPERATOR or is_member
 
 
-def members_only(caller: Caller) -> Members | None:
+def members_only(caller: Caller) -> MembershipFilter | None:
     """Sessions that the caller sees as a member or owner; None = all."""
-    return None if caller.role >= Role.OPERATOR else Members(owner=caller.user, projects=caller.projects)
+    return None if caller.role >= Role.OPERATOR else MembershipFilter(owner=caller.user, projects=caller.projects)
 
 
 def session_seen(caller: Caller, view: SessionView) -> SessionView:

@@ -43,7 +43,7 @@ class Ids(Protocol):
         """`<prefix><uuid7>`; later ones sort after earlier ones of the same process."""
 
 
-class Write(Struct, frozen=True, kw_only=True):
+class RowWrite(Struct, frozen=True, kw_only=True):
     """One row to insert or replace, and its event.
 
     `record.version` is the new version: 1 inserts, n > 1 replaces exactly version n - 1.
@@ -57,7 +57,7 @@ class Write(Struct, frozen=True, kw_only=True):
 class Batch(Struct, frozen=True, kw_only=True):
     """Writes committed atomically, in order."""
 
-    writes: tuple[Write, ...]
+    writes: tuple[RowWrite, ...]
     at_us: int
     actor: str
     """A user id, or `system:<part>`."""
@@ -69,7 +69,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     """Number of the last event that the writer had read; a database without it accepts nothing."""
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedRows(Struct, frozen=True, kw_only=True):
     """What a server loads at start: all live records, and the newest ended sessions."""
 
     revision: int
@@ -102,7 +102,7 @@ class StoreUnavailable(Unavailable):
     """The database cannot be reached or written; whether the batch was written is unknown."""
 
 
-class Members(Struct, frozen=True, kw_only=True):
+class MembershipFilter(Struct, frozen=True, kw_only=True):
     """Sessions of a user, and of the projects that the user is a member of."""
 
     owner: UserId
@@ -122,7 +122,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
 
     where: SessionFilter = ALL_SESSIONS
     """`agents` and `nodes` of the filter are ignored here, see `agents`."""
-    members_only: Members | None = None
+    members_only: MembershipFilter | None = None
     agents: tuple[AgentId, ...] | None = None
     """The agents of `where.agents` on `where.nodes`; None = any."""
     order: SessionOrder = SessionOrder.NEWEST
@@ -134,7 +134,7 @@ class SessionQuery(Struct, frozen=True, kw_only=True):
 class Store(Protocol):
     """The durable state. Every method may raise `StoreUnavailable`."""
 
-    async def open(self) -> Loaded:
+    async def open(self) -> LoadedRows:
         """Open the migrated database, increment the epoch, and load the state.
 
         Raises:

@@ -79,7 +79,7 @@ CLOSED: Final = (RetainedKind.FINDINGS, RetainedKind.ALERTS, RetainedKind.DELIVE
 """Kinds of records that end by themselves. Leases: those without kernels; others are deleted with their sessions."""
 
 
-class Sealed(Struct, frozen=True, kw_only=True):
+class SealedArchive(Struct, frozen=True, kw_only=True):
     """A sealed archive, whose rows may be deleted."""
 
     id: str
@@ -109,23 +109,23 @@ class ArchivedHistory(Protocol):
     """Port of the durable history, for one epoch. Every method may raise `StoreUnavailable`; after a later epoch has
     begun, writing methods raise `NotLeader`. Each remove call deletes a few rows in its own transaction."""
 
-    async def seal_ledger(self, before_us: int) -> Sealed | None:
+    async def seal_ledger(self, before_us: int) -> SealedArchive | None:
         """Archive older passes, in whole segments from checkpoint to checkpoint; None when there are none."""
 
-    async def seal_events(self, before_us: int) -> Sealed | None:
+    async def seal_events(self, before_us: int) -> SealedArchive | None:
         """Archive older events that no replayable pass needs.
 
         Raises:
             HistoryDamaged: the hash chain is broken.
         """
 
-    async def seal_sessions(self, before_us: int) -> Sealed | None:
+    async def seal_sessions(self, before_us: int) -> SealedArchive | None:
         """Archive sessions that ended before, with kernels, leases and holdings, once their events are deleted.
 
         Dependencies of waiting sessions are kept. An array is archived with all its tasks or not at all.
         """
 
-    async def seal_closed(self, kind: RetainedKind, before_us: int) -> Sealed | None:
+    async def seal_closed(self, kind: RetainedKind, before_us: int) -> SealedArchive | None:
         """Archive records of a kind in `CLOSED` that ended before, once their events are deleted; leases too."""
 
     async def remove_passes(self) -> int:
@@ -194,7 +194,7 @@ PAUSE_S: Final = 0.05
 """Pause between two deletions, so that commits wait for one at most."""
 
 
-class Removed(Struct, frozen=True, kw_only=True):
+class RemovedRows(Struct, frozen=True, kw_only=True):
     """Deleted rows by kind; kernels, leases and holdings of sessions are not counted."""
 
     passes: int
@@ -204,7 +204,7 @@ class Removed(Struct, frozen=True, kw_only=True):
     """Findings, alerts, notifications, and leases without kernels."""
 
 
-NOTHING: Final = Removed(passes=0, events=0, sessions=0)
+NOTHING: Final = RemovedRows(passes=0, events=0, sessions=0)
 
 
 class RetentionLoop:
@@ -245,7 +245,7 @@ class RetentionLoop:
             except Exception:
                 log.exception("old history cannot be archived and is kept, retrying")
 
-    async def run_once(self) -> Removed:
+    async def run_once(self) -> RemovedRows:
         """Archive and delete old history; continues deletions that an earlier run did not finish.
 
         Raises:
@@ -269,7 +269,7 @@ class RetentionLoop:
             if kept_us is not None:
                 seal = partial(history.seal_closed, kind, before(wall_us, kept_us))
                 closed += await self._delete_by_id(kind, seal, partial(history.remove_closed, kind))
-        found = Removed(passes=passes, events=events, sessions=sessions, closed=closed)
+        found = RemovedRows(passes=passes, events=events, sessions=sessions, closed=closed)
         if found != NOTHING:
             text = (
                 "deleted by retention: %d passes, %d events, %d sessions, %d findings, alerts, notifications and leases"
@@ -281,7 +281,7 @@ class RetentionLoop:
         self,
         kind: RetainedKind,
         kept_us: int | None,
-        seal: Callable[[int], Awaitable[Sealed | None]],
+        seal: Callable[[int], Awaitable[SealedArchive | None]],
         remove: Callable[[], Awaitable[int]],
         wall_us: int,
     ) -> int:
@@ -304,7 +304,7 @@ class RetentionLoop:
     async def _delete_by_id(
         self,
         kind: RetainedKind,
-        seal: Callable[[], Awaitable[Sealed | None]],
+        seal: Callable[[], Awaitable[SealedArchive | None]],
         remove: Callable[[Mapping[str, int]], Awaitable[int]],
     ) -> int:
         """Seal archives one by one, and delete their rows by id."""
@@ -326,7 +326,7 @@ class RetentionLoop:
         return await self._history.remove_sessions({name: versions[name] for name in unneeded})
 
 
-def _log_sealed(kind: RetainedKind, sealed: Sealed) -> None:
+def _log_sealed(kind: RetainedKind, sealed: SealedArchive) -> None:
     where = "without an archive" if sealed.file is None else f"archived in {sealed.file}"
     log.warning("%s: %d rows, %d to %d, %s", kind.value, sealed.rows, sealed.first, sealed.last, where)
 

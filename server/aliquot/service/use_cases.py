@@ -18,18 +18,18 @@ from aliquot.service.booking_effects import BookingEffects
 from aliquot.service.booking_imports import BookingImports
 from aliquot.service.bookings import Bookings
 from aliquot.service.history.history import History
-from aliquot.service.history.ports import HeldBook, HistoryStore
+from aliquot.service.history.ports import HistoryStore, HoldingRecords
 from aliquot.service.history.right_size import RightSizing
 from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot.service.metrics.metrics import Measures
-from aliquot.service.ports import Clock, Ids, Loaded, Store, StoreUnavailable
+from aliquot.service.ports import Clock, Ids, LoadedRows, Store, StoreUnavailable
 from aliquot.service.queries.queries import Queries
 from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.sessions.explanations import Explanations
 from aliquot.service.sessions.external_allocations import ExternalAllocations
 from aliquot.service.sessions.files import CopiedResults, SessionFiles
 from aliquot.service.sessions.preview import Previews
-from aliquot.service.sessions.recall import kept_in_memory
+from aliquot.service.sessions.session_loader import kept_in_memory
 from aliquot.service.sessions.sessions import Sessions
 from aliquot.service.sessions.streams import SessionStreams, StreamSource
 from aliquot.service.sessions.submission import Submission
@@ -37,7 +37,7 @@ from aliquot.service.sessions.submission_checks import DEFAULT_QUEUE_LIMIT, Queu
 from aliquot.service.sessions.templates import Templates
 from aliquot.service.sessions.what_if import WhatIfs
 from aliquot.service.state.evicted_sessions import in_memory, recalled
-from aliquot.service.state.forecast_board import ForecastDesk
+from aliquot.service.state.forecast_board import QuestionQueue
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import ENDED_KEPT, State
 from aliquot.service.subscriptions.watching import Outputs, Subscriptions, SubscriptionSources
@@ -46,7 +46,7 @@ from aliquot_schema.sessions import Session
 from aliquot_schema.views.right_size import RightSizeView
 
 
-class Admission(Struct, frozen=True, kw_only=True):
+class SubmissionLimits(Struct, frozen=True, kw_only=True):
     """Who may submit, and how fast."""
 
     trust: Trust
@@ -60,13 +60,13 @@ class Admission(Struct, frozen=True, kw_only=True):
 class ServiceParts(Struct, frozen=True, kw_only=True):
     """Parts of a server beside the state and its store. A server lacks what is None."""
 
-    admission: Admission | None = None
+    admission: SubmissionLimits | None = None
     """None = everyone may submit, without a limit."""
     secrets: SecretStore | None = None
     commands: CommandChecks | None = None
     """None = every command is accepted."""
     measurements: HistoryStore | None = None
-    holdings: HeldBook | None = None
+    holdings: HoldingRecords | None = None
     operators: OperatorSources = field(default_factory=OperatorSources)
     app_key: bytes = b""
     """Secret that all servers share, for the tokens of apps."""
@@ -112,7 +112,7 @@ class UseCases:
         self.workspaces = self._stored_workspaces(parts)
         creation = self._creation(store, ids, parts)
         rate_limit = _rate_limit(parts.admission, state=state, clock=clock)
-        self.desk = ForecastDesk()
+        self.desk = QuestionQueue()
         self.previews = Previews(state=state, creation=creation, clock=clock, desk=self.desk, sizing=self._sized)
         self.explanations = Explanations(state=state, clock=clock, desk=self.desk)
         self.what_ifs = WhatIfs(state=state, creation=creation, previews=self.previews, clock=clock)
@@ -207,7 +207,7 @@ class UseCases:
         )
 
     def _accounts(
-        self, admission: Admission | None, ids: Ids, *, inspector: Callable[[], Inspector | None]
+        self, admission: SubmissionLimits | None, ids: Ids, *, inspector: Callable[[], Inspector | None]
     ) -> Accounts:
         def search(account: str) -> Awaitable[Mapping[AgentId, bool | None]] | None:
             asked = inspector()
@@ -256,7 +256,7 @@ class UseCases:
         return watching
 
 
-def _rate_limit(admission: Admission | None, *, state: State, clock: Clock) -> SubmissionRateLimit | None:
+def _rate_limit(admission: SubmissionLimits | None, *, state: State, clock: Clock) -> SubmissionRateLimit | None:
     if admission is None:
         return None
     check_apart(admission.trust, state.people.users.values())
@@ -264,7 +264,7 @@ def _rate_limit(admission: Admission | None, *, state: State, clock: Clock) -> S
     return SubmissionRateLimit(state.people, trust=admission.trust, rate=rate, monotonic=clock.monotonic)
 
 
-async def state_of(loaded: Loaded, *, store: Store, ended_kept: int = ENDED_KEPT) -> State:
+async def state_of(loaded: LoadedRows, *, store: Store, ended_kept: int = ENDED_KEPT) -> State:
     """The state from a store's records, including ended sessions that pending ones depend on."""
     state = State(ended_kept=ended_kept)
     state.load(

@@ -22,7 +22,7 @@ _SIZE_MAX: Final = 4096
 _NEXT_STEPS: Final = "Put the cluster's own database back, restore a backup with `aliquot db restore`, or "
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterMark(msgspec.Struct, frozen=True, kw_only=True):
     """An event known to be durable."""
 
     format: int = FORMAT
@@ -40,7 +40,7 @@ class DatabaseReplaced(StoreUnavailable):
     """The database is not the one that this server has worked with; the message says what differs."""
 
 
-def latest_mark(connection: Connection, known: Mark | None = None, seen: int = 0) -> Mark | None:
+def latest_mark(connection: Connection, known: ClusterMark | None = None, seen: int = 0) -> ClusterMark | None:
     """The mark of the last event; None before the first one. The transaction must see one snapshot.
 
     Args:
@@ -56,7 +56,7 @@ def latest_mark(connection: Connection, known: Mark | None = None, seen: int = 0
         raise DatabaseReplaced(too_short(end.number, seen))
     if not end.number:
         return None
-    return Mark(cluster=_hash_of(connection, 1), event=end.number, hash=bytes(end.hash).hex(), at_us=end.at_us)
+    return ClusterMark(cluster=_hash_of(connection, 1), event=end.number, hash=bytes(end.hash).hex(), at_us=end.at_us)
 
 
 class MarkFile:
@@ -67,7 +67,7 @@ class MarkFile:
         self.path = path
         self._is_new = is_new
 
-    def read(self) -> Mark | None:
+    def read(self) -> ClusterMark | None:
         """Read the mark; None before the first one.
 
         Raises:
@@ -76,7 +76,7 @@ class MarkFile:
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
             with os.fdopen(file, "rb") as stream:
-                mark = msgspec.json.decode(stream.read(_SIZE_MAX), type=Mark)
+                mark = msgspec.json.decode(stream.read(_SIZE_MAX), type=ClusterMark)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -90,7 +90,7 @@ class MarkFile:
             )
         return mark
 
-    def advance(self, mark: Mark) -> None:
+    def advance(self, mark: ClusterMark) -> None:
         """Write a later mark of the same cluster. The cluster id is kept after retention removed its first event.
 
         Raises:
@@ -100,7 +100,7 @@ class MarkFile:
             mark = msgspec.structs.replace(mark, cluster=known.cluster)
         self.write(mark)
 
-    def write(self, mark: Mark) -> None:
+    def write(self, mark: ClusterMark) -> None:
         """Replace the mark durably.
 
         Raises:
@@ -159,14 +159,14 @@ class MarkFile:
                 f"event {mark.event}. {_NEXT_STEPS}start once with --new to begin a new cluster"
             )
 
-    def _compare(self, connection: Connection, mark: Mark, *, last: int) -> None:
+    def _compare(self, connection: Connection, mark: ClusterMark, *, last: int) -> None:
         if (difference := _difference(connection, mark, last=last)) is not None:
             raise StoreUnavailable(
                 f"{difference}. {_NEXT_STEPS}move this database away and start once with --new to begin a new cluster"
             )
 
 
-def _difference(connection: Connection, mark: Mark, *, last: int) -> str | None:
+def _difference(connection: Connection, mark: ClusterMark, *, last: int) -> str | None:
     """How a database with `last` events differs from a mark; None if it continues from there."""
     first = _hash_of(connection, 1)
     is_other = None not in (first, mark.cluster) and first != mark.cluster
@@ -183,7 +183,7 @@ def _difference(connection: Connection, mark: Mark, *, last: int) -> str | None:
     return None
 
 
-def _is_same(connection: Connection, mark: Mark, *, found: str) -> bool:
+def _is_same(connection: Connection, mark: ClusterMark, *, found: str) -> bool:
     """Whether the event of the mark's number, with the hash `found`, is the mark's."""
     if mark.hash:
         return found == mark.hash
@@ -203,7 +203,7 @@ def _hash_of(connection: Connection, number: int) -> str | None:
     return None if kept is None else bytes(kept).hex()
 
 
-def _was_sealed_before(connection: Connection, mark: Mark) -> bool:
+def _was_sealed_before(connection: Connection, mark: ClusterMark) -> bool:
     """Whether the event of this number had been sealed before the mark was written; if so, it is a different event."""
     covers = select(SEALS.c.at_us).where(
         SEALS.c.kind == EVENTS_KIND, SEALS.c.first <= mark.event, SEALS.c.last >= mark.event

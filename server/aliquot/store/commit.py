@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, Text, any_, bindparam, select
 
-from aliquot.service.ports import Batch, DuplicateKey, NotLeader, StaleVersion, StoreUnavailable, Write
+from aliquot.service.ports import Batch, DuplicateKey, NotLeader, RowWrite, StaleVersion, StoreUnavailable
 from aliquot.store.engines.database import is_conflict, rejection, unavailability
 from aliquot.store.hash_chain import check_seen, event_hash
 from aliquot.store.mapping import (
@@ -49,7 +49,7 @@ def check_not_stopped(connection: Connection, batches: Sequence[Batch]) -> None:
         raise StaleVersion("scheduling was stopped while the pass ran")
 
 
-def _is_new(write: Write) -> bool:
+def _is_new(write: RowWrite) -> bool:
     return write.kind == PREEMPTING or (isinstance(write.record, Lease) and write.record.version == 1)
 
 
@@ -125,7 +125,7 @@ def _write_alone(connection: Connection, batch: Batch) -> Outcome:
         return rejection(error)
 
 
-def _changes(writes: Sequence[Write]) -> dict[type[Record], list[_Change]]:
+def _changes(writes: Sequence[RowWrite]) -> dict[type[Record], list[_Change]]:
     """Reduce the writes to one change per row, by record type.
 
     Raises:
@@ -229,7 +229,7 @@ class _Log:
         self.epoch = epoch
         self.rows: list[tuple[Any, ...]] = []
 
-    def append(self, write: Write, *, batch: Batch) -> Event:
+    def append(self, write: RowWrite, *, batch: Batch) -> Event:
         record = write.record
         self.number += 1
         event = Event(

@@ -41,7 +41,7 @@ import aliquot.store.tables  # noqa: F401  # each of these registers its tables
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.audit.log import AuditAuthor, action, note_within
 from aliquot.store.columns import METADATA
-from aliquot.store.integrity import Verified, verified
+from aliquot.store.integrity import VerifiedCounts, verified
 from aliquot.store.mapping import insert_rows
 from aliquot.store.migration import HEAD
 from aliquot.store.tables import COUNTER
@@ -175,7 +175,7 @@ _INVALID: Final = (
 """What rows raise that no version of Aliquot wrote."""
 
 
-def import_archive(connection: Connection, *, path: Path, by: AuditAuthor | None = None) -> Verified:
+def import_archive(connection: Connection, *, path: Path, by: AuditAuthor | None = None) -> VerifiedCounts:
     """Fill an empty database and verify it. After an error the database is unchanged.
 
     Args:

@@ -8,7 +8,13 @@ import msgspec
 from sqlalchemy import Connection, Index, Row, Table, and_, delete, or_, select, tuple_, update
 from sqlalchemy.dialects import sqlite
 
-from aliquot.core.foresight.told import DAY_US, ForecastOutcome, ForecastRecord, Settlement, Told
+from aliquot.core.foresight.shown_forecasts import (
+    DAY_US,
+    ForecastOutcome,
+    ForecastRecord,
+    SessionOutcome,
+    ShownForecast,
+)
 from aliquot.service.foresight.ports import PublishedBoard
 from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, number_key, text_column, text_key
 from aliquot.store.engines.database import Runner
@@ -19,7 +25,7 @@ FORMAT: Final = 1
 """Of a board's body."""
 _ROW: Final = 1
 _ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final = msgspec.json.Decoder(Told)
+_DECODER: Final = msgspec.json.Decoder(ShownForecast)
 
 
 class ForecastRow(TableRow, table=True):
@@ -76,7 +82,7 @@ class DatabaseForecasts:
     async def add(self, records: Sequence[ForecastRecord]) -> None:
         await self._database.write(partial(_add, records=records))
 
-    async def settle(self, settlements: Sequence[Settlement]) -> None:
+    async def settle(self, settlements: Sequence[SessionOutcome]) -> None:
         await self._database.write(partial(_settle, settlements=settlements))
 
     async def open_records(self, *, since_us: int) -> tuple[ForecastRecord, ...]:
@@ -121,7 +127,7 @@ def _add(connection: Connection, *, records: Sequence[ForecastRecord]) -> None:
         connection.execute(_upsert(connection, FORECASTS).on_conflict_do_nothing(), rows)
 
 
-def _settle(connection: Connection, *, settlements: Sequence[Settlement]) -> None:
+def _settle(connection: Connection, *, settlements: Sequence[SessionOutcome]) -> None:
     with connection.begin():
         for one in settlements:
             news = {"outcome": one.outcome.value, "settled_us": one.settled_us, "ended_us": one.ended_us}

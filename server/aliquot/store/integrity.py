@@ -18,7 +18,7 @@ from aliquot.store.mapping import MAPPINGS, RecordMapping
 from aliquot.store.tables import EVENTS
 
 
-class Verified(Struct, frozen=True, kw_only=True):
+class VerifiedCounts(Struct, frozen=True, kw_only=True):
     """Counts of what was verified."""
 
     events: int
@@ -29,13 +29,13 @@ class Verified(Struct, frozen=True, kw_only=True):
     """Holdings compared with the log: those the table already has and the log still covers."""
 
 
-def verified(connection: Connection) -> Verified:
+def verified(connection: Connection) -> VerifiedCounts:
     """Verify all hash chains, and compare the holdings table with the log.
 
     Raises:
         ChainBroken: at the first entry that was changed or is missing.
     """
-    return Verified(
+    return VerifiedCounts(
         events=hash_chain.verify(connection),
         passes=ledger_chain.verify(connection),
         unwritten=_unrecorded_passes(connection),
@@ -56,27 +56,27 @@ SHOWN_MAX: Final = 20
 """Faults reported per table."""
 
 
-class Checked(Struct, frozen=True, kw_only=True):
+class IntegrityResult(Struct, frozen=True, kw_only=True):
     """Result of an integrity check."""
 
     faults: list[str]
     """One sentence per fault."""
     holdings: int = 0
-    """See `Verified`."""
+    """See `VerifiedCounts`."""
 
 
-def checked(connection: Connection) -> Checked:
+def checked(connection: Connection) -> IntegrityResult:
     """Check the whole database. A damaged file is reported without reading further."""
     found, holdings = list(_file_faults(connection)), 0
     if found:
-        return Checked(faults=found)
+        return IntegrityResult(faults=found)
     try:
         holdings = verified(connection).holdings
     except ChainBroken as broken:
         found.append(str(broken))
     for mapping in MAPPINGS.values():
         found += list(_row_faults(connection, mapping))[:SHOWN_MAX]
-    return Checked(faults=found, holdings=holdings)
+    return IntegrityResult(faults=found, holdings=holdings)
 
 
 def _file_faults(connection: Connection) -> Iterator[str]:

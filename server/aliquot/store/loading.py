@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import CompoundSelect, Connection, Select, and_, func, select, union, update
 
 from aliquot.service.leadership.ports import CurrentTerm, TermStart
-from aliquot.service.ports import Loaded
+from aliquot.service.ports import LoadedRows
 from aliquot.store.ledger.tables import PASSES
 from aliquot.store.mapping import MAPPINGS, RecordMapping
 from aliquot.store.migration import check_may_lead
@@ -59,7 +59,7 @@ def present_term(connection: Connection) -> CurrentTerm:
     return CurrentTerm(epoch=row.epoch, began_us=row.epoch_us)
 
 
-def load(connection: Connection, *, epoch: int | None, ended_limit: int) -> Loaded:
+def load(connection: Connection, *, epoch: int | None, ended_limit: int) -> LoadedRows:
     """Read the state as of one moment.
 
     Args:
@@ -69,7 +69,7 @@ def load(connection: Connection, *, epoch: int | None, ended_limit: int) -> Load
     """
     counter = connection.execute(select(COUNTER)).one()
     ended_count = connection.execute(select(func.count()).select_from(_ended(ended_limit + 1).subquery())).scalar_one()
-    return Loaded(
+    return LoadedRows(
         revision=counter.number,
         epoch=counter.epoch if epoch is None else epoch,
         last_at_us=counter.at_us,

@@ -15,7 +15,7 @@ from aliquot.service.audit.audit import AuditQuery, Change, Holding, RecordCount
 from aliquot.service.leadership.ports import CurrentTerm, TermStart
 from aliquot.service.ledger.entries import PassEntry
 from aliquot.service.metrics.counters import StoreMeasures
-from aliquot.service.ports import Batch, Loaded, SessionQuery, StoreUnavailable
+from aliquot.service.ports import Batch, LoadedRows, SessionQuery, StoreUnavailable
 from aliquot.store.alerts import DatabaseOutbox
 from aliquot.store.archive.search import archived, merged, seals_after
 from aliquot.store.archive.verification import all_seals, verify_archives
@@ -26,7 +26,7 @@ from aliquot.store.engines.database import is_nul_error, unavailability
 from aliquot.store.engines.sqlite import SqliteDatabase, back_up
 from aliquot.store.forecasts import DatabaseForecasts
 from aliquot.store.hash_chain import ChainBroken
-from aliquot.store.integrity import Verified, verified
+from aliquot.store.integrity import VerifiedCounts, verified
 from aliquot.store.ledger import ledger
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.loading import begin_term, load, present_term, raise_epoch
@@ -102,7 +102,7 @@ class DatabaseAudit:
         return await self._database.read(partial(ledger.newest, before=before, limit=limit))
 
 
-def _verified(connection: Connection) -> tuple[Verified | str, list[Row[Any]]]:
+def _verified(connection: Connection) -> tuple[VerifiedCounts | str, list[Row[Any]]]:
     """What was verified, or the fault; and the seals of the archives."""
     try:
         return verified(connection), all_seals(connection)
@@ -152,7 +152,7 @@ class DatabaseStore:
     ) -> None:
         """
         Args:
-            ended_limit: maximum number of ended sessions in `Loaded`.
+            ended_limit: maximum number of ended sessions in `LoadedRows`.
             archive: the archive folder; None = not configured.
         """
         self._database = database
@@ -166,10 +166,10 @@ class DatabaseStore:
         self.outbox: Final = DatabaseOutbox(self)
         self.forecasts: Final = DatabaseForecasts(self)
 
-    async def open(self) -> Loaded:
+    async def open(self) -> LoadedRows:
         return await self._opened(leads=True)
 
-    async def join(self) -> Loaded:
+    async def join(self) -> LoadedRows:
         """See `aliquot.service.leadership.ports.SharedStore.join`."""
         return await self._opened(leads=False)
 
@@ -191,7 +191,7 @@ class DatabaseStore:
         """See `aliquot.service.leadership.ports.SharedStore.present_term`."""
         return await self.read(present_term)
 
-    async def _opened(self, *, leads: bool) -> Loaded:
+    async def _opened(self, *, leads: bool) -> LoadedRows:
         try:
             loaded = await self._open(leads=leads)
         except BaseException as error:
@@ -238,7 +238,7 @@ class DatabaseStore:
     async def session_by_key(self, owner: UserId, key: str) -> Session | None:
         return await self.read(partial(queries.session_by_key, owner=owner, key=key))
 
-    async def _open(self, *, leads: bool) -> Loaded:
+    async def _open(self, *, leads: bool) -> LoadedRows:
         await self._database.open()
         epoch = await self._database.write(partial(raise_epoch, now_us=self._now_us())) if leads else None
         return await self._database.read(partial(load, epoch=epoch, ended_limit=self._ended_limit))

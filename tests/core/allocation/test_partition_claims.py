@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.core.allocation.node_partition import DeviceClaim, PartitionRefused, Selection, claimed, left_over
+from aliquot.core.allocation.node_partition import DeviceClaim, DeviceSelection, PartitionRefused, claimed, left_over
 from aliquot_schema.ids import AgentId, DeviceId
 from allocation_devices import cores, gpu, gpus, pool, slice_of
 
@@ -99,7 +99,7 @@ def test_a_long_list_of_valid_names_is_cut() -> None:
 )
 def test_devices_are_taken_and_kept_out_by_name(selection: Any, expected: str) -> None:
     node = (*gpus(3), *cores(range(2)), pool(0, size=1))
-    chosen = Selection(**{name: frozenset(texts) for name, texts in selection.items()})
+    chosen = DeviceSelection(**{name: frozenset(texts) for name, texts in selection.items()})
     chosen.check(node)
     assert " ".join(device.name for device in chosen.of(node)) == expected
 
@@ -108,11 +108,11 @@ def test_slices_go_where_their_whole_goes() -> None:
     whole = gpu(0)
     slices = (slice_of(whole, 7), slice_of(whole, 8))
     node = (whole, gpu(1), *slices)
-    assert Selection(exclude=frozenset({"cuda0"})).of(node) == (gpu(1),)
-    assert Selection(include=frozenset({"cuda0"})).of(slices) == slices
-    assert Selection(include=frozenset({"cuda0/8"})).of(node) == (slices[1],)
+    assert DeviceSelection(exclude=frozenset({"cuda0"})).of(node) == (gpu(1),)
+    assert DeviceSelection(include=frozenset({"cuda0"})).of(slices) == slices
+    assert DeviceSelection(include=frozenset({"cuda0/8"})).of(node) == (slices[1],)
 
 
 def test_a_selection_of_what_is_not_there_is_refused() -> None:
     with pytest.raises(PartitionRefused, match=r"devices.exclude: there is no device cuda9; there are cuda0, cuda1"):
-        Selection(exclude=frozenset({"cuda9", "cuda0"})).check(gpus(2))
+        DeviceSelection(exclude=frozenset({"cuda9", "cuda0"})).check(gpus(2))

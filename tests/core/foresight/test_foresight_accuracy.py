@@ -18,7 +18,7 @@ from aliquot.core.foresight.accuracy import (
     Accuracy,
     BasisChoice,
     RecentWaits,
-    Resolved,
+    ResolvedForecast,
     accuracy_of,
     by_choice,
     is_within_factor_2,
@@ -26,7 +26,7 @@ from aliquot.core.foresight.accuracy import (
     pinball_us,
 )
 from aliquot.core.foresight.bands import Band
-from aliquot.core.foresight.forecast import Basis, Features, Forecast
+from aliquot.core.foresight.forecast import Features, Forecast, ForecastBasis
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import DEFAULT_POOL
 from core_effort import examples
@@ -44,8 +44,10 @@ FEATURES = Features(
 waits = st.integers(0, 100 * MINUTE_US)
 
 
-def resolved(minutes: float, *, day: int = 0, features: Features = FEATURES, baseline: float | None = None) -> Resolved:
-    return Resolved(
+def resolved(
+    minutes: float, *, day: int = 0, features: Features = FEATURES, baseline: float | None = None
+) -> ResolvedForecast:
+    return ResolvedForecast(
         made_us=day * DAY_US,
         features=features,
         shown=BAND,
@@ -195,7 +197,7 @@ def test_a_closed_gate_shows_recent_waits_and_says_so() -> None:
     for _ in range(GATE_COUNT_MIN):
         choice.learn(Band(0, 0, 0), Band(30, 30, 30), wait_us=31, pool=DEFAULT_POOL)
     shown = by_choice(forecast, recent, choice)
-    assert shown.basis is Basis.RECENT_WAITS
+    assert shown.basis is ForecastBasis.RECENT_WAITS
     assert shown.start_us == Band(30 * MINUTE_US, 30 * MINUTE_US, 30 * MINUTE_US).later(at_us)
     for untouched in (replace(forecast, starts_now=True), replace(forecast, start_us=None)):
         assert by_choice(untouched, recent, choice) == untouched

@@ -18,7 +18,7 @@ from aliquot.core.foresight.bands import (
     Band,
     BandCorrection,
     HourTable,
-    Offsets,
+    PoolCorrection,
     band_of,
     hazen,
 )
@@ -62,8 +62,8 @@ def test_a_miss_above_widens_nine_times_as_much_as_a_hit_narrows() -> None:
     missed, hit = BandCorrection(), BandCorrection()
     for correction, wait_us in ((missed, 100 * HOUR_US), (hit, 2 * HOUR_US)):
         correction.resolved(wait_us, RAW, pool=DEFAULT_POOL, at_us=0, was_overdue=False)
-    assert missed.offsets[DEFAULT_POOL].upper - Offsets().upper == STEP_MAX * 9 // 10
-    assert hit.offsets[DEFAULT_POOL].upper - Offsets().upper == -STEP_MAX // 10
+    assert missed.offsets[DEFAULT_POOL].upper - PoolCorrection().upper == STEP_MAX * 9 // 10
+    assert hit.offsets[DEFAULT_POOL].upper - PoolCorrection().upper == -STEP_MAX // 10
     assert missed.offsets[DEFAULT_POOL].lower == hit.offsets[DEFAULT_POOL].lower == -STEP_MAX // 10
 
 
@@ -71,7 +71,7 @@ def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() ->
     late, at_start = BandCorrection(), BandCorrection()
     late.overdue(pool=DEFAULT_POOL, at_us=0)
     upper = late.offsets[DEFAULT_POOL].upper
-    assert upper - Offsets().upper == STEP_MAX * 9 // 10
+    assert upper - PoolCorrection().upper == STEP_MAX * 9 // 10
     late.resolved(100 * HOUR_US, RAW, pool=DEFAULT_POOL, at_us=1, was_overdue=True)
     assert late.offsets[DEFAULT_POOL].upper == upper
     at_start.resolved(0, RAW, pool=DEFAULT_POOL, at_us=1, was_overdue=False)
@@ -103,7 +103,7 @@ def test_many_outcomes_a_week_move_less_each() -> None:
     correction = BandCorrection()
     moved = []
     for number in range(1000):
-        before = correction.offsets.get(DEFAULT_POOL, Offsets()).upper
+        before = correction.offsets.get(DEFAULT_POOL, PoolCorrection()).upper
         wait_us = 100 * HOUR_US if number % 10 == 0 else 2 * HOUR_US
         correction.resolved(wait_us, RAW, pool=DEFAULT_POOL, at_us=number * WEEK_US // 2000, was_overdue=False)
         moved.append(abs(correction.offsets[DEFAULT_POOL].upper - before) * 10 // (9 if number % 10 == 0 else 1))

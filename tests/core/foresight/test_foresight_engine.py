@@ -13,7 +13,7 @@ from aliquot.core.foresight.engine import (
     Arrival,
     Engine,
     Future,
-    Started,
+    SimulatedStart,
     cluster_of,
     first_in_order,
     starts,
@@ -250,7 +250,7 @@ def test_the_first_of_the_queue_are_those_that_decide_would_take_first() -> None
     assert whole.backlogs == kept.backlogs
 
 
-def _found(drawn: Scene, *, exact: bool) -> Mapping[SessionId, Started]:
+def _found(drawn: Scene, *, exact: bool) -> Mapping[SessionId, SimulatedStart]:
     return starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, exact=exact)
 
 

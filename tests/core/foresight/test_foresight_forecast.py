@@ -15,7 +15,7 @@ from aliquot.core.foresight.forecast import (
     RUNS_MIN,
     RUNS_OF_USER_MIN,
     Forecast,
-    Supposed,
+    HypotheticalSession,
     corrected,
     forecast_all,
 )
@@ -247,7 +247,7 @@ def test_a_change_is_forecast_in_the_futures_of_the_unchanged_session() -> None:
         runs.learn(EndedRun(workload=workload(user=bob), duration_ms=3 * HOUR_MS))
     short, long, both = waiting("short"), waiting("long", user=bob), waiting("both", gpus=2, at=2)
     state = replace(on_one_gpu(short, long, both), agents=pool(2))
-    supposed = [Supposed(row=row, run_times=None) for row in (both, replace(both, request=short.request))]
+    supposed = [HypotheticalSession(row=row, run_times=None) for row in (both, replace(both, request=short.request))]
     before, sooner = (forecasts(one.joined(state), runs, wanted=["both"])[both.session_id] for one in supposed)
     assert hours_of(before) == [3, 3, 3]
     assert hours_of(sooner) == [1, 1, 1]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
-from aliquot.core.foresight.changes import LIMITS_MS, MINUTE_MS, SHARES_MILLI, Means, ProposedChange
+from aliquot.core.foresight.changes import LIMITS_MS, MINUTE_MS, SHARES_MILLI, AllowedChanges, ProposedChange
 from aliquot.core.foresight.remedies import Remedy, remedies
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
@@ -30,7 +30,7 @@ from core_states import states
 HOUR_MS = 3_600_000
 SECOND_US = 1_000_000
 EASY = Policy(backfill=Backfill.EASY)
-MEANS = Means(projects=(ProjectId("p"), ProjectId("q")))
+MEANS = AllowedChanges(projects=(ProjectId("p"), ProjectId("q")))
 
 
 def policies() -> st.SearchStrategy[Policy]:
@@ -180,7 +180,9 @@ def busy(*names: str, ends_s: int = 3600, agents: Sequence[AgentRow], **more: An
     return replace(after(ran, plan), running=tuple(held), **more)
 
 
-def of_kind(state: Snapshot, name: str, *, policy: Policy = EASY, means: Means = MEANS) -> dict[RemedyKind, Remedy]:
+def of_kind(
+    state: Snapshot, name: str, *, policy: Policy = EASY, means: AllowedChanges = MEANS
+) -> dict[RemedyKind, Remedy]:
     [wanted] = [one for one in state.queue if one.session_id == name]
     return {one.change.kind: one for one in remedies(wanted, state, policy, now_us=NOW_US, means=means)}
 
@@ -248,10 +250,10 @@ def test_another_pool_and_another_model_are_offered_where_they_are_free() -> Non
 
 def test_nothing_of_their_own_is_offered_to_those_who_may_not_change_it() -> None:
     state = busy("a", agents=[on("n", gpus(4))], queue=(row("big", cuda_device="4", kernels=1),))
-    assert set(of_kind(state, "big", means=Means(may_change=False))) == {RemedyKind.WAIT}
+    assert set(of_kind(state, "big", means=AllowedChanges(may_change=False))) == {RemedyKind.WAIT}
 
 
 def test_a_held_session_is_released_by_those_who_may() -> None:
     state = busy(agents=[on("n", gpus(1))], queue=(row("a", state=SessionState.HELD),))
     assert set(of_kind(state, "a")) == {RemedyKind.RELEASE}
-    assert of_kind(state, "a", means=Means(may_release=False)) == {}
+    assert of_kind(state, "a", means=AllowedChanges(may_release=False)) == {}

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import Band
-from aliquot.core.foresight.scoring import Scorekeeper
-from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord
+from aliquot.core.foresight.scoring import ForecastScorer
+from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord
 from aliquot_schema.ids import PoolId
 from forecast_records import HOUR_US, MINUTE_US, forecast, record
 
@@ -25,7 +25,7 @@ def started(name: str, made_us: int, waited_min: int, **more: object) -> Forecas
 
 
 def test_starts_inside_and_outside_are_counted_and_move_the_band() -> None:
-    scores = Scorekeeper()
+    scores = ForecastScorer()
     before = scores.corrections.starts.offsets
     scores.learn([started("a", DAY_US, 30), started("b", DAY_US, 1), started("c", DAY_US, 200)])
     report = scores.report(runs=3, now_us=2 * DAY_US)
@@ -37,7 +37,7 @@ def test_starts_inside_and_outside_are_counted_and_move_the_band() -> None:
 
 
 def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() -> None:
-    at_once, twice = Scorekeeper(), Scorekeeper()
+    at_once, twice = ForecastScorer(), ForecastScorer()
     late = record("a", DAY_US, outcome=ForecastOutcome.LATE)
     at_once.learn([late])
     raised = at_once.corrections.starts.offsets[POOL].upper
@@ -50,7 +50,7 @@ def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() ->
 
 
 def test_the_cancelled_are_left_out_unless_their_band_was_over() -> None:
-    scores = Scorekeeper()
+    scores = ForecastScorer()
     gone = ForecastOutcome.CANCELED
     scores.learn([record("a", DAY_US, outcome=gone, settled_us=DAY_US + MINUTE_US)])
     assert scores.report(runs=0, now_us=2 * DAY_US).groups == ()
@@ -60,7 +60,7 @@ def test_the_cancelled_are_left_out_unless_their_band_was_over() -> None:
 
 
 def test_now_and_unknown_are_counted_apart_from_those_that_wait() -> None:
-    scores = Scorekeeper()
+    scores = ForecastScorer()
     scores.learn(
         [
             started("a", DAY_US, 0, starts_now=True, minutes=(0, 0, 0)),
@@ -75,7 +75,7 @@ def test_now_and_unknown_are_counted_apart_from_those_that_wait() -> None:
 
 
 def test_a_forecast_says_how_right_those_like_it_were_from_fifty_on() -> None:
-    scores = Scorekeeper()
+    scores = ForecastScorer()
     scores.learn([started(f"s{number}", DAY_US + number, 30) for number in range(49)])
     scores.report(runs=0, now_us=2 * DAY_US)
     assert scores.tell(forecast("x", 2 * DAY_US, (1, 2, 3))).alike == 0
@@ -87,7 +87,7 @@ def test_a_forecast_says_how_right_those_like_it_were_from_fifty_on() -> None:
 
 
 def test_recent_waits_are_told_where_they_were_clearly_more_right() -> None:
-    scores = Scorekeeper()
+    scores = ForecastScorer()
     scores.learn([started(f"s{number}", DAY_US + number, 5) for number in range(60)])
     recent_us = Band(3 * MINUTE_US, 20 * MINUTE_US, 40 * MINUTE_US)
     wrong = [started(f"w{number}", 2 * DAY_US + number, 30, minutes=(900, 999, 1200)) for number in range(60)]
@@ -114,7 +114,7 @@ def test_records_give_the_same_correction_again(courses: list[tuple[int, int, Fo
             steps.append((p90_us, number, replace(one, outcome=ForecastOutcome.LATE, settled_us=None)))
         if settled_us is not None:
             steps.append((settled_us, number, one))
-    live, again = Scorekeeper(), Scorekeeper()
+    live, again = ForecastScorer(), ForecastScorer()
     live.learn(one for _, _, one in sorted(steps, key=lambda step: step[:2]))
     again.replay(reversed(records))
     assert again.corrections.starts.offsets == live.corrections.starts.offsets

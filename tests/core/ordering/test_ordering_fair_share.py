@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay, month_after, month_of, rate_milli, starts_us
+from aliquot.core.fairshare import (
+    HALF_LIFE_MS,
+    Usage,
+    UsageBalance,
+    decay,
+    month_after,
+    month_of,
+    rate_milli,
+    starts_us,
+)
 from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares, fairness
 from aliquot_schema.ids import DeviceId, ProjectId, QuotaId, SlotName, UserId
 from aliquot_schema.policies import Charges
@@ -62,18 +71,18 @@ def test_usage_is_forgotten_by_halves() -> None:
     assert decay(0) == 1 << 62
     assert abs(decay(week_us) - (1 << 61)) <= 1
     assert abs(decay(week_us // 2) / 2**62 - 2**-0.5) < 1e-9
-    balance = Balance(used=1000, at_us=0)
+    balance = UsageBalance(used=1000, at_us=0)
     assert (balance.used_at(week_us), balance.used_at(3 * week_us), balance.used_at(200 * week_us)) == (500, 125, 0)
     assert balance.used_at(week_us, half_life_ms=HALF_LIFE_MS // 2) == 250
 
 
 def test_what_is_held_counts_while_it_is_held() -> None:
     second_us = 1_000_000
-    balance = Balance().held(2000, now_us=0)
+    balance = UsageBalance().held(2000, now_us=0)
     assert abs(balance.used_at(second_us) - 2000 * 1000) < 10
     ended = balance.held(-2000, now_us=second_us)
     assert ended.used_at(2 * second_us) <= ended.used_at(second_us)
-    forever = Balance().held(1000, now_us=0).used_at(100 * HALF_LIFE_MS * 1000)
+    forever = UsageBalance().held(1000, now_us=0).used_at(100 * HALF_LIFE_MS * 1000)
     assert abs(forever / (1000 * HALF_LIFE_MS / 0.6931471805599453) - 1) < 1e-9
 
 

@@ -12,7 +12,7 @@ from aliquot.core.allocation.device_map import DeviceMap
 from aliquot.core.allocation.options import AllocationOptions, is_of_model
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import AgentRow, Snapshot, Where
+from aliquot.core.model.snapshot import AgentRow, PlacementConstraints, Snapshot
 from aliquot.core.scheduler.decide import decide
 from aliquot_schema.errors import InsufficientResource
 from aliquot_schema.ids import DeviceId, NodeId, PoolId
@@ -77,7 +77,10 @@ def test_a_refusal_says_how_models_and_memory_are_written() -> None:
 def test_models_lead_to_the_right_agent_and_the_right_device(name: str) -> None:
     mixed = [gpu(0, model="T4"), gpu(1, model="H100")]
     agents = [on("old", gpus(2, model="T4")), on("mixed", mixed)]
-    queue = [row("a", where=Where(models=("H100",)), cuda_shares="0.4"), row("b", at=1, where=Where(models=("h1*",)))]
+    queue = [
+        row("a", where=PlacementConstraints(models=("H100",)), cuda_shares="0.4"),
+        row("b", at=1, where=PlacementConstraints(models=("h1*",))),
+    ]
     plan = pass_of(name, snapshot(agents, queue))
     assert places(plan)["a"] == [("mixed", {"cuda.shares": {"cuda1": 400}})]
     verdict = waits(plan, "b")
@@ -89,14 +92,14 @@ def test_models_lead_to_the_right_agent_and_the_right_device(name: str) -> None:
 def test_a_gang_counts_devices_of_its_models_alone(name: str) -> None:
     most = [gpu(0, model="H100"), *(gpu(index, model="T4") for index in range(1, 5))]
     agents = [on("a", most), on("b", gpus(3, model="H100")), on("c", most)]
-    plan = pass_of(name, snapshot(agents, [row("gang", kernels=3, where=Where(models=("h100",)))]))
+    plan = pass_of(name, snapshot(agents, [row("gang", kernels=3, where=PlacementConstraints(models=("h100",)))]))
     assert [agent for agent, _ in places(plan)["gang"]] == ["b", "b", "b"]
 
 
 @every_strategy
 def test_a_model_that_no_open_agent_has_is_no_room(name: str) -> None:
     agents = [on("old", gpus(2, model="T4")), on("away", gpus(2, model="H100"), is_open=False)]
-    plan = pass_of(name, snapshot(agents, [row("a", where=Where(models=("h100",)))]))
+    plan = pass_of(name, snapshot(agents, [row("a", where=PlacementConstraints(models=("h100",)))]))
     verdict = waits(plan, "a")
     assert (verdict.reason, verdict.evidence.agents) == (Reason.NO_AGENT, ("away",))
 
@@ -106,9 +109,9 @@ def test_pools_and_labels_leave_the_right_agents(name: str) -> None:
     fast = replace(on("fast", gpus(2)), labels={"link": "ib", "rack": "1"})
     other = replace(on("other", gpus(2)), pool=PoolId("lab"))
     queue = [
-        row("a", where=Where(labels=(("link", "ib"),))),
-        row("b", at=1, where=Where(pool=PoolId("lab"))),
-        row("c", at=2, where=Where(labels=(("link", "ib"), ("rack", "2")))),
+        row("a", where=PlacementConstraints(labels=(("link", "ib"),))),
+        row("b", at=1, where=PlacementConstraints(pool=PoolId("lab"))),
+        row("c", at=2, where=PlacementConstraints(labels=(("link", "ib"), ("rack", "2")))),
     ]
     plan = pass_of(name, snapshot([on("plain", gpus(2)), fast, other], queue))
     assert [agent for agent, _ in places(plan)["a"]] == ["fast"]
@@ -175,7 +178,7 @@ def test_nobody_gets_another_model_or_less_memory_than_asked(
             f"s{number}",
             at=number,
             kernels=data.draw(st.sampled_from([1, 1, 2])),
-            where=Where(models=data.draw(st.sampled_from([(), (), *PATTERNS]))),
+            where=PlacementConstraints(models=data.draw(st.sampled_from([(), (), *PATTERNS]))),
             gpu_memory_bytes=data.draw(st.sampled_from([None, None, 10 * GB, 30 * GB])),
             **data.draw(st.sampled_from(ASKED)),
         )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aliquot.core import fairshare
-from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage, decay, month_of
+from aliquot.core.fairshare import HALF_LIFE_MS, Usage, UsageBalance, decay, month_of
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import ANYWHERE
@@ -69,7 +69,7 @@ def test_usage_is_forgotten_by_the_half_life_of_its_policy() -> None:
 
 
 def test_usage_is_reckoned_from_its_own_time_on() -> None:
-    late = Balance(used=1000, at_us=WEEK_US)
+    late = UsageBalance(used=1000, at_us=WEEK_US)
     assert [late.used_at(now_us) for now_us in (0, WEEK_US, 2 * WEEK_US)] == [1000, 1000, 500]
     day_ms = 86_400_000
     short = Usage(half_life_ms=day_ms).held(1000, user=ANN, project=LAB, now_us=0)

@@ -6,7 +6,7 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow
-from aliquot.core.quota import QuotaBook, impossible_under, too_many_queued
+from aliquot.core.quota import QuotaTracker, impossible_under, too_many_queued
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
@@ -37,9 +37,9 @@ def holds(name: str, milli: int) -> RunningRow:
     return RunningRow(session_id=SessionId(name), ends_us=0, kernels=(kernel,), milli=milli, owner=ANN, project=LAB)
 
 
-def book(*quotas: Quota, running: list[RunningRow]) -> QuotaBook:
+def book(*quotas: Quota, running: list[RunningRow]) -> QuotaTracker:
     state = snapshot([], [], quotas={one.id: one for one in quotas}, running=tuple(running))
-    return QuotaBook(state, policy=Policy(preemption=Preemption(preempt=PreemptScope.ANY)), now_us=0)
+    return QuotaTracker(state, policy=Policy(preemption=Preemption(preempt=PreemptScope.ANY)), now_us=0)
 
 
 def test_one_milli_beyond_ones_own_is_borrowed_by_who_holds_no_more_than_that() -> None:
@@ -98,7 +98,7 @@ def test_hours_are_those_that_were_charged_under_this_quota(scope: QuotaScope, n
     for allowed, is_open in ((hours, False), (hours + 1, True)):
         limit = Quota(id=quota_id(scope, name), scope=scope, name=name, gpu_hours_per_month=allowed)
         state = snapshot([], [], quotas={limit.id: limit}, usage=usage)
-        found = QuotaBook(state, policy=Policy(), now_us=start_us + 2 * 3_600_000_000)
+        found = QuotaTracker(state, policy=Policy(), now_us=start_us + 2 * 3_600_000_000)
         assert (found.refusal(row("a", owner=ANN, project=LAB)) is None) is is_open
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from aliquot.core.fairshare import HALF_LIFE_MS, Balance, Usage
+from aliquot.core.fairshare import HALF_LIFE_MS, Usage, UsageBalance
 from aliquot.core.saved_work import AttemptLoss, after_loss, began, kept_at_start_ms, loss, saved, saved_since_preempted
 from aliquot.core.transitions import ended_by_itself, preempt, requeue_preempted, run_again
 from aliquot_schema.ids import AgentId, UserId
@@ -113,7 +113,7 @@ def test_nothing_is_credited_that_was_not_used(ran_ms: int, milli: int, kept_ms:
 )
 def test_a_credit_undoes_exactly_what_the_run_was_charged(days: int, run_ms: int, milli: int, before: int) -> None:
     began_us = days * DAY_MS * 1000
-    start = Balance(used=before, charged=before, at_us=began_us)
+    start = UsageBalance(used=before, charged=before, at_us=began_us)
     idle = start.held(0, now_us=began_us + run_ms * 1000)
     charged = start.held(milli, now_us=began_us).held(-milli, now_us=began_us + run_ms * 1000)
     undone = charged.credited(milli * run_ms, run_ms=run_ms)
@@ -179,7 +179,7 @@ def test_a_credit_takes_from_a_month_only_what_the_run_was_charged_in_it() -> No
         3_600_000_000,
         *(int(datetime(2026, *day, tzinfo=UTC).timestamp() * 1e6) for day in ((10, 10), (11, 1), (11, 1, 10))),
     )
-    balance = Balance().held(1000, now_us=began_us).held(8000, now_us=turn_us).held(-9000, now_us=lost_us)
+    balance = UsageBalance().held(1000, now_us=began_us).held(8000, now_us=turn_us).held(-9000, now_us=lost_us)
     run_ms = (lost_us - began_us) // 1000
     credited = balance.credited(1000 * run_ms, run_ms=run_ms)
     assert balance.month_charged == 90 * hour_us

@@ -10,7 +10,7 @@ import pytest
 from agent_stand import PATIENCE_S, Stand, agent_config, marked, new_kernel, order, shell, until
 from aliquot.execution.agent.agent_folder import EndedKernels
 from aliquot.execution.settings import DiskRules
-from aliquot_schema.cluster.launching import KernelPhase, ReadingsTaken
+from aliquot_schema.cluster.launching import KernelPhase, NewReadings
 from aliquot_schema.errors import NotFound
 from aliquot_schema.ids import KernelId, kernel_parts
 
@@ -139,7 +139,7 @@ async def test_devices_are_measured_while_old_results_are_looked_through(
     try:
         await until(begun.is_set)
         stand.said.clear()
-        await until(lambda: any(isinstance(message, ReadingsTaken) for message in stand.said))
+        await until(lambda: any(isinstance(message, NewReadings) for message in stand.said))
     finally:
         spawn.set()
         await stand.close()

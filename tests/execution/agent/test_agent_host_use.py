@@ -6,7 +6,7 @@ import pytest
 
 from agent_stand import Stand, order, shell, until
 from aliquot.execution.agent.cgroups import memory_bytes
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.ids import KernelId
 from aliquot_schema.resources.leases import HostUse
 
@@ -24,7 +24,7 @@ time.sleep(600)
 
 
 def uses(stand: Stand, kernel: KernelId) -> list[HostUse]:
-    taken = [message for message in stand.said if isinstance(message, ReadingsTaken)]
+    taken = [message for message in stand.said if isinstance(message, NewReadings)]
     return [message.host_uses[kernel] for message in taken if kernel in message.host_uses]
 
 

@@ -21,7 +21,7 @@ from aliquot_schema.cluster.launching import (
     DevicesChanged,
     KernelChanged,
     KernelPhase,
-    ReadingsTaken,
+    NewReadings,
 )
 from aliquot_schema.errors import InvalidRequest, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
@@ -100,7 +100,7 @@ async def test_agents_join_run_and_are_restarted(executor: LocalExecutor) -> Non
 
 async def test_devices_that_go_are_told(executor: LocalExecutor, plugins: dict[AgentId, ToyPlugin]) -> None:
     messages = executor.messages()
-    assert isinstance(await wait_for(messages, ReadingsTaken), ReadingsTaken)
+    assert isinstance(await wait_for(messages, NewReadings), NewReadings)
     plugins[AGENTS[0]].present = plugins[AGENTS[0]].present[:1]
     changed = await wait_for(messages, DevicesChanged)
     assert isinstance(changed, DevicesChanged)

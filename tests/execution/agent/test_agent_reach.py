@@ -7,27 +7,27 @@ import pytest
 
 from agent_stand import Stand
 from aliquot.errors import ConfigurationError
-from aliquot.execution.agent.config import Reach, own_address
+from aliquot.execution.agent.config import NodeEndpoint, own_address
 
 
 def test_the_usual_ports_are_below_those_that_the_system_gives_to_anybody() -> None:
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         lowest, _ = map(int, file.read().split())
-    usual = Reach()
+    usual = NodeEndpoint()
     assert usual.port_first < usual.port_last
     assert usual.port_last < lowest or lowest != 32_768
 
 
 def test_ports_are_written_as_a_range() -> None:
-    reach = Reach.of(address="gpu01", ports="20000-20009")
+    reach = NodeEndpoint.of(address="gpu01", ports="20000-20009")
     assert (reach.address, reach.port_first, reach.port_last) == ("gpu01", 20_000, 20_009)
-    assert Reach.of(address=None, ports=None) == Reach()
+    assert NodeEndpoint.of(address=None, ports=None) == NodeEndpoint()
 
 
 @pytest.mark.parametrize("ports", ["", "29500", "2-1", "80-90", "70000-70001", "29500-", "x-y", "30000-29000"])
 def test_what_is_no_range_of_ports_is_refused(ports: str) -> None:
     with pytest.raises(ConfigurationError, match="29500-30499"):
-        Reach.of(address=None, ports=ports)
+        NodeEndpoint.of(address=None, ports=ports)
 
 
 @pytest.mark.parametrize("server", ["", "localhost", "127.0.0.1", "no-such-host.invalid"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from aliquot.core.allocation.node_partition import Selection
+from aliquot.core.allocation.node_partition import DeviceSelection
 from aliquot.execution.devices.device_set import DeviceSet, changed
 from aliquot.execution.devices.host import HostPlugin
 from aliquot.execution.devices.mock import MockPlugin
@@ -147,9 +147,9 @@ class Driven(Scripted):
     has_driver = True
 
 
-def restarted(plugin: Scripted, *, part: Selection | None = None) -> DeviceSet:
+def restarted(plugin: Scripted, *, part: DeviceSelection | None = None) -> DeviceSet:
     """The devices of an agent that had two of them in the run before, and finds what the plugin has now."""
-    devices = DeviceSet([plugin], part=part or Selection())
+    devices = DeviceSet([plugin], part=part or DeviceSelection())
     devices.recall((npu(1), npu(2)))
     return devices
 
@@ -171,7 +171,7 @@ def test_a_held_device_that_is_no_longer_configured_is_leaving_while_it_is_held(
 @pytest.mark.parametrize("plugin", [Scripted(), Driven()])
 def test_a_held_device_that_is_excluded_is_leaving_though_its_plugin_finds_it(plugin: Scripted) -> None:
     plugin.there = (npu(1), npu(2))
-    devices = restarted(plugin, part=Selection(exclude=frozenset({"npu2"})))
+    devices = restarted(plugin, part=DeviceSelection(exclude=frozenset({"npu2"})))
     assert devices.discover(held={DeviceId("npu2")}) == (npu(1), npu(2, health=DeviceHealth.LEAVING))
 
 

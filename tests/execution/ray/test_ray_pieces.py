@@ -21,13 +21,13 @@ from aliquot.execution.ray.node_options import (
 )
 from aliquot.execution.ray.protocol import (
     CREDIT_BYTES,
-    Closed,
+    ConnectionEnded,
     Frame,
     FromGateway,
     FromServer,
-    Joined,
     Pipe,
     PipeBroken,
+    RayReachable,
 )
 from aliquot.execution.ray.supervisor import Unreachable, reach
 from aliquot.execution.remote.agent_setup import AgentOptions
@@ -39,14 +39,14 @@ async def test_messages_cross_a_pipe_and_its_end_is_noticed() -> None:
     ours, theirs = socket.socketpair()
     server: Pipe[FromGateway] = Pipe(*await asyncio.open_unix_connection(sock=ours), incoming=FromGateway)
     gateway: Pipe[FromServer] = Pipe(*await asyncio.open_unix_connection(sock=theirs), incoming=FromServer)
-    sent = [Joined(version="2", workers=1, nodes=2, problems=("é",)), Frame(connection=1, data=bytes(range(256)))]
+    sent = [RayReachable(version="2", workers=1, nodes=2, problems=("é",)), Frame(connection=1, data=bytes(range(256)))]
     for message in sent:
         await gateway.send(message)
     assert [await server.receive() for _ in sent] == sent
     gateway.close()
     with pytest.raises(PipeBroken):
         await server.receive()
-    await server.send(Closed(connection=1))
+    await server.send(ConnectionEnded(connection=1))
     server.close()
 
 

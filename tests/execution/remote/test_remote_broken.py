@@ -18,14 +18,14 @@ from aliquot_schema.cluster.agent_protocol import (
     KINDS,
     LOG_WINDOW_BYTES,
     Answer,
-    DevicesTold,
+    DevicesReport,
     Failure,
-    Joined,
-    KernelTold,
+    KernelChangeReport,
     LogPiece,
     Message,
-    ReadingsTold,
+    ReadingsReport,
     Refusal,
+    StateReport,
     message_fault,
 )
 from aliquot_schema.cluster.agents import LABELS_MAX, Agent, Capabilities
@@ -61,33 +61,33 @@ def gpu_of(agent: Agent) -> Device:
     return next(device for device in agent.devices if device.kind == "cuda")
 
 
-def joined(**changes: Any) -> Joined:
-    return Joined(number=1, inventory=Inventory(agent=replace(described(), **changes)))
+def joined(**changes: Any) -> StateReport:
+    return StateReport(number=1, inventory=Inventory(agent=replace(described(), **changes)))
 
 
-def with_gpu(**changes: Any) -> Joined:
+def with_gpu(**changes: Any) -> StateReport:
     """All is well but for one GPU."""
     agent = described()
     gpu = gpu_of(agent)
     devices = tuple(replace(device, **changes) if device is gpu else device for device in agent.devices)
-    return Joined(number=1, inventory=Inventory(agent=replace(agent, devices=devices)))
+    return StateReport(number=1, inventory=Inventory(agent=replace(agent, devices=devices)))
 
 
-def of_gpus(count: int) -> Joined:
+def of_gpus(count: int) -> StateReport:
     gpu = gpu_of(described())
     return joined(devices=tuple(replace(gpu, id=DeviceId(f"g{n}"), name=f"cuda{n}") for n in range(count)))
 
 
-def reading(**fields: Any) -> ReadingsTold:
-    return ReadingsTold(number=2, at_us=1, readings=(DeviceReading(device_id=DeviceId("g"), **fields),))
+def reading(**fields: Any) -> ReadingsReport:
+    return ReadingsReport(number=2, at_us=1, readings=(DeviceReading(device_id=DeviceId("g"), **fields),))
 
 
-def host_use(**fields: Any) -> ReadingsTold:
-    return ReadingsTold(number=2, at_us=1, readings=(), host_uses={KernelId("k"): HostUse(**fields)})
+def host_use(**fields: Any) -> ReadingsReport:
+    return ReadingsReport(number=2, at_us=1, readings=(), host_uses={KernelId("k"): HostUse(**fields)})
 
 
-def kernel(**fields: Any) -> KernelTold:
-    return KernelTold(number=2, report=replace(REPORT, **fields))
+def kernel(**fields: Any) -> KernelChangeReport:
+    return KernelChangeReport(number=2, report=replace(REPORT, **fields))
 
 
 SHARES = SlotName("cuda.shares")
@@ -135,10 +135,10 @@ FAULTS: Final[list[tuple[Callable[[], Message], str]]] = [
     (lambda: reading(memory_used_bytes=2**63), "memory_used_bytes is 9223372036854775808"),
     (lambda: reading(processes=(DeviceProcess(pid=-1, memory_bytes=0),)), "pid is -1"),
     (lambda: reading(processes=(DeviceProcess(pid=1, memory_bytes=-1),)), "memory_bytes of a process is -1"),
-    (lambda: ReadingsTold(number=2, at_us=-1, readings=()), "at_us is -1"),
-    (lambda: ReadingsTold(number=2, at_us=1, readings=(DeviceReading(device_id=DeviceId("g")),) * 2), "occurs twice"),
+    (lambda: ReadingsReport(number=2, at_us=-1, readings=()), "at_us is -1"),
+    (lambda: ReadingsReport(number=2, at_us=1, readings=(DeviceReading(device_id=DeviceId("g")),) * 2), "occurs twice"),
     (
-        lambda: ReadingsTold(number=2, at_us=1, readings=(), disk_shortage="\0"),
+        lambda: ReadingsReport(number=2, at_us=1, readings=(), disk_shortage="\0"),
         "disk_shortage contains the character NUL",
     ),
     (lambda: host_use(cpu_ms=-1), "cpu_ms is -1"),
@@ -146,7 +146,7 @@ FAULTS: Final[list[tuple[Callable[[], Message], str]]] = [
     (lambda: host_use(cpu_ms=1, memory_bytes=2**63), "memory_bytes is 9223372036854775808"),
     (lambda: kernel(host_use=HostUse(cpu_ms=1, memory_bytes_max=-1)), "memory_bytes_max is -1"),
     (
-        lambda: ReadingsTold(number=2, at_us=1, readings=(), host_uses={KernelId("../x"): HostUse(cpu_ms=1)}),
+        lambda: ReadingsReport(number=2, at_us=1, readings=(), host_uses={KernelId("../x"): HostUse(cpu_ms=1)}),
         "contains a /",
     ),
     (lambda: kernel(at_us=2**62), "at_us is 4611686018427387904"),
@@ -156,7 +156,7 @@ FAULTS: Final[list[tuple[Callable[[], Message], str]]] = [
     (lambda: kernel(message="\0"), "message contains the character NUL"),
     (lambda: kernel(message="m" * 200_001), "message has 200,001 characters; 200,000 are allowed"),
     (lambda: kernel(kernel_id=KernelId("../x")), "kernel_id '../x' contains a /"),
-    (lambda: DevicesTold(number=2, inventory=Inventory(agent=described(), kernels=(REPORT, REPORT))), "occurs twice"),
+    (lambda: DevicesReport(number=2, inventory=Inventory(agent=described(), kernels=(REPORT, REPORT))), "occurs twice"),
     (
         lambda: Answer(
             request=1,

@@ -22,19 +22,19 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.execution.devices.node import demo_cluster
 from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError, decode, encode, frames
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.presence import Timing
+from aliquot.execution.remote.presence import HeartbeatTiming
 from aliquot_schema.cluster.agent_protocol import (
     PROTOCOLS,
     Answer,
-    DevicesTold,
+    DevicesReport,
     Failure,
-    GoodBye,
+    Goodbye,
     Hello,
-    Joined,
-    KernelTold,
+    KernelChangeReport,
     LogPiece,
     Message,
-    ReadingsTold,
+    ReadingsReport,
+    StateReport,
 )
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.launching import (
@@ -57,7 +57,7 @@ from service_stage import Stage, stage
 
 PATIENCE_S: Final = 20
 FUZZED: Final = AgentId("fuzzed")
-TIMING: Final = Timing(beat_s=5.0, lost_s=60.0, greet_s=20.0, answer_s=20.0)
+TIMING: Final = HeartbeatTiming(beat_s=5.0, lost_s=60.0, greet_s=20.0, answer_s=20.0)
 TOKEN: Final = "a-token-of-the-tests-0123456789"
 QUESTION: Final = """{
   agents { edges { node {
@@ -115,15 +115,15 @@ def plain(kernel: KernelId) -> list[Message]:
         processes=(DeviceProcess(pid=5, memory_bytes=1),),
     )
     return [
-        Joined(number=1, inventory=inventory),
-        DevicesTold(number=2, inventory=inventory),
-        ReadingsTold(
+        StateReport(number=1, inventory=inventory),
+        DevicesReport(number=2, inventory=inventory),
+        ReadingsReport(
             number=3, at_us=1, readings=(reading,), host_uses={report.kernel_id: HostUse(cpu_ms=5, cpu_milli=7)}
         ),
-        KernelTold(number=4, report=report),
+        KernelChangeReport(number=4, report=report),
         Answer(request=1, failure=Failure(code="not_found", message="m", fields={"id": "x"}), inventory=inventory),
         LogPiece(request=1, chunk=LogChunk(offset=0, data=b"x", at_end=True)),
-        GoodBye(),
+        Goodbye(),
     ]
 
 

@@ -11,18 +11,18 @@ from agent_stand import PATIENCE_S, marked, new_kernel, shell, until
 from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
-from aliquot.execution.remote.presence import Timing
+from aliquot.execution.remote.presence import HeartbeatTiming
 from aliquot.execution.remote.session import Refused, _Streams
 from aliquot.service.ports import Executor
 from aliquot_schema.cluster.agent_protocol import (
     LOG_WINDOW_BYTES,
-    Beat,
     CloseStream,
-    Joined,
-    KernelTold,
+    Heartbeat,
+    KernelChangeReport,
     Launch,
     OpenStream,
     Protocols,
+    StateReport,
     Stop,
     Welcome,
 )
@@ -44,7 +44,7 @@ from api_streams import Echo
 from remote_pair import AGENT, KEY, QUICK, OneKey, Pair, hello, pair, wires
 
 pytestmark = pytest.mark.anyio
-PATIENT = Timing(beat_s=0.5, lost_s=PATIENCE_S)
+PATIENT = HeartbeatTiming(beat_s=0.5, lost_s=PATIENCE_S)
 
 
 def reports(on: Pair, kernel: KernelId) -> list[KernelReport]:
@@ -297,30 +297,30 @@ async def test_hellos_that_are_refused() -> None:
     [
         Launch(request=1, orders=()),
         Stop(request=1, kernel_id=KernelId("k"), epoch=1, grace_ms=0),
-        KernelTold(number=1, report=KernelReport(kernel_id=KernelId("k"), phase=KernelPhase.STARTED, at_us=1)),
+        KernelChangeReport(number=1, report=KernelReport(kernel_id=KernelId("k"), phase=KernelPhase.STARTED, at_us=1)),
     ],
 )
-async def test_an_agent_that_breaks_the_protocol_is_cut_off(message: Launch | Stop | KernelTold) -> None:
+async def test_an_agent_that_breaks_the_protocol_is_cut_off(message: Launch | Stop | KernelChangeReport) -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=PATIENT, now_us=lambda: 0)
     here, there = wires()
     meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
     channel = Channel(there)
     await introduce(channel, hello())
-    await channel.send(Beat())
+    await channel.send(Heartbeat())
     await channel.send(message)
     await asyncio.wait_for(meeting, PATIENCE_S)
     assert here.code == 4500
 
 
 async def test_results_that_come_late_do_not_end_the_connection() -> None:
-    timing = Timing(beat_s=30.0, lost_s=600.0, answer_s=0.2)
+    timing = HeartbeatTiming(beat_s=30.0, lost_s=600.0, answer_s=0.2)
     executor = RemoteExecutor(keys=OneKey(), timing=timing, now_us=lambda: 0)
     here, there = wires()
     meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
     channel = Channel(there)
     await introduce(channel, hello(has_streams=True))
     agent = Agent(id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0)
-    await channel.send(Joined(number=1, inventory=Inventory(agent=agent)))
+    await channel.send(StateReport(number=1, inventory=Inventory(agent=agent)))
     assert isinstance(await anext(executor.messages()), AgentJoined)
     for target in (StreamTarget(files=FilesRequest()), StreamTarget(port=80)):
         assert not meeting.done()
@@ -331,14 +331,14 @@ async def test_results_that_come_late_do_not_end_the_connection() -> None:
 
 
 async def test_an_agent_that_does_not_answer_is_unavailable_and_dials_anew() -> None:
-    timing = Timing(beat_s=30.0, lost_s=600.0, answer_s=0.2)
+    timing = HeartbeatTiming(beat_s=30.0, lost_s=600.0, answer_s=0.2)
     executor = RemoteExecutor(keys=OneKey(), timing=timing, now_us=lambda: 0)
     here, there = wires()
     meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
     channel = Channel(there)
     await introduce(channel, hello())
     agent = Agent(id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0)
-    await channel.send(Joined(number=1, inventory=Inventory(agent=agent)))
+    await channel.send(StateReport(number=1, inventory=Inventory(agent=agent)))
     assert isinstance(await anext(executor.messages()), AgentJoined)
     with pytest.raises(Unavailable, match="did not answer"):
         await executor.launch(AGENT, [shell("true")])

@@ -10,7 +10,7 @@ from agent_stand import shell
 from aliquot.execution.devices.node import demo_cluster
 from aliquot.execution.remote.codec import (
     FRAME_BYTES_MAX,
-    Assembly,
+    MessageAssembler,
     ProtocolError,
     decode,
     encode,
@@ -23,28 +23,28 @@ from aliquot_schema.cluster.agent_protocol import (
     PROTOCOLS,
     Acknowledged,
     Answer,
-    Beat,
     CloseStream,
-    DevicesTold,
-    EndLog,
+    DevicesReport,
     Failure,
     FollowLog,
     Forget,
-    GoodBye,
+    Goodbye,
+    Heartbeat,
     Hello,
-    Joined,
-    KernelTold,
+    KernelChangeReport,
     Launch,
+    LogCredit,
     LogPiece,
     Message,
-    MoreLog,
     OpenStream,
     Protocols,
-    ReadingsTold,
+    ReadingsReport,
     Refusal,
     SendSignal,
     SetLimit,
+    StateReport,
     Stop,
+    StopLog,
     StreamCredit,
     StreamData,
     TellInventory,
@@ -87,10 +87,12 @@ def messages() -> list[Message]:
         Hello(agent_id=AgentId("a"), boot_id="b", instance="i", software_version="v", protocols=PROTOCOLS),
         Welcome(protocol=1, software_version="v", beat_s=2.0, now_us=time.time_ns() // 1000),
         Refusal(code="key", message="no"),
-        Joined(number=1, inventory=inventory()),
-        DevicesTold(number=2, inventory=inventory()),
-        ReadingsTold(number=3, at_us=5, readings=(reading,), host_uses={KERNEL: HostUse(cpu_ms=5, memory_bytes=2**40)}),
-        KernelTold(number=4, report=REPORT),
+        StateReport(number=1, inventory=inventory()),
+        DevicesReport(number=2, inventory=inventory()),
+        ReadingsReport(
+            number=3, at_us=5, readings=(reading,), host_uses={KERNEL: HostUse(cpu_ms=5, memory_bytes=2**40)}
+        ),
+        KernelChangeReport(number=4, report=REPORT),
         Acknowledged(number=4),
         Launch(request=1, orders=(shell("true", environment={"A": "ä"}, not_after_us=2**60),)),
         Stop(request=2, kernel_id=KERNEL, epoch=3, grace_ms=4),
@@ -99,16 +101,16 @@ def messages() -> list[Message]:
         TellInventory(request=4),
         Forget(kernel_ids=(KERNEL,)),
         FollowLog(request=5, kernel_id=KERNEL, offset=2**40, credit=1),
-        MoreLog(request=5, credit=1),
-        EndLog(request=5),
+        LogCredit(request=5, credit=1),
+        StopLog(request=5),
         Answer(request=4, failure=Failure(code="not_found", message="m", fields={"id": "x"}), inventory=inventory()),
         LogPiece(request=5, chunk=LogChunk(offset=0, data=bytes(range(256)), at_end=True)),
         OpenStream(request=6, kernel_id=KERNEL, target=StreamTarget(terminal=TerminalRequest(name="ä", rows=9))),
         StreamData(request=6, data=bytes(range(256))),
         StreamCredit(request=6, credit=2**20),
         CloseStream(request=6),
-        Beat(),
-        GoodBye(),
+        Heartbeat(),
+        Goodbye(),
     ]
 
 
@@ -120,9 +122,9 @@ def test_every_kind_of_message_comes_out_as_it_went_in() -> None:
 
 
 def test_text_that_is_no_unicode_is_sent_as_far_as_it_can_be() -> None:
-    odd = KernelTold(number=1, report=replace(REPORT, message="bad \udcff path"))
+    odd = KernelChangeReport(number=1, report=replace(REPORT, message="bad \udcff path"))
     came = decode(encode(odd))
-    assert isinstance(came, KernelTold)
+    assert isinstance(came, KernelChangeReport)
     assert came.report == replace(REPORT, message="bad ? path")
 
 
@@ -140,7 +142,7 @@ def test_what_is_no_message_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize("size", [0, 1, FRAME_BYTES_MAX, FRAME_BYTES_MAX + 1, 3 * FRAME_BYTES_MAX])
 def test_long_messages_go_in_short_frames(size: int) -> None:
     data = bytes(size % 251 for size in range(size)) or b"x"
-    assembly = Assembly()
+    assembly = MessageAssembler()
     cut = list(frames(data))
     assert all(len(frame) <= FRAME_BYTES_MAX + 1 for frame in cut)
     *before, last = [assembly.add(frame) for frame in cut]
@@ -152,7 +154,7 @@ def test_long_messages_go_in_short_frames(size: int) -> None:
 @pytest.mark.parametrize("frame", [b"", b"\2abc", b"text"])
 def test_what_is_no_frame_is_refused(frame: bytes) -> None:
     with pytest.raises(ProtocolError):
-        Assembly().add(frame)
+        MessageAssembler().add(frame)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from aliquot.execution.remote.session import AgentSession, Outbox, Refused
 from aliquot_schema.cluster.agent_protocol import (
     Acknowledged,
     Answer,
-    Beat,
     Forget,
-    Joined,
-    KernelTold,
+    Heartbeat,
+    KernelChangeReport,
     Launch,
     Protocols,
     Refusal,
+    StateReport,
     Stop,
     TellInventory,
     Welcome,
@@ -61,13 +61,13 @@ async def test_an_agent_of_today_works_for_a_server_of_tomorrow(agent_home: Path
         async with asyncio.timeout(PATIENCE_S):
             assert (await server.hear()).protocols.newest == 1
             await server.say(welcome(1))
-            await server.say(Beat())
-            assert (await server.until(Joined)).inventory.agent.id == AGENT
+            await server.say(Heartbeat())
+            assert (await server.until(StateReport)).inventory.agent.id == AGENT
             await server.say(Acknowledged(number=1))
             asked = shell("exit 7")
             await server.say(Launch(request=1, orders=(asked,)))
             assert (await server.until(Answer)).failure is None
-            while (told := (await server.until(KernelTold)).report).phase is not KernelPhase.EXITED:
+            while (told := (await server.until(KernelChangeReport)).report).phase is not KernelPhase.EXITED:
                 pass
             assert (told.kernel_id, told.exit_code) == (asked.kernel_id, 7)
             await server.say(Forget(kernel_ids=(asked.kernel_id,)))
@@ -94,7 +94,7 @@ async def test_a_server_of_today_works_with_an_agent_of_tomorrow() -> None:
             described = Agent(
                 id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0
             )
-            await agent.say(Joined(number=1, inventory=Inventory(agent=described)))
+            await agent.say(StateReport(number=1, inventory=Inventory(agent=described)))
             joined = await heard.until(AgentJoined)
             assert isinstance(joined, AgentJoined)
             assert joined.inventory.agent == described
@@ -105,7 +105,7 @@ async def test_a_server_of_today_works_with_an_agent_of_tomorrow() -> None:
             await agent.say(Answer(request=asked.request))
             await launching
             report = KernelReport(kernel_id=order.kernel_id, phase=KernelPhase.STARTED, at_us=1)
-            await agent.say(KernelTold(number=2, report=report))
+            await agent.say(KernelChangeReport(number=2, report=report))
             assert await heard.until(KernelChanged) == KernelChanged(agent_id=AGENT, report=report)
             assert (await agent.until(Acknowledged)).number >= 1
             asking = asyncio.create_task(executor.has_account(AGENT, "anna"))

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from aliquot.execution.remote.presence import Presence, Timing
+from aliquot.execution.remote.presence import HeartbeatTiming, Presence
 from aliquot.execution.remote.session import Outbox, OutboxFull
-from aliquot_schema.cluster.agent_protocol import WINDOW, Joined, KernelTold, ReadingsTold
+from aliquot_schema.cluster.agent_protocol import WINDOW, KernelChangeReport, ReadingsReport, StateReport
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.launching import (
     AgentJoined,
@@ -15,12 +15,12 @@ from aliquot_schema.cluster.launching import (
     KernelChanged,
     KernelPhase,
     KernelReport,
-    ReadingsTaken,
+    NewReadings,
 )
 from aliquot_schema.ids import AgentId, KernelId, NodeId
 
 A = AgentId("a")
-TIMING = Timing(beat_s=2.0, lost_s=30.0)
+TIMING = HeartbeatTiming(beat_s=2.0, lost_s=30.0)
 
 
 class Watch:
@@ -45,7 +45,7 @@ def test_silent_for_three_beats_is_suspect_and_for_long_is_lost_each_told_once()
 def test_heartbeats_of_many_agents_are_rarer_and_silence_is_judged_by_them() -> None:
     assert TIMING.among(999) == TIMING
     assert (TIMING.among(2000).beat_s, TIMING.among(2000).suspect_s) == (4.0, 12.0)
-    assert TIMING.among(10_000) == TIMING.among(100_000) == Timing(beat_s=6.0, lost_s=30.0)
+    assert TIMING.among(10_000) == TIMING.among(100_000) == HeartbeatTiming(beat_s=6.0, lost_s=30.0)
     watch = Watch()
     presence = Presence(TIMING, expected=(), now=watch)
     presence.joined(A, TIMING.among(2000))
@@ -99,15 +99,15 @@ async def test_the_inventory_goes_first_and_no_more_than_the_window_is_under_way
         box.add(changed(number))
     box.add(AgentJoined(inventory=inventory()))
     sent = [await box.next() for _ in range(WINDOW)]
-    assert isinstance(sent[0], Joined)
+    assert isinstance(sent[0], StateReport)
     assert [report.number for report in sent] == list(range(1, WINDOW + 1))
-    assert [report.report.at_us for report in sent if isinstance(report, KernelTold)] == list(range(WINDOW - 1))
+    assert [report.report.at_us for report in sent if isinstance(report, KernelChangeReport)] == list(range(WINDOW - 1))
     waiting = asyncio.create_task(box.next())
     await asyncio.sleep(0)
     assert not waiting.done()
     box.acknowledge(1)
     following = await waiting
-    assert isinstance(following, KernelTold)
+    assert isinstance(following, KernelChangeReport)
     assert following.report.at_us == WINDOW - 1
 
 
@@ -119,9 +119,9 @@ async def test_of_readings_only_the_newest_wait_and_a_box_without_end_is_given_u
     box.add(AgentJoined(inventory=inventory()))
     await box.next()
     for at_us in range(100):
-        box.add(ReadingsTaken(agent_id=A, at_us=at_us, readings=()))
+        box.add(NewReadings(agent_id=A, at_us=at_us, readings=()))
     newest = await box.next()
-    assert isinstance(newest, ReadingsTold)
+    assert isinstance(newest, ReadingsReport)
     assert newest.at_us == 99
     monkeypatch.setattr("aliquot.execution.remote.session.WAITING_MAX", 5)
     for number in range(6):

@@ -29,7 +29,7 @@ from aliquot_schema.views.alerts import (
     NoticeRuleChanges,
     NoticeRuleView,
     ReceiverView,
-    TrialSent,
+    TestNoticeSent,
 )
 
 
@@ -162,7 +162,7 @@ class SendTestNoticeSuccess:
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
-        return isinstance(value, TrialSent)
+        return isinstance(value, TestNoticeSent)
 
 
 @strawberry.type(description="The preferences were changed.")
@@ -249,7 +249,7 @@ class NoticeMutations:
     @root_field(SendTestNoticeResult, "Send a test notice to a receiver. For admins.")
     async def send_test_notice(
         self, info: Info[Context, None], receiver: Annotated[str, argument("Name of the receiver.")]
-    ) -> TrialSent | errors.Error:
+    ) -> TestNoticeSent | errors.Error:
         context = info.context
         return await answer(
             context.services.administration.alerts.send_test_notice(context.caller, receiver), _ON_TRIAL

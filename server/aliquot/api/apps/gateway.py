@@ -30,7 +30,7 @@ from aliquot.api.connections import OpenConnections, OpenCounts
 from aliquot.api.encoding import REQUEST_ID, request_id_of
 from aliquot.api.limits import Limits
 from aliquot.api.refusals import refusal, unauthenticated
-from aliquot.api.session_streams import Pace
+from aliquot.api.session_streams import DataRateLimit
 from aliquot.service.sessions.streams import SessionStreams
 from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, NotFound, StateConflict, Unauthenticated
 from aliquot_schema.ids import REQUEST_PREFIX
@@ -162,7 +162,7 @@ class AppGateway:
                 exchange = HttpExchange(
                     scope, receive, send, host=host, target=_target(scope), token=token, jar=self._jar(scope)
                 )
-                cut, pace = asyncio.Event(), Pace(self._limits.stream_bytes_per_s)
+                cut, pace = asyncio.Event(), DataRateLimit(self._limits.stream_bytes_per_s)
                 with self._open_connections.of_caller(caller, cut.set):
                     await exchange.run(stream, pace, cut)
             except AliquotError as error:
@@ -193,7 +193,7 @@ class AppGateway:
         with self.open.counted(caller.user):
             try:
                 stream, token = await self._streams.open_app(caller, app.session_id, app.name)
-                cut, pace = asyncio.Event(), Pace(self._limits.stream_bytes_per_s)
+                cut, pace = asyncio.Event(), DataRateLimit(self._limits.stream_bytes_per_s)
                 with self._open_connections.of_caller(caller, cut.set):
                     exchange = SocketExchange(
                         browser, host=host, target=_target(scope), token=token, jar=self._jar(scope)

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.typing import Subprotocol
 
 from aliquot.api.apps.headers import Header, to_app, to_browser
-from aliquot.api.session_streams import Pace
+from aliquot.api.session_streams import DataRateLimit
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 from aliquot_schema.errors import AliquotError
@@ -45,7 +45,7 @@ class AppRefused(Exception):
 class _PortStream(httpcore.AsyncNetworkStream):
     """The stream to the app's port, as httpcore wants it."""
 
-    def __init__(self, stream: ByteStream, pace: Pace) -> None:
+    def __init__(self, stream: ByteStream, pace: DataRateLimit) -> None:
         self._stream = stream
         self._pace = pace
         self._kept = b""
@@ -97,7 +97,7 @@ class HttpExchange:
         self.has_begun = False
         """Whether the answer was begun, so that no other can be sent."""
 
-    async def run(self, stream: ByteStream, pace: Pace, cut: asyncio.Event) -> None:
+    async def run(self, stream: ByteStream, pace: DataRateLimit, cut: asyncio.Event) -> None:
         """Carry it, until the browser leaves or `cut` is set.
 
         Raises:
@@ -115,7 +115,7 @@ class HttpExchange:
             with suppress(AliquotError):
                 await stream.close()
 
-    async def _carry(self, stream: ByteStream, pace: Pace) -> None:
+    async def _carry(self, stream: ByteStream, pace: DataRateLimit) -> None:
         headers = to_app(self._scope, self._host, self._scope["scheme"], token=self._token, jar=self._jar)
         body = self._body_headers()
         request = httpcore.Request(
@@ -194,7 +194,7 @@ class SocketExchange:
         self._token = token
         self._jar = jar
 
-    async def run(self, stream: ByteStream, pace: Pace, cut: asyncio.Event) -> None:
+    async def run(self, stream: ByteStream, pace: DataRateLimit, cut: asyncio.Event) -> None:
         """Carry it, until a side closes or `cut` is set.
 
         Raises:
@@ -268,7 +268,7 @@ class SocketExchange:
 
 
 @asynccontextmanager
-async def _local_socket(stream: ByteStream, pace: Pace) -> AsyncIterator[socket.socket]:
+async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterator[socket.socket]:
     """A connected socket of this process whose other end is the stream."""
     near, far = socket.socketpair()
     near.setblocking(False)
@@ -305,7 +305,7 @@ async def _quiet(work: Any) -> None:
         await work
 
 
-async def _write(stream: ByteStream, data: bytes, pace: Pace) -> None:
+async def _write(stream: ByteStream, data: bytes, pace: DataRateLimit) -> None:
     for piece in _pieces(data):
         await pace.take(len(piece))
         await stream.write(piece)

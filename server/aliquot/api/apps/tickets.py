@@ -14,7 +14,7 @@ from itsdangerous import BadSignature, TimestampSigner
 
 from aliquot.api.apps.addresses import AppName
 from aliquot.api.authentication import TokenAuth
-from aliquot.service.state.identities import Bearer
+from aliquot.service.state.identities import AuthenticatedCaller
 from aliquot_schema.ids import KeyId
 
 TICKET_S: Final = 30.0
@@ -36,7 +36,7 @@ class AppTickets:
         self._used: dict[str, float] = {}
         """Random numbers of used tickets, and when they expire."""
 
-    def ticket(self, app: AppName, bearer: Bearer) -> str:
+    def ticket(self, app: AppName, bearer: AuthenticatedCaller) -> str:
         """A ticket for one app."""
         words = (app.label, bearer.key_id or "", bearer.sign_in_id or "", secrets.token_urlsafe(16))
         return self._tickets.sign(_SEPARATOR.join(words)).decode()
@@ -53,12 +53,12 @@ class AppTickets:
         self._used[found[3]] = now + 2 * TICKET_S
         return self._cookies.sign(_SEPARATOR.join((*found[:3], secrets.token_urlsafe(16)))).decode()
 
-    def bearer(self, app: AppName, cookie: str) -> Bearer | None:
+    def bearer(self, app: AppName, cookie: str) -> AuthenticatedCaller | None:
         """Who a cookie stands for now; None when it is not valid for this app, or its sign-in has ended."""
         found = self._read(self._cookies, app, cookie, COOKIE_S)
         return None if found is None else self._holder(found)
 
-    def _holder(self, words: list[str]) -> Bearer | None:
+    def _holder(self, words: list[str]) -> AuthenticatedCaller | None:
         _, key_id, sign_in_id, _ = words
         sign_in = KeyId(sign_in_id) if sign_in_id else None
         return self._auth.holder(KeyId(key_id) if key_id else None, sign_in_id=sign_in)

@@ -108,7 +108,7 @@ class Uncompilable(Exception):
     """A selection contains more than attribute reads."""
 
 
-class Read(Struct, frozen=True, kw_only=True):
+class ResponseEntry(Struct, frozen=True, kw_only=True):
     """One entry of a response: a constant, or an attribute of the object."""
 
     key: str
@@ -118,7 +118,7 @@ class Read(Struct, frozen=True, kw_only=True):
     details: list[FieldDetails]
 
 
-def reads(executor: Executor[Any], parent: GraphQLObjectType, details: list[FieldDetails]) -> Iterator[Read]:
+def reads(executor: Executor[Any], parent: GraphQLObjectType, details: list[FieldDetails]) -> Iterator[ResponseEntry]:
     """What is read of an object, in response order. The executor's variables decide @skip and @include.
 
     Raises:
@@ -146,17 +146,17 @@ def _is_plain(field: FieldDetails) -> bool:
     return field.defer_usage is None and field.fragment_variable_values is None and directives <= CONDITIONS
 
 
-def _read(executor: Executor[Any], parent: GraphQLObjectType, key: str, details: list[FieldDetails]) -> Read:
+def _read(executor: Executor[Any], parent: GraphQLObjectType, key: str, details: list[FieldDetails]) -> ResponseEntry:
     name = details[0].node.name.value
     if name == "__typename":
-        return Read(key=key, attribute=None, type=None, details=details)
+        return ResponseEntry(key=key, attribute=None, type=None, details=details)
     field = executor.schema.get_field(parent, name)
     definition = field.extensions.get("strawberry-definition") if field is not None else None
     if field is None or field.args or not getattr(field.resolve, "_is_default", False):
         raise Uncompilable
     if not isinstance(definition, StrawberryField) or not _is_attribute(definition):
         raise Uncompilable
-    return Read(key=key, attribute=definition.python_name, type=field.type, details=details)
+    return ResponseEntry(key=key, attribute=definition.python_name, type=field.type, details=details)
 
 
 def _is_attribute(definition: StrawberryField) -> bool:
@@ -311,7 +311,7 @@ class _Compiler:
             entries.append(f"{read.key!r}: {self._entry(read, f'v{number}', type_)}")
         return self.text.function("o", [*body, f"return {{{', '.join(entries)}}}"])
 
-    def _entry(self, read: Read, variable: str, parent: GraphQLObjectType) -> str:
+    def _entry(self, read: ResponseEntry, variable: str, parent: GraphQLObjectType) -> str:
         return repr(parent.name) if read.type is None else self.expression(read.type, variable, read.details)
 
     def _abstract(self, type_: GraphQLAbstractType, details: list[FieldDetails]) -> str:

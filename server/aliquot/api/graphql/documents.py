@@ -38,7 +38,7 @@ from strawberry.extensions import SchemaExtension
 from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRule
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
-from aliquot.api.encoding import Extent, extent_of
+from aliquot.api.encoding import DecodedSize, extent_of
 from aliquot.api.graphql.query_cost import excess, merging_excess, weigh
 from aliquot.api.limits import Limits, QueryRates
 from aliquot.api.metrics.request_counts import Kind, request_notes
@@ -243,7 +243,7 @@ def document_cache(documents: Documents, rates: QueryRates) -> type[SchemaExtens
     return DocumentCache
 
 
-def too_long_list(extent: Extent) -> list[GraphQLError]:
+def too_long_list(extent: DecodedSize) -> list[GraphQLError]:
     """The error for variables with a list that no input accepts."""
     if extent.list_longest <= ITEMS_MAX:
         return []

@@ -40,7 +40,7 @@ from aliquot.api.encoding import (
     timeout_text,
     too_large_answer,
 )
-from aliquot.api.graphql.shared_subscriptions import OperationRequest, Sharing
+from aliquot.api.graphql.shared_subscriptions import OperationRequest, SharedSubscriptions
 from aliquot.api.limits import BodySize, BodyTooLarge, Limits, retry_after
 from aliquot.api.metrics.request_counts import request_notes
 from aliquot.api.middleware import body_refused
@@ -145,7 +145,7 @@ class EventStream(StreamingResponse):
                 async with asyncio.timeout(self._slow_client_s):
                     await send(message)
             except TimeoutError:
-                raise _Unread from None
+                raise _ClientTooSlow from None
 
         try:
             # Closed here, else the subscription would run until garbage collection.
@@ -155,13 +155,13 @@ class EventStream(StreamingResponse):
         except TimeoutError:
             if not rights.expired():
                 raise
-            with suppress(_Unread):  # the client may be gone
+            with suppress(_ClientTooSlow):  # the client may be gone
                 await (send_in_time(_END) if has_begun else Response(status_code=401)(scope, receive, send))
-        except _Unread:
+        except _ClientTooSlow:
             log.info("a client that did not read its event stream was disconnected")
 
 
-class _Unread(Exception):
+class _ClientTooSlow(Exception):
     """The client did not read a piece in time."""
 
 
@@ -173,7 +173,7 @@ class GraphQLEndpoint:
         schema: strawberry.Schema,
         *,
         context_of: Callable[[Request], Context],
-        sharing: Sharing,
+        sharing: SharedSubscriptions,
         open_connections: OpenConnections,
         limits: Limits,
         page: Callable[[Request], Response | None],

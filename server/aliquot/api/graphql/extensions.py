@@ -46,7 +46,7 @@ _OF_THE_REQUEST: Final = (GraphQLError, MissingQueryError, CannotGetOperationTyp
 """Errors that Strawberry raises about a request itself; their messages contain only the request."""
 
 
-class _Stage(ExtensionContextManagerBase):
+class _HookStage(ExtensionContextManagerBase):
     """Hooks are generators with one `yield`; they do not see exceptions."""
 
     __slots__ = ("_entered", "_extensions")
@@ -73,15 +73,15 @@ class _Stage(ExtensionContextManagerBase):
             assert next(entered, _END) is _END, f"a hook of {self.HOOK_NAME} yields more than once"
 
 
-class _Operation(_Stage, OperationContextManager):
+class _Operation(_HookStage, OperationContextManager):
     """Hooks of the whole operation."""
 
 
-class _Parsing(_Stage, ParsingContextManager):
+class _Parsing(_HookStage, ParsingContextManager):
     """Hooks of parsing."""
 
 
-class _Validation(_Stage, ValidationContextManager):
+class _Validation(_HookStage, ValidationContextManager):
     """Hooks of validation, and the coercion of many variables in a thread."""
 
     __slots__ = ("_context",)
@@ -109,7 +109,7 @@ class _Validation(_Stage, ValidationContextManager):
             context.pre_execution_errors = read
 
 
-class _Executing(_Stage, ExecutingContextManager):
+class _Executing(_HookStage, ExecutingContextManager):
     """Hooks of the execution."""
 
 

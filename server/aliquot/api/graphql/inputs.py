@@ -82,11 +82,11 @@ def read_variables(
         definition = None if concrete is None else concrete.definition
         value = values.coerced.get(name)
         if isinstance(value, dict) and isinstance(definition, StrawberryObjectDefinition) and definition.from_input:
-            values.coerced[name] = _Built(value, definition.from_input(definition.origin, value, context))
+            values.coerced[name] = _CoercedInput(value, definition.from_input(definition.origin, value, context))
     return ReadVariables(raw, values)
 
 
-class _Built(dict[str, Any]):
+class _CoercedInput(dict[str, Any]):
     """A coerced value, and the input built from it."""
 
     def __init__(self, value: Mapping[str, Any], input_: Any) -> None:
@@ -116,7 +116,7 @@ class _Compiler:
         ]
 
         def build(kind: type, value: Mapping[str, Any], context: InputContext) -> Any:
-            if isinstance(value, _Built):
+            if isinstance(value, _CoercedInput):
                 return value.input
             given: dict[str, Any] = dict(unset)
             for name, python_name, convert in fields:

@@ -169,7 +169,7 @@ def _argument_units(node: FieldNode, field: GraphQLField, name: str, value_max: 
 def merging_excess(document: DocumentNode, limits: Limits) -> list[GraphQLError]:
     """The error for a document with too many comparisons."""
     fragments = {node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)}
-    count = _Count(fragments=fragments, fields_max=limits.cost, comparisons_max=limits.comparisons)
+    count = _SelectionCount(fragments=fragments, fields_max=limits.cost, comparisons_max=limits.comparisons)
     for node in document.definitions:
         # Unused fragments are compared as well.
         if isinstance(node, OperationDefinitionNode | FragmentDefinitionNode) and not count.add([node.selection_set]):
@@ -184,7 +184,7 @@ def merging_excess(document: DocumentNode, limits: Limits) -> list[GraphQLError]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Count:
+class _SelectionCount:
     fragments: Mapping[str, FragmentDefinitionNode]
     fields_max: int
     """Ends the count for fragments that spread each other in a cycle."""

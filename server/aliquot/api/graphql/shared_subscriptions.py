@@ -152,7 +152,7 @@ class Interrupted(Exception):
         self.text = text
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class SubscriptionSource(Struct, frozen=True, kw_only=True):
     """A subscription, executed with the rights of a group of clients."""
 
     schema: strawberry.Schema
@@ -250,7 +250,7 @@ def _never(_caller: Caller, _cost: int) -> bool:
     return False
 
 
-class Sharing:
+class SharedSubscriptions:
     """All shared subscriptions of this server.
 
     Args:
@@ -263,13 +263,13 @@ class Sharing:
         self._schema = schema
         self._documents = documents
         self._refuses = refuses
-        self._followed: dict[Hashable, _Followed] = {}
+        self._followed: dict[Hashable, _CountedBroadcast] = {}
         self._memory = ReplayMemory()
 
     def __len__(self) -> int:
         return len(self._followed)
 
-    def find(self, asked: OperationRequest, context: Context) -> "Following | None":
+    def find(self, asked: OperationRequest, context: Context) -> "BroadcastReader | None":
         """The shared subscription for a request; None when it cannot be shared or has to be rejected."""
         document = self._documents.prepare(asked.text, self._schema._schema)
         if document.errors or document.is_ambiguous(asked.operation_name):
@@ -286,16 +286,18 @@ class Sharing:
             return None
         scope = None if place.is_alike else replace(context.caller, request_id="")
         context = shared_context(context, f"{REQUEST_PREFIX}{uuid_utils.uuid7()}")
-        source = Source(schema=self._schema, document=document, asked=asked, number=found.number, context=context)
-        return Following(self, (found.key, scope), source, place=place)
+        source = SubscriptionSource(
+            schema=self._schema, document=document, asked=asked, number=found.number, context=context
+        )
+        return BroadcastReader(self, (found.key, scope), source, place=place)
 
-    def enter(self, key: Hashable, source: Source, *, start: int, snapshot_s: float | None) -> Broadcast:
+    def enter(self, key: Hashable, source: SubscriptionSource, *, start: int, snapshot_s: float | None) -> Broadcast:
         """Join a broadcast; the first client starts it."""
         followed = self._followed.get(key)
         if followed is None or followed.broadcast.is_over:
             first = SnapshotSource(source.first, lasts_s=snapshot_s)
             broadcast = Broadcast(source.frames, first=first, start=start, memory=self._memory)
-            followed = self._followed[key] = _Followed(broadcast)
+            followed = self._followed[key] = _CountedBroadcast(broadcast)
         followed.count += 1
         return followed.broadcast
 
@@ -310,10 +312,12 @@ class Sharing:
             broadcast.close()
 
 
-class Following:
+class BroadcastReader:
     """One client's position in a broadcast."""
 
-    def __init__(self, sharing: Sharing, key: Hashable, source: Source, *, place: StreamPosition) -> None:
+    def __init__(
+        self, sharing: SharedSubscriptions, key: Hashable, source: SubscriptionSource, *, place: StreamPosition
+    ) -> None:
         self._sharing = sharing
         self._key = key
         self._source = source
@@ -380,6 +384,6 @@ def _raise(failure: Exception | None) -> None:
 
 
 @dataclass(slots=True)
-class _Followed:
+class _CountedBroadcast:
     broadcast: Broadcast
     count: int = 0

@@ -24,7 +24,7 @@ from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import Bas
 from aliquot.api.connections import OpenConnections, OpenCounts
 from aliquot.api.context import Contexts, SocketContext
 from aliquot.api.encoding import json_text, json_value, too_large_answer
-from aliquot.api.graphql.shared_subscriptions import Following, OperationRequest, Sharing
+from aliquot.api.graphql.shared_subscriptions import BroadcastReader, OperationRequest, SharedSubscriptions
 from aliquot.api.limits import BodySize, BodyTooLarge, Limits
 from aliquot_schema.errors import Unauthenticated
 
@@ -179,7 +179,7 @@ class SocketHandler(BaseGraphQLTransportWSHandler[SocketContext, None]):
         if not isinstance(error, WebSocketDisconnected):
             log.error("%s: a WebSocket operation failed", self.context.caller.request_id, exc_info=error)
 
-    async def _follow(self, following: Following, operation: Operation[SocketContext, None]) -> None:
+    async def _follow(self, following: BroadcastReader, operation: Operation[SocketContext, None]) -> None:
         adapter = cast(SocketAdapter, self.websocket)
         head = f'{{"id":{json_text(operation.id)},"type":"next","payload":'
         await following.run(lambda text: adapter.send_text(f"{head}{text}}}"), in_time=adapter.in_time)
@@ -201,7 +201,7 @@ class GraphQLSocket(GraphQL[SocketContext, None]):
         schema: strawberry.Schema,
         *,
         contexts: Contexts,
-        sharing: Sharing,
+        sharing: SharedSubscriptions,
         open_connections: OpenConnections,
         limits: Limits,
     ) -> None:

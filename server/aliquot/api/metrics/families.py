@@ -34,7 +34,7 @@ LABELS: Final = ("node", "agent", "device", "model")
 _SECONDS: Final = "Counted by the leader, from the beginning of its term."
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class Accelerator(Struct, frozen=True, kw_only=True):
     """One accelerator, or a slice of one that is not itself listed."""
 
     node_id: NodeId
@@ -53,9 +53,9 @@ class Part(Struct, frozen=True, kw_only=True):
         return self.device.health is DeviceHealth.HEALTHY and not self.is_blocked
 
 
-def physical_devices(view: ClusterView) -> tuple[Part, ...]:
+def physical_devices(view: ClusterView) -> tuple[Accelerator, ...]:
     """Accelerators of present agents; reachable agents first, then in natural order."""
-    found: dict[tuple[NodeId, DeviceId], Part] = {}
+    found: dict[tuple[NodeId, DeviceId], Accelerator] = {}
     for agent in _present(view):
         for device in agent.devices:
             if device.kind not in HOST_SLOTS and device.health is not GONE:
@@ -70,9 +70,9 @@ def _present(view: ClusterView) -> Iterator[Agent]:
     yield from sorted(counted, key=lambda agent: (agent.id not in view.reachable, natural_key(agent.id)))
 
 
-def _part(view: ClusterView, agent: Agent, device: Device) -> Part:
+def _part(view: ClusterView, agent: Agent, device: Device) -> Accelerator:
     used = view.used.get(agent.node_id, {}).get(device.id, 0)
-    return Part(
+    return Accelerator(
         node_id=agent.node_id,
         agent_id=agent.id,
         device=device,
@@ -82,7 +82,7 @@ def _part(view: ClusterView, agent: Agent, device: Device) -> Part:
     )
 
 
-def gpu_families(parts: tuple[Part, ...]) -> Iterator[Metric]:
+def gpu_families(parts: tuple[Accelerator, ...]) -> Iterator[Metric]:
     """Capacity of all GPUs."""
     offered = [part for part in parts if part.is_offered]
     free = sum(1 - part.held for part in offered)
@@ -171,11 +171,11 @@ def forecast_families(view: ClusterView) -> Iterator[Metric]:
 
 
 class _LabelledPart(Struct, frozen=True):
-    part: Part
+    part: Accelerator
     labels: dict[str, str]
 
 
-def device_families(parts: tuple[Part, ...], spent: DeviceTime) -> Iterator[Metric]:
+def device_families(parts: tuple[Accelerator, ...], spent: DeviceTime) -> Iterator[Metric]:
     """All families of devices."""
     labelled = [_LabelledPart(part, _labels(part)) for part in parts]
     for name, text, of in _MEASURED:
@@ -189,7 +189,7 @@ def device_families(parts: tuple[Part, ...], spent: DeviceTime) -> Iterator[Metr
     yield _family("idle_held_seconds", text, "counter", ((item, time.idle) for item, time in times))
 
 
-def _labels(part: Part) -> dict[str, str]:
+def _labels(part: Accelerator) -> dict[str, str]:
     values = (part.node_id, part.agent_id, part.device.id, part.device.model)
     return dict(zip(LABELS, values, strict=True))
 
@@ -201,7 +201,7 @@ def _family(name: str, text: str, kind: str, values: Iterable[tuple[_LabelledPar
     return family
 
 
-def _read(of: Callable[[DeviceReading], float | None]) -> Callable[[Part], float | None]:
+def _read(of: Callable[[DeviceReading], float | None]) -> Callable[[Accelerator], float | None]:
     return lambda part: None if part.reading is None else of(part.reading)
 
 
@@ -214,7 +214,7 @@ def _is_healthy(health: DeviceHealth) -> bool | None:
     return None if health is DeviceHealth.LEAVING else health is DeviceHealth.HEALTHY
 
 
-_MEASURED: Final[tuple[tuple[str, str, Callable[[Part], float | None]], ...]] = (
+_MEASURED: Final[tuple[tuple[str, str, Callable[[Accelerator], float | None]], ...]] = (
     ("utilization_ratio", "Utilization of the device at its last measurement, 0 to 1.", _read(_ratio)),
     ("memory_used_bytes", "Memory of the device in use.", _read(lambda reading: reading.memory_used_bytes)),
     ("memory_bytes", "Memory of the device.", lambda part: part.device.memory_bytes),

@@ -43,7 +43,7 @@ _LOCAL: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,2000}")
 """A path of this server, in printable ASCII without backslashes."""
 
 
-class _Begun(msgspec.Struct, frozen=True, array_like=True):
+class _PendingSignIn(msgspec.Struct, frozen=True, array_like=True):
     """What the cookie of a sign-in holds."""
 
     state: str
@@ -123,7 +123,7 @@ class FlowStart(Struct, frozen=True, kw_only=True):
     """Kept by the browser until it comes back."""
 
 
-class SignedIn(Struct, frozen=True, kw_only=True):
+class CompletedSignIn(Struct, frozen=True, kw_only=True):
     """A sign-in at the identity provider that has succeeded."""
 
     key_id: KeyId
@@ -180,7 +180,7 @@ class CodeFlow:
         """
         address = (await self._discovery.endpoints()).authorization
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        begun = _Begun(state, nonce, verifier, next_path if _LOCAL.fullmatch(next_path) else "/")
+        begun = _PendingSignIn(state, nonce, verifier, next_path if _LOCAL.fullmatch(next_path) else "/")
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
         asked = {
             "response_type": "code",
@@ -196,7 +196,7 @@ class CodeFlow:
         joint = "&" if urlsplit(address).query else "?"
         return FlowStart(address=f"{address}{joint}{urlencode(asked)}", cookie=self._signer.sign(body).decode())
 
-    async def finish(self, answer: Mapping[str, str], *, cookie: str | None, redirect_uri: str) -> SignedIn:
+    async def finish(self, answer: Mapping[str, str], *, cookie: str | None, redirect_uri: str) -> CompletedSignIn:
         """Exchange the code in the provider's answer for the user's identity.
 
         Args:
@@ -220,19 +220,19 @@ class CodeFlow:
             raise Unauthenticated("The identity provider's token belongs to another sign-in. Try again.")
         claims = await self._described(answered, claims)
         key_id = await self._door.admit(claims, expires_us=int((self._now() + self._session_s) * 1e6))
-        return SignedIn(key_id=key_id, next_path=begun.next_path)
+        return CompletedSignIn(key_id=key_id, next_path=begun.next_path)
 
-    def _begun(self, cookie: str | None) -> _Begun | None:
+    def _begun(self, cookie: str | None) -> _PendingSignIn | None:
         try:
             # Not `max_age`, which also rejects a cookie of a server whose clock is slightly ahead of this one's.
             body, signed_at = self._signer.unsign(cookie or "", return_timestamp=True)
             if signed_at.timestamp() + BEGUN_S_MAX <= self._now():
                 return None
-            return msgspec.json.decode(base64.urlsafe_b64decode(body), type=_Begun)
+            return msgspec.json.decode(base64.urlsafe_b64decode(body), type=_PendingSignIn)
         except (BadSignature, ValueError, msgspec.MsgspecError):
             return None
 
-    async def _exchanged(self, code: str, begun: _Begun, redirect_uri: str) -> dict[str, Any]:
+    async def _exchanged(self, code: str, begun: _PendingSignIn, redirect_uri: str) -> dict[str, Any]:
         address = (await self._discovery.endpoints()).token
         form = {
             "grant_type": "authorization_code",

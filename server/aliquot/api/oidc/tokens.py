@@ -20,7 +20,7 @@ from jwt.exceptions import ExpiredSignatureError, InvalidTokenError, PyJWTError
 from aliquot.api.oidc.jwks import KINDS, ProviderKeys
 from aliquot.api.oidc.settings import OidcSettings
 from aliquot.service.accounts.federation import Federation, Identity
-from aliquot.service.state.identities import Bearer, Identities
+from aliquot.service.state.identities import AuthenticatedCaller, Identities
 from aliquot_schema.errors import AliquotError, Unauthenticated
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import KeyId, ProjectId
@@ -218,7 +218,7 @@ class OidcAuthenticator:
             self._refused.pop(digest, None)
             _keep(self._found, digest, (self._monotonic() + CACHED_S, reference))
 
-    def bearer_of(self, text: str, *, now_us: int) -> Bearer | None:
+    def bearer_of(self, text: str, *, now_us: int) -> AuthenticatedCaller | None:
         """The bearer of a validated token; None when the text is not such a token.
 
         Raises:
@@ -234,7 +234,7 @@ class OidcAuthenticator:
             raise Unauthenticated("The token has expired, or its user has no access any more; get a new one.")
         return bearer
 
-    def bearer(self, reference: KeyId, *, now_us: int) -> Bearer | None:
+    def bearer(self, reference: KeyId, *, now_us: int) -> AuthenticatedCaller | None:
         """The bearer behind a reference; None when the token has expired or the user has no access any more."""
         grant = _read(reference)
         if grant is None or grant.expires_us <= now_us or not grant.subject.startswith(f"{self._terms.oidc_issuer}#"):
@@ -246,7 +246,9 @@ class OidcAuthenticator:
         if grant.projects is not None:
             projects = tuple(project for project in projects if project in grant.projects)
         role = user.role if grant.role is None else min(user.role, Role(grant.role))
-        return Bearer(user=user.id, role=role, projects=projects, key_id=reference, expires_us=grant.expires_us)
+        return AuthenticatedCaller(
+            user=user.id, role=role, projects=projects, key_id=reference, expires_us=grant.expires_us
+        )
 
     async def admit(self, claims: Claims, *, expires_us: int) -> KeyId:
         """A reference to what the claims of a valid token grant; its user is created or updated if needed.

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from aliquot.api.rest.framework import Ask, Operation
+from aliquot.api.rest.framework import Operation, RestRequest
 from aliquot_schema.views.billing import DocumentFormat, StatementView
 
 Month = Annotated[
@@ -24,19 +24,19 @@ class Statements(Struct, kw_only=True):
     statements: tuple[StatementView, ...]
 
 
-async def statements(ask: Ask) -> Statements:
+async def statements(ask: RestRequest) -> Statements:
     """See `Statements.statements` of the service."""
     billing = ask.context.services.administration.billing
     return Statements(statements=billing.statements(ask.context.caller, month=ask.query.month))
 
 
-async def statement(ask: Ask) -> StatementView:
+async def statement(ask: RestRequest) -> StatementView:
     """See `Statements.statement` of the service."""
     billing = ask.context.services.administration.billing
     return billing.statement(ask.context.caller, project=ask.path["project"], month=ask.query.month)
 
 
-async def statement_csv(ask: Ask) -> str:
+async def statement_csv(ask: RestRequest) -> str:
     """See `Statements.statement_document` of the service."""
     billing = ask.context.services.administration.billing
     return billing.statement_document(

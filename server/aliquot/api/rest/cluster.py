@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from aliquot.api.rest.framework import Ask, Operation
+from aliquot.api.rest.framework import Operation, RestRequest
 from aliquot.api.rest.requests import AllocateGpus, ReleaseGpus
 from aliquot_schema.resources.units import decimal_text, duration_seconds
 from aliquot_schema.views.preview import ExternalAllocationView, NewExternalAllocation
@@ -25,7 +25,7 @@ class ClusterStatus(Struct, kw_only=True):
     ray: RayView | None
 
 
-async def gpu_status(ask: Ask) -> ClusterStatus:
+async def gpu_status(ask: RestRequest) -> ClusterStatus:
     """GPUs, nodes and holders."""
     context = ask.context
     cluster = context.services.queries.cluster(context.caller, context.services.ray())
@@ -40,7 +40,7 @@ async def gpu_status(ask: Ask) -> ClusterStatus:
     )
 
 
-async def gpu_allocate(ask: Ask) -> ExternalAllocationView:
+async def gpu_allocate(ask: RestRequest) -> ExternalAllocationView:
     """See `ExternalAllocations.allocate`."""
     body: AllocateGpus = ask.body
     asked = NewExternalAllocation(
@@ -71,7 +71,7 @@ class ReleasedGpus(Struct, kw_only=True):
     revision: int
 
 
-async def gpu_release(ask: Ask) -> ReleasedGpus:
+async def gpu_release(ask: RestRequest) -> ReleasedGpus:
     """See `ExternalAllocations.release`."""
     body: ReleaseGpus = ask.body
     done = await ask.external_allocations.release(ask.context.caller, body.job_id)

@@ -54,7 +54,7 @@ STATUSES: Final[tuple[tuple[type[errors.AliquotError], int], ...]] = (
 log: Final = logging.getLogger("aliquot.api")
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class RestRequest(Struct, frozen=True, kw_only=True):
     """One request, decoded and validated."""
 
     context: Context
@@ -76,7 +76,7 @@ class WrongValue(Exception):
     """A body or a query that does not have the type of its operation."""
 
 
-Handler = Callable[[Ask], Awaitable[object]]
+Handler = Callable[[RestRequest], Awaitable[object]]
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -204,7 +204,7 @@ class RestEndpoint:
                 return problem_response(415, "unsupported_media_type", refusal, request_id=request_id)
             text, query = await self._body_size.read(request), self._query(request)
             self._rates.check(context.caller, cost=self._operation.cost_of(query))
-            ask = Ask(
+            ask = RestRequest(
                 context=context,
                 body=self._body(text),
                 path=dict(request.path_params),

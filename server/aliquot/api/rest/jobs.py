@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from aliquot.api.rest.framework import Ask, Operation
+from aliquot.api.rest.framework import Operation, RestRequest
 from aliquot.api.rest.requests import ChangedJob, FilesAsked, MoreTime, NewPriority, Piece, SessionsAsked, SubmitJob
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.requests import NewSession, PageRequest, SessionAmendment, SessionFilter, TimeRange
@@ -102,7 +102,7 @@ def job_of(view: SessionView) -> Job:
     return Job(job_id=view.id, priority=view.priority.name.lower(), **plain)
 
 
-async def list_queue(ask: Ask) -> Queue:
+async def list_queue(ask: RestRequest) -> Queue:
     """One page of the queue."""
     context, piece = ask.context, ask.query
     page = context.services.queries.queue(context.caller, PageRequest(first=piece.first, after=piece.after))
@@ -114,7 +114,7 @@ async def list_queue(ask: Ask) -> Queue:
     )
 
 
-async def submit(ask: Ask) -> Job:
+async def submit(ask: RestRequest) -> Job:
     """See `Writer.create_session`."""
     body: SubmitJob = ask.body
     is_text = isinstance(body.command, str)
@@ -151,13 +151,13 @@ def _check_of(command: str | list[str] | None) -> tuple[str, ...] | None:
     return None if command is None else tuple(command) or ("",)
 
 
-async def cancel(ask: Ask) -> Job:
+async def cancel(ask: RestRequest) -> Job:
     """See `Writer.cancel_session`."""
     context = ask.context
     return job_of((await context.services.sessions.cancel_session(context.caller, ask.path["job_id"], None)).session)
 
 
-async def update_priority(ask: Ask) -> Job:
+async def update_priority(ask: RestRequest) -> Job:
     """See `Writer.update_session_priority`."""
     context, body = ask.context, ask.body
     changed = await context.services.sessions.update_session_priority(
@@ -166,7 +166,7 @@ async def update_priority(ask: Ask) -> Job:
     return job_of(changed.session)
 
 
-async def why(ask: Ask) -> ExplanationView:
+async def why(ask: RestRequest) -> ExplanationView:
     """See `Reader.session_why`."""
     found = await ask.context.services.queries.session_why(ask.context.caller, ask.path["job_id"])
     if found is None:
@@ -174,7 +174,7 @@ async def why(ask: Ask) -> ExplanationView:
     return found
 
 
-async def change(ask: Ask) -> Job:
+async def change(ask: RestRequest) -> Job:
     """See `Writer.update_session`."""
     body: ChangedJob = ask.body
     gpus = body.gpu_count
@@ -195,7 +195,7 @@ async def change(ask: Ask) -> Job:
     return job_of(changed.session)
 
 
-async def extend(ask: Ask) -> Job:
+async def extend(ask: RestRequest) -> Job:
     """See `Writer.extend_session`."""
     context, body = ask.context, ask.body
     seconds = duration_seconds(body.time, field="time")
@@ -206,12 +206,12 @@ async def extend(ask: Ask) -> Job:
     return job_of(changed.session)
 
 
-async def statistics(ask: Ask) -> QueueStatisticsView:
+async def statistics(ask: RestRequest) -> QueueStatisticsView:
     """See `Reader.queue_statistics`."""
     return ask.context.services.queries.queue_statistics(ask.context.caller)
 
 
-async def forecast(ask: Ask) -> ForecastView:
+async def forecast(ask: RestRequest) -> ForecastView:
     """See `Reader.session`."""
     context, name = ask.context, ask.path["job_id"]
     view = await context.services.queries.session(context.caller, name)
@@ -222,7 +222,7 @@ async def forecast(ask: Ask) -> ForecastView:
     return view.forecast
 
 
-async def forecast_accuracy(ask: Ask) -> ForecastAccuracyView:
+async def forecast_accuracy(ask: RestRequest) -> ForecastAccuracyView:
     """See `Reader.forecast_accuracy`."""
     return ask.context.services.queries.forecast_accuracy(ask.context.caller)
 
@@ -325,7 +325,7 @@ QUEUE_OPERATIONS: Final = (
 )
 
 
-async def list_sessions(ask: Ask) -> Sessions:
+async def list_sessions(ask: RestRequest) -> Sessions:
     """One page of the matching sessions."""
     context, asked = ask.context, ask.query
     request = PageRequest(first=asked.first, after=asked.after)
@@ -380,7 +380,7 @@ def _range(since: datetime | None, until: datetime | None) -> TimeRange:
     return TimeRange(since=since, until=until)
 
 
-async def stats(ask: Ask) -> SessionStatsView:
+async def stats(ask: RestRequest) -> SessionStatsView:
     """See `Historian.session_stats`."""
     historian = ask.context.services.history
     if historian is None:
@@ -388,7 +388,7 @@ async def stats(ask: Ask) -> SessionStatsView:
     return await historian.session_stats(ask.context.caller, ask.path["job_id"])
 
 
-async def list_files(ask: Ask) -> SessionFilesView:
+async def list_files(ask: RestRequest) -> SessionFilesView:
     """See `FilesPort.listing`."""
     files, asked = ask.context.services.files, ask.query
     if files is None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from msgspec import convert, defstruct, to_builtins
 
-from aliquot.api.rest.framework import Ask, Operation
+from aliquot.api.rest.framework import Operation, RestRequest
 from aliquot.api.rest.requests import Level, Note
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.cluster.policy_inputs import UpdatePolicyInput
@@ -113,35 +113,35 @@ def _by_number(written: dict[str, Any]) -> dict[str, Any]:
     return changes | {"user_priority_max": None if highest is None else PRIORITIES[str(highest)].value}
 
 
-async def status(ask: Ask) -> OrchestratorView:
+async def status(ask: RestRequest) -> OrchestratorView:
     """State of the orchestrator, as this server sees it."""
     return ask.context.services.orchestrator()
 
 
-async def start(ask: Ask) -> OrchestratorView:
+async def start(ask: RestRequest) -> OrchestratorView:
     """See `Administrator.start_orchestrator`."""
     await ask.context.services.administration.pause.start_orchestrator(ask.context.caller, _note(ask))
     return ask.context.services.orchestrator()
 
 
-async def stop(ask: Ask) -> OrchestratorView:
+async def stop(ask: RestRequest) -> OrchestratorView:
     """See `Administrator.stop_orchestrator`."""
     await ask.context.services.administration.pause.stop_orchestrator(ask.context.caller, _note(ask))
     return ask.context.services.orchestrator()
 
 
-async def policies(ask: Ask) -> PolicyView:
+async def policies(ask: RestRequest) -> PolicyView:
     """The scheduling policy."""
     return ask.context.services.administration.policy.policy(ask.context.caller)
 
 
-async def update_policies(ask: Ask) -> PolicyView:
+async def update_policies(ask: RestRequest) -> PolicyView:
     """See `Administrator.update_policy`."""
     changes, version = changes_of(ask.body)
     return (await ask.context.services.administration.policy.update_policy(ask.context.caller, changes, version)).policy
 
 
-def _note(ask: Ask) -> str | None:
+def _note(ask: RestRequest) -> str | None:
     body: Note | None = ask.body
     return None if body is None else body.note
 
@@ -161,7 +161,7 @@ WhatIfAsked: Final = defstruct(
 """Changes of the present state to ask about: an agent to drain, more agents like one, another policy."""
 
 
-async def what_if(ask: Ask) -> WhatIfView:
+async def what_if(ask: RestRequest) -> WhatIfView:
     """See `Reader.what_if`."""
     body: Any = ask.body
     policy = None

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from aliquot.api.rest.framework import Ask, Operation
+from aliquot.api.rest.framework import Operation, RestRequest
 from aliquot.api.rest.requests import Duration, Moment, Text
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.graphql.context import BookingsPort
@@ -60,7 +60,7 @@ class Reservations(Struct, kw_only=True):
     bookings: tuple[BookingView, ...]
 
 
-async def reserve(ask: Ask) -> BookingChanged:
+async def reserve(ask: RestRequest) -> BookingChanged:
     """See `Bookings.reserve`."""
     body: Reserve = ask.body
     asked = NewBooking(
@@ -80,7 +80,7 @@ async def reserve(ask: Ask) -> BookingChanged:
     return await _port(ask).reserve(ask.context.caller, asked)
 
 
-async def reservations(ask: Ask) -> Reservations:
+async def reservations(ask: RestRequest) -> Reservations:
     """See `Bookings.bookings`."""
     query: ReservationsAsked = ask.query
     found = _port(ask).bookings(
@@ -89,19 +89,19 @@ async def reservations(ask: Ask) -> Reservations:
     return Reservations(bookings=found)
 
 
-async def extend(ask: Ask) -> BookingChanged:
+async def extend(ask: RestRequest) -> BookingChanged:
     """See `Bookings.extend`."""
     body: NewEnd = ask.body
     return await _port(ask).extend(ask.context.caller, ask.path["name"], body.ends_at)
 
 
-async def give_back(ask: Ask) -> BookingChanged:
+async def give_back(ask: RestRequest) -> BookingChanged:
     """See `Bookings.give_back`."""
     query: ReturnAsked = ask.query
     return await _port(ask).give_back(ask.context.caller, ask.path["name"], series=query.series)
 
 
-def _port(ask: Ask) -> BookingsPort:
+def _port(ask: RestRequest) -> BookingsPort:
     if ask.context.services.bookings is None:
         raise Unavailable("bookings are not available on this server")
     return ask.context.services.bookings

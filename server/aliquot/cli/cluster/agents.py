@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from aliquot.cli.connection.output import amount_text, print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
-from aliquot.cli.connection.tables import Brief, Column, Table
+from aliquot.cli.connection.tables import BriefCell, Column, Table
 from aliquot.cli.session.completion import agent_names
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def agents_table(agents: "Sequence[Agent]") -> Table:
     )
     for one in agents:
         labels = " ".join(f"{label.name}={label.value}" for label in one.labels)
-        state = Brief(state_text(one, with_note=False), state_text(one))
+        state = BriefCell(state_text(one, with_note=False), state_text(one))
         held = _held(one)
         gpus = ", ".join(text for slot, text in held.items() if slot not in ("cpu", "mem"))
         eviction = None if one.eviction is None else f"about to be taken away: {one.eviction}"

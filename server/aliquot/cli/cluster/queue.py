@@ -15,7 +15,7 @@ from aliquot.cli.connection.output import choice, json_text, print_json, request
 from aliquot.cli.connection.screen import Interval, Watch, interval_of, show
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
 from aliquot.cli.connection.server import usage as usage_error
-from aliquot.cli.connection.tables import Brief, Cell, Column, FullIds, Table, age, present, short_id, with_names
+from aliquot.cli.connection.tables import BriefCell, Cell, Column, FullIds, Table, age, present, short_id, with_names
 from aliquot.cli.session.completion import project_names
 
 if TYPE_CHECKING:
@@ -163,14 +163,14 @@ def projects_table(projects: "Sequence[Project]") -> Table:
     return rows
 
 
-def _number(number: float) -> Brief:
+def _number(number: float) -> BriefCell:
     """`2` or `0.25`; with two decimals in a pipe."""
-    return Brief(f"{number:.2f}".rstrip("0").rstrip("."), f"{number:.2f}")
+    return BriefCell(f"{number:.2f}".rstrip("0").rstrip("."), f"{number:.2f}")
 
 
-def _hours(number: float) -> Brief:
+def _hours(number: float) -> BriefCell:
     """`428.2`, whose points stand below each other; with two decimals in a pipe."""
-    return Brief(f"{number:.1f}", f"{number:.2f}")
+    return BriefCell(f"{number:.1f}", f"{number:.2f}")
 
 
 project: Final = typer.Typer(no_args_is_help=True, help="Create and delete projects; `aliquot projects` shows them.")

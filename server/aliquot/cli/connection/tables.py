@@ -37,7 +37,7 @@ SESSION_ID_CHARS: Final = 40
 _SESSION_ID: Final = re.compile(r"ses_[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:_\d+)?")
 
 
-class Brief(Struct, frozen=True, dict=True):
+class BriefCell(Struct, frozen=True, dict=True):
     """A cell that is shorter in a terminal than in a pipe."""
 
     text: str
@@ -60,7 +60,7 @@ class Column(Struct, frozen=True, dict=True):
     in_pipe: bool = True
 
 
-Cell = str | int | Brief | None
+Cell = str | int | BriefCell | None
 
 
 class Table:
@@ -115,13 +115,13 @@ class Table:
         return [_BOLD.format(head) if has_colours(sys.stdout) else head, *lines]
 
 
-def short_id(id: str, *, full: bool = False) -> Brief:
+def short_id(id: str, *, full: bool = False) -> BriefCell:
     """A session's id: in a terminal the last eight characters, with the index of a task.
 
     The end of an id is random, while sessions of the same minute begin alike.
     """
     stem, task = id[:SESSION_ID_CHARS], id[SESSION_ID_CHARS:]
-    return Brief(id if full else stem[-SHORT_ID_CHARS:] + task, id)
+    return BriefCell(id if full else stem[-SHORT_ID_CHARS:] + task, id)
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
@@ -129,11 +129,11 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
     return _SESSION_ID.sub(lambda found: names.get(found[0]) or short_id(found[0]).text, text)
 
 
-def age(at: datetime | None, *, now: datetime) -> Brief:
+def age(at: datetime | None, *, now: datetime) -> BriefCell:
     """How long ago a time is, or how far ahead: `13m`; in a pipe the time."""
     if at is None:
-        return Brief("", "")
-    return Brief(rough_duration(abs((now - at).total_seconds())), moment(at))
+        return BriefCell("", "")
+    return BriefCell(rough_duration(abs((now - at).total_seconds())), moment(at))
 
 
 def rough_duration(seconds: float) -> str:
@@ -221,11 +221,11 @@ def has_colours(stream: TextIO) -> bool:
 
 
 def _text(cell: Cell) -> str:
-    return printable(cell.text if isinstance(cell, Brief) else cell)
+    return printable(cell.text if isinstance(cell, BriefCell) else cell)
 
 
 def _full(cell: Cell) -> str:
-    return printable(cell.full if isinstance(cell, Brief) else cell)
+    return printable(cell.full if isinstance(cell, BriefCell) else cell)
 
 
 def _fitted(columns: Sequence[tuple[int, Column]], natural: Mapping[int, int], width: int) -> dict[int, int]:

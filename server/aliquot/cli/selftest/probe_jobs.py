@@ -21,7 +21,7 @@ from aliquot.execution.agent.job_user import JobUserPolicy
 from aliquot.execution.devices import cuda_probe
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.node import node_identity
-from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, LaunchOrder, ReadingsTaken
+from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, LaunchOrder, NewReadings
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId, kernel_id
 from aliquot_schema.resources.devices import DeviceReading, ResourceSpec
 
@@ -140,7 +140,7 @@ class ProbeJobs:
             async with self._changed:
                 if isinstance(message, KernelChanged):
                     self._reports.setdefault(message.report.kernel_id, []).append(message.report)
-                elif isinstance(message, ReadingsTaken):
+                elif isinstance(message, NewReadings):
                     self.readings = {reading.device_id: reading for reading in message.readings}
                 self._changed.notify_all()
 

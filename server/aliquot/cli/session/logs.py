@@ -47,7 +47,7 @@ def logs(
         id = find_session(client, session_id)
         id = id if task is None else f"{id}_{task}"
         session = client.look(id)
-        asked = _Wanted(ranks=rank, attempt=attempt, tail=tail, raw=raw)
+        asked = _OutputChoice(ranks=rank, attempt=attempt, tail=tail, raw=raw)
         follows_all = follow and not as_json and rank is None and attempt is None
         if follows_all:
             follower = (Follower if session.tasks is None else ArrayFollower)(client, id, raw=raw)
@@ -56,7 +56,7 @@ def logs(
             _print(
                 client,
                 session,
-                _Wanted(ranks=rank, attempt=attempt, tail=tail, raw=raw),
+                _OutputChoice(ranks=rank, attempt=attempt, tail=tail, raw=raw),
                 follow=follow,
                 as_json=as_json,
             )
@@ -67,7 +67,7 @@ def logs(
                 _print(client, one, asked, follow=False, as_json=as_json, prefix=f"[{one.id.rpartition('_')[2]}] ")
 
 
-class _Wanted(NamedTuple):
+class _OutputChoice(NamedTuple):
     """What of an output is printed, and how."""
 
     ranks: list[int] | None
@@ -87,7 +87,13 @@ def _tasks(client: "BlockingClient", array: "Session") -> "list[Session]":
 
 
 def _print(
-    client: "BlockingClient", session: "Session", wanted: _Wanted, *, follow: bool, as_json: bool, prefix: str = ""
+    client: "BlockingClient",
+    session: "Session",
+    wanted: _OutputChoice,
+    *,
+    follow: bool,
+    as_json: bool,
+    prefix: str = "",
 ) -> None:
     from aliquot.cli.session.follow import RankPrinter
 

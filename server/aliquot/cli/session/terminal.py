@@ -35,7 +35,7 @@ LEFT: Final = 0
 _NEW_LINE: Final = (13, 10)
 
 
-class _Over(Exception):
+class _TerminalEnded(Exception):
     """The terminal has ended, or was left."""
 
     def __init__(self, code: int) -> None:
@@ -97,7 +97,7 @@ class TerminalClient:
         while True:
             try:
                 await self._receive(stream)
-            except _Over as over:
+            except _TerminalEnded as over:
                 return over.code
             except ServerUnreachable:
                 self._stream = None
@@ -151,7 +151,7 @@ class TerminalClient:
                 await self._take(stream, kind, bytes(received[FRAME_HEAD.size : end]))
                 del received[:end]
         self._say("the session has ended")
-        raise _Over(1)
+        raise _TerminalEnded(1)
 
     async def _take(self, stream: "SessionStream", kind: bytes, content: bytes) -> None:
         match kind:
@@ -163,10 +163,10 @@ class TerminalClient:
             case b"a":
                 await self._attached(stream, json.loads(content))
             case b"x":
-                raise _Over(int(json.loads(content)["code"]))
+                raise _TerminalEnded(int(json.loads(content)["code"]))
             case b"f":
                 self._say(str(json.loads(content)["message"]))
-                raise _Over(1)
+                raise _TerminalEnded(1)
 
     async def _attached(self, stream: "SessionStream", facts: dict[str, Any]) -> None:
         if self._offset is None:

@@ -83,7 +83,7 @@ def allocate_accelerator(
     raise refusal or refusals.insufficient(slot, requested=amount, available=0)
 
 
-class _Offer(Struct, frozen=True):
+class _FreeAmounts(Struct, frozen=True):
     """Free amounts of a slot on some devices. Columns of equal length; amounts in steps of `step` base units."""
 
     ids: Sequence[DeviceId]
@@ -108,7 +108,7 @@ def _offer(
     members: Sequence[int],
     free: Sequence[int],
     options: AllocationOptions,
-) -> _Offer:
+) -> _FreeAmounts:
     step = lcm(*[layout.quanta[index] for index in members])
     capacity = [layout.budgets[index] // layout.costs[index] // step for index in members]
     least = None
@@ -116,7 +116,7 @@ def _offer(
         memory = [layout.memory_bytes[index] for index in members]
         least = _least(capacity, memory=memory, asked=options.gpu_memory_bytes, fractional=_is_fractional(slot))
         capacity = [held if part < NEVER else 0 for held, part in zip(capacity, least, strict=True)]
-    return _Offer(
+    return _FreeAmounts(
         ids=[layout.ids[index] for index in members],
         room=[free[index] // step for index in members],
         least=least,
@@ -140,7 +140,9 @@ def _is_fractional(slot: SlotName) -> bool:
     return scale_of(slot) == MILLI
 
 
-def _split(slot: SlotName, *, amount: int, offer: _Offer, options: AllocationOptions) -> Split | AllocationRefused:
+def _split(
+    slot: SlotName, *, amount: int, offer: _FreeAmounts, options: AllocationOptions
+) -> Split | AllocationRefused:
     wanted = amount // offer.step
     least = offer.least or [0] * len(offer.room)
     among = [index for index in range(len(least)) if least[index] <= wanted]
@@ -166,7 +168,9 @@ def _split(slot: SlotName, *, amount: int, offer: _Offer, options: AllocationOpt
     return refusals.unsplittable(slot, requested=amount, largest=largest)
 
 
-def _splits(wanted: int, *, offer: _Offer, least: Sequence[int], strategy: ShareStrategy, equal: bool) -> list[Split]:
+def _splits(
+    wanted: int, *, offer: _FreeAmounts, least: Sequence[int], strategy: ShareStrategy, equal: bool
+) -> list[Split]:
     """Splits, one per minimum part that some device needs to have the requested memory.
 
     All parts of a split have at least that size. On an agent with cards of different memory, this refuses splits that

@@ -1,7 +1,7 @@
 """Node partition: divides the devices of a node among its agents, automatically or as an operator names them.
 
-Devices are divided, never amounts of slots; slots follow from the devices. A `Selection` says which devices of a node
-Aliquot may use at all.
+Devices are divided, never amounts of slots; slots follow from the devices. A `DeviceSelection` says which devices of a
+node Aliquot may use at all.
 """
 
 from collections import Counter
@@ -264,7 +264,7 @@ def _no_such_kind(agent_id: AgentId, *, kind: str, kinds: Mapping[str, object]) 
     return PartitionRefused(f"agent {agent_id}: there are no devices named {kind!r} here; there are {listed}")
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class DeviceSelection(Struct, frozen=True, kw_only=True):
     """Names (`cuda0`) or ids of devices. A whole device includes its slices."""
 
     include: frozenset[str] = frozenset()

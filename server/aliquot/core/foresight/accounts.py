@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from aliquot.core.fairshare import Balance, ProjectUser, Usage, used_after
+from aliquot.core.fairshare import ProjectUser, Usage, UsageBalance, used_after
 from aliquot.core.model.queue import IntArray
 from aliquot.core.scheduler.shares import PARTS_PER_ONE, Shares, weight_of
 from aliquot_schema.ids import QuotaId
@@ -206,8 +206,8 @@ class AccountUsage:
             ratio=ratio,
         )
 
-    def _balance(self, number: int) -> Balance:
-        return Balance(used=self._used[number], at_us=self._at_us[number], holds_milli=self._holds[number])
+    def _balance(self, number: int) -> UsageBalance:
+        return UsageBalance(used=self._used[number], at_us=self._at_us[number], holds_milli=self._holds[number])
 
     def _write(self, number: int) -> None:
         """Bring the columns of an account up to date."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import BAND_MAX_US, Band, hazen
-from aliquot.core.foresight.forecast import Basis, Features, Forecast
+from aliquot.core.foresight.forecast import Features, Forecast, ForecastBasis
 from aliquot.core.foresight.run_times import size_class
 from aliquot.core.placement.scoreboard import split_mix_64
 from aliquot_schema.ids import PoolId
@@ -33,7 +33,7 @@ GATE_COUNT: Final = 100
 GATE_COUNT_MIN: Final = 30
 
 
-class Resolved(Struct, frozen=True, kw_only=True):
+class ResolvedForecast(Struct, frozen=True, kw_only=True):
     """A forecast that said to wait, with its truth."""
 
     made_us: int
@@ -118,12 +118,12 @@ def like(features: Features) -> str:
 class Accuracy:
     """Resolved forecasts of the last 90 days."""
 
-    def __init__(self, resolved: Iterable[Resolved] = ()) -> None:
-        self._resolved: deque[Resolved] = deque()
+    def __init__(self, resolved: Iterable[ResolvedForecast] = ()) -> None:
+        self._resolved: deque[ResolvedForecast] = deque()
         for one in resolved:
             self.add(one)
 
-    def add(self, resolved: Resolved) -> None:
+    def add(self, resolved: ResolvedForecast) -> None:
         """Add a forecast, in the order of outcomes."""
         self._resolved.append(resolved)
         while self._resolved[0].made_us < resolved.made_us - KEPT_US:
@@ -139,16 +139,16 @@ class Accuracy:
         return accuracy_of(like(features), alike) if alike else None
 
 
-def by_group(resolved: Iterable[Resolved]) -> list[GroupAccuracy]:
+def by_group(resolved: Iterable[ResolvedForecast]) -> list[GroupAccuracy]:
     """The accuracy of every group with at least one forecast, all of them first."""
-    members: dict[str, list[Resolved]] = defaultdict(list)
+    members: dict[str, list[ResolvedForecast]] = defaultdict(list)
     for one in resolved:
         for group in (*groups_of(one.features), like(one.features)):
             members[group].append(one)
     return [accuracy_of(group, members[group]) for group in sorted(members, key=lambda name: (name != ALL, name))]
 
 
-def accuracy_of(group: str, members: Sequence[Resolved]) -> GroupAccuracy:
+def accuracy_of(group: str, members: Sequence[ResolvedForecast]) -> GroupAccuracy:
     """The accuracy of at least one forecast."""
     n = len(members)
     based = [(one, one.baseline_us) for one in members if one.baseline_us is not None]
@@ -172,7 +172,7 @@ def accuracy_of(group: str, members: Sequence[Resolved]) -> GroupAccuracy:
     )
 
 
-def inside_interval(members: Sequence[Resolved], *, resamples: int = RESAMPLES) -> tuple[float, float]:
+def inside_interval(members: Sequence[ResolvedForecast], *, resamples: int = RESAMPLES) -> tuple[float, float]:
     """80 % interval of the part inside the band, by a bootstrap over days: a burst of one day is one event.
 
     Source: Künsch, The jackknife and the bootstrap for general stationary observations (1989).
@@ -272,4 +272,4 @@ def by_choice(forecast: Forecast, recent: RecentWaits, choice: BasisChoice) -> F
         or not choice.prefers_recent_waits(features.pool)
     ):
         return forecast
-    return replace(forecast, start_us=band.later(forecast.made_us), end_us=None, basis=Basis.RECENT_WAITS)
+    return replace(forecast, start_us=band.later(forecast.made_us), end_us=None, basis=ForecastBasis.RECENT_WAITS)

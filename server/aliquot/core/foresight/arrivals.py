@@ -150,10 +150,10 @@ class ArrivalFutures:
             for block, choices in enumerate(self._periods)
         ]
         cancels_us = {name: at_us for period in chosen for name, at_us in period.cancels_us.items()}
-        return Arrivals(_Coming(chosen, self._drawn_us, sample), cancels_us)
+        return Arrivals(_SampledArrivals(chosen, self._drawn_us, sample), cancels_us)
 
 
-class _Coming(Sequence[Arrival]):
+class _SampledArrivals(Sequence[Arrival]):
     """The arrivals of one sample."""
 
     def __init__(self, periods: Sequence["_Period"], drawn_us: DrawnUs, sample: int) -> None:

@@ -72,7 +72,7 @@ def hazen(ordered: Sequence[int], tenths: int) -> int:
     return below if not rest else below + (ordered[place + 1] - below) * rest // 20
 
 
-class Offsets(Struct, frozen=True, kw_only=True):
+class PoolCorrection(Struct, frozen=True, kw_only=True):
     """The correction of one pool, in millionths of a natural logarithm."""
 
     lower: int = 0
@@ -85,18 +85,18 @@ class BandCorrection:
     """The offsets of all pools, moved by every outcome. A change of the policy keeps them: the simulation uses the new
     policy at once, and what it gets wrong stays much the same."""
 
-    def __init__(self, offsets: Mapping[PoolId, Offsets] | None = None) -> None:
+    def __init__(self, offsets: Mapping[PoolId, PoolCorrection] | None = None) -> None:
         self._offsets = dict(offsets or {})
         self._resolved_us: dict[PoolId, deque[int]] = {}
 
     @property
-    def offsets(self) -> Mapping[PoolId, Offsets]:
+    def offsets(self) -> Mapping[PoolId, PoolCorrection]:
         """The present correction, to be kept over a restart."""
         return dict(self._offsets)
 
     def corrected(self, raw: Band, *, pool: PoolId) -> Band:
         """The band of waits to show."""
-        own = self._offsets.get(pool, Offsets())
+        own = self._offsets.get(pool, PoolCorrection())
         p50 = _between(raw.p50, raw.p90 if own.middle > 0 else raw.p10, abs(own.middle))
         p10 = min(max(_moved(raw.p10, -own.lower), 0), p50)
         p90 = max(_moved(raw.p90, own.upper), p50)
@@ -120,17 +120,17 @@ class BandCorrection:
         upper = own.upper if was_overdue else own.upper + step * (10 * above - TARGET_TENTHS) // 10
         lower = own.lower + step * (10 * below - TARGET_TENTHS) // 10
         middle = own.middle + (step // 4 if wait_us > shown.p50 else -step // 4)
-        self._offsets[pool] = Offsets(
+        self._offsets[pool] = PoolCorrection(
             lower=_clipped(lower), upper=_clipped(upper), middle=min(max(middle, -MIDDLE_MAX), MIDDLE_MAX)
         )
 
-    def _next(self, pool: PoolId, at_us: int) -> tuple[Offsets, int]:
+    def _next(self, pool: PoolId, at_us: int) -> tuple[PoolCorrection, int]:
         """The offsets, and how far this outcome moves them."""
         recent = self._resolved_us.setdefault(pool, deque())
         recent.append(at_us)
         while recent[0] < at_us - WEEK_US:
             recent.popleft()
-        return self._offsets.get(pool, Offsets()), min(max(STEPS_PER_WEEK // len(recent), STEP_MIN), STEP_MAX)
+        return self._offsets.get(pool, PoolCorrection()), min(max(STEPS_PER_WEEK // len(recent), STEP_MIN), STEP_MAX)
 
 
 class HourTable:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from aliquot.core.fairshare import CPU
 from aliquot.core.foresight.accounts import AccountNames, Floats
-from aliquot.core.foresight.node_capacity import Nodes, Spot
+from aliquot.core.foresight.node_capacity import Nodes, PlacementNeeds
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import LEAST_MILLI, Codes, IntArray, Kind, Queue, kind_of
 from aliquot.core.model.snapshot import PendingRow, Snapshot
@@ -43,7 +43,9 @@ BucketKey = tuple[Kind, Priority, UserId, ProjectId, Workload | None, int | None
 class Bucket:
     """What the sessions of a bucket have in common."""
 
-    def __init__(self, number: int, row: PendingRow, *, kind: int, spots: tuple[Spot, ...], account: int) -> None:
+    def __init__(
+        self, number: int, row: PendingRow, *, kind: int, spots: tuple[PlacementNeeds, ...], account: int
+    ) -> None:
         self.number: Final = number
         self.kind: Final = kind
         self.spots: Final = spots
@@ -161,7 +163,7 @@ class Buckets:
         self._names = names
         self._run_times = dict(snapshot.run_times)
         self._could_run = feasible_agents(snapshot, policy, cache=FeasibilityCache())
-        self._kinds: dict[Kind, tuple[int, tuple[Spot, ...]] | None] = {}
+        self._kinds: dict[Kind, tuple[int, tuple[PlacementNeeds, ...]] | None] = {}
         self._by_key: dict[BucketKey, Bucket] = {}
         self._by_workload: dict[Workload, list[Bucket]] = {}
         self._columns: Final = BucketColumns()
@@ -232,7 +234,7 @@ class Buckets:
         """What scores read of all buckets."""
         return self._columns
 
-    def _kind(self, row: PendingRow) -> tuple[int, tuple[Spot, ...]]:
+    def _kind(self, row: PendingRow) -> tuple[int, tuple[PlacementNeeds, ...]]:
         wheres = [*preferred(row.where, agent_index=self._nodes.index), row.where]
         return len(self._kinds), tuple(self._nodes.spot(replace(row, where=where)) for where in wheres)
 

@@ -17,7 +17,7 @@ from aliquot.core.billing.budgets import Budgets
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
-from aliquot.core.model.snapshot import HoldersOn, PendingRow, RunningRow, Snapshot, Where, milli_of
+from aliquot.core.model.snapshot import HoldersOn, PendingRow, PlacementConstraints, RunningRow, Snapshot, milli_of
 from aliquot.core.quota import HOUR, counted, counted_as, counted_in, limits, quota_ids_for
 from aliquot.core.scheduler.backfill import used_without
 from aliquot.core.scheduler.cache import PassCache
@@ -59,7 +59,7 @@ class ProposedChange(Struct, frozen=True, kw_only=True):
     """When it would be so, microseconds UTC; None = now."""
 
 
-class Means(Struct, frozen=True, kw_only=True):
+class AllowedChanges(Struct, frozen=True, kw_only=True):
     """What the person who asks may do with the session."""
 
     may_change: bool = True
@@ -70,7 +70,7 @@ class Means(Struct, frozen=True, kw_only=True):
     """The highest priority that they may give it."""
 
 
-ALL_MEANS: Final = Means()
+ALL_MEANS: Final = AllowedChanges()
 
 
 class WaitingSession(Struct, frozen=True, kw_only=True, dict=True):
@@ -82,7 +82,7 @@ class WaitingSession(Struct, frozen=True, kw_only=True, dict=True):
     now_us: int
     plan: Plan
     """The decision on the snapshot as it is."""
-    means: Means = ALL_MEANS
+    means: AllowedChanges = ALL_MEANS
 
     def by_kind(self) -> Iterator[tuple[ProposedChange, ...]]:
         """Changes that the person who asks can make, of each kind the cheapest first; kinds as in `RemedyKind`."""
@@ -147,7 +147,7 @@ class WaitingSession(Struct, frozen=True, kw_only=True, dict=True):
         *,
         changes: Mapping[SlotName, int] | None = None,
         cluster_size: int | None = None,
-        where: Where | None = None,
+        where: PlacementConstraints | None = None,
     ) -> ProposedChange:
         row = self.row
         there = row.where if where is None else where
@@ -159,7 +159,7 @@ class WaitingSession(Struct, frozen=True, kw_only=True, dict=True):
             fields |= {"fallback_level": 0, "falls_back_us": None}
         return self._with(kind, **fields)
 
-    def _per_gpu(self, where: Where) -> PerGpu:
+    def _per_gpu(self, where: PlacementConstraints) -> PerGpu:
         return _per_gpu(self.policy, where.pool)
 
     def _shorter_limits_ms(self) -> list[int]:

@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.foresight.bucket_walk import SCORED
 from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster
-from aliquot.core.foresight.fast_cluster import FastCluster, Ground
-from aliquot.core.foresight.walk import SCORED
+from aliquot.core.foresight.fast_cluster import FastCluster, SimulationContext
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot
@@ -52,7 +52,7 @@ class Future(Struct, frozen=True, kw_only=True):
     """When waiting sessions leave the queue unstarted; started ones are not affected."""
 
 
-class Started(NamedTuple):
+class SimulatedStart(NamedTuple):
     """When a session starts and ends, microseconds UTC."""
 
     at_us: int
@@ -134,7 +134,7 @@ def starts(
     until_us: int | None = None,
     wanted: Collection[SessionId] | None = None,
     exact: bool = False,
-) -> Mapping[SessionId, Started]:
+) -> Mapping[SessionId, SimulatedStart]:
     """When every waiting session starts in one future; see `Engine`."""
     engine = Engine(snapshot, policy, now_us=now_us, seed=seed, exact=exact)
     return engine.starts(future, until_us=until_us, wanted=wanted)
@@ -149,7 +149,7 @@ def cluster_of(snapshot: Snapshot, policy: Policy, *, seed: int = 0, exact: bool
     """
     if exact or unsupported(snapshot, policy) is not None:
         return DecidedCluster(snapshot, policy, seed=seed)
-    return FastCluster(Ground(snapshot, policy, seed=seed))
+    return FastCluster(SimulationContext(snapshot, policy, seed=seed))
 
 
 def first_in_order(snapshot: Snapshot, policy: Policy, *, now_us: int, count: int) -> Snapshot:
@@ -188,7 +188,7 @@ class Engine:
 
     def starts(
         self, future: Future, *, until_us: int | None = None, wanted: Collection[SessionId] | None = None
-    ) -> Mapping[SessionId, Started]:
+    ) -> Mapping[SessionId, SimulatedStart]:
         """When sessions that wait in the snapshot start in a future.
 
         Args:
@@ -227,9 +227,9 @@ class _FutureRun:
         self._arrivals_us: dict[SessionId, int] = {}
         self._cancels = sorted(((at_us, name) for name, at_us in future.cancels_us.items()), reverse=True)
         self._wake_us: int | None = None
-        self._started: Final[dict[SessionId, Started]] = {}
+        self._started: Final[dict[SessionId, SimulatedStart]] = {}
 
-    def run(self, *, until_us: int | None, wanted: Collection[SessionId]) -> Mapping[SessionId, Started]:
+    def run(self, *, until_us: int | None, wanted: Collection[SessionId]) -> Mapping[SessionId, SimulatedStart]:
         asked = dict.fromkeys(wanted)
         known = frozenset(self._rows)
         while True:
@@ -288,7 +288,7 @@ class _FutureRun:
             ends_us = self._now_us + run_us
             self._ends_us[start.run_id] = ends_us
             heappush(self._ends, (ends_us, start.run_id))
-            self._started.setdefault(name, Started(self._now_us, ends_us))
+            self._started.setdefault(name, SimulatedStart(self._now_us, ends_us))
             yield name
         yield from found.failures
         for eviction in found.evictions:

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.foresight.accounts import AccountNames, AccountUsage
+from aliquot.core.foresight.bucket_walk import AGED, BucketScores, BucketWalk
 from aliquot.core.foresight.buckets import Bucket, Buckets, Waiting, array_of, is_limited, with_task_ended
 from aliquot.core.foresight.decided_cluster import PassResult, SessionStart
-from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, Parts
+from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, SessionParts
 from aliquot.core.foresight.running import Peaks, RunningSession, RunningSet
-from aliquot.core.foresight.walk import AGED, BucketScores, Walk
 from aliquot.core.foresight.window import Window, reserve
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue, is_plain
@@ -33,7 +33,7 @@ from aliquot_schema.policies import Backfill
 from aliquot_schema.states import SessionState
 
 
-class Ground:
+class SimulationContext:
     """What stays the same in all courses from one snapshot."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, *, seed: int) -> None:
@@ -62,7 +62,7 @@ class Ground:
 class FastCluster:
     """The state of one course."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: SimulationContext) -> None:
         snapshot, buckets = ground.snapshot, ground.buckets
         self._ground = ground
         self._capacity = NodeCapacity(ground.nodes, ground.nodes.states(snapshot.used))
@@ -79,7 +79,7 @@ class FastCluster:
         """Number of rows in the queue, by pool."""
         self._running = RunningSet()
         self._held: dict[QuotaId, dict[SlotName, int]] = {name: {} for name in ground.limits}
-        self._placed: dict[int, tuple[int, Parts | None]] = {}
+        self._placed: dict[int, tuple[int, SessionParts | None]] = {}
         """By kind: where it fits, and the version of the capacity that this holds for."""
         self._room: dict[int, tuple[int, bool]] = {}
         """By kind: whether there may be room for it if enough accelerators are free in total, and the version of the
@@ -212,7 +212,7 @@ class FastCluster:
             found.append(room[1])
         return found
 
-    def _fitting(self, kind: int) -> Parts | None:
+    def _fitting(self, kind: int) -> SessionParts | None:
         """Where a session of a kind fits now."""
         version = len(self._capacity.log)
         known = self._placed.get(kind)
@@ -220,7 +220,7 @@ class FastCluster:
             known = self._placed[kind] = version, self._place(kind)
         return known[1]
 
-    def _place(self, kind: int) -> Parts | None:
+    def _place(self, kind: int) -> SessionParts | None:
         sample = self._ground.buckets.samples[kind]
         if sample.milli > self._capacity.free_milli():
             return None
@@ -240,7 +240,7 @@ class FastCluster:
             now_us=now_us,
         )
         has_quotas = bool(self._ground.limits)
-        walk = Walk(buckets, waiting, scores=scores, rooms=None if has_quotas else rooms)
+        walk = BucketWalk(buckets, waiting, scores=scores, rooms=None if has_quotas else rooms)
         started: list[tuple[Bucket, RunningSession, bool]] = []
         """Sessions, and whether their rows have left the queue."""
         blocked: list[Bucket] = []
@@ -267,7 +267,7 @@ class FastCluster:
             if window is None and blocked:
                 window = self._first_window(blocked, now_us, is_whole=walk.is_whole)
                 if window is None and not walk.is_whole:
-                    walk = Walk(buckets, waiting, scores=scores, rooms=rooms, is_whole=True)
+                    walk = BucketWalk(buckets, waiting, scores=scores, rooms=rooms, is_whole=True)
                     dropped.clear()
                     continue
                 outlasts = window is not None and now_us + bucket.planned_us > window.at_us
@@ -325,7 +325,7 @@ class FastCluster:
                     return True
         return False
 
-    def _start(self, bucket: Bucket, placed: Parts, *, now_us: int) -> RunningSession:
+    def _start(self, bucket: Bucket, placed: SessionParts, *, now_us: int) -> RunningSession:
         name, index = self._waiting.start(bucket)
         array = self._waiting.array(name)
         if array is not None and not array.startable:

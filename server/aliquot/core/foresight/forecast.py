@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from aliquot.core.foresight.arrivals import ArrivalHistory
 from aliquot.core.foresight.bands import BAND_MAX_US, Band, Corrections, band_of
-from aliquot.core.foresight.engine import Engine, Future, Started
+from aliquot.core.foresight.engine import Engine, Future, SimulatedStart
 from aliquot.core.foresight.run_times import RANKS, RunHistory, RunTimeCandidates
 from aliquot.core.model.agent_index import capacity_milli
 from aliquot.core.model.policy import Policy
@@ -59,7 +59,7 @@ class Features(Struct, frozen=True, kw_only=True):
     """Accelerators of all kernels."""
 
 
-class Basis(StrEnum):
+class ForecastBasis(StrEnum):
     """What a forecast was made from."""
 
     SIMULATION = "simulation"
@@ -67,7 +67,7 @@ class Basis(StrEnum):
     """Waits of sessions of its size; shown while the simulation is clearly worse, see `accuracy.BasisChoice`."""
 
 
-class Supposed(Struct, frozen=True, kw_only=True):
+class HypotheticalSession(Struct, frozen=True, kw_only=True):
     """A session that is not submitted, or a waiting one as it would be with a change."""
 
     row: PendingRow
@@ -106,7 +106,7 @@ class Forecast(Struct, frozen=True, kw_only=True):
     runs_known: int
     """Ended runs of its owner."""
     features: Features
-    basis: Basis = Basis.SIMULATION
+    basis: ForecastBasis = ForecastBasis.SIMULATION
 
 
 def forecast_all(
@@ -171,7 +171,7 @@ class _Sampler:
         workload = workload_of(row)
         return [self._drawn_ms(row.session_id, workload, 0, sample) * 1000 for sample in range(self._samples)]
 
-    def starts(self, policy: Policy, wanted: Sequence[SessionId]) -> dict[SessionId, list[Started]]:
+    def starts(self, policy: Policy, wanted: Sequence[SessionId]) -> dict[SessionId, list[SimulatedStart]]:
         """For each session its start and end in each sample; past the horizon it starts at the horizon."""
         coming = self._arrivals.futures(
             self._now_us, horizon_us=HORIZON_US, drawn_us=self._arriving_us, seed=self._seed
@@ -179,7 +179,7 @@ class _Sampler:
         snapshot = replace(self._snapshot, run_times=_Predicted(self._snapshot, self._runs, self._arrivals))
         engine = Engine(snapshot, policy, now_us=self._now_us)
         last_us = self._now_us + HORIZON_US
-        found: dict[SessionId, list[Started]] = {name: [] for name in wanted}
+        found: dict[SessionId, list[SimulatedStart]] = {name: [] for name in wanted}
         waiting = {name: self.runs_us(row) for name, row in self.rows.items()}
         running = {row.session_id: self._left_us(row) for row in snapshot.running}
         for sample in range(self._samples):
@@ -193,7 +193,7 @@ class _Sampler:
             )
             started = engine.starts(future, until_us=last_us, wanted=wanted)
             for name in wanted:
-                found[name].append(started.get(name) or Started(last_us, last_us + run_us[name]))
+                found[name].append(started.get(name) or SimulatedStart(last_us, last_us + run_us[name]))
         return found
 
     def _left_us(self, row: RunningRow) -> list[int]:
@@ -271,7 +271,7 @@ class _Maker:
         end = band_of(runs_us).later(self._now_us)
         return self._forecast(row, start=now, end=end, within_hour=1.0, told=NOW)
 
-    def waiting(self, row: PendingRow, drawn: Sequence[Started]) -> Forecast:
+    def waiting(self, row: PendingRow, drawn: Sequence[SimulatedStart]) -> Forecast:
         """It does not start in the next pass."""
         start = band_of([one.at_us for one in drawn])
         end = band_of([one.ends_us for one in drawn])

@@ -27,7 +27,7 @@ Part = tuple[int, int]
 """A row of the cluster, and what a session adds to its state."""
 
 
-class Parts(NamedTuple):
+class SessionParts(NamedTuple):
     """Where all kernels of a session are."""
 
     parts: tuple[Part, ...]
@@ -37,7 +37,7 @@ class Parts(NamedTuple):
     """What fair share charges for them."""
 
 
-class Spot:
+class PlacementNeeds:
     """What placement reads of a session: the request of a kernel, their number, and the nodes that are closed to it."""
 
     __slots__ = ("closed", "fills", "is_additive", "requires_switch", "size", "tables")
@@ -91,9 +91,9 @@ class Nodes:
         """[rows]"""
         self._tables: dict[tuple[Request, int | None, tuple[str, ...]], RequestTables] = {}
         self.switches: Final = self._state.switches
-        self._spots: dict[tuple[RequestTables, int, frozenset[int], bool], Spot] = {}
+        self._spots: dict[tuple[RequestTables, int, frozenset[int], bool], PlacementNeeds] = {}
 
-    def spot(self, row: PendingRow) -> Spot:
+    def spot(self, row: PendingRow) -> PlacementNeeds:
         """The spot of a session; sessions that are placed alike share it."""
         key = row.request, row.gpu_memory_bytes, row.where.models
         tables = self._tables.get(key)
@@ -106,7 +106,7 @@ class Nodes:
         requires = row.where.topology is Topology.REQUIRE
         found = tables, row.cluster_size, closed, requires
         if found not in self._spots:
-            self._spots[found] = Spot(tables, size=row.cluster_size, closed=closed, requires_switch=requires)
+            self._spots[found] = PlacementNeeds(tables, size=row.cluster_size, closed=closed, requires_switch=requires)
         return self._spots[found]
 
     def mix(self, asked: Mapping[Request, int]) -> bool:
@@ -158,9 +158,9 @@ class _GangParts:
         self.milli = 0
         self.rate_milli = 0
 
-    def whole(self) -> Parts | None:
+    def whole(self) -> SessionParts | None:
         """All of them; None if some are not placed."""
-        return None if self.left else Parts(tuple(self.parts), self.milli, self.rate_milli)
+        return None if self.left else SessionParts(tuple(self.parts), self.milli, self.rate_milli)
 
 
 class _Scores:
@@ -187,7 +187,7 @@ class NodeCapacity:
         self.held: Final = list(held)
         self.log: Final[list[int]] = []
         """Rows, in the order of their changes. Its length is the version of the capacity."""
-        self._scores: dict[Spot, _Scores] = {}
+        self._scores: dict[PlacementNeeds, _Scores] = {}
         self._free_milli: int | None = None
         self._like: NodeCapacity | None = None
         """The capacity that this was copied from; its scores are reused."""
@@ -236,18 +236,18 @@ class NodeCapacity:
         self.held[row] = state
         self.log.append(row)
 
-    def count(self, spot: Spot) -> int:
+    def count(self, spot: PlacementNeeds) -> int:
         """How many kernels fit on all nodes together, up to the size of the session on each of them."""
         closed = spot.closed
         return sum([spot.fills[row][state] for row, state in enumerate(self.held) if row not in closed])
 
-    def has_room(self, spot: Spot) -> bool:
+    def has_room(self, spot: PlacementNeeds) -> bool:
         """Whether a session may fit; False if it does not."""
         if spot.size == 1:
             return max(self._known(spot).scores, default=NOWHERE) != NOWHERE
         return not spot.is_additive or self.count(spot) >= spot.size
 
-    def place(self, spot: Spot) -> Parts | None:
+    def place(self, spot: PlacementNeeds) -> SessionParts | None:
         """Where all kernels of a session fit now; None if they do not."""
         known = self._known(spot)
         if spot.size > 1:
@@ -257,11 +257,11 @@ class NodeCapacity:
             row = scores.index(best)
             grant = by_row[row].grants[self.held[row]]
             if grant is not None:
-                return Parts(((row, grant.delta),), grant.milli, grant.rate_milli)
+                return SessionParts(((row, grant.delta),), grant.milli, grant.rate_milli)
             scores[row] = NOWHERE
         return None
 
-    def place_beside(self, spot: Spot, held: Mapping[int, int]) -> Parts | None:
+    def place_beside(self, spot: PlacementNeeds, held: Mapping[int, int]) -> SessionParts | None:
         """`place` if something else is held on some rows."""
         if spot.size > 1:
             other = self.copy()
@@ -276,11 +276,11 @@ class NodeCapacity:
             row = scores.index(best)
             grant = by_row[row].grants[held[row] if row in held else self.held[row]]
             if grant is not None:
-                return Parts(((row, grant.delta),), grant.milli, grant.rate_milli)
+                return SessionParts(((row, grant.delta),), grant.milli, grant.rate_milli)
             scores[row] = NOWHERE
         return None
 
-    def _place_gang(self, spot: Spot, known: _Scores) -> Parts | None:
+    def _place_gang(self, spot: PlacementNeeds, known: _Scores) -> SessionParts | None:
         switches = self._nodes.switches
         placed = _GangParts(spot.size)
         if not (spot.requires_switch or switches.are_named):
@@ -302,7 +302,7 @@ class NodeCapacity:
             self._add(spot, known, placed, without=switches.outside(following))
         return placed.whole()
 
-    def _add(self, spot: Spot, known: _Scores, placed: "_GangParts", *, without: Iterable[int] = ()) -> None:
+    def _add(self, spot: PlacementNeeds, known: _Scores, placed: "_GangParts", *, without: Iterable[int] = ()) -> None:
         """Place as many of the missing kernels as fit on the other rows than `without`."""
         scores, counts = known.scores.copy(), known.counts
         for other in without:
@@ -321,7 +321,7 @@ class NodeCapacity:
                 placed.parts.append((row, state - before))
             scores[row] = NOWHERE
 
-    def _known(self, spot: Spot) -> _Scores:
+    def _known(self, spot: PlacementNeeds) -> _Scores:
         """Present scores of a spot."""
         log, held = self.log, self.held
         known = self._scores.get(spot)
@@ -340,7 +340,7 @@ class NodeCapacity:
             known.seen = len(log)
         return known
 
-    def _score(self, spot: Spot, known: _Scores, rows: Iterable[int]) -> None:
+    def _score(self, spot: PlacementNeeds, known: _Scores, rows: Iterable[int]) -> None:
         """Score some rows again."""
         held, tables, offsets, closed = self.held, spot.tables.by_row, spot.tables.offsets, spot.closed
         for row in rows:
@@ -352,13 +352,13 @@ class NodeCapacity:
                 known.counts[row] = tables[row].counts[held[row]]
 
 
-def place_on(spot: Spot, held: Mapping[int, int]) -> Parts | None:
+def place_on(spot: PlacementNeeds, held: Mapping[int, int]) -> SessionParts | None:
     """Where the only kernel of a session fits on some rows, in the states that they are in."""
     scored = {row: score for row, state in held.items() if (score := spot.score(row, state)) != NOWHERE}
     for row in sorted(scored, key=lambda row: (-scored[row], row)):
         grant = spot.tables.by_row[row].grants[held[row]]
         if grant is not None:
-            return Parts(((row, grant.delta),), grant.milli, grant.rate_milli)
+            return SessionParts(((row, grant.delta),), grant.milli, grant.rate_milli)
     return None
 
 

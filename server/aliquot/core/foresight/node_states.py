@@ -31,7 +31,7 @@ STATES_MAX: Final = 200_000
 """States kept per table; a full table is emptied."""
 
 
-class Grant(NamedTuple):
+class KernelGrant(NamedTuple):
     """The devices of one kernel on one node."""
 
     delta: int
@@ -158,7 +158,7 @@ class NodeTable:
             found += 1
         return found
 
-    def _grant(self, state: int) -> Grant | None:
+    def _grant(self, state: int) -> KernelGrant | None:
         found = self._made.grant(self._shape, self._request, state)
         if found is None:
             self.scores[state] = NOWHERE
@@ -203,7 +203,7 @@ class TableMaker:
         self._write(shape, state)
         return int(self.board.counts(wanted)[shape.row])
 
-    def grant(self, shape: NodeShape, request: RequestTables, state: int) -> Grant | None:
+    def grant(self, shape: NodeShape, request: RequestTables, state: int) -> KernelGrant | None:
         """As `Placer`: a share goes on the device that the strategy prefers, if the allocation accepts it."""
         held = shape.occupancy(state)
         columns = self._state.columns[shape.row]
@@ -224,10 +224,10 @@ class TableMaker:
         own = [int(scores[shape.row]) for shape in shapes]
         return [int(scores[row]) - own[row] if own[row] > LAST else 0 for row in range(len(shapes))]
 
-    def _granted(self, shape: NodeShape, spec: ResourceSpec) -> Grant:
+    def _granted(self, shape: NodeShape, spec: ResourceSpec) -> KernelGrant:
         devices = shape.agent.layout.devices
         kernel = KernelPlacement(rank=0, agent_id=shape.agent.id, node_id=shape.agent.node_id, spec=spec)
-        return Grant(
+        return KernelGrant(
             delta=shape.state(occupancy_on((spec,), devices), shape.agent.layout),
             milli=held_milli((kernel,), agents={shape.agent.id: shape.agent}),
             rate_milli=fairshare.rate_milli(spec, devices=devices, charges=self._charges),

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.foresight.changes import ALL_MEANS, STEPS_MAX, Means, ProposedChange, WaitingSession, applied
+from aliquot.core.foresight.changes import ALL_MEANS, STEPS_MAX, AllowedChanges, ProposedChange, WaitingSession, applied
 from aliquot.core.model.plan import KernelPlacement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
@@ -213,7 +213,7 @@ def remedies(
     *,
     now_us: int,
     seed: int = 0,
-    means: Means = ALL_MEANS,
+    means: AllowedChanges = ALL_MEANS,
     run_times: Mapping[Workload, RunTimes] | None = None,
 ) -> tuple[Remedy, ...]:
     """The cheapest remedy of each kind for a waiting row of a snapshot; see `Remedies`."""

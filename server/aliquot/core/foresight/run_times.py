@@ -46,7 +46,7 @@ class EndedRun(Struct, frozen=True, kw_only=True):
     duration_ms: int
 
 
-class Level(NamedTuple):
+class SimilarityLevel(NamedTuple):
     """Candidates of one level of similarity."""
 
     until: int
@@ -62,7 +62,7 @@ class Level(NamedTuple):
 class RunTimeCandidates(NamedTuple):
     """Ended runs that may tell how long one session runs."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[SimilarityLevel, ...]
     elapsed_ms: int
     limit_ms: int | None
 
@@ -142,9 +142,9 @@ class RunHistory:
                 recent = ring.recent()
                 after = bisect_right(recent, longer_than)
                 of_recent = taken * RECENT_TENTHS * (len(recent) - after) // (10 * RECENT_RUNS)
-                found.append(Level(RANKS - left + of_recent, recent, after, False))
+                found.append(SimilarityLevel(RANKS - left + of_recent, recent, after, False))
             left -= taken
-            found.append(Level(RANKS - left, ring.ordered, first, is_part))
+            found.append(SimilarityLevel(RANKS - left, ring.ordered, first, is_part))
         if found:
             found[-1] = found[-1]._replace(until=RANKS)
         return RunTimeCandidates(tuple(found), elapsed_ms, workload.limit_ms)

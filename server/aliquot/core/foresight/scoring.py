@@ -17,14 +17,21 @@ from aliquot.core.foresight.accuracy import (
     BasisChoice,
     GroupAccuracy,
     RecentWaits,
-    Resolved,
+    ResolvedForecast,
     accuracy_of,
     by_choice,
     like,
 )
 from aliquot.core.foresight.bands import Corrections
 from aliquot.core.foresight.forecast import HOUR_US, Forecast
-from aliquot.core.foresight.told import AGES_S, DAY_US, KEPT_US, ForecastOutcome, ForecastRecord, Told
+from aliquot.core.foresight.shown_forecasts import (
+    AGES_S,
+    DAY_US,
+    KEPT_US,
+    ForecastOutcome,
+    ForecastRecord,
+    ShownForecast,
+)
 from aliquot_schema.ids import SessionId
 
 RECORDS_MAX: Final = 20_000
@@ -61,7 +68,7 @@ NOW_SLACK_US: Final = 60_000_000
 """A session that was told `now` has started by then."""
 
 
-class Scorekeeper:
+class ForecastScorer:
     """Learns from the outcomes of records; corrects and gates forecasts by them."""
 
     def __init__(self) -> None:
@@ -69,7 +76,9 @@ class Scorekeeper:
         self._recent = RecentWaits()
         self._choice = BasisChoice()
         self._accuracy = Accuracy()
-        self._again: dict[int, deque[Resolved]] = {age_s: deque(maxlen=RECORDS_MAX) for age_s in AGES_S if age_s}
+        self._again: dict[int, deque[ResolvedForecast]] = {
+            age_s: deque(maxlen=RECORDS_MAX) for age_s in AGES_S if age_s
+        }
         self._counts: Counter[str] = Counter()
         self._days: Counter[int] = Counter()
         self._late: dict[SessionId, None] = {}
@@ -103,11 +112,11 @@ class Scorekeeper:
         elif record.outcome is ForecastOutcome.CANCELED:
             self._learn_cancel(record)
 
-    def tell(self, forecast: Forecast) -> Told:
+    def tell(self, forecast: Forecast) -> ShownForecast:
         """The forecast that is shown for a session."""
         features = forecast.features
         alike = self._alike.get(like(features)) if forecast.start_us is not None and not forecast.starts_now else None
-        return Told(
+        return ShownForecast(
             forecast=by_choice(forecast, self._recent, self._choice),
             simulated_us=forecast.start_us,
             recent_us=self._recent.band(pool=features.pool, milli=features.milli),
@@ -213,10 +222,10 @@ class Scorekeeper:
         self._since_us = record.made_us if self._since_us is None else min(self._since_us, record.made_us)
 
 
-def _resolved(record: ForecastRecord, wait_us: int) -> Resolved:
+def _resolved(record: ForecastRecord, wait_us: int) -> ResolvedForecast:
     start_us = record.told.forecast.start_us
     assert start_us is not None
-    return Resolved(
+    return ResolvedForecast(
         made_us=record.made_us,
         features=record.told.forecast.features,
         shown=start_us.later(-record.made_us),

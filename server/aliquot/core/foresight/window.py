@@ -6,7 +6,7 @@ The same search and the same rules as in `scheduler.backfill`.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, Part, Parts, Spot, place_on
+from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, Part, PlacementNeeds, SessionParts, place_on
 from aliquot.core.foresight.running import NEVER_US, End, RunningSession, RunningSet, overdue_end_us
 from aliquot.core.scheduler.backfill import earliest
 
@@ -51,7 +51,7 @@ class _Steps:
         return min(step, len(self.ends) - 1)
 
 
-class Reserved:
+class ReservedCapacity:
     """Capacity at the time of a reservation: the nodes on which sessions end before it; made when it is first read."""
 
     __slots__ = ("_before", "_changed", "_made", "_now", "_since", "at_us")
@@ -76,7 +76,7 @@ class Reserved:
         changed = self._changed.get(row)
         return self._before[row] if changed is None else changed
 
-    def place(self, head: Spot) -> Parts | None:
+    def place(self, head: PlacementNeeds) -> SessionParts | None:
         """Where the head fits then, after it has not fit without the changed nodes."""
         if head.size > 1 or self._made is not None:
             return self.capacity().place(head)
@@ -96,12 +96,12 @@ class Window:
 
     def __init__(
         self,
-        head: Spot,
-        base: Reserved,
+        head: PlacementNeeds,
+        base: ReservedCapacity,
         *,
         now: NodeCapacity,
         nodes: Nodes,
-        placed: Parts | None = None,
+        placed: SessionParts | None = None,
         spare: int | None = None,
     ) -> None:
         """
@@ -119,7 +119,7 @@ class Window:
         self._now = now
         self._nodes = nodes
 
-    def place(self, spot: Spot, placed: Parts) -> Parts | None:
+    def place(self, spot: PlacementNeeds, placed: SessionParts) -> SessionParts | None:
         """Where a session that outlasts the window may run; None if it must wait.
 
         Args:
@@ -150,7 +150,7 @@ class Window:
                 self._spare -= self._displaced(parts)
             self._base.capacity().take(parts)
 
-    def _reserved(self) -> Parts:
+    def _reserved(self) -> SessionParts:
         """The devices reserved for the head."""
         if self._placed is None:
             self._placed = self._base.place(self._head)
@@ -180,7 +180,7 @@ class Window:
 
 
 def reserve(
-    head: Spot, *, milli: int, now: NodeCapacity, running: RunningSet, nodes: Nodes, now_us: int
+    head: PlacementNeeds, *, milli: int, now: NodeCapacity, running: RunningSet, nodes: Nodes, now_us: int
 ) -> Window | None:
     """Reserve for the head of the queue; None if it does not fit even after all sessions have ended.
 
@@ -193,7 +193,7 @@ def reserve(
         return _reserve_by_count(head, milli=milli, now=now, running=running, nodes=nodes, now_us=now_us)
     steps = _Steps(running, now_us=now_us)
 
-    def fit(step: int) -> tuple[NodeCapacity, Parts] | None:
+    def fit(step: int) -> tuple[NodeCapacity, SessionParts] | None:
         base = now.copy()
         for session in steps.sessions[: steps.ends[step]]:
             base.release(session.parts)
@@ -211,11 +211,11 @@ def reserve(
         return None
     step, (base, placed) = earliest(fit, low, step, found)
     changed = {row: state for row, state in enumerate(base.held) if state != now.held[row]}
-    return Window(head, Reserved(now, changed, at_us=steps.times_us[step]), now=now, nodes=nodes, placed=placed)
+    return Window(head, ReservedCapacity(now, changed, at_us=steps.times_us[step]), now=now, nodes=nodes, placed=placed)
 
 
 def _reserve_by_count(
-    head: Spot, *, milli: int, now: NodeCapacity, running: RunningSet, nodes: Nodes, now_us: int
+    head: PlacementNeeds, *, milli: int, now: NodeCapacity, running: RunningSet, nodes: Nodes, now_us: int
 ) -> Window | None:
     """`reserve` for a head that fits as soon as enough of its kernels do.
 
@@ -254,4 +254,4 @@ def _reserve_by_count(
             if row not in closed:
                 missing -= fills[row][state] - fills[row][before]
         short -= session.milli
-    return Window(head, Reserved(now, held, at_us=step_us), now=now, nodes=nodes, spare=-missing)
+    return Window(head, ReservedCapacity(now, held, at_us=step_us), now=now, nodes=nodes, spare=-missing)

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.fairshare import CPU
-from aliquot.core.model.snapshot import AgentRow, PendingRow, Where, milli_of
+from aliquot.core.model.snapshot import AgentRow, PendingRow, PlacementConstraints, milli_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, natural_key
 from aliquot_schema.resources.slots import is_accelerator
 
-Scope = tuple[tuple[AgentId, ...], Where]
+Scope = tuple[tuple[AgentId, ...], PlacementConstraints]
 """Everything that decides which agents a row may be placed on, apart from free capacity."""
 Units = tuple[tuple[int, int], ...]
 """Per slot of a device: (budget cost of one base unit, its worth in milli)."""

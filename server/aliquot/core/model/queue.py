@@ -12,7 +12,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from aliquot.core.fairshare import CPU, ProjectUser
-from aliquot.core.model.snapshot import PendingRow, Request, Where, milli_of
+from aliquot.core.model.snapshot import PendingRow, PlacementConstraints, Request, milli_of
 from aliquot.core.prediction import Workload
 from aliquot_schema.ids import AgentId, PoolId, SessionId
 from aliquot_schema.reasons import Verdict
@@ -27,7 +27,7 @@ QUEUED_US, PRIORITY, ESTIMATE_MS, LIMIT_MS, KIND, ACCOUNT, POOL, IS_PLAIN, LEAST
 TASKS, CORES, WORKLOAD, KEPT_MS = range(9, 13)
 
 
-Kind = tuple[Request, int, int | None, int | None, tuple[AgentId, ...], Where]
+Kind = tuple[Request, int, int | None, int | None, tuple[AgentId, ...], PlacementConstraints]
 """Request, kernels, kernels of a whole elastic gang, minimum GPU memory, excluded agents, constraints. Rows of one kind
 are placed alike."""
 Key = TypeVar("Key")

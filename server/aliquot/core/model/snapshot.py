@@ -54,7 +54,7 @@ EXTERNAL_LIMIT_MS: Final = 1000 * DURATION_S_MAX
 """External allocations without a time limit can be renewed without end, so they never use devices of a reservation."""
 
 
-class Where(Struct, frozen=True, kw_only=True):
+class PlacementConstraints(Struct, frozen=True, kw_only=True):
     """Placement constraints of a session: agents and devices that it may use, apart from free capacity."""
 
     pool: PoolId = DEFAULT_POOL
@@ -75,7 +75,7 @@ class Where(Struct, frozen=True, kw_only=True):
     """Of gangs; sessions with one kernel have the default."""
 
 
-ANYWHERE: Final = Where()
+ANYWHERE: Final = PlacementConstraints()
 
 
 class AgentRow(Struct, frozen=True, kw_only=True):
@@ -117,7 +117,7 @@ class PendingRow(Struct, frozen=True, kw_only=True):
     """What the run times of similar sessions are looked up by, in the snapshot's `run_times`; None = they are not."""
     limit_ms: int | None = None
     """Time limit set by its owner."""
-    where: Where = ANYWHERE
+    where: PlacementConstraints = ANYWHERE
     is_preemptible: bool = False
     kept_ms: int = 0
     """Run time of earlier attempts whose work it kept when it was preempted."""
@@ -189,14 +189,14 @@ def request_of(session: Session) -> Request:
     return session.slots.finite
 
 
-def where_of(session: Session) -> Where:
+def where_of(session: Session) -> PlacementConstraints:
     """Placement constraints of a session."""
     spec = session.spec
     topology = spec.topology if session.request.cluster_size > 1 else Topology.PREFER
     is_free = not (spec.labels or spec.models or spec.preferred_labels or spec.preferred_models or spec.image)
     if is_free and session.pool == DEFAULT_POOL and topology is Topology.PREFER:
         return ANYWHERE
-    return Where(
+    return PlacementConstraints(
         pool=session.pool,
         labels=tuple(sorted(spec.labels.items())),
         models=spec.models,

@@ -222,7 +222,7 @@ class Columns(Struct, frozen=True):
         return gone
 
 
-class Offers(Struct, frozen=True):
+class SlotDevices(Struct, frozen=True):
     """Devices that offer a slot; arrays [rows, D]."""
 
     has_slot: BoolArray
@@ -238,15 +238,15 @@ class DeviceTable:
         self._rows = rows
         self._nodes = nodes
         self._shape = (len(rows), width)
-        self._offers: dict[SlotName, Offers] = {}
+        self._offers: dict[SlotName, SlotDevices] = {}
         self.size: Final = self._array(lambda device: device.budget)
 
-    def offers(self, slot: SlotName) -> Offers:
+    def offers(self, slot: SlotName) -> SlotDevices:
         """Devices that offer a slot."""
         if slot not in self._offers:
             plain_cost = MILLI // scale_of(slot)
             cost = self._array(lambda device: device.costs.get(slot, 0))
-            self._offers[slot] = Offers(
+            self._offers[slot] = SlotDevices(
                 has_slot=cost > 0,
                 quantum=np.maximum(self._array(lambda device: device.quanta.get(slot, 1)), 1),
                 is_plain=(cost == plain_cost) & (self.size == WHOLE_MILLI),

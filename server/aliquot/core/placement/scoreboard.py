@@ -48,7 +48,7 @@ class Choice(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Scored:
+class _ScoredRequest:
     scores: IntArray
     columns: IntArray
     seen: int
@@ -58,7 +58,7 @@ class _Scored:
     """[2 + D] free amounts that one kernel needs: CPU, memory, and its part of a device."""
 
     @classmethod
-    def never(cls, request: RequestClass, cluster: ClusterArrays) -> "_Scored":
+    def never(cls, request: RequestClass, cluster: ClusterArrays) -> "_ScoredRequest":
         """Nothing scored yet."""
         count, width = cluster.free.shape
         need = np.full(width, max(request.milli, 1))
@@ -73,7 +73,7 @@ class Scoreboard:
         self.strategy: Final = strategy
         self._cluster = cluster
         self._seed = seed
-        self._scored: dict[PlacementRequest, _Scored] = {}
+        self._scored: dict[PlacementRequest, _ScoredRequest] = {}
         self._own: set[PlacementRequest] = set()
         """Requests whose scores are shared with no copy."""
         self._began = 0
@@ -165,19 +165,19 @@ class Scoreboard:
             return None
         return int(self.strategy.score(Candidates(rows, free, usable, self._cluster), wanted.request).columns[0])
 
-    def _kept(self, wanted: PlacementRequest) -> _Scored:
+    def _kept(self, wanted: PlacementRequest) -> _ScoredRequest:
         """The scores of a request, private to this board."""
         if wanted not in self._own:
             known = self._scored.get(wanted)
             self._own.add(wanted)
             self._scored[wanted] = (
-                _Scored.never(wanted.request, self._cluster)
+                _ScoredRequest.never(wanted.request, self._cluster)
                 if known is None
                 else replace(known, scores=known.scores.copy(), columns=known.columns.copy())
             )
         return self._scored[wanted]
 
-    def _score(self, wanted: PlacementRequest, scored: _Scored, rows: IntArray) -> None:
+    def _score(self, wanted: PlacementRequest, scored: _ScoredRequest, rows: IntArray) -> None:
         free = self._cluster.free.take(rows, axis=0)
         is_enough = free >= scored.need
         usable = is_enough[:, HOST_COLUMNS:]

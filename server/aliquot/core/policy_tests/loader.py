@@ -5,7 +5,7 @@ from typing import Final
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.policy_tests import rules, sessions, tables
-from aliquot.core.policy_tests.scenario import Given, Scenario, ScenarioJob, Then
+from aliquot.core.policy_tests.scenario import ExpectedResults, Scenario, ScenarioJob, ScenarioStart
 from aliquot.core.policy_tests.tables import Entry, Table, documents
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import SessionId, task_id
@@ -46,10 +46,10 @@ def _names(job: ScenarioJob) -> Iterator[str]:
         yield task_id(job.row.session_id, index=index)
 
 
-def _given(entry: Entry) -> Given:
+def _given(entry: Entry) -> ScenarioStart:
     table = entry.table()
     agents = table.need("agents", tables.agents)
-    given = Given(
+    given = ScenarioStart(
         policy=table.get("policy", rules.policy, rules.default_policy()),
         agents=agents,
         running=table.get("running", lambda found: sessions.running(found, agents=[agent.id for agent in agents]), ()),
@@ -63,7 +63,7 @@ def _given(entry: Entry) -> Given:
     return given
 
 
-def _check_names(entry: Entry, given: Given) -> None:
+def _check_names(entry: Entry, given: ScenarioStart) -> None:
     """Refuse duplicate names, and dependencies on unknown sessions."""
     known: dict[str, None] = dict.fromkeys(given.ended)
     for job in (*(runs.job for runs in given.running), *given.queue):
@@ -91,14 +91,14 @@ def _when(entry: Entry) -> int:
     return 0
 
 
-def _then(entry: Entry, *, names: Iterable[str], agents: Iterable[str]) -> Then:
+def _then(entry: Entry, *, names: Iterable[str], agents: Iterable[str]) -> ExpectedResults:
     known, places = list(names), list(agents)
     table = entry.table()
 
     def some(key: str) -> tuple[str, ...] | None:
         return table.maybe(key, lambda found: tuple(_known(found, name, known) for name in found.names()))
 
-    then = Then(
+    then = ExpectedResults(
         starts=some("starts"),
         preempts=some("preempts"),
         order=some("order"),
@@ -118,8 +118,8 @@ def _then(entry: Entry, *, names: Iterable[str], agents: Iterable[str]) -> Then:
     return then
 
 
-def _is_something(table: Table, then: Then) -> None:
-    if then == Then():
+def _is_something(table: Table, then: ExpectedResults) -> None:
+    if then == ExpectedResults():
         table.at.refuse("nothing is expected; use starts, waits, order, preempts, reserved, on or fails")
 
 

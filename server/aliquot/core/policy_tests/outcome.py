@@ -34,7 +34,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names) or NOTHING
 
 
-class Mismatch(Struct, frozen=True, kw_only=True):
+class ExpectationMismatch(Struct, frozen=True, kw_only=True):
     """One difference from what was expected."""
 
     what: str
@@ -42,7 +42,7 @@ class Mismatch(Struct, frozen=True, kw_only=True):
     found: str
 
 
-def differences(scenario: Scenario) -> tuple[Mismatch, ...]:
+def differences(scenario: Scenario) -> tuple[ExpectationMismatch, ...]:
     """Run a scenario; empty if everything is as expected.
 
     Raises:
@@ -56,7 +56,7 @@ def differences(scenario: Scenario) -> tuple[Mismatch, ...]:
     return tuple(_differences(scenario, run))
 
 
-def _differences(scenario: Scenario, run: ScenarioRun) -> Iterable[Mismatch]:
+def _differences(scenario: Scenario, run: ScenarioRun) -> Iterable[ExpectationMismatch]:
     then = scenario.then
     for what, expected, found in (
         ("starts", then.starts, run.started),
@@ -64,15 +64,15 @@ def _differences(scenario: Scenario, run: ScenarioRun) -> Iterable[Mismatch]:
         ("fails", then.fails, run.failed),
     ):
         if expected is not None and sorted(expected) != sorted(found):
-            yield Mismatch(what=what, expected=listed(sorted(expected)), found=listed(sorted(found)))
+            yield ExpectationMismatch(what=what, expected=listed(sorted(expected)), found=listed(sorted(found)))
     if then.order is not None:
         line = tuple(str(name) for name in run.order if name in then.order)
         if line != then.order:
-            yield Mismatch(what="order", expected=listed(then.order), found=listed(line))
+            yield ExpectationMismatch(what="order", expected=listed(then.order), found=listed(line))
     yield from _by_name(scenario, run)
 
 
-def _by_name(scenario: Scenario, run: ScenarioRun) -> Iterable[Mismatch]:
+def _by_name(scenario: Scenario, run: ScenarioRun) -> Iterable[ExpectationMismatch]:
     then = scenario.then
     promised = {str(found.session_id): promised_after(found) for found in run.reservations()}
     waiting = {str(name): str(verdict.reason) for name, verdict in run.plan.verdicts.items()}
@@ -85,4 +85,4 @@ def _by_name(scenario: Scenario, run: ScenarioRun) -> Iterable[Mismatch]:
         for name, wanted in (expected or {}).items():
             seen = found.get(name)
             if seen != wanted:
-                yield Mismatch(what=f"{what}.{name}", expected=wanted, found=seen or actual_state(run, name))
+                yield ExpectationMismatch(what=f"{what}.{name}", expected=wanted, found=seen or actual_state(run, name))

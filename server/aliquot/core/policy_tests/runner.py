@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from aliquot.core.allocation.occupancy import added, occupancy_on
 from aliquot.core.model.plan import BacklogPeak, Eviction, KernelPlacement, Placement, Plan, Reservation
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, RunningRow, Snapshot, Where
+from aliquot.core.model.snapshot import AgentRow, HoldersOn, PendingRow, PlacementConstraints, RunningRow, Snapshot
 from aliquot.core.policy_tests.scenario import (
     START_US,
-    Given,
     Running,
     ScenarioJob,
+    ScenarioStart,
     at_fallback,
     remaining,
     task_of,
@@ -33,7 +33,7 @@ NEVER_US: Final = 2**62
 class ScenarioRun:
     """State of a scenario, with everything observed so far."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ScenarioStart) -> None:
         """Place the sessions that run at the start.
 
         Raises:
@@ -164,7 +164,7 @@ class ScenarioRun:
             pending,
             state=SessionState.QUEUED,
             depends_on=(),
-            where=Where(pool=self._pool_of(runs)),
+            where=PlacementConstraints(pool=self._pool_of(runs)),
             excluded_agents=others,
         )
         open_agents = tuple(replace(agent, is_open=True) for agent in self._given.agents)

@@ -51,7 +51,7 @@ class Running(Struct, frozen=True, kw_only=True):
     grace_ms: int | None
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class ScenarioStart(Struct, frozen=True, kw_only=True):
     """The state at the start."""
 
     policy: Policy
@@ -63,7 +63,7 @@ class Given(Struct, frozen=True, kw_only=True):
     quotas: Mapping[QuotaId, Quota]
 
 
-class Then(Struct, frozen=True, kw_only=True):
+class ExpectedResults(Struct, frozen=True, kw_only=True):
     """Expected results. None = not checked."""
 
     starts: tuple[str, ...] | None = None
@@ -88,10 +88,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
     name: str
     file: str
     line: int
-    given: Given
+    given: ScenarioStart
     after_ms: int
     """When the results are checked; 0 = after one pass."""
-    then: Then
+    then: ExpectedResults
 
 
 def task_of(job: ScenarioJob, index: int | None) -> ScenarioJob:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
-from aliquot.core.model.snapshot import PendingRow, Request, Where
+from aliquot.core.model.snapshot import PendingRow, PlacementConstraints, Request
 from aliquot.core.policy_tests.scenario import START_US, Running, ScenarioJob, SmallerRequest, with_startable_tasks
 from aliquot.core.policy_tests.tables import CPU, MEM, SHARES, WHOLE, Entry, Table, pairs
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, SlotName, UserId
@@ -128,8 +128,8 @@ def _request(table: Table) -> Request:
     return tuple(sorted(request.items()))
 
 
-def _where(table: Table) -> Where:
-    return Where(
+def _where(table: Table) -> PlacementConstraints:
+    return PlacementConstraints(
         pool=PoolId(table.get("pool", Entry.text, str(DEFAULT_POOL))),
         labels=_pairs(table, "labels"),
         models=tuple(table.get("models", Entry.names, [])),

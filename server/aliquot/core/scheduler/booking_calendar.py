@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.queue import IntArray, Queue
-from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, Where
+from aliquot.core.model.snapshot import AgentRow, PendingRow, PlacementConstraints, RunningRow
 from aliquot_schema.bookings import BookedDevice, Booking, BookingKind, BookingState
 from aliquot_schema.ids import BookingId, NodeId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
@@ -64,7 +64,7 @@ class BookingCalendar:
         self._now_us = now_us
         self._grace_us = 1000 * grace_ms
         self._closures: dict[tuple[BookingId | None, tuple[BookingId, ...]], Closure] = {}
-        self._wheres: dict[tuple[Where, Closure], Where] = {}
+        self._wheres: dict[tuple[PlacementConstraints, Closure], PlacementConstraints] = {}
 
     def __bool__(self) -> bool:
         return bool(self._booked)

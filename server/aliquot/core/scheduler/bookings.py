@@ -31,7 +31,7 @@ def decided_bookings(snapshot: Snapshot, *, now_us: int) -> tuple[tuple[Booking,
     """
     if not snapshot.bookings:
         return (), ()
-    desk = _Desk(snapshot, now_us=now_us)
+    desk = _BookingPass(snapshot, now_us=now_us)
     standing = [one for one in snapshot.bookings if one.state is BookingState.BOOKED]
     for booking in sorted(standing, key=lambda one: (one.starts_us, one.id)):
         desk.end_if_over(booking)
@@ -71,7 +71,7 @@ def with_decision(booking: Booking, decision: BookingDecision) -> Booking:
     )
 
 
-class _Desk:
+class _BookingPass:
     """The bookings of one pass while it decides about them."""
 
     def __init__(self, snapshot: Snapshot, *, now_us: int) -> None:

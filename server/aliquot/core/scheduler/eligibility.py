@@ -11,7 +11,7 @@ from aliquot.core.allocation.options import is_of_model
 from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import IS_PLAIN, KIND, IntArray, Queue, first_places
-from aliquot.core.model.snapshot import PendingRow, Snapshot, Where
+from aliquot.core.model.snapshot import PendingRow, PlacementConstraints, Snapshot
 from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
 from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import SessionId
@@ -153,7 +153,7 @@ def _earlier(wake_at_us: int | None, then_us: int | None, *, now_us: int) -> int
     return then_us if wake_at_us is None else min(wake_at_us, then_us)
 
 
-def preferred(where: Where, *, agent_index: AgentIndex) -> Iterator[Where]:
+def preferred(where: PlacementConstraints, *, agent_index: AgentIndex) -> Iterator[PlacementConstraints]:
     """Soft constraints to try, the strictest first: preferred labels and models, labels alone, models alone, none; each
     on agents that hold the session's image, then on all.
 
@@ -166,7 +166,7 @@ def preferred(where: Where, *, agent_index: AgentIndex) -> Iterator[Where]:
             yield wish
 
 
-def _wishes(where: Where, agent_index: AgentIndex) -> Iterator[Where]:
+def _wishes(where: PlacementConstraints, agent_index: AgentIndex) -> Iterator[PlacementConstraints]:
     if not (where.preferred_labels or where.preferred_models):
         return
     labels = tuple(sorted({**dict(where.preferred_labels), **dict(where.labels)}.items()))
@@ -176,7 +176,7 @@ def _wishes(where: Where, agent_index: AgentIndex) -> Iterator[Where]:
             yield replace(where, labels=wish[0], models=wish[1])
 
 
-def _models(where: Where, agent_index: AgentIndex) -> tuple[str, ...]:
+def _models(where: PlacementConstraints, agent_index: AgentIndex) -> tuple[str, ...]:
     """Models that are both required and preferred, by name: one list of patterns cannot require two lists together."""
     if not (where.models and where.preferred_models):
         return where.preferred_models or where.models

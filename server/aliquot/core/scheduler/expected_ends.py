@@ -121,7 +121,7 @@ class PlannedEnds:
         self.is_leaving: Final = is_leaving[self.order]
 
 
-class Release(Struct, frozen=True):
+class ExpectedRelease(Struct, frozen=True):
     """Everything that is expected to be released up to one moment."""
 
     at_us: int
@@ -154,10 +154,10 @@ class ExpectedEnds:
         """Number of steps."""
         return len(self._last_of_step)
 
-    def release(self, step: int) -> Release:
+    def release(self, step: int) -> ExpectedRelease:
         """What has been released after a step, 0 <= step < len(self)."""
         numbers = self._order[: self._last_of_step[step] + 1].tolist()
-        return Release(int(self._times_us[step]), [self._rows[number] for number in numbers])
+        return ExpectedRelease(int(self._times_us[step]), [self._rows[number] for number in numbers])
 
     def first_step_releasing(self, milli: int) -> int:
         """First step after which at least `milli` have been released in total; len(self) if none."""

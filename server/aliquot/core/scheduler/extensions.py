@@ -34,7 +34,7 @@ NAMED_MAX: Final = 3
 Decide = Callable[[Snapshot, Policy], Plan]
 
 
-class Later(Struct, frozen=True, kw_only=True):
+class DelayedSession(Struct, frozen=True, kw_only=True):
     """A waiting session that would start later."""
 
     session_id: SessionId
@@ -76,12 +76,12 @@ def starts_us(plan: Plan, *, now_us: int) -> dict[SessionId, int]:
     return plan.promised_us() | {placement.session_id: now_us for placement in plan.placements}
 
 
-def delays(before: Mapping[SessionId, int], after: Mapping[SessionId, int]) -> Iterator[Later]:
+def delays(before: Mapping[SessionId, int], after: Mapping[SessionId, int]) -> Iterator[DelayedSession]:
     """Sessions that start later in the second plan, or of which it knows no start."""
     for name, at_us in sorted(before.items()):
         then_us = after.get(name)
         if then_us is None or then_us > at_us:
-            yield Later(session_id=name, by_us=None if then_us is None else then_us - at_us)
+            yield DelayedSession(session_id=name, by_us=None if then_us is None else then_us - at_us)
 
 
 def reserving_all(policy: Policy) -> Policy:
@@ -100,7 +100,7 @@ def _refusal(
     leaving = _leaving_node(longer, row, limit_us=limit_us)
     if leaving is not None:
         return leaving
-    later: list[Later] = []
+    later: list[DelayedSession] = []
     for rules in (policy, reserving_all(policy)):
         before, after = run(state, rules), run(longer, rules)
         booked = _booked(state, longer, before, after, row, limit_us=limit_us, now_us=now_us)
@@ -109,9 +109,11 @@ def _refusal(
         later += delays(starts_us(before, now_us=now_us), starts_us(after, now_us=now_us))
         evicted = {one.session_id for one in before.evictions}
         later += [
-            Later(session_id=one.session_id, by_us=None) for one in after.evictions if one.session_id not in evicted
+            DelayedSession(session_id=one.session_id, by_us=None)
+            for one in after.evictions
+            if one.session_id not in evicted
         ]
-        later += [Later(session_id=name, by_us=None) for name in _waiting_for(state, row, before.verdicts)]
+        later += [DelayedSession(session_id=name, by_us=None) for name in _waiting_for(state, row, before.verdicts)]
     owners = {one.session_id: one.owner for one in state.queue}
     owners |= {one.session_id: one.owner for one in state.running}
     others = [one for one in later if owners.get(one.session_id) != row.owner]
@@ -164,7 +166,7 @@ def _waiting_for(snapshot: Snapshot, row: RunningRow, verdicts: Mapping[SessionI
             yield waiting.session_id
 
 
-def _sentence(later: Iterable[Later], owners: Mapping[SessionId, UserId]) -> str:
+def _sentence(later: Iterable[DelayedSession], owners: Mapping[SessionId, UserId]) -> str:
     longest: dict[SessionId, int | None] = {}
     for one in later:
         known = longest.get(one.session_id, 0)

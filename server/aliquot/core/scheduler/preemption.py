@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, KernelPlacement
 from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
-from aliquot.core.quota import QuotaBook
+from aliquot.core.quota import QuotaTracker
 from aliquot.core.scheduler import ordering
 from aliquot.core.scheduler.backfill import PassContext, used_without
 from aliquot.core.scheduler.booking_calendar import BookingCalendar
@@ -58,7 +58,7 @@ class PreemptionClaims:
         self.evictions: list[Eviction] = []
 
     def claim(
-        self, row: PendingRow, *, left_ms: int, capacity: FreeCapacity, running: list[RunningRow], quotas: QuotaBook
+        self, row: PendingRow, *, left_ms: int, capacity: FreeCapacity, running: list[RunningRow], quotas: QuotaTracker
     ) -> PreemptionClaim | None:
         """Preempt for a row that does not fit; None if it may not preempt, or preemption would not help.
 
@@ -100,7 +100,7 @@ class PreemptionClaims:
             if not held.is_leaving and held in running:
                 self._evict(held, PreemptionCause.BOOKING, running=running, by_user=booking.owner)
 
-    def grow(self, *, capacity: FreeCapacity, running: Sequence[RunningRow], quotas: QuotaBook) -> int | None:
+    def grow(self, *, capacity: FreeCapacity, running: Sequence[RunningRow], quotas: QuotaTracker) -> int | None:
         """Restart the elastic gang that gains most by more kernels, if one gains more than it loses.
 
         The gain is the part of its remaining run time that more kernels save; the loss is that of a preemption. Only
@@ -129,7 +129,7 @@ class PreemptionClaims:
             self._record(held, PreemptionCause.GROW, by_user=held.owner, by_session=None)
         return min(again_us, default=None)
 
-    def _growth_ms(self, held: RunningRow, *, capacity: FreeCapacity, quotas: QuotaBook) -> int | None:
+    def _growth_ms(self, held: RunningRow, *, capacity: FreeCapacity, quotas: QuotaTracker) -> int | None:
         """Run time that a gang gains by a restart with as many kernels as fit, less its loss; None if no more fit."""
         row, size = held.elastic, len(held.kernels)
         assert row is not None, f"{held.session_id} is not elastic"
@@ -149,7 +149,7 @@ class PreemptionClaims:
         left_ms = int(ordering.left_ms(order, expected_ms=expected_ms, had_ms=had_ms)[0])
         return left_ms * (most - size) // most - self._displacement.lost_ms(held, ran_ms)
 
-    def _allowed_causes(self, row: PendingRow, quotas: QuotaBook) -> tuple[PreemptionCause, ...]:
+    def _allowed_causes(self, row: PendingRow, quotas: QuotaTracker) -> tuple[PreemptionCause, ...]:
         """The causes for which this row may preempt others."""
         if self._context.booking_of(row) is not None:
             return (PreemptionCause.BOOKING,)
@@ -195,7 +195,7 @@ class PreemptionClaims:
         *,
         left_ms: int,
         running: Sequence[RunningRow],
-        quotas: QuotaBook,
+        quotas: QuotaTracker,
     ) -> list[tuple[RunningRow, PreemptionCause]]:
         """Sessions that may be preempted, those with the largest gain, or else the most work left, first."""
         calendar, booking = self._context.calendar, self._context.booking_of(row)

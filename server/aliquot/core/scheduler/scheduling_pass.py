@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
 from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, Queue, WaitingVerdicts, first_places
 from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, held_milli
-from aliquot.core.quota import QuotaBook
+from aliquot.core.quota import QuotaTracker
 from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
 from aliquot.core.scheduler.eligibility import preferred
@@ -59,7 +59,7 @@ class SchedulingPass:
         self._window: BackfillWindow | None = None
         """What may start beside the head; None until a session behind it fits."""
         self._head_start: HeadStart | None = None
-        self._quotas = QuotaBook(
+        self._quotas = QuotaTracker(
             context.snapshot, policy=context.policy, now_us=context.now_us, bookings=context.bookings
         )
         self._claims: PreemptionClaims | None = None

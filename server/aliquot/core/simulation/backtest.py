@@ -13,9 +13,9 @@ from aliquot.core.model.snapshot import AgentRow
 from aliquot.core.simulation.history_run import run_history
 from aliquot.core.simulation.recorded_history import (
     AttemptEnd,
+    ClusterLoad,
     HistoryOutcome,
     HistoryRunSettings,
-    Load,
     RecordedHistory,
     RecordedSession,
 )
@@ -250,14 +250,14 @@ def _moves(
     )
 
 
-def _held_part(load: Load) -> Floats:
+def _held_part(load: ClusterLoad) -> Floats:
     capacity = np.array(load.capacity_milli, dtype=np.float64)
     held = np.array(load.held_milli, dtype=np.float64)
     part: Floats = np.divide(held, capacity, out=np.zeros_like(held), where=capacity > 0)
     return part
 
 
-def _utilization(load: Load, history: RecordedHistory) -> tuple[float, float]:
+def _utilization(load: ClusterLoad, history: RecordedHistory) -> tuple[float, float]:
     """Part of the capacity that sessions held in the time of the record: always, and while sessions waited."""
     at = np.clip(np.array([*load.at_us, history.until_us], dtype=np.float64), history.since_us, history.until_us)
     spans = np.maximum(np.diff(at), 0.0)
@@ -267,7 +267,7 @@ def _utilization(load: Load, history: RecordedHistory) -> tuple[float, float]:
     return parts[0], parts[1]
 
 
-def _over_time(load: Load, history: RecordedHistory, values: Floats) -> tuple[float, ...]:
+def _over_time(load: ClusterLoad, history: RecordedHistory, values: Floats) -> tuple[float, ...]:
     """Time-weighted means over equal parts of the time of the record."""
     at = np.clip(np.array([*load.at_us, history.until_us], dtype=np.float64), history.since_us, history.until_us)
     at = np.maximum.accumulate(at)

@@ -26,15 +26,15 @@ from aliquot.core.prediction import Predictor, WaitingWorkloads
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
 from aliquot.core.simulation.recorded_history import (
     AttemptEnd,
+    ClusterLoad,
+    DecisionContext,
     HistoryOutcome,
     HistoryRunSettings,
     HoldStep,
-    Load,
     RecordedAttempt,
     RecordedFact,
     RecordedHistory,
     RecordedSession,
-    Surroundings,
 )
 from aliquot_schema.ids import SessionId
 from aliquot_schema.states import SessionState
@@ -110,7 +110,7 @@ class _HistoryRun:
         self._lost_ms: Counter[SessionId] = Counter()
         self._assumed: set[SessionId] = set()
         self._learned: set[SessionId] = set()
-        self._load = Load()
+        self._load = ClusterLoad()
         self._wake_us: int | None = None
         self._now_us = history.begins_us
         self._around = history.surroundings
@@ -180,7 +180,7 @@ class _HistoryRun:
             exact=self._decided is not None,
         )
 
-    def _policy(self, around: Surroundings) -> Policy:
+    def _policy(self, around: DecisionContext) -> Policy:
         return self._settings.policy or around.policy
 
     def _pass(self) -> None:
@@ -213,7 +213,7 @@ class _HistoryRun:
                     self._forget_waiting(name)
             case RecordedFact(amendment=PendingRow() as row):
                 self._amend(row)
-            case RecordedFact(surroundings=Surroundings() as around):
+            case RecordedFact(surroundings=DecisionContext() as around):
                 self._change(around)
             case PendingRow() as row:
                 self._join(row)
@@ -247,7 +247,7 @@ class _HistoryRun:
         self._note_waiting(row)
         self._decided.swap(row)
 
-    def _change(self, around: Surroundings) -> None:
+    def _change(self, around: DecisionContext) -> None:
         before, self._around = self._around, around
         if around.asked is not before.asked:
             self._cluster.mix(around.asked)

@@ -111,7 +111,7 @@ class RecordedSession(Struct, frozen=True, kw_only=True):
         return self.attempts[-1].run_us + 1000 * self.attempts[-1].kept_ms
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class DecisionContext(Struct, frozen=True, kw_only=True):
     """Everything else that decisions depend on, as passes saw it from a time on."""
 
     agents: tuple[AgentRow, ...]
@@ -136,7 +136,7 @@ class RecordedFact(Struct, frozen=True, kw_only=True):
     """A waiting session was canceled, or failed before it started."""
     amendment: PendingRow | None = None
     """A waiting session was changed, held or released."""
-    surroundings: Surroundings | None = None
+    surroundings: DecisionContext | None = None
 
 
 class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
@@ -149,7 +149,7 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
     begins_us: int
     """When `snapshot` was taken, at or before `since_us`."""
     snapshot: Snapshot
-    surroundings: Surroundings
+    surroundings: DecisionContext
     """At the beginning."""
     facts: tuple[RecordedFact, ...]
     """By time."""
@@ -183,7 +183,7 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
             for fact in self.facts
         ) and all(attempt.is_plain for session in self.sessions.values() for attempt in session.attempts)
 
-    def _is_like(self, other: Surroundings) -> bool:
+    def _is_like(self, other: DecisionContext) -> bool:
         """Whether other surroundings differ from the first at most in the mix of requests."""
         first = self.surroundings
         return (
@@ -197,7 +197,7 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
 
 
 @dataclass(slots=True, kw_only=True)
-class Load:
+class ClusterLoad:
     """Use of the cluster over time: columns of equal length, one entry per pass, valid until the next."""
 
     at_us: list[int] = field(default_factory=list)
@@ -219,7 +219,7 @@ class HistoryOutcome(Struct, frozen=True, kw_only=True):
     """Run time lost by preemption."""
     assumed: frozenset[SessionId]
     """Started sessions whose run time is not recorded."""
-    load: Load
+    load: ClusterLoad
     exact: bool
     """Whether every pass was one of `decide`; False = of the fast engine, which decides the same."""
 

@@ -14,7 +14,7 @@ from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster, Sess
 from aliquot.core.foresight.engine import cluster_of
 from aliquot.core.model.agent_index import capacity_milli
 from aliquot.core.model.plan import Eviction
-from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, Request, Snapshot, Where
+from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, PlacementConstraints, Request, Snapshot
 from aliquot.core.placement.scoreboard import split_mix_64
 from aliquot.core.prediction import Predictor, WaitingWorkloads, Workload
 from aliquot.core.simulation.cluster import Estimates, SimulationSettings
@@ -240,7 +240,7 @@ class _Run:
             estimate_ms=job.duration_ms if is_exact else None,
             workload=_workload(job) if self._settings.estimates is Estimates.PREDICTED else None,
             limit_ms=job.duration_ms if is_exact else job.limit_ms,
-            where=Where(models=job.models) if job.models else ANYWHERE,
+            where=PlacementConstraints(models=job.models) if job.models else ANYWHERE,
             is_preemptible=job.preemptible,
             checkpoint_ms=self._settings.checkpoint_ms,
         )

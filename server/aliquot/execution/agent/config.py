@@ -26,7 +26,7 @@ _UNPRIVILEGED: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class NodeEndpoint:
     """Address and rendezvous port range of a node, as configured."""
 
     address: str | None = None
@@ -89,7 +89,7 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     allocation_mode: AllocationMode = AllocationMode.SHARED
     scaling_factor: Mapping[SlotName, str] = msgspec.field(default_factory=dict)
     software_version: str = ""
-    reach: Reach = msgspec.field(default_factory=Reach)
+    reach: NodeEndpoint = msgspec.field(default_factory=NodeEndpoint)
     limit_memory: bool = True
     """Limit each process of a kernel with `mem` to that much private writable memory (RLIMIT_DATA)."""
     confinement: ConfinementRules = msgspec.field(default_factory=ConfinementRules)

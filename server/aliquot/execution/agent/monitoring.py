@@ -20,7 +20,7 @@ from aliquot.execution.agent.logs import OutputLimit
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.plugin import DeviceUse
 from aliquot_schema.async_tasks import Worker
-from aliquot_schema.cluster.launching import AgentMessage, DevicesChanged, Inventory, ReadingsTaken
+from aliquot_schema.cluster.launching import AgentMessage, DevicesChanged, Inventory, NewReadings
 from aliquot_schema.ids import DeviceId, KernelId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
 from aliquot_schema.resources.leases import HostUse
@@ -108,7 +108,7 @@ class Monitor:
         readings, uses, host_uses = await self._worker.run(self._read, kernels)
         shortage = await self._worker.run(self._check_disk, kernels)
         self._send(
-            ReadingsTaken(
+            NewReadings(
                 agent_id=self._config.id,
                 at_us=self._now_us(),
                 readings=readings,

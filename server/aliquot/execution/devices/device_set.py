@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.allocation.node_partition import Selection
+from aliquot.core.allocation.node_partition import DeviceSelection
 from aliquot.execution.devices.plugin import (
     DeviceFileError,
     DeviceGate,
@@ -76,7 +76,7 @@ class DevicePartition(Protocol):
         """The agent's devices among all devices discovered now."""
 
 
-class FixedPart(Struct, frozen=True):
+class FixedDevices(Struct, frozen=True):
     """The devices assigned to an agent when its node was divided; fixed while the agent runs.
 
     Devices discovered later stay unassigned until the node is divided at the next start: if each agent divided the
@@ -100,7 +100,7 @@ def _as_found(own: Device, found: Mapping[DeviceId, Device]) -> Device | None:
     return None if source is None else replace(own, health=source.health)
 
 
-_EVERYTHING: Final = Selection()
+_EVERYTHING: Final = DeviceSelection()
 
 _log = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ from aliquot.core.allocation.node_partition import (
     CPU,
     PARTITIONERS,
     DeviceClaim,
+    DeviceSelection,
     Partitioner,
     PartitionRefused,
     Parts,
-    Selection,
     auto_split,
     claimed,
     left_over,
     scaling_factors,
 )
-from aliquot.execution.devices.device_set import DevicePartition, DeviceSet, FixedPart
+from aliquot.execution.devices.device_set import DevicePartition, DeviceSet, FixedDevices
 from aliquot.execution.devices.node import NodeDevices, NodeSource
 from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, PartitioningPlugin
 from aliquot.execution.devices.tables import Size, Table
@@ -51,9 +51,9 @@ class DevicesTable(Table):
     exclude: list[str] = Field(default_factory=list)
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> DeviceSelection:
         """The table as a value of `core`."""
-        return Selection(include=frozenset(self.include), exclude=frozenset(self.exclude))
+        return DeviceSelection(include=frozenset(self.include), exclude=frozenset(self.exclude))
 
 
 class AllocationsTable(Table):
@@ -168,7 +168,7 @@ def divide(source: NodeSource, division: Division) -> DividedNode:
         DeviceFileError: a plugin rejects its configuration, or the node cannot be divided as configured.
     """
     selection = division.devices.selection
-    if not division.agents and selection == Selection():
+    if not division.agents and selection == DeviceSelection():
         return DividedNode(agents=(source.whole(),))
     plugins = source.plugins()
     everything = DeviceSet(plugins)
@@ -216,7 +216,7 @@ def _agents(
         _agent(
             source,
             agent_id,
-            part=selection if division.mode is AllocationMode.SHARED else FixedPart(part),
+            part=selection if division.mode is AllocationMode.SHARED else FixedDevices(part),
             mode=division.mode,
             factors=scaling_factors(part, node=devices, slots=slots),
         )

@@ -7,7 +7,7 @@ nothing before it runs.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aliquot.execution.ray.hosting import Description
+    from aliquot.execution.ray.hosting import ActorDescription
 
 
 class NodeActor:
@@ -18,7 +18,7 @@ class NodeActor:
 
         self._hosting = Hosting()
 
-    async def describe(self) -> "Description":
+    async def describe(self) -> "ActorDescription":
         """See `Hosting`, here and below."""
         return await self._hosting.describe()
 

@@ -8,15 +8,15 @@ from typing import Final, Protocol
 
 from aliquot.execution.ray.protocol import (
     CREDIT_BYTES,
-    Apart,
-    Closed,
+    ConnectionEnded,
+    ConnectionOpened,
     Frame,
+    FramesReceived,
     FromGateway,
     FromServer,
-    Joined,
-    Opened,
     Pipe,
-    Taken,
+    RayReachable,
+    RayUnreachable,
 )
 from aliquot.execution.remote.codec import Wire
 from aliquot_schema.ids import AgentId
@@ -53,7 +53,7 @@ class GatewayWire:
         """End the connection."""
         if not self._is_over:
             await self.end()
-            await self._send(Closed(connection=self._connection))
+            await self._send(ConnectionEnded(connection=self._connection))
 
     def add(self, data: bytes) -> None:
         """Add a received frame."""
@@ -99,7 +99,9 @@ class _Connection:
 class GatewayClient:
     """Serves one gateway process; all connections end with it."""
 
-    def __init__(self, pipe: Pipe[FromGateway], *, agents: Agents, on_status: Callable[[Joined | Apart], None]) -> None:
+    def __init__(
+        self, pipe: Pipe[FromGateway], *, agents: Agents, on_status: Callable[[RayReachable | RayUnreachable], None]
+    ) -> None:
         self._pipe = pipe
         self._agents = agents
         self._on_status = on_status
@@ -124,17 +126,17 @@ class GatewayClient:
 
     async def _handle(self, message: FromGateway) -> None:
         match message:
-            case Joined() | Apart():
+            case RayReachable() | RayUnreachable():
                 self._on_status(message)
-            case Opened(connection=connection, agent_id=agent_id):
+            case ConnectionOpened(connection=connection, agent_id=agent_id):
                 self._open(connection, AgentId(agent_id))
             case Frame(connection=connection, data=data):
                 if connection in self._connections:
                     self._connections[connection].wire.add(data)
-            case Taken(connection=connection, size=size):
+            case FramesReceived(connection=connection, size=size):
                 if connection in self._connections:
                     await self._connections[connection].wire.taken(size)
-            case Closed(connection=connection, died=died):
+            case ConnectionEnded(connection=connection, died=died):
                 await self._close(connection, died=died)
 
     def _open(self, connection: int, agent_id: AgentId) -> None:

@@ -148,7 +148,7 @@ def installed_code() -> str:
     return digest.hexdigest()[:16]
 
 
-class Description(TypedDict):
+class ActorDescription(TypedDict):
     """State of an actor."""
 
     agents: list[str]
@@ -167,7 +167,7 @@ class Hosting:
         self._loaded = installed_code()
         self._agents: dict[str, HostedAgent] = {}
 
-    async def describe(self) -> Description:
+    async def describe(self) -> ActorDescription:
         """The actor's agents and code. Creates the agents at the first call; an invalid options file is read again."""
         problem = None
         if not self._agents:
@@ -176,7 +176,7 @@ class Hosting:
             except (ConfigurationError, OSError) as error:
                 problem = str(error)
         installed = installed_code()
-        return Description(
+        return ActorDescription(
             agents=list(self._agents), problem=problem, loaded_code=self._loaded, installed_code=installed
         )
 

@@ -19,7 +19,7 @@ CREDIT_BYTES: Final = 1 << 20
 """Maximum of unacknowledged bytes to one agent."""
 
 
-class Joined(msgspec.Struct, frozen=True, kw_only=True, tag="joined"):
+class RayReachable(msgspec.Struct, frozen=True, kw_only=True, tag="joined"):
     """Ray is reachable."""
 
     version: str
@@ -31,13 +31,13 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, tag="joined"):
     """Why nodes have no connected agent, one line per node."""
 
 
-class Apart(msgspec.Struct, frozen=True, kw_only=True, tag="apart"):
+class RayUnreachable(msgspec.Struct, frozen=True, kw_only=True, tag="apart"):
     """Ray is not reachable."""
 
     reason: str
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, tag="opened"):
+class ConnectionOpened(msgspec.Struct, frozen=True, kw_only=True, tag="opened"):
     """A new connection to an agent."""
 
     connection: int
@@ -51,14 +51,14 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, tag="frame"):
     data: bytes
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True, tag="taken"):
+class FramesReceived(msgspec.Struct, frozen=True, kw_only=True, tag="taken"):
     """The agent has received frames of `size` bytes in total."""
 
     connection: int
     size: int
 
 
-class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed"):
+class ConnectionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="closed"):
     """One side has ended the connection."""
 
     connection: int
@@ -66,8 +66,8 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed"):
     """Whether Ray reports the agent's process as dead."""
 
 
-FromGateway = Joined | Apart | Opened | Frame | Taken | Closed
-FromServer = Frame | Closed
+FromGateway = RayReachable | RayUnreachable | ConnectionOpened | Frame | FramesReceived | ConnectionEnded
+FromServer = Frame | ConnectionEnded
 
 
 LENGTH_MAX: Final = 8 << 20

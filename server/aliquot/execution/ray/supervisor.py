@@ -13,7 +13,7 @@ from typing import Final
 
 from aliquot.execution.ray.gateway_client import Agents, GatewayClient
 from aliquot.execution.ray.node_options import driver_environment
-from aliquot.execution.ray.protocol import Apart, FromGateway, Joined, Pipe, PipeBroken
+from aliquot.execution.ray.protocol import FromGateway, Pipe, PipeBroken, RayReachable, RayUnreachable
 from aliquot.execution.remote.client import WAIT_S_MAX, Backoff
 from aliquot_schema.views.server import RayView
 
@@ -70,7 +70,7 @@ class GatewaySupervisor:
             except (PipeBroken, TimeoutError, OSError) as error:
                 log.debug("the gateway to Ray has ended (%s)", error or type(error).__name__)
             if self._status.connected or not self._has_status:
-                self._on_status(Apart(reason=LOST))
+                self._on_status(RayUnreachable(reason=LOST))
             if time.monotonic() - began > WAIT_S_MAX:
                 backoff = Backoff()
             await asyncio.sleep(backoff.next_s())
@@ -101,9 +101,9 @@ class GatewaySupervisor:
             pipe.close()
             await _end(process)
 
-    def _on_status(self, message: Joined | Apart) -> None:
+    def _on_status(self, message: RayReachable | RayUnreachable) -> None:
         self._has_status = True
-        if isinstance(message, Apart):
+        if isinstance(message, RayUnreachable):
             status = RayView(head_node=self._head, reason=message.reason)
         else:
             status = RayView(

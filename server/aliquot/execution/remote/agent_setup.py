@@ -9,7 +9,7 @@ from typing import Final
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.agent import AgentCore
-from aliquot.execution.agent.config import AgentConfig, Reach
+from aliquot.execution.agent.config import AgentConfig, NodeEndpoint
 from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUserPolicy
@@ -36,7 +36,7 @@ class AgentOptions:
     reserved_mem: str = "512m"
     job_user: str | None = None
     allow_root_jobs: bool = False
-    reach: Reach = field(default_factory=Reach)
+    reach: NodeEndpoint = field(default_factory=NodeEndpoint)
     memory_policy: MemoryPolicy = MemoryPolicy.FLAG
     readings_interval_s: float = 2.0
     gate_devices: bool = True

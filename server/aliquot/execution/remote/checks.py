@@ -37,7 +37,7 @@ from aliquot_schema.ids import AgentId
 FREE_BYTES_MIN: Final = 1 << 30
 
 
-class Grade(StrEnum):
+class CheckSeverity(StrEnum):
     """Severity of a check's result."""
 
     OK = "ok"
@@ -50,7 +50,7 @@ class CheckResult(Struct, frozen=True, kw_only=True):
     """Result of one check."""
 
     name: str
-    grade: Grade
+    grade: CheckSeverity
     seen: str
     to_do: str = ""
 
@@ -73,16 +73,16 @@ def check_node(options: AgentOptions) -> list[CheckResult]:
 def _driver(options: AgentOptions) -> CheckResult:
     name = "NVIDIA driver, NVML"
     if options.accelerators is not None or options.demo_node is not None:
-        return CheckResult(name=name, grade=Grade.OK, seen="not needed: the accelerators are mocks")
+        return CheckResult(name=name, grade=CheckSeverity.OK, seen="not needed: the accelerators are mocks")
     plugin = NvmlPlugin()
     try:
         gpus = plugin.discover()
         version = plugin.attributes().get("nvidia.driver_version", "of unknown version")
         if gpus:
-            return CheckResult(name=name, grade=Grade.OK, seen=f"driver {version}, {len(gpus)} GPUs")
+            return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"driver {version}, {len(gpus)} GPUs")
         return CheckResult(
             name=name,
-            grade=Grade.WARN,
+            grade=CheckSeverity.WARN,
             seen=plugin.diagnosis or "no GPUs",
             to_do="nothing, if this node provides only CPUs and memory",
         )
@@ -102,25 +102,29 @@ def _devices(options: AgentOptions) -> tuple[CheckResult, AgentId | None]:
             node.devices.close()
     except (ConfigurationError, DeviceFileError) as error:
         to_do = f"correct {options.accelerators}" if options.accelerators else "correct the options"
-        return CheckResult(name=name, grade=Grade.FAIL, seen=str(error), to_do=to_do), None
+        return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=str(error), to_do=to_do), None
     kinds = Counter(device.kind for device in found)
     seen = ", ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "none"
     seen = f"agent {node.agent_id}: {seen}"
     if failures or not found:
         seen = "; ".join([seen, *(f"{kind}: {message}" for kind, message in failures.items())])
-        return CheckResult(name=name, grade=Grade.FAIL, seen=seen, to_do="fix or remove the plugin"), node.agent_id
-    return CheckResult(name=name, grade=Grade.OK, seen=seen), node.agent_id
+        return CheckResult(
+            name=name, grade=CheckSeverity.FAIL, seen=seen, to_do="fix or remove the plugin"
+        ), node.agent_id
+    return CheckResult(name=name, grade=CheckSeverity.OK, seen=seen), node.agent_id
 
 
 def _groups(folder: Path) -> CheckResult:
     name = "control groups"
     if find_groups(folder) is not None:
         return CheckResult(
-            name=name, grade=Grade.OK, seen="version 2: jobs are killed by cgroup.kill; memory is limited by rlimits"
+            name=name,
+            grade=CheckSeverity.OK,
+            seen="version 2: jobs are killed by cgroup.kill; memory is limited by rlimits",
         )
     return CheckResult(
         name=name,
-        grade=Grade.WARN,
+        grade=CheckSeverity.WARN,
         seen="not writable: jobs are killed by a subreaper; memory is limited by rlimits",
         to_do="run the agent as root, or as a systemd unit with Delegate=yes",
     )
@@ -130,10 +134,10 @@ def _device_files(folder: Path) -> CheckResult:
     name = "files of devices"
     if can_gate(find_groups(folder)):
         seen = "access to GPUs not granted to a job can be denied, except to MIG slices"
-        return CheckResult(name=name, grade=Grade.OK, seen=seen)
+        return CheckResult(name=name, grade=CheckSeverity.OK, seen=seen)
     return CheckResult(
         name=name,
-        grade=Grade.WARN,
+        grade=CheckSeverity.WARN,
         seen="jobs are kept to their GPUs by environment variables only",
         to_do="run the agent as root, with cgroup version 2",
     )
@@ -144,12 +148,16 @@ def _account(options: AgentOptions) -> tuple[JobUser | None, CheckResult]:
     try:
         user = resolve_user(options.user_policy, asked=None, uid=os.geteuid(), environment=os.environ)
     except AliquotError as error:
-        return None, CheckResult(name=name, grade=Grade.FAIL, seen=error.message, to_do="choose one with --job-user")
+        return None, CheckResult(
+            name=name, grade=CheckSeverity.FAIL, seen=error.message, to_do="choose one with --job-user"
+        )
     if user.switches:
-        return user, CheckResult(name=name, grade=Grade.OK, seen=f"jobs run as {user.name}; the agent can switch")
+        return user, CheckResult(
+            name=name, grade=CheckSeverity.OK, seen=f"jobs run as {user.name}; the agent can switch"
+        )
     return user, CheckResult(
         name=name,
-        grade=Grade.WARN,
+        grade=CheckSeverity.WARN,
         seen=f"jobs run as {user.name}, like the agent: they can read its files, including the key",
         to_do="run the agent as root, with --job-user",
     )
@@ -163,17 +171,19 @@ def _folder(data_folder: Path, user: JobUser | None) -> CheckResult:
             free_bytes = shutil.disk_usage(place).free
     except OSError as error:
         seen = f"{place} cannot be written: {error.strerror}"
-        return CheckResult(name=name, grade=Grade.FAIL, seen=seen, to_do="choose another with --data-folder")
+        return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=seen, to_do="choose another with --data-folder")
     seen = f"{data_folder} on a disk with {free_bytes / 1e9:.1f} GB free"
     closed = None if user is None else _closed_to(user, place)
     if closed is not None and closed != data_folder.absolute():
         seen += f"; {user.name if user else ''} has no execute permission on {closed}"
         return CheckResult(
-            name=name, grade=Grade.FAIL, seen=seen, to_do=f"chmod o+x {closed}, or choose another folder"
+            name=name, grade=CheckSeverity.FAIL, seen=seen, to_do=f"chmod o+x {closed}, or choose another folder"
         )
     if free_bytes < FREE_BYTES_MIN:
-        return CheckResult(name=name, grade=Grade.WARN, seen=seen, to_do="free disk space: job outputs are kept there")
-    return CheckResult(name=name, grade=Grade.OK, seen=seen)
+        return CheckResult(
+            name=name, grade=CheckSeverity.WARN, seen=seen, to_do="free disk space: job outputs are kept there"
+        )
+    return CheckResult(name=name, grade=CheckSeverity.OK, seen=seen)
 
 
 def _closed_to(user: JobUser, place: Path) -> Path | None:
@@ -197,17 +207,20 @@ async def check_server(
     try:
         address = server_address(server, ca_file=ca_file)
     except ConfigurationError as error:
-        return [CheckResult(name="server", grade=Grade.FAIL, seen=str(error), to_do="correct --server")]
+        return [CheckResult(name="server", grade=CheckSeverity.FAIL, seen=str(error), to_do="correct --server")]
     reached = await _reach(address)
-    if reached.grade is Grade.FAIL:
+    if reached.grade is CheckSeverity.FAIL:
         return [reached]
     if key_file is None:
-        without = CheckResult(name="key", grade=Grade.WARN, seen="not checked", to_do="pass it with --key-file")
+        without = CheckResult(name="key", grade=CheckSeverity.WARN, seen="not checked", to_do="pass it with --key-file")
         return [reached, without]
     try:
         return [reached, *await _introduce(address, key=read_key(key_file), agent_id=agent_id, now_us=now_us)]
     except ConfigurationError as error:
-        return [reached, CheckResult(name="key", grade=Grade.FAIL, seen=str(error), to_do="correct the key file")]
+        return [
+            reached,
+            CheckResult(name="key", grade=CheckSeverity.FAIL, seen=str(error), to_do="correct the key file"),
+        ]
 
 
 async def _reach(address: ServerAddress) -> CheckResult:
@@ -218,14 +231,16 @@ async def _reach(address: ServerAddress) -> CheckResult:
             _, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls)
     except (OSError, TimeoutError) as error:
         seen = f"{place}: {connection_fault(error, address)}"
-        return CheckResult(name=name, grade=Grade.FAIL, seen=seen, to_do="correct what the message names")
+        return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=seen, to_do="correct what the message names")
     writer.transport.abort()
     if address.tls is not None:
-        return CheckResult(name=name, grade=Grade.OK, seen=f"{place}, TLS with a valid certificate")
+        return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"{place}, TLS with a valid certificate")
     if address.host in ("127.0.0.1", "::1", "localhost"):
-        return CheckResult(name=name, grade=Grade.OK, seen=f"{place}, on this host")
+        return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"{place}, on this host")
     to_do = "use https"
-    return CheckResult(name=name, grade=Grade.WARN, seen=f"{place}, unencrypted: the key can be read", to_do=to_do)
+    return CheckResult(
+        name=name, grade=CheckSeverity.WARN, seen=f"{place}, unencrypted: the key can be read", to_do=to_do
+    )
 
 
 async def _introduce(
@@ -246,10 +261,14 @@ async def _introduce(
             after_us = now_us()
     except (Refused, Unreachable, ChannelClosed, ProtocolError, TimeoutError) as error:
         seen = str(error) or f"no answer ({type(error).__name__})"
-        return [CheckResult(name="key and protocol", grade=Grade.FAIL, seen=seen, to_do="follow the server's message")]
+        return [
+            CheckResult(
+                name="key and protocol", grade=CheckSeverity.FAIL, seen=seen, to_do="follow the server's message"
+            )
+        ]
     seen = f"accepted as {agent_id} by {welcome.software_version}, protocol {welcome.protocol}"
     return [
-        CheckResult(name="key and protocol", grade=Grade.OK, seen=seen),
+        CheckResult(name="key and protocol", grade=CheckSeverity.OK, seen=seen),
         _clock(welcome, before_us=before_us, after_us=after_us),
     ]
 
@@ -259,5 +278,5 @@ def _clock(welcome: Welcome, *, before_us: int, after_us: int) -> CheckResult:
     off_s = (welcome.now_us - (before_us + after_us) / 2) / 1e6
     seen = f"the server's is {abs(off_s):.3f} s {'ahead' if off_s > 0 else 'behind'}"
     if abs(off_s) <= CLOCK_S_MAX + (after_us - before_us) / 1e6:
-        return CheckResult(name="clock", grade=Grade.OK, seen=seen)
-    return CheckResult(name="clock", grade=Grade.WARN, seen=seen, to_do="synchronise both clocks by NTP")
+        return CheckResult(name="clock", grade=CheckSeverity.OK, seen=seen)
+    return CheckResult(name="clock", grade=CheckSeverity.WARN, seen=seen, to_do="synchronise both clocks by NTP")

@@ -19,7 +19,7 @@ from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError
 from aliquot.execution.remote.connection_file import marked
 from aliquot.execution.remote.dialing import ServerAddress, Unreachable, dialled, introduce, server_address
 from aliquot.execution.remote.session import AgentSession, NotLeading, Outbox, OutboxFull, Refused, ServerSilent
-from aliquot_schema.cluster.agent_protocol import PROTOCOLS, GoodBye, Hello, Welcome
+from aliquot_schema.cluster.agent_protocol import PROTOCOLS, Goodbye, Hello, Welcome
 from aliquot_schema.cluster.launching import ALIVE
 from aliquot_schema.errors import StateConflict, Unavailable
 
@@ -246,7 +246,7 @@ class RemoteAgent:
             async with asyncio.timeout(GOOD_BYE_S_MAX):
                 kernels = (await self._core.inventory()).kernels
                 if not any(report.phase in ALIVE for report in kernels):
-                    await channel.send(GoodBye())
+                    await channel.send(Goodbye())
 
     def _log_end(self, ends: BaseExceptionGroup[Exception]) -> None:
         error = _first(ends)

@@ -63,7 +63,7 @@ def frames(data: bytes) -> Iterator[bytes]:
         yield (_MORE if end < len(data) else _LAST) + data[start:end]
 
 
-class Assembly:
+class MessageAssembler:
     """Joins frames into messages."""
 
     def __init__(self, *, bytes_max: int = MESSAGE_BYTES_MAX) -> None:
@@ -138,7 +138,7 @@ class Channel:
             bytes_max: size of the first messages; see `expect`.
         """
         self._wire = wire
-        self._assembly = Assembly(bytes_max=bytes_max)
+        self._assembly = MessageAssembler(bytes_max=bytes_max)
         self._sending = asyncio.Lock()
         self._is_broken = False
         self.heard_at = time.monotonic()

@@ -18,21 +18,21 @@ from aliquot.execution.remote.codec import (
     Wire,
 )
 from aliquot.execution.remote.link import AgentLink, farewell, silent_for_s
-from aliquot.execution.remote.presence import Presence, Timing
+from aliquot.execution.remote.presence import HeartbeatTiming, Presence
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.agent_protocol import (
     NOT_LEADER,
     PROTOCOLS,
-    DevicesTold,
+    DevicesReport,
     Forget,
     Hello,
-    Joined,
-    KernelTold,
+    KernelChangeReport,
     Launch,
-    ReadingsTold,
+    ReadingsReport,
     Refusal,
     Report,
     SendSignal,
+    StateReport,
     Stop,
     TellInventory,
     Welcome,
@@ -50,7 +50,7 @@ from aliquot_schema.cluster.launching import (
     KernelChanged,
     LaunchOrder,
     LogChunk,
-    ReadingsTaken,
+    NewReadings,
 )
 from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
@@ -75,7 +75,7 @@ class RemoteExecutor:
         self,
         *,
         keys: AgentKeys,
-        timing: Timing,
+        timing: HeartbeatTiming,
         now_us: Callable[[], int],
         expected: Iterable[AgentId] = (),
         taken_ids: frozenset[AgentId] = frozenset(),
@@ -264,7 +264,7 @@ class RemoteExecutor:
         reason = f"another process is connected as {hello.agent_id}: stop it, or use another --id with its own key"
         return Refusal(code="already_connected", message=reason)
 
-    def _welcome(self, hello: Hello, timing: Timing) -> Welcome:
+    def _welcome(self, hello: Hello, timing: HeartbeatTiming) -> Welcome:
         protocol = agreed_protocol(agent=hello.protocols, server=PROTOCOLS)
         assert protocol is not None
         return Welcome(
@@ -295,20 +295,20 @@ class RemoteExecutor:
         agent_id = link.agent_id
         message: AgentMessage
         match report:
-            case Joined():
+            case StateReport():
                 self._join(link, report.inventory.agent)
                 message = AgentJoined(inventory=report.inventory)
-            case DevicesTold():
+            case DevicesReport():
                 message = DevicesChanged(inventory=report.inventory)
-            case ReadingsTold():
-                message = ReadingsTaken(
+            case ReadingsReport():
+                message = NewReadings(
                     agent_id=agent_id,
                     at_us=report.at_us,
                     readings=report.readings,
                     disk_shortage=report.disk_shortage,
                     host_uses=report.host_uses,
                 )
-            case KernelTold():
+            case KernelChangeReport():
                 message = KernelChanged(agent_id=agent_id, report=report.report)
         if self._links.get(agent_id) is link:
             self._messages.put_nowait((message, lambda: link.acknowledge(report.number)))

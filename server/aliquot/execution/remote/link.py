@@ -14,34 +14,34 @@ from msgspec.structs import replace
 
 from aliquot.execution.remote.codec import MESSAGE_BYTES_MAX, Channel, ChannelClosed, ProtocolError, from_failure
 from aliquot.execution.remote.flow_control import FlowStream
-from aliquot.execution.remote.presence import Timing
+from aliquot.execution.remote.presence import HeartbeatTiming
 from aliquot_schema.cluster.agent_protocol import (
     LOG_WINDOW_BYTES,
     NOT_LEADER,
     WINDOW,
     Acknowledged,
     Answer,
-    Beat,
     CloseStream,
-    DevicesTold,
-    EndLog,
+    DevicesReport,
     FollowLog,
     Forget,
-    GoodBye,
+    Goodbye,
+    Heartbeat,
     Hello,
-    Joined,
-    KernelTold,
+    KernelChangeReport,
     Launch,
+    LogCredit,
     LogPiece,
     Message,
-    MoreLog,
     OpenStream,
-    ReadingsTold,
+    ReadingsReport,
     Refusal,
     Report,
     SendSignal,
     SetLimit,
+    StateReport,
     Stop,
+    StopLog,
     StreamCredit,
     StreamData,
     StreamMessage,
@@ -125,7 +125,7 @@ class AgentLink:
         *,
         hello: Hello,
         key: str | None,
-        timing: Timing,
+        timing: HeartbeatTiming,
         accept: Callable[["AgentLink", Report], None],
         on_joined: Callable[[], None] = lambda: None,
     ) -> None:
@@ -270,11 +270,11 @@ class AgentLink:
                 at_end = chunk.at_end
                 yield chunk
                 if not at_end and chunk.data:
-                    await self._send(MoreLog(request=request, credit=len(chunk.data)))
+                    await self._send(LogCredit(request=request, credit=len(chunk.data)))
         finally:
             del self._streams[request]
             if not at_end and not self.is_over:
-                self._send_soon(EndLog(request=request))
+                self._send_soon(StopLog(request=request))
 
     async def _send(self, message: Message) -> None:
         if self.is_over:
@@ -303,7 +303,7 @@ class AgentLink:
 
     def _handle(self, message: Message) -> None:
         match message:
-            case Joined() | DevicesTold() | ReadingsTold() | KernelTold():
+            case StateReport() | DevicesReport() | ReadingsReport() | KernelChangeReport():
                 self._accept_report(message)
             case Answer():
                 self._accept_answer(message)
@@ -313,9 +313,9 @@ class AgentLink:
             case StreamData() | StreamCredit() | CloseStream():
                 if message.request in self._flows:
                     self._flows[message.request].receive(message)
-            case GoodBye():
+            case Goodbye():
                 self.has_left = True
-            case Beat():
+            case Heartbeat():
                 pass
             case _:
                 raise ProtocolError(f"an agent must not send {type(message).__name__} here")
@@ -331,14 +331,14 @@ class AgentLink:
 
     def _accept_report(self, report: Report) -> None:
         self._reported += 1
-        if report.number != self._reported or (self._reported == 1) != isinstance(report, Joined):
+        if report.number != self._reported or (self._reported == 1) != isinstance(report, StateReport):
             raise ProtocolError(f"received report {report.number} instead of {self._reported}")
         if self._reported > self._acknowledged + WINDOW:
             raise ProtocolError(f"more than {WINDOW} reports are not acknowledged")
-        if isinstance(report, Joined | DevicesTold):
+        if isinstance(report, StateReport | DevicesReport):
             self._check_own(report.inventory)
         self._accept(self, report)
-        if isinstance(report, Joined) and not self.is_over:
+        if isinstance(report, StateReport) and not self.is_over:
             self._channel.expect(MESSAGE_BYTES_MAX)
 
     def _check_own(self, inventory: Inventory) -> None:
@@ -347,7 +347,7 @@ class AgentLink:
 
     async def _beat(self) -> None:
         while True:
-            await self._channel.send(Beat())
+            await self._channel.send(Heartbeat())
             await asyncio.sleep(self.timing.beat_s)
 
     async def _acknowledge(self) -> None:

@@ -16,7 +16,7 @@ BEATS_PER_S_MAX: Final = 500
 """Heartbeats of all agents together, in each direction, above which their interval grows."""
 
 
-class Timing(Struct, frozen=True, kw_only=True):
+class HeartbeatTiming(Struct, frozen=True, kw_only=True):
     """Timing limits, seconds. Both sides send a heartbeat every `beat_s`."""
 
     beat_s: float = 2.0
@@ -27,7 +27,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     answer_s: float = 30.0
     """Time limit for an answer; then the connection is closed, unless results were asked for."""
 
-    def among(self, agents: int) -> "Timing":
+    def among(self, agents: int) -> "HeartbeatTiming":
         """The limits for one more agent when `agents` are connected. Above `BEATS_PER_S_MAX` the heartbeat interval
         grows with their number, up to a fifth of `lost_s`."""
         return replace(self, beat_s=max(self.beat_s, min(agents / BEATS_PER_S_MAX, self.lost_s / 5)))
@@ -51,7 +51,7 @@ class Presence:
     """Tracks when agents were last heard. An agent that left or is lost is not tracked until it joins again."""
 
     def __init__(
-        self, timing: Timing, *, expected: Iterable[AgentId], now: Callable[[], float] = time.monotonic
+        self, timing: HeartbeatTiming, *, expected: Iterable[AgentId], now: Callable[[], float] = time.monotonic
     ) -> None:
         """
         Args:
@@ -62,7 +62,7 @@ class Presence:
         self._now = now
         self._contacts = {agent_id: _Contact(now(), timing.suspect_s) for agent_id in expected}
 
-    def joined(self, agent_id: AgentId, timing: Timing | None = None) -> None:
+    def joined(self, agent_id: AgentId, timing: HeartbeatTiming | None = None) -> None:
         """The agent has joined, with limits of its own if there are any."""
         self._contacts[agent_id] = _Contact(self._now(), (timing or self._timing).suspect_s)
 

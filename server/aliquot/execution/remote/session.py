@@ -18,26 +18,26 @@ from aliquot_schema.cluster.agent_protocol import (
     WINDOW,
     Acknowledged,
     Answer,
-    Beat,
     CloseStream,
-    DevicesTold,
-    EndLog,
+    DevicesReport,
     Failure,
     FollowLog,
     Forget,
-    Joined,
-    KernelTold,
+    Heartbeat,
+    KernelChangeReport,
     Launch,
+    LogCredit,
     LogPiece,
     Message,
-    MoreLog,
     OpenStream,
-    ReadingsTold,
+    ReadingsReport,
     Refusal,
     Report,
     SendSignal,
     SetLimit,
+    StateReport,
     Stop,
+    StopLog,
     StreamCredit,
     StreamData,
     StreamMessage,
@@ -50,7 +50,7 @@ from aliquot_schema.cluster.launching import (
     Inventory,
     KernelChanged,
     KernelReport,
-    ReadingsTaken,
+    NewReadings,
 )
 from aliquot_schema.cluster.streams import STREAMS_MAX
 from aliquot_schema.errors import AliquotError, Unavailable
@@ -70,7 +70,7 @@ class Outbox:
     _inventory: Inventory | None = None
     _kernels: deque[KernelReport] = field(default_factory=deque)
     _devices: Inventory | None = None
-    _readings: ReadingsTaken | None = None
+    _readings: NewReadings | None = None
     _sent: int = 0
     _acknowledged: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,7 +84,7 @@ class Outbox:
                 self._kernels.append(report)
             case DevicesChanged(inventory=inventory):
                 self._devices = inventory
-            case ReadingsTaken():
+            case NewReadings():
                 self._readings = message
         self._changed.set()
 
@@ -113,17 +113,17 @@ class Outbox:
     def _take(self, number: int) -> Report | None:
         if self._inventory is not None:
             inventory, self._inventory = self._inventory, None
-            return Joined(number=number, inventory=inventory)
+            return StateReport(number=number, inventory=inventory)
         if self._sent == 0:
             return None
         if self._kernels:
-            return KernelTold(number=number, report=self._kernels.popleft())
+            return KernelChangeReport(number=number, report=self._kernels.popleft())
         if self._devices is not None:
             devices, self._devices = self._devices, None
-            return DevicesTold(number=number, inventory=devices)
+            return DevicesReport(number=number, inventory=devices)
         if self._readings is not None:
             readings, self._readings = self._readings, None
-            return ReadingsTold(
+            return ReadingsReport(
                 number=number,
                 at_us=readings.at_us,
                 readings=readings.readings,
@@ -245,7 +245,7 @@ class AgentSession:
                 self._tasks.create_task(self._core.forget(kernel_ids))
             case FollowLog():
                 self._follow(message)
-            case MoreLog() | EndLog():
+            case LogCredit() | StopLog():
                 self._update_follower(message)
             case OpenStream():
                 self._streams.start(message)
@@ -253,7 +253,7 @@ class AgentSession:
                 self._streams.receive(message)
             case Acknowledged(number=number):
                 self._outbox.acknowledge(number)
-            case Beat():
+            case Heartbeat():
                 pass
             case Refusal():
                 raise refused(message)
@@ -308,11 +308,11 @@ class AgentSession:
         finally:
             self._followers.pop(request.request, None)
 
-    def _update_follower(self, request: MoreLog | EndLog) -> None:
+    def _update_follower(self, request: LogCredit | StopLog) -> None:
         follower = self._followers.get(request.request)
         if follower is None:
             return
-        if isinstance(request, MoreLog):
+        if isinstance(request, LogCredit):
             follower.credit += request.credit
             follower.more.set()
         elif follower.task is not None:
@@ -324,7 +324,7 @@ class AgentSession:
 
     async def _beat(self) -> None:
         while True:
-            await self._channel.send(Beat())
+            await self._channel.send(Heartbeat())
             await asyncio.sleep(self._beat_s)
 
     async def _check_silence(self) -> None:

@@ -32,7 +32,7 @@ from aliquot_schema.cluster.launching import (
     KernelChanged,
     KernelPhase,
     KernelReport,
-    ReadingsTaken,
+    NewReadings,
 )
 from aliquot_schema.ids import AgentId, DeviceId, KernelId
 from aliquot_schema.resources.devices import DeviceReading
@@ -60,7 +60,7 @@ class AgentMessages:
         dispatch: Dispatch,
         clock: Clock,
         on_reachable: Callable[[], None],
-        on_readings: Callable[[ReadingsTaken], None] = lambda _: None,
+        on_readings: Callable[[NewReadings], None] = lambda _: None,
         device_time: DeviceTime | None = None,
     ) -> None:
         self._state = state
@@ -118,7 +118,7 @@ class AgentMessages:
         match message:
             case DevicesChanged(inventory=inventory):
                 await self._journal.persist(lambda draft: self._register(draft, inventory.agent), actor=ACTOR)
-            case ReadingsTaken(agent_id=agent_id, readings=readings, host_uses=host_uses):
+            case NewReadings(agent_id=agent_id, readings=readings, host_uses=host_uses):
                 known = self._state.layouts[agent_id].devices if agent_id in self._state.layouts else {}
                 readings = tuple(reading for reading in readings if reading.device_id in known)
                 self._state.readings.take(agent_id, readings)

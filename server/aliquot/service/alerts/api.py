@@ -44,7 +44,7 @@ from aliquot_schema.views.alerts import (
     NoticeRuleChanges,
     NoticeRuleView,
     ReceiverView,
-    TrialSent,
+    TestNoticeSent,
 )
 from aliquot_schema.views.audit import CursorPage
 
@@ -189,7 +189,7 @@ class AlertCommands(RuleChanges):
         query = DeliveryQuery(notice_id=notice_id, before=_before(page), limit=page.first + 1)
         return _page(await self._records().deliveries(query), page, view=delivery_view)
 
-    async def send_test_notice(self, caller: Caller, receiver: str) -> TrialSent:
+    async def send_test_notice(self, caller: Caller, receiver: str) -> TestNoticeSent:
         """Queue a test notice for one receiver; the leader delivers it.
 
         Raises:
@@ -219,7 +219,7 @@ class AlertCommands(RuleChanges):
             next_us=now_us,
         )
         sent = await self._act(caller, lambda draft: draft.put(trial, "queued"))
-        return TrialSent(delivery=delivery_view(sent), revision=self._state.revision)
+        return TestNoticeSent(delivery=delivery_view(sent), revision=self._state.revision)
 
     def notice_preferences(self, caller: Caller) -> NoticePreferencesView:
         """The caller's own preferences."""

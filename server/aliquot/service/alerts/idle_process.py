@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from aliquot.core.idle_process import ACTS, IdleCase, IdleSeen, acts_us, next_case
+from aliquot.core.idle_process import ACTS, IdleCase, IdleObservation, acts_us, next_case
 from aliquot.service.alerts.message_texts import session_label
-from aliquot.service.alerts.routing import Fact
+from aliquot.service.alerts.routing import NoticeContent
 from aliquot.service.lifecycle.idle_sessions import record
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.idle_cases import case_of
@@ -33,12 +33,12 @@ NOTICED: Final = frozenset({IdleStep.TOLD, IdleStep.TOLD_AGAIN, IdleStep.ACTED})
 """Steps that the owner is told of."""
 
 
-def idle_fact(action: Action, *, notice_id: str) -> Fact | None:
+def idle_fact(action: Action, *, notice_id: str) -> NoticeContent | None:
     """What the notifier makes of a step; None = the owner is not told."""
     case = case_of(action)
     if case.action is IdleAction.OBSERVE or case.step not in NOTICED:
         return None
-    return Fact(
+    return NoticeContent(
         kind=NoticeKind.GPU_IDLE,
         severity=Severity.WARNING,
         subject=case.session_id,
@@ -121,7 +121,7 @@ class IdleProcess:
             now_us=now_us,
         )
 
-    def _seen(self, session: Session) -> IdleSeen | None:
+    def _seen(self, session: Session) -> IdleObservation | None:
         held = list(self._state.readings.idle_devices.of(session.id))
         if not held or len(held) < len(allocated_gpus(self._state, session)):
             return None
@@ -158,14 +158,14 @@ class IdleProcess:
         return name
 
 
-def idle_seen(held: Iterable[HeldDevice]) -> IdleSeen:
+def idle_seen(held: Iterable[HeldDevice]) -> IdleObservation:
     """What the readings of a session's GPUs show; at least one."""
     held = sorted(held, key=lambda one: one.device.id)
     shortest = min(held, key=lambda one: one.use.idle_us).use
     spell_us = 0
     if shortest.last_us is not None and shortest.idle_since_us is not None:
         spell_us = shortest.last_us - shortest.idle_since_us
-    return IdleSeen(
+    return IdleObservation(
         gpus=tuple(one.device.name for one in held),
         idle_us=shortest.idle_us,
         spell_us=spell_us,

@@ -12,7 +12,7 @@ from aliquot.service.alerts import outbox
 from aliquot.service.alerts.context import AlertContext
 from aliquot.service.alerts.message_texts import SECOND_US, Message, duration, printable
 from aliquot.service.alerts.outbox import Address, attempt_delivery
-from aliquot.service.alerts.routing import Fact, receivers_of
+from aliquot.service.alerts.routing import NoticeContent, receivers_of
 from aliquot.service.alerts.rules import Rules
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -106,7 +106,7 @@ class LeaderlessAlerts:
         await self._send_due()
 
     def _deliveries(self, alert: Alert, words: str, now_us: int, *, is_over: bool) -> list[Delivery]:
-        fact = Fact(
+        fact = NoticeContent(
             kind=NoticeKind.NO_LEADER,
             severity=alert.severity,
             subject=alert.subject,

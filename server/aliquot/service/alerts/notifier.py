@@ -14,7 +14,7 @@ from aliquot.service.alerts.context import AlertContext
 from aliquot.service.alerts.idle_process import idle_fact
 from aliquot.service.alerts.message_texts import SECOND_US, duration, printable, session_label
 from aliquot.service.alerts.observation import REPORTED, report_fact
-from aliquot.service.alerts.routing import Fact, Receiver, due_us, receivers_of
+from aliquot.service.alerts.routing import NoticeContent, Receiver, due_us, receivers_of
 from aliquot.service.alerts.rules import Rules
 from aliquot.service.alerts.weekly_advice import ADVISED, advice_fact
 from aliquot.service.ports import StoreUnavailable
@@ -93,7 +93,7 @@ async def _is_before(log: EventSource, number: int, *, since_us: int) -> bool:
     return bool(events) and events[0].at_us < since_us
 
 
-def facts_of(event: Event, rules: Rules) -> Iterator[Fact]:
+def facts_of(event: Event, rules: Rules) -> Iterator[NoticeContent]:
     """The facts that an event is reported as; most events yield none."""
     match event.kind, event.record:
         case ("alert.opened" | "alert.reminded" | "alert.closed") as kind, Alert() as alert:
@@ -111,7 +111,7 @@ def facts_of(event: Event, rules: Rules) -> Iterator[Fact]:
                 yield fact
 
 
-def _alert_facts(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -> Iterator[Fact]:
+def _alert_facts(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -> Iterator[NoticeContent]:
     rule, is_over = AlertRule(alert.rule), alert.closed_us is not None
     muted_until_us = rules.of(rule).muted_until_us
     if rule is AlertRule.NO_LEADER and not is_over:
@@ -127,7 +127,7 @@ def _alert_facts(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -
     kind = NoticeKind(rule.value)
     is_told_once = rule is AlertRule.EXTERNAL_PROCESS and (is_over or is_reminder)
     for user in (None, *(alert.owners if kind in OWNERS_HEAR and not is_told_once else ())):
-        yield Fact(
+        yield NoticeContent(
             kind=kind,
             severity=alert.severity,
             subject=alert.subject,
@@ -138,9 +138,11 @@ def _alert_facts(alert: Alert, rules: Rules, *, at_us: int, is_reminder: bool) -
         )
 
 
-def _session_fact(session: Session, *, notice_id: str) -> Fact:
+def _session_fact(session: Session, *, notice_id: str) -> NoticeContent:
     kind, severity, words = _described(session)
-    return Fact(kind=kind, severity=severity, subject=session.id, words=words, notice_id=notice_id, user=session.owner)
+    return NoticeContent(
+        kind=kind, severity=severity, subject=session.id, words=words, notice_id=notice_id, user=session.owner
+    )
 
 
 def _described(session: Session) -> tuple[NoticeKind, Severity, str]:
@@ -254,7 +256,7 @@ class Notifier:
             for receiver in receivers_of(fact, self._receivers, self._state.alert_index)
         ]
 
-    def _delivery(self, fact: Fact, receiver: Receiver, *, now_us: int, at_us: int) -> Delivery:
+    def _delivery(self, fact: NoticeContent, receiver: Receiver, *, now_us: int, at_us: int) -> Delivery:
         next_us, is_gathered = due_us(fact, receiver, now_us=now_us, at_us=at_us)
         return Delivery(
             id=self._ids.new(DELIVERY_PREFIX),
@@ -271,7 +273,7 @@ class Notifier:
             next_us=next_us,
         )
 
-    def _link(self, fact: Fact) -> str:
+    def _link(self, fact: NoticeContent) -> str:
         """Where the owner of an idle session answers. The page asks; following the link changes nothing."""
         if fact.kind is not NoticeKind.GPU_IDLE or fact.user is None or fact.is_over:
             return ""

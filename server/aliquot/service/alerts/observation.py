@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from aliquot.core.observed_use import ObservedWeek
-from aliquot.service.alerts.routing import Fact
+from aliquot.service.alerts.routing import NoticeContent
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
@@ -29,9 +29,9 @@ REPORTED: Final = "observed_reported"
 REPORT_ID: Final = "observed_report"
 
 
-def report_fact(action: Action, *, notice_id: str) -> Fact:
+def report_fact(action: Action, *, notice_id: str) -> NoticeContent:
     """What the notifier makes of a weekly report: a notice to operators."""
-    return Fact(
+    return NoticeContent(
         kind=NoticeKind.WEEKLY_REPORT,
         severity=Severity.INFO,
         subject=action.facts["week"],

@@ -66,7 +66,7 @@ class Receiver(Struct, frozen=True, kw_only=True):
         return self.kind == "email"
 
 
-class Fact(Struct, frozen=True, kw_only=True):
+class NoticeContent(Struct, frozen=True, kw_only=True):
     """Content of a notice, before it is routed to receivers."""
 
     kind: NoticeKind
@@ -81,7 +81,7 @@ class Fact(Struct, frozen=True, kw_only=True):
     """Whether the owner is told whatever kinds they chose: it comes before an effect on their session."""
 
 
-def receivers_of(fact: Fact, receivers: Iterable[Receiver], noticed: AlertIndex) -> Iterator[Receiver]:
+def receivers_of(fact: NoticeContent, receivers: Iterable[Receiver], noticed: AlertIndex) -> Iterator[Receiver]:
     """Receivers that get a notice."""
     for receiver in receivers:
         if fact.severity < receiver.least or (receiver.kinds and fact.kind not in receiver.kinds):
@@ -93,7 +93,7 @@ def receivers_of(fact: Fact, receivers: Iterable[Receiver], noticed: AlertIndex)
             yield receiver
 
 
-def due_us(fact: Fact, receiver: Receiver, *, now_us: int, at_us: int) -> tuple[int, bool]:
+def due_us(fact: NoticeContent, receiver: Receiver, *, now_us: int, at_us: int) -> tuple[int, bool]:
     """(due time, whether it is sent together with others that are due then). The end of a critical alert can wait.
 
     Args:
@@ -110,7 +110,7 @@ def due_us(fact: Fact, receiver: Receiver, *, now_us: int, at_us: int) -> tuple[
     return now_us, False
 
 
-def _wants(fact: Fact, user: UserId, receiver: Receiver, noticed: AlertIndex) -> bool:
+def _wants(fact: NoticeContent, user: UserId, receiver: Receiver, noticed: AlertIndex) -> bool:
     known = noticed.subscribers.get(user)
     if receiver.needs_address and (known is None or known.email is None):
         return False

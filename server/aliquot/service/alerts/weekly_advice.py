@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from aliquot.service.alerts.context import AlertContext
-from aliquot.service.alerts.routing import Fact, Receiver, receivers_of
+from aliquot.service.alerts.routing import NoticeContent, Receiver, receivers_of
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.observed_gpus import week_of
@@ -34,15 +34,15 @@ class Advisor(Protocol):
         """A sentence for each command that ended in the last week. Raises `StoreUnavailable`."""
 
 
-def advice_fact(action: Action, *, notice_id: str) -> Fact:
+def advice_fact(action: Action, *, notice_id: str) -> NoticeContent:
     """What the notifier makes of the event."""
     user = UserId(action.facts["user"])
     words = f"what your commands needed in the last weeks: {action.facts['words']}"
     return _fact(user, words, notice_id=notice_id)
 
 
-def _fact(user: UserId, words: str, *, notice_id: str = "") -> Fact:
-    return Fact(
+def _fact(user: UserId, words: str, *, notice_id: str = "") -> NoticeContent:
+    return NoticeContent(
         kind=NoticeKind.RIGHT_SIZE,
         severity=Severity.INFO,
         subject=user,

@@ -30,7 +30,7 @@ class KeyChanges(Protocol):
         """The event log has these changes."""
 
 
-class KeyTeller:
+class KeyChangeRecorder:
     """Records each change once. Every server does this for its own file."""
 
     def __init__(self, changes: KeyChanges, *, journal: Journal, clock: Clock) -> None:

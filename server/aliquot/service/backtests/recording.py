@@ -16,11 +16,11 @@ from aliquot.core.model.snapshot import PendingRow, Snapshot, asks_the_same
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.simulation.recorded_history import (
+    DecisionContext,
     RecordedFact,
     RecordedHistory,
-    Surroundings,
 )
-from aliquot.service.backtests.holds import HoldLog
+from aliquot.service.backtests.attempts import AttemptLog
 from aliquot.service.ledger.changes import decides
 from aliquot.service.ledger.entries import LedgerReader, PassEntry, PassKey
 from aliquot.service.ledger.replay import SnapshotFold, entries_of, events_between
@@ -152,7 +152,7 @@ class HistoryRecorder:
         self._lessons = [
             (workload_of(session), duration_ms) for session in past if (duration_ms := ran_ms(session)) is not None
         ]
-        self._holds = HoldLog()
+        self._holds = AttemptLog()
         self._facts: list[RecordedFact] = []
         self._passes_us = [entry.now_us]
         self._planned = entry
@@ -304,10 +304,10 @@ class HistoryRecorder:
         self._facts += [RecordedFact(at_us=at_us, withdrawal=name) for name in gone if self._holds.is_withdrawn(name)]
         self._queue = queue
 
-    def _surroundings(self, snapshot: Snapshot, *, before: Surroundings | None) -> Surroundings:
+    def _surroundings(self, snapshot: Snapshot, *, before: DecisionContext | None) -> DecisionContext:
         """The present surroundings; the same object as before if they are equal."""
         state = self._fold.state
-        found = Surroundings(
+        found = DecisionContext(
             agents=snapshot.agents,
             quotas=dict(snapshot.quotas),
             policy=state.rules,

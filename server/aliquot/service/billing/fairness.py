@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-from aliquot.core.fairshare import NOTHING, Balance, ProjectUser, Usage
+from aliquot.core.fairshare import NOTHING, ProjectUser, Usage, UsageBalance
 from aliquot.core.scheduler.shares import Shares
 from aliquot.service.state.state import State
 from aliquot.service.views.terms import moment, moment_or_none
@@ -71,12 +71,12 @@ class _Competitors:
             advice=self._advice(share, entitlement, reached_us),
         )
 
-    def _idle(self, place: ProjectUser) -> Balance:
+    def _idle(self, place: ProjectUser) -> UsageBalance:
         """The balance if everything held were released now."""
         known = self._usage.balances.get(place, NOTHING)
         return known.held(-known.holds_milli, now_us=self._now_us, half_life_ms=self._usage.half_life_ms)
 
-    def _used_at(self, balance: Balance, after_ms: int) -> int:
+    def _used_at(self, balance: UsageBalance, after_ms: int) -> int:
         return balance.used_at(self._now_us + 1000 * after_ms, half_life_ms=self._usage.half_life_ms)
 
     def _reached_us(self, place: ProjectUser, entitlement: float) -> int | None:

@@ -16,21 +16,21 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.foresight.forecast import SAMPLES, Supposed
-from aliquot.core.foresight.told import KEPT_US, ForecastRecord
+from aliquot.core.foresight.forecast import SAMPLES, HypotheticalSession
+from aliquot.core.foresight.shown_forecasts import KEPT_US, ForecastRecord
 from aliquot.service.foresight.learning import Learner, PastSessions
 from aliquot.service.foresight.ports import BoardRelay, ForecastStore
 from aliquot.service.foresight.process_messages import (
-    Ask,
     Days,
     Finished,
+    ForecastRequest,
+    ForecastsMade,
     HistoryRead,
+    HypotheticalForecastsMade,
     Learned,
-    Lesson,
-    Made,
+    LearningBatch,
     ScoredRecords,
     SnapshotDifference,
-    SupposedMade,
     ToProcess,
 )
 from aliquot.service.foresight.records import Recorder
@@ -40,7 +40,7 @@ from aliquot.service.foresight.supervisor import Channel, ProcessEnded, RestartD
 from aliquot.service.metrics.counters import ForecastMeasures
 from aliquot.service.ports import Clock, Store, StoreUnavailable
 from aliquot.service.retention import ClockJumps
-from aliquot.service.state.forecast_board import ForecastDesk, SupposedQuestion
+from aliquot.service.state.forecast_board import HypotheticalQuestion, QuestionQueue
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
@@ -94,7 +94,7 @@ class Forecasting:
         epoch: int,
         leaps: ClockJumps,
         measures: ForecastMeasures,
-        desk: ForecastDesk,
+        desk: QuestionQueue,
         open_process: Callable[[], AbstractAsyncContextManager[Channel]] = forecast_process,
     ) -> None:
         """Queues the events of sessions from now on.
@@ -239,7 +239,7 @@ class Forecasting:
         self._recorder.scores()
         past = PastSessions(self._events, self._clock)
         async for learned in past.pages():
-            await channel.send([Lesson(learned=learned, is_history=True)])
+            await channel.send([LearningBatch(learned=learned, is_history=True)])
         last: ForecastRecord | None = None
         since_us = self._clock.now_us() - KEPT_US
         while records := await self._store.page(last, since_us=since_us, limit=PAGE):
@@ -277,7 +277,7 @@ class Forecasting:
         pending, seen = self._state.pending, self._state.verdicts
         return tuple(name for name in self._untold if name in pending and name in seen)
 
-    def _ask(self, kind: str, supposed: tuple[Supposed, ...]) -> Ask:
+    def _ask(self, kind: str, supposed: tuple[HypotheticalSession, ...]) -> ForecastRequest:
         wanted = self._fresh() if kind == "fresh" else None
         snapshot = take(self._state)
         if kind != "supposed":
@@ -287,7 +287,7 @@ class Forecasting:
             self._asked_revision = snapshot.revision
         self._number += 1
         is_long = len(self._state.pending) > LONG_QUEUE
-        return Ask(
+        return ForecastRequest(
             number=self._number,
             snapshot=replace(snapshot, quotas=dict(snapshot.quotas), backlogs=dict(snapshot.backlogs)),
             policy=self._state.rules,
@@ -298,18 +298,18 @@ class Forecasting:
             supposed=supposed,
         )
 
-    async def _receive(self, channel: Channel, ask: Ask, question: SupposedQuestion | None) -> None:
+    async def _receive(self, channel: Channel, ask: ForecastRequest, question: HypotheticalQuestion | None) -> None:
         """Put the answer on the board, and record first forecasts; answer a question."""
         while True:
             message = await channel.receive()
-            if isinstance(message, Made) and message.number == ask.number:
+            if isinstance(message, ForecastsMade) and message.number == ask.number:
                 self._hear_all()
                 told = [one for one in message.told if self._is_queued(one.forecast.session_id)]
                 self._recorder.note(told)
                 await self._write()
                 self._hear_all()
                 self._state.board.tell(one for one in told if self._is_queued(one.forecast.session_id))
-            elif isinstance(message, SupposedMade) and message.number == ask.number:
+            elif isinstance(message, HypotheticalForecastsMade) and message.number == ask.number:
                 if question is not None and not question.answer.done():
                     question.answer.set_result(message.told)
             elif isinstance(message, Finished) and message.number == ask.number:
@@ -337,8 +337,8 @@ class Forecasting:
         return session is not None and session.state is SessionState.QUEUED
 
 
-def _lesson(learned: tuple[Learned, ...]) -> Lesson:
-    return Lesson(learned=learned)
+def _lesson(learned: tuple[Learned, ...]) -> LearningBatch:
+    return LearningBatch(learned=learned)
 
 
 def _parts(items: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
@@ -365,7 +365,7 @@ class ForecastPlan(Struct, frozen=True, kw_only=True):
         epoch: int,
         leaps: ClockJumps,
         measures: ForecastMeasures,
-        desk: ForecastDesk,
+        desk: QuestionQueue,
     ) -> Forecasting:
         """The forecasts of one term as leader."""
         return Forecasting(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from aliquot.core.foresight.arrivals import KEPT_US as ARRIVALS_KEPT_US
 from aliquot.core.foresight.run_times import EndedRun
-from aliquot.core.foresight.told import KEPT_US
+from aliquot.core.foresight.shown_forecasts import KEPT_US
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.service.foresight.process_messages import Ended, Learned
 from aliquot.service.ports import Clock, SessionQuery, Store

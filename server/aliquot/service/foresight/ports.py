@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from aliquot.core.foresight.told import ForecastRecord, Settlement
+from aliquot.core.foresight.shown_forecasts import ForecastRecord, SessionOutcome
 
 
 class ForecastStore(Protocol):
@@ -14,7 +14,7 @@ class ForecastStore(Protocol):
     async def add(self, records: Sequence[ForecastRecord]) -> None:
         """Insert records; those of the same session and age that exist are kept as they are."""
 
-    async def settle(self, settlements: Sequence[Settlement]) -> None:
+    async def settle(self, settlements: Sequence[SessionOutcome]) -> None:
         """Set the outcomes of all records of these sessions, in order."""
 
     async def open_records(self, *, since_us: int) -> tuple[ForecastRecord, ...]:

@@ -16,24 +16,24 @@ from typing import Final
 from aliquot.core.foresight.arrivals import ArrivalHistory
 from aliquot.core.foresight.forecast import forecast_all
 from aliquot.core.foresight.run_times import RunHistory
-from aliquot.core.foresight.scoring import Scorekeeper
-from aliquot.core.foresight.told import ForecastRecord, Told
+from aliquot.core.foresight.scoring import ForecastScorer
+from aliquot.core.foresight.shown_forecasts import ForecastRecord, ShownForecast
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.service.foresight.process_messages import (
     ENCODER,
-    Ask,
     Days,
     Finished,
+    ForecastRequest,
+    ForecastsMade,
     FromProcess,
     HistoryRead,
+    HypotheticalForecastsMade,
     Learned,
-    Lesson,
-    Made,
-    Ready,
+    LearningBatch,
+    ProcessReady,
     RowChanges,
     ScoredRecords,
     SnapshotMirror,
-    SupposedMade,
     ToProcess,
     learned_us,
     read_message,
@@ -52,7 +52,7 @@ class Forecaster:
     def __init__(self) -> None:
         self._runs = RunHistory()
         self._arrivals = ArrivalHistory()
-        self._scores = Scorekeeper()
+        self._scores = ForecastScorer()
         self._mirror = SnapshotMirror()
         self._past: list[Learned] = []
         self._past_records: list[ForecastRecord] = []
@@ -60,9 +60,9 @@ class Forecaster:
     def take(self, message: ToProcess) -> list[FromProcess]:
         """Learn from a message, or answer it."""
         match message:
-            case Lesson(is_history=True, learned=learned):
+            case LearningBatch(is_history=True, learned=learned):
                 self._past.extend(learned)
-            case Lesson(learned=learned):
+            case LearningBatch(learned=learned):
                 self._learn(learned)
             case ScoredRecords(is_history=True, records=records):
                 self._past_records.extend(records)
@@ -74,7 +74,7 @@ class Forecaster:
                 self._scores.note_days(days)
             case RowChanges():
                 self._mirror.change(message)
-            case Ask():
+            case ForecastRequest():
                 return self._answer(message)
         return []
 
@@ -93,27 +93,29 @@ class Forecaster:
                 self._runs.learn(one.run)
                 self._arrivals.ended(one.session_id, run_ms=one.run.duration_ms)
 
-    def _answer(self, ask: Ask) -> list[FromProcess]:
+    def _answer(self, ask: ForecastRequest) -> list[FromProcess]:
         began = time.process_time()
         report = self._scores.report(runs=self._runs.total, now_us=ask.now_us)
         snapshot = self._mirror.snapshot(ask)
         parts: list[FromProcess]
         if ask.supposed:
-            parts = [SupposedMade(number=ask.number, told=tuple(self._supposed(ask, snapshot)))]
+            parts = [HypotheticalForecastsMade(number=ask.number, told=tuple(self._supposed(ask, snapshot)))]
         else:
             told = self._told(ask, snapshot, wanted=ask.wanted)
             parts = [
-                Made(number=ask.number, told=tuple(told[first : first + TOLD_MAX]))
+                ForecastsMade(number=ask.number, told=tuple(told[first : first + TOLD_MAX]))
                 for first in range(0, len(told), TOLD_MAX)
             ]
         return [*parts, Finished(number=ask.number, took_s=time.process_time() - began, accuracy=report)]
 
-    def _supposed(self, ask: Ask, snapshot: Snapshot) -> Iterator[Told | None]:
+    def _supposed(self, ask: ForecastRequest, snapshot: Snapshot) -> Iterator[ShownForecast | None]:
         for supposed in ask.supposed:
             told = self._told(ask, supposed.joined(snapshot), wanted=(supposed.row.session_id,))
             yield told[0] if told else None
 
-    def _told(self, ask: Ask, snapshot: Snapshot, *, wanted: Collection[SessionId] | None) -> list[Told]:
+    def _told(
+        self, ask: ForecastRequest, snapshot: Snapshot, *, wanted: Collection[SessionId] | None
+    ) -> list[ShownForecast]:
         made = forecast_all(
             snapshot,
             ask.policy,
@@ -135,7 +137,7 @@ def main(descriptor: int) -> None:
     received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, received), daemon=True).start()
     forecaster = Forecaster()
-    _send(pipe, Ready())
+    _send(pipe, ProcessReady())
     while True:
         for answer in forecaster.take(read_message(received.get())):
             _send(pipe, answer)

@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from aliquot.core.foresight.forecast import Supposed
+from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.run_times import EndedRun
 from aliquot.core.foresight.scoring import AccuracyReport
-from aliquot.core.foresight.told import ForecastRecord, Told
+from aliquot.core.foresight.shown_forecasts import ForecastRecord, ShownForecast
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot_schema.ids import SessionId
@@ -42,7 +42,7 @@ def learned_us(learned: Learned) -> int:
     return learned.queued_us if isinstance(learned, PendingRow) else learned.at_us
 
 
-class Lesson(Struct, frozen=True, kw_only=True):
+class LearningBatch(Struct, frozen=True, kw_only=True):
     """Submissions and ends, in the order of their times."""
 
     learned: tuple[Learned, ...]
@@ -75,7 +75,7 @@ class RowChanges(Struct, frozen=True, kw_only=True):
     """(table, key, row), see `_tables`."""
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class ForecastRequest(Struct, frozen=True, kw_only=True):
     """Request for forecasts."""
 
     number: int
@@ -90,11 +90,11 @@ class Ask(Struct, frozen=True, kw_only=True):
     first_rows: int | None
     """Keep only this many waiting sessions; None = all."""
     samples: int
-    supposed: tuple[Supposed, ...] = ()
+    supposed: tuple[HypotheticalSession, ...] = ()
     """Sessions that are not submitted. If there are any, the request is about these, each of them alone."""
 
 
-ToProcess = Lesson | ScoredRecords | HistoryRead | Days | RowChanges | Ask
+ToProcess = LearningBatch | ScoredRecords | HistoryRead | Days | RowChanges | ForecastRequest
 
 
 def frames_of(message: ToProcess) -> bytes:
@@ -143,7 +143,7 @@ class SnapshotDifference:
     def __init__(self) -> None:
         self._known: dict[str, dict[Any, Any]] = {name: {} for name in _EMPTY}
 
-    def messages(self, ask: Ask) -> Iterator[ToProcess]:
+    def messages(self, ask: ForecastRequest) -> Iterator[ToProcess]:
         """Messages that bring the process to a request's snapshot, the request last."""
         rows, gone = list[tuple[str, Any, Any]](), dict[str, tuple[Any, ...]]()
         for name, table in _tables(ask.snapshot).items():
@@ -165,7 +165,7 @@ class SnapshotMirror:
         for name, key, row in changes.rows:
             self._known[name][key] = row
 
-    def snapshot(self, ask: Ask) -> Snapshot:
+    def snapshot(self, ask: ForecastRequest) -> Snapshot:
         """The snapshot that a request is about."""
         for name, keys in ask.gone.items():
             for key in keys:
@@ -183,22 +183,22 @@ def _changed(known: dict[Any, Any], present: Mapping[Any, Any]) -> tuple[list[tu
     return changed, gone
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
+class ProcessReady(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     """The process has started."""
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
+class ForecastsMade(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
     """Some of the forecasts asked for."""
 
     number: int
-    told: tuple[Told, ...]
+    told: tuple[ShownForecast, ...]
 
 
-class SupposedMade(msgspec.Struct, frozen=True, kw_only=True, tag="supposed"):
+class HypotheticalForecastsMade(msgspec.Struct, frozen=True, kw_only=True, tag="supposed"):
     """Forecasts of sessions that are not submitted, in the order asked; None = too many sessions are ahead."""
 
     number: int
-    told: tuple[Told | None, ...]
+    told: tuple[ShownForecast | None, ...]
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
@@ -209,6 +209,6 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     accuracy: AccuracyReport
 
 
-FromProcess = Ready | Made | SupposedMade | Finished
+FromProcess = ProcessReady | ForecastsMade | HypotheticalForecastsMade | Finished
 ENCODER: Final = msgspec.json.Encoder()
 DECODER: Final[msgspec.json.Decoder[FromProcess]] = msgspec.json.Decoder(FromProcess)

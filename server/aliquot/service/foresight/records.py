@@ -12,7 +12,14 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from aliquot.core.foresight.told import AGES_S, DAY_US, ForecastOutcome, ForecastRecord, Settlement, Told
+from aliquot.core.foresight.shown_forecasts import (
+    AGES_S,
+    DAY_US,
+    ForecastOutcome,
+    ForecastRecord,
+    SessionOutcome,
+    ShownForecast,
+)
 from aliquot.service.foresight.learning import run_of
 from aliquot.service.foresight.ports import ForecastStore
 from aliquot.service.metrics.counters import ForecastMeasures
@@ -46,7 +53,7 @@ class Recorder:
         """The task that started first of each job array with records."""
         self._due: list[tuple[int, SessionId]] = []
         """When a session has to be checked: its P90 has passed, or its forecast is to be recorded again."""
-        self._unwritten: deque[ForecastRecord | Settlement] = deque(maxlen=UNWRITTEN_MAX)
+        self._unwritten: deque[ForecastRecord | SessionOutcome] = deque(maxlen=UNWRITTEN_MAX)
         self._scores: deque[ForecastRecord] = deque(maxlen=UNWRITTEN_MAX)
         self._writing = asyncio.Lock()
         self._at_once = 0
@@ -91,7 +98,7 @@ class Recorder:
                 self._end(name, session.ended_us)
             self._forget(name)
 
-    def note(self, told: Iterable[Told]) -> None:
+    def note(self, told: Iterable[ShownForecast]) -> None:
         """Record the first forecast of each session that was submitted lately."""
         for one in told:
             forecast = one.forecast
@@ -133,7 +140,7 @@ class Recorder:
             while self._unwritten:
                 batch = list(self._unwritten)
                 added = [one for one in batch if isinstance(one, ForecastRecord)]
-                settled = [one for one in batch if isinstance(one, Settlement)]
+                settled = [one for one in batch if isinstance(one, SessionOutcome)]
                 if added:
                     await self._store.add(added)
                 if settled:
@@ -166,7 +173,7 @@ class Recorder:
                     heapq.heappush(self._due, (session.queued_us + age_s * 1_000_000, record.session_id))
 
     def _settle(self, session_id: SessionId, outcome: ForecastOutcome, *, settled_us: int | None) -> None:
-        settlement = Settlement(session_id=session_id, outcome=outcome, settled_us=settled_us)
+        settlement = SessionOutcome(session_id=session_id, outcome=outcome, settled_us=settled_us)
         self._change(settlement)
         if outcome not in (*_OPEN, ForecastOutcome.STARTED):
             self._forget(session_id)
@@ -183,10 +190,10 @@ class Recorder:
     def _end(self, session_id: SessionId, ended_us: int) -> None:
         first = self._records[session_id][0]
         self._change(
-            Settlement(session_id=session_id, outcome=first.outcome, settled_us=first.settled_us, ended_us=ended_us)
+            SessionOutcome(session_id=session_id, outcome=first.outcome, settled_us=first.settled_us, ended_us=ended_us)
         )
 
-    def _change(self, settlement: Settlement) -> None:
+    def _change(self, settlement: SessionOutcome) -> None:
         records = tuple(settlement.of(record) for record in self._records[settlement.session_id])
         self._records[settlement.session_id] = records
         self._unwritten.append(settlement)

@@ -73,7 +73,7 @@ class GridSpan(Struct, frozen=True, kw_only=True):
         )
 
 
-class Gathering:
+class GridAggregator:
     """Aggregates spans into the steps of a grid, per device."""
 
     def __init__(self, grid: Grid, measures: Sequence[Measure]) -> None:

@@ -19,7 +19,13 @@ from aliquot.service.access import visibility_of
 from aliquot.service.billing.estimates import actual
 from aliquot.service.history.grids import SECOND_US, Curves, Grid, covering, fitting
 from aliquot.service.history.measures import QUEUE_EVERY_S, WHOLE, MeasureKind, Sample
-from aliquot.service.history.ports import Held, HeldBook, HistoryStore, HistoryUnavailable, Tended
+from aliquot.service.history.ports import (
+    HeldAmount,
+    HistoryStore,
+    HistoryUnavailable,
+    HoldingRecords,
+    MaintenanceResult,
+)
 from aliquot.service.history.right_size import RightSizing
 from aliquot.service.history.series_views import device_series, history_view, queue_series, usage_view
 from aliquot.service.history.session_stats import HeldPart, gpu_stats, stats_view
@@ -137,7 +143,7 @@ class QueryLimiter:
             self._present -= 1
 
 
-def held_span(held: Sequence[Held], *, now_us: int) -> tuple[int, int]:
+def held_span(held: Sequence[HeldAmount], *, now_us: int) -> tuple[int, int]:
     """From the first grant to the last release; the last minute if nothing was held yet."""
     if not held:
         return now_us - 60 * SECOND_US, now_us
@@ -145,7 +151,7 @@ def held_span(held: Sequence[Held], *, now_us: int) -> tuple[int, int]:
     return since_us, max(since_us + SECOND_US, *(one.ended_us for one in held))
 
 
-def while_held(curves: Mapping[str, Curves], held: Sequence[Held], *, grid: Grid) -> dict[str, Curves]:
+def while_held(curves: Mapping[str, Curves], held: Sequence[HeldAmount], *, grid: Grid) -> dict[str, Curves]:
     """Measurements of the steps in which the device was held, at least for a part of the step."""
     found: dict[str, Curves] = {}
     for device_id, curve in curves.items():
@@ -171,7 +177,7 @@ class History:
         clock: Clock,
         leads: Callable[[], bool] = lambda: True,
         store: HistoryStore | None = None,
-        book: HeldBook | None = None,
+        book: HoldingRecords | None = None,
         sessions: Store | None = None,
     ) -> None:
         """
@@ -204,7 +210,7 @@ class History:
         if self._store is not None:
             self._store.take(sample)
 
-    async def tend(self) -> Tended:
+    async def tend(self) -> MaintenanceResult:
         """See `HistoryStore.tend`."""
         return await self._stored().tend()
 
@@ -282,7 +288,7 @@ class History:
         return gpu_stats([self._part(one) for one in held], measured)
 
     async def _measured_parts(
-        self, held: Sequence[Held], *, now_us: int
+        self, held: Sequence[HeldAmount], *, now_us: int
     ) -> tuple[Grid, dict[tuple[AgentId, DeviceId], Curves]]:
         grid = self._grid_of(held_span(held, now_us=now_us), points=STATS_POINTS)
         found: dict[tuple[AgentId, DeviceId], Curves] = {}
@@ -310,7 +316,7 @@ class History:
             )
         return session
 
-    async def _measured(self, held: Sequence[Held], grid: Grid) -> dict[AgentId, dict[str, Curves]]:
+    async def _measured(self, held: Sequence[HeldAmount], grid: Grid) -> dict[AgentId, dict[str, Curves]]:
         """Measurements of devices while they were held, by agent and device."""
         found: dict[AgentId, dict[str, Curves]] = {}
         for agent_id in dict.fromkeys(one.agent_id for one in held):
@@ -320,7 +326,7 @@ class History:
             found[agent_id] = while_held(curves, own, grid=grid)
         return found
 
-    def _part(self, held: Held) -> HeldPart:
+    def _part(self, held: HeldAmount) -> HeldPart:
         layout = self._state.layouts.get(held.agent_id)
         device = None if layout is None else layout.devices.get(held.device_id)
         return HeldPart(
@@ -332,7 +338,7 @@ class History:
             held_s=(held.ended_us - held.from_us) / SECOND_US,
         )
 
-    def _priced(self, held: Held) -> tuple[PricedDevice, int, int]:
+    def _priced(self, held: HeldAmount) -> tuple[PricedDevice, int, int]:
         """A held part of a device as it is priced, with the time since when and until when."""
         layout, agent = self._state.layouts.get(held.agent_id), self._state.agents.get(held.agent_id)
         device = None if layout is None else layout.devices.get(held.device_id)
@@ -377,7 +383,7 @@ class History:
     def _grid_of(self, span: tuple[int, int], *, points: int, least_s: float = 0.0) -> Grid:
         return grid_of(span, points=points, least_s=max(least_s, self._stored().least_step_s(span[0])))
 
-    def _share(self, held: Held) -> float:
+    def _share(self, held: HeldAmount) -> float:
         layout = self._state.layouts.get(held.agent_id)
         device = None if layout is None else layout.devices.get(held.device_id)
         return held.amount * budget_cost(held.slot, device=device) / (MILLI if device is None else device.budget)
@@ -387,7 +393,7 @@ class History:
             raise HistoryUnavailable("this server keeps no history")
         return self._store
 
-    def _record(self) -> HeldBook:
+    def _record(self) -> HoldingRecords:
         if self._book is None:
             raise HistoryUnavailable("this server keeps no record of held devices")
         return self._book

@@ -15,7 +15,7 @@ class HistoryUnavailable(Unavailable):
     """History cannot be read now. Nothing else is affected."""
 
 
-class Tended(Struct, frozen=True, kw_only=True):
+class MaintenanceResult(Struct, frozen=True, kw_only=True):
     """Result of one maintenance pass."""
 
     written: int = 0
@@ -41,7 +41,7 @@ class HistoryStore(Protocol):
             HistoryUnavailable: the store cannot be read.
         """
 
-    async def tend(self) -> Tended:
+    async def tend(self) -> MaintenanceResult:
         """Roll up complete windows and remove expired ones. Runs on the leader; failures are retried by the next
         call."""
 
@@ -53,7 +53,7 @@ class HistoryStore(Protocol):
         """Why the store does not work now; None = it works."""
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class HeldAmount(Struct, frozen=True, kw_only=True):
     """An amount of one slot of one accelerator, held by one lease."""
 
     owner: UserId
@@ -68,14 +68,14 @@ class Held(Struct, frozen=True, kw_only=True):
     """Release, or the end of the queried range."""
 
 
-class HeldBook(Protocol):
+class HoldingRecords(Protocol):
     """Durable record of holdings. Every method may raise `StoreUnavailable`."""
 
-    def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
+    def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[HeldAmount, ...]]:
         """Accelerators held at any time in a range, page by page."""
 
     async def whole_since_us(self) -> int:
         """Holdings released before this time may be missing: they were archived or removed."""
 
-    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[HeldAmount, ...]:
         """Accelerators that a session ever held, in the order of the grants."""

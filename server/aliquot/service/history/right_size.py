@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from aliquot.core.model.snapshot import request_of
 from aliquot.core.prediction import Workload
-from aliquot.core.right_size import RUNS_MIN, PastRun, RequestPart, Sizing, Wanted, right_size, share_used
+from aliquot.core.right_size import RUNS_MIN, NextRequest, PastRun, RequestPart, SizeAdvice, right_size, share_used
 from aliquot.service.history.ports import HistoryUnavailable
 from aliquot.service.history.session_stats import IDLE_PCT, SHORT_S
 from aliquot.service.ports import Clock, SessionQuery, Store
@@ -157,10 +157,10 @@ def _is_like(session: Session, workload: Workload) -> bool:
     return (own.program, own.milli) == (workload.program, workload.milli)
 
 
-def _wanted(session: Session) -> Wanted:
+def _wanted(session: Session) -> NextRequest:
     sizes = {slot: amount for slot, amount in request_of(session) if is_size(slot)}
     memory = [amount for slot, amount in sizes.items() if is_accelerator(slot)]
-    return Wanted(
+    return NextRequest(
         milli=workload_of(session).milli,
         memory=max(memory, default=None),
         host_memory=max((amount for slot, amount in sizes.items() if not is_accelerator(slot)), default=None),
@@ -194,7 +194,7 @@ def _past_run(session: Session, gpus: Sequence[GpuStatsView]) -> PastRun:
 _KINDS: Final = {measure: RightSizeKind(measure.value) for measure in RequestPart}
 
 
-def _figure(sizing: Sizing, command: str, *, is_gang: bool) -> RightSizeFigure:
+def _figure(sizing: SizeAdvice, command: str, *, is_gang: bool) -> RightSizeFigure:
     advised, largest = _text(sizing.measure, sizing.amount), _text(sizing.measure, sizing.largest)
     past = f"the last {sizing.runs} runs of {command}"
     words = " ".join((*_sentence(sizing.measure, past, advised, largest, is_gang=is_gang), _hits(sizing)))
@@ -223,7 +223,7 @@ def _sentence(measure: RequestPart, past: str, advised: str, largest: str, *, is
         yield f"The longest of {past} took {largest}: a time limit of {advised} would do"
 
 
-def _hits(sizing: Sizing) -> str:
+def _hits(sizing: SizeAdvice) -> str:
     if not sizing.tested:
         return "(not yet tested on later runs)."
     return f"(enough for {sizing.enough} of {sizing.tested} later runs, advised before each)."

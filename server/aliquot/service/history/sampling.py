@@ -17,7 +17,7 @@ from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.views.agents import HOST_SLOTS
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.cluster.launching import ReadingsTaken
+from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import AgentId, DeviceId, SessionId
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading
@@ -39,7 +39,7 @@ class DeviceSampler:
         self._state = state
         self._known: dict[AgentId, tuple[tuple[Device, ...], tuple[Device, ...], AgentDevices]] = {}
 
-    def sample(self, message: ReadingsTaken, *, at_us: int) -> DeviceSample | None:
+    def sample(self, message: NewReadings, *, at_us: int) -> DeviceSample | None:
         """The readings of an agent's accelerators; None when it has none.
 
         Args:
@@ -155,7 +155,7 @@ class HistoryRecording:
         self._queue = QueueSampling(state, take=history.take)
         journal.subscribe(self._queue.on_event, to=(Entity.SESSION,))
 
-    def note(self, message: ReadingsTaken) -> None:
+    def note(self, message: NewReadings) -> None:
         """Record the readings of an agent."""
         if self._history.is_kept:
             sample = self._devices.sample(message, at_us=self._clock.now_us())

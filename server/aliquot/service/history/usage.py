@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from aliquot.service.history.grids import SECOND_US, Floats, Grid, covering
 from aliquot.service.history.measures import DeviceSample, MeasureKind, index_of
-from aliquot.service.history.ports import Held, HistoryStore
+from aliquot.service.history.ports import HeldAmount, HistoryStore
 from aliquot.service.history.series_views import points
 from aliquot.service.metrics.metrics import IDLE_PCT
 from aliquot_schema.ids import AgentId, DeviceId, NodeId
@@ -55,7 +55,7 @@ class _Sum:
 class UsageSums:
     """Sums per user or project."""
 
-    def __init__(self, grid: Grid, *, key: Callable[[Held], str], share: Callable[[Held], float]) -> None:
+    def __init__(self, grid: Grid, *, key: Callable[[HeldAmount], str], share: Callable[[HeldAmount], float]) -> None:
         """
         Args:
             key: the user or project that a holding counts for.
@@ -65,10 +65,10 @@ class UsageSums:
         self._key = key
         self._share = share
         self._sums: dict[str, _Sum] = {}
-        self._by_agent: dict[str, list[Held]] | None = defaultdict(list)
+        self._by_agent: dict[str, list[HeldAmount]] | None = defaultdict(list)
         self._count = 0
 
-    def add(self, page: Iterable[Held]) -> None:
+    def add(self, page: Iterable[HeldAmount]) -> None:
         """Add holdings."""
         for held in page:
             first, overlaps = overlap(self.grid, held)
@@ -110,14 +110,14 @@ class UsageSums:
         rest = [self._sums[name] for name in names[NAMED_MAX:]]
         return (*found, _view(None, rest)) if rest else tuple(found)
 
-    def _sum(self, held: Held) -> _Sum:
+    def _sum(self, held: HeldAmount) -> _Sum:
         key = self._key(held)
         if key not in self._sums:
             self._sums[key] = _Sum(*(np.zeros(self.grid.points) for _ in range(3)))
         return self._sums[key]
 
 
-def overlap(grid: Grid, held: Held) -> tuple[int, Floats]:
+def overlap(grid: Grid, held: HeldAmount) -> tuple[int, Floats]:
     """(first, durations): the first step in which something is held, and microseconds held per step from there."""
     since_us = max(held.from_us, grid.start_us)
     until_us = min(held.ended_us, grid.end_us)

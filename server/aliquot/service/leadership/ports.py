@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from aliquot.service.ports import Loaded, Store
+from aliquot.service.ports import LoadedRows, Store
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.orchestration import Orchestration
 from aliquot_schema.views.server import OrchestratorView
@@ -35,7 +35,7 @@ class TermStart(CurrentTerm, frozen=True, kw_only=True):
 class SharedStore(Store, Protocol):
     """A store that several servers write."""
 
-    async def join(self) -> Loaded:
+    async def join(self) -> LoadedRows:
         """As `open`, but without raising the epoch: another server may lead."""
 
     async def begin_term(self) -> TermStart:

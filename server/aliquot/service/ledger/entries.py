@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import aliquot
 import aliquot_schema
-from aliquot.core.fairshare import Balance
+from aliquot.core.fairshare import UsageBalance
 from aliquot.core.model.plan import BacklogPeak, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Request, Snapshot
@@ -86,7 +86,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     """Kernels that have not exited."""
     leases: tuple[Lease, ...]
     """Open leases."""
-    balances: tuple[tuple[ProjectId, UserId, Balance], ...]
+    balances: tuple[tuple[ProjectId, UserId, UsageBalance], ...]
     half_life_ms: int
     rates: Mapping[LeaseId, int]
     """Rates of the open leases at their grants, in thousandths of a device."""

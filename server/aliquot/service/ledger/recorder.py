@@ -37,7 +37,7 @@ from aliquot_schema.sessions import Session
 log: Final = logging.getLogger("aliquot.ledger")
 
 
-class _Begun(Struct, frozen=True, kw_only=True):
+class _OpenPass(Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
     rules: Policy
     policy: PolicyDocument
@@ -54,7 +54,7 @@ class PassObserver:
         self._state = state
         self._touched: dict[SessionId, None] = {}
         self._recorded: dict[SessionId, RunTimes | Workload] = {}
-        self._begun: _Begun | None = None
+        self._begun: _OpenPass | None = None
         self._ended: list[Pass] = []
         self._is_due = True
         self._is_broken = True
@@ -78,7 +78,7 @@ class PassObserver:
             estimates, workloads = estimates_of(self._state), workloads_of(self._state)
             self._recorded = {**estimates, **workloads}
         self._touched.clear()
-        self._begun = _Begun(
+        self._begun = _OpenPass(
             snapshot=snapshot,
             rules=rules,
             policy=self._state.policy,

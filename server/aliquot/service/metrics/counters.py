@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 
 from prometheus_client import Counter, Histogram, disable_created_metrics
 
-from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
+from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
@@ -83,7 +83,7 @@ SLACK_US: Final = 5_000_000
 """Tolerance for a kept reservation: detecting free devices, deciding and committing take time."""
 
 
-class Promises:
+class ReservationAccuracy:
     """Reservation accuracy: how many promised start times were kept.
 
     A reservation is open from the first pass that promises a start until the session starts, or until a pass makes no
@@ -133,7 +133,7 @@ class ForecastMeasures:
         export_zeros(self.answers, ("now", "wait", "unknown"))
         export_zeros(self.outcomes, ("inside", "early", "late", "canceled"))
 
-    def told(self, told: Told) -> None:
+    def told(self, told: ShownForecast) -> None:
         """Count a first forecast."""
         self.answers.labels("now" if told.forecast.starts_now else "wait" if told.says_wait else "unknown").inc()
 

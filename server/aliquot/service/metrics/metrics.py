@@ -12,7 +12,7 @@ from aliquot.service.metrics.counters import (
     LONG_S,
     ForecastMeasures,
     PassMeasures,
-    Promises,
+    ReservationAccuracy,
     counter,
     export_zeros,
     histogram,
@@ -189,7 +189,7 @@ class Measures:
     def __init__(self) -> None:
         self.sessions = SessionCounts()
         self.passes = PassMeasures()
-        self.promises = Promises()
+        self.promises = ReservationAccuracy()
         self.forecasts = ForecastMeasures()
         self.devices = DeviceTime()
 

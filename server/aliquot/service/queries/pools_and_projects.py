@@ -11,7 +11,7 @@ from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.scheduler.backlog import unit_ms
 from aliquot.core.scheduler.wait_bounds import order_bound_text
 from aliquot.service.quotas import is_void, quota_view, usage_views
-from aliquot.service.state.indexes import NO_SESSIONS, Counted
+from aliquot.service.state.indexes import NO_SESSIONS, QueueCounts
 from aliquot.service.state.projects import known_projects
 from aliquot.service.state.snapshots import is_open, is_present
 from aliquot.service.state.state import State
@@ -45,7 +45,7 @@ def pool_views(state: State, *, name: str | None = None, now_us: int) -> tuple[C
     )
 
 
-def _view(state: State, pool: PoolId, agents: Sequence[Agent], counts: Counted, *, now_us: int) -> ClusterPoolView:
+def _view(state: State, pool: PoolId, agents: Sequence[Agent], counts: QueueCounts, *, now_us: int) -> ClusterPoolView:
     return ClusterPoolView(
         name=pool,
         agents=tuple(agent.id for agent in agents),

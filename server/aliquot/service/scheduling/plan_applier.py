@@ -78,7 +78,7 @@ class PlanApplier(Struct, frozen=True, kw_only=True):
         return self.now_us - session.queued_us > WAITED_US_MAX
 
     async def _place(self, part: Sequence[Placement]) -> tuple[SessionId, ...]:
-        grants = Grants(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, arrays=self.rows)
+        grants = PlacementWriter(state=self.state, epoch=self.journal.epoch, now_us=self.now_us, arrays=self.rows)
 
         def grant(draft: UnitOfWork) -> tuple[tuple[SessionId, ...], Orders]:
             # If scheduling was paused since the pass began, or between two of its steps, the rest of the plan waits.
@@ -174,7 +174,7 @@ def slices(placements: Sequence[Placement]) -> Iterator[Sequence[Placement]]:
         yield part
 
 
-class Grants(Struct, frozen=True, kw_only=True):
+class PlacementWriter(Struct, frozen=True, kw_only=True):
     """Writer of placements; `now_us` and `epoch` are those of the pass."""
 
     state: State

@@ -15,8 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.foresight.changes import Means, WaitingSession
-from aliquot.core.foresight.forecast import Supposed
+from aliquot.core.foresight.changes import AllowedChanges, WaitingSession
+from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.remedies import Remedies, Remedy, starts
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
@@ -27,7 +27,7 @@ from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot.service.access import check_may_change, check_may_release
 from aliquot.service.ports import Clock
 from aliquot.service.sessions.submission_checks import check_moved
-from aliquot.service.state.forecast_board import ForecastDesk
+from aliquot.service.state.forecast_board import QuestionQueue
 from aliquot.service.state.projects import known_projects
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
@@ -56,7 +56,7 @@ KEPT_US: Final = 30_000_000
 """An explanation is not kept longer than this: reservations come nearer without any event."""
 
 
-class _Question(Struct, frozen=True, kw_only=True):
+class _ChangeQuestion(Struct, frozen=True, kw_only=True):
     """How much earlier would a session start with each of some changes?"""
 
     row: PendingRow
@@ -70,7 +70,7 @@ class _Question(Struct, frozen=True, kw_only=True):
 class _Asked(Struct, frozen=True, kw_only=True):
     """A question that was asked."""
 
-    question: _Question
+    question: _ChangeQuestion
     at_us: int
     starts_us: asyncio.Task[tuple[int | None, ...]]
     """P50 of the start as it is, then with each change; None = unknown."""
@@ -84,7 +84,7 @@ class _Explained(Struct, frozen=True, kw_only=True):
     revision: int
     at_us: int
     view: ExplanationView
-    question: _Question | None = None
+    question: _ChangeQuestion | None = None
     """About changes that would not let it start now; None = there are none."""
     changes: tuple[RemedyView, ...] = ()
     """The changes of the question; when it would start is not known."""
@@ -94,14 +94,14 @@ class _Key(Struct, frozen=True):
     """What an explanation depends on, besides the state."""
 
     session_id: SessionId
-    means: Means
+    means: AllowedChanges
     is_operator: bool
 
 
 class Explanations:
     """Explains waiting sessions on the current state; changes nothing."""
 
-    def __init__(self, *, state: State, clock: Clock, desk: ForecastDesk) -> None:
+    def __init__(self, *, state: State, clock: Clock, desk: QuestionQueue) -> None:
         self._state = state
         self._clock = clock
         self._desk = desk
@@ -157,7 +157,7 @@ class Explanations:
             remedies=(*known.view.remedies, *sorted(best.values(), key=lambda view: view.starts_at)),
         )
 
-    def _ask(self, question: _Question, *, now_us: int) -> _Asked:
+    def _ask(self, question: _ChangeQuestion, *, now_us: int) -> _Asked:
         """The present forecasts of changes; asked for if there are none, or those known are old or of other changes."""
         name = question.row.session_id
         known = self._asked.get(name)
@@ -176,10 +176,12 @@ class Explanations:
             self._asked.popitem(last=False)[1].starts_us.cancel()
         return asked
 
-    async def _starts_us(self, question: _Question) -> tuple[int | None, ...]:
+    async def _starts_us(self, question: _ChangeQuestion) -> tuple[int | None, ...]:
         """P50 of the start as it is, then with each change; empty if it cannot be forecast now."""
         supposed = [
-            Supposed(row=row, run_times=None if row.workload is None else question.run_times.get(row.workload))
+            HypotheticalSession(
+                row=row, run_times=None if row.workload is None else question.run_times.get(row.workload)
+            )
             for row in (question.row, *question.changed)
         ]
         try:
@@ -217,7 +219,7 @@ class Explanations:
             revision=revision,
             at_us=now_us,
             view=view,
-            question=_Question(row=row, changed=tuple(change.row for change in changes), run_times=run_times),
+            question=_ChangeQuestion(row=row, changed=tuple(change.row for change in changes), run_times=run_times),
             changes=self._remedy_views(later, search.scene, others, is_operator=key.is_operator),
         )
 
@@ -265,10 +267,10 @@ class Explanations:
         return tuple(remedy_view(remedy, scene, others, is_operator=is_operator, known=known) for remedy in remedies)
 
 
-def means_of(state: State, caller: Caller, session: Session) -> Means:
+def means_of(state: State, caller: Caller, session: Session) -> AllowedChanges:
     """What a caller may do with a waiting session."""
     is_operator = caller.role >= Role.OPERATOR
-    return Means(
+    return AllowedChanges(
         may_change=_may(check_may_change, caller, session),
         may_release=_may(partial(check_may_release, users=state.people.users), caller, session),
         projects=tuple(_projects(state, caller, session)),

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from aliquot.service.access import check_may_read_output
 from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.agent_files import AgentFiles, OpenedResult
-from aliquot.service.sessions.recall import Recall
+from aliquot.service.sessions.session_loader import EvictedSessionLoader
 from aliquot.service.sessions.streams import StreamSource
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
@@ -148,7 +148,7 @@ class SessionFiles:
             NotFound: no such session, or it is no array.
             Forbidden: the caller is neither the owner nor an admin.
         """
-        async with Recall(state=self._state, store=self._store) as recall:
+        async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(array_id))
             array = self._state.sessions.get(SessionId(array_id))
             if array is None:
@@ -189,7 +189,7 @@ class SessionFiles:
 
     async def _kernel(self, caller: Caller, session_id: str, rank: int) -> tuple[Session, Kernel]:
         wanted = SessionId(session_id)
-        async with Recall(state=self._state, store=self._store) as recall:
+        async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
             await recall.session(wanted)
             session = self._state.sessions.get(wanted)
             if session is None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from aliquot.core.foresight.forecast import Supposed
+from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.model.plan import KernelPlacement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
@@ -18,7 +18,7 @@ from aliquot.service.access import check_may_submit
 from aliquot.service.billing.estimates import estimate
 from aliquot.service.ports import Clock
 from aliquot.service.sessions.submission import Submission
-from aliquot.service.state.forecast_board import ForecastDesk
+from aliquot.service.state.forecast_board import QuestionQueue
 from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
@@ -53,7 +53,7 @@ class Previews:
     """Runs `decide` on the current state with one more pending row, in a worker thread; commits nothing."""
 
     def __init__(
-        self, *, state: State, creation: Submission, clock: Clock, desk: ForecastDesk, sizing: Sizing | None = None
+        self, *, state: State, creation: Submission, clock: Clock, desk: QuestionQueue, sizing: Sizing | None = None
     ) -> None:
         """
         Args:
@@ -125,22 +125,22 @@ class Previews:
                 limit=FORECASTS_MAX,
                 actual=len(requests),
             )
-        found: list[Supposed | AliquotError] = []
+        found: list[HypotheticalSession | AliquotError] = []
         for request in requests:
             try:
                 found.append(self._supposed(await self._creation.dry_run(caller, request)))
             except AliquotError as error:
                 found.append(error)
-        told = iter(await self._told([one for one in found if isinstance(one, Supposed)], by=caller.user))
+        told = iter(await self._told([one for one in found if isinstance(one, HypotheticalSession)], by=caller.user))
         return tuple(one if isinstance(one, AliquotError) else next(told) for one in found)
 
-    def _supposed(self, session: Session) -> Supposed:
+    def _supposed(self, session: Session) -> HypotheticalSession:
         workload = workload_of(session)
         forecast = self._state.forecasts.like(workload)
         run_times = None if forecast is None else forecast.run_times
-        return Supposed(row=pending_row(session, workload=workload), run_times=run_times)
+        return HypotheticalSession(row=pending_row(session, workload=workload), run_times=run_times)
 
-    async def _told(self, supposed: Sequence[Supposed], *, by: UserId) -> list[ForecastView]:
+    async def _told(self, supposed: Sequence[HypotheticalSession], *, by: UserId) -> list[ForecastView]:
         if not supposed or self._state.orchestration.is_stopped:
             return [supposed_view(self._state, None, missing=STOPPED)] * len(supposed)
         try:

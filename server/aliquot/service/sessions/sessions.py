@@ -23,7 +23,7 @@ from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.amendments import amended
 from aliquot.service.sessions.batches import check_batch
 from aliquot.service.sessions.extensions import decided, with_request
-from aliquot.service.sessions.recall import Recall
+from aliquot.service.sessions.session_loader import EvictedSessionLoader
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
@@ -179,7 +179,7 @@ class Sessions:
             looked_up = recall.looked_up
             return arrays.run_again(draft, session, looked_up=looked_up, now_us=now_us, from_checkpoint=from_checkpoint)
 
-        async with Recall(state=self._state, store=self._store) as recall:
+        async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(session_id))
             await recall.tasks_to_retry(SessionId(session_id))
             await self._check_again(caller, session_id)
@@ -221,7 +221,7 @@ class Sessions:
             StateConflict: it does not wait.
             InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, Unavailable: as for a submission.
         """
-        async with Recall(state=self._state, store=self._store) as recall:
+        async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(session_id))
             known = self._state.sessions.get(SessionId(session_id))
             asked = known
@@ -304,7 +304,7 @@ class Sessions:
                 raise _conflict_of_versions(session, expected=expected_version)
             return change(draft, session, index)
 
-        async with Recall(state=self._state, store=self._store) as recall:
+        async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
             await recall.session(SessionId(session_id))
             session = await self._journal.transact(
                 on_draft, actor=caller.actor, request_id=RequestId(caller.request_id)

@@ -35,7 +35,7 @@ from aliquot_schema.views.templates import (
 _PREFIX: Final = "template/"
 
 
-class _Place(Struct, frozen=True):
+class _TemplateLocation(Struct, frozen=True):
     """Where a template is kept."""
 
     project: ProjectId
@@ -82,7 +82,7 @@ class Templates:
             InvalidRequest, LimitExceeded.
         """
         check_may_submit(caller)
-        place = _Place(ProjectId(project), name.strip(), caller.user)
+        place = _TemplateLocation(ProjectId(project), name.strip(), caller.user)
         if not place.is_personal:
             check_project(caller, place.project)
         self._check(place, fields)
@@ -108,7 +108,7 @@ class Templates:
             NotFound.
         """
         check_may_submit(caller)
-        place = _Place(ProjectId(project), name, caller.user)
+        place = _TemplateLocation(ProjectId(project), name, caller.user)
         if not place.is_personal:
             check_project(caller, place.project)
 
@@ -122,7 +122,7 @@ class Templates:
         await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
         return TemplateDeleted(project=project, name=name, revision=self._state.revision)
 
-    def _check(self, place: _Place, fields: str) -> None:
+    def _check(self, place: _TemplateLocation, fields: str) -> None:
         if not 0 < len(place.name) <= NAME_CHARS_MAX or not place.name.isprintable():
             raise InvalidRequest(f"name: give 1 to {NAME_CHARS_MAX} printable characters", field="name")
         if (
@@ -143,7 +143,7 @@ class Templates:
             text = f"fields: {len(parameters)} parameters are more than {PARAMETERS_MAX}"
             raise LimitExceeded(text, field="fields", limit=PARAMETERS_MAX, actual=len(parameters))
 
-    def _check_room(self, place: _Place) -> None:
+    def _check_room(self, place: _TemplateLocation) -> None:
         prefix = place.action_id.removesuffix(place.name)
         kept = sum(_is_kept(action) and action.id.startswith(prefix) for action in self._state.actions.values())
         if kept >= TEMPLATES_MAX:
@@ -169,7 +169,7 @@ def _is_member(caller: Caller, project: str) -> bool:
     return project == DEFAULT_PROJECT or ProjectId(project) in caller.projects
 
 
-def _check_author(caller: Caller, known: Action, place: _Place) -> None:
+def _check_author(caller: Caller, known: Action, place: _TemplateLocation) -> None:
     author = known.facts["by"]
     if caller.role < Role.OPERATOR and caller.user != author:
         raise Forbidden(f"{place} is of {author}, who alone may change it, besides operators; choose another name")

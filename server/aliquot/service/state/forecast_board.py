@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from aliquot.core.foresight.forecast import Supposed
+from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.scoring import AccuracyReport
-from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
+from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import SessionId, UserId
 
@@ -27,7 +27,7 @@ SWITCHED_OFF: Final = "forecasts are switched off"
 class BoardContent(Struct, frozen=True, kw_only=True):
     """Everything on a board."""
 
-    now: Mapping[SessionId, Told] = field(default_factory=dict)
+    now: Mapping[SessionId, ShownForecast] = field(default_factory=dict)
     """The newest forecast of each waiting session."""
     first: Mapping[SessionId, ForecastRecord] = field(default_factory=dict)
     """What each was told first, also of sessions that wait no longer."""
@@ -42,7 +42,7 @@ class ForecastBoard:
     """The forecasts of one server."""
 
     def __init__(self) -> None:
-        self.now: dict[SessionId, Told] = {}
+        self.now: dict[SessionId, ShownForecast] = {}
         """The newest forecast of each waiting session."""
         self.first: dict[SessionId, ForecastRecord] = {}
         """The first forecast of each session, with its outcome, also of sessions that wait no longer."""
@@ -56,7 +56,7 @@ class ForecastBoard:
         self.seen_us = 0
         """The present time when the board was looked after last: a start before it is not expected any more."""
 
-    def tell(self, told: Iterable[Told]) -> None:
+    def tell(self, told: Iterable[ShownForecast]) -> None:
         """Put new forecasts of waiting sessions on the board."""
         self.changes += 1
         self.now.update((one.forecast.session_id, one) for one in told)
@@ -122,21 +122,21 @@ REPLACED: Final = "newer forecasts were asked for meanwhile"
 ELSEWHERE: Final = "the leading server makes forecasts of sessions that are not submitted; ask it"
 
 
-class SupposedQuestion(Struct, frozen=True, kw_only=True):
+class HypotheticalQuestion(Struct, frozen=True, kw_only=True):
     """A question about sessions that are not submitted, each of them alone."""
 
-    supposed: tuple[Supposed, ...]
-    answer: "asyncio.Future[tuple[Told | None, ...]]"
+    supposed: tuple[HypotheticalSession, ...]
+    answer: "asyncio.Future[tuple[ShownForecast | None, ...]]"
     """In the same order; None = too many sessions are ahead of it to tell."""
     by: UserId | None = None
     """The user who waits for the answer."""
 
 
-class ForecastDesk:
+class QuestionQueue:
     """Questions about sessions that are not submitted, on their way to the loop of the leader that answers them."""
 
     def __init__(self) -> None:
-        self._open: deque[SupposedQuestion] = deque()
+        self._open: deque[HypotheticalQuestion] = deque()
         self._is_served = False
 
     @contextmanager
@@ -155,7 +155,9 @@ class ForecastDesk:
         """Whether questions are taken."""
         return self._is_served
 
-    async def ask(self, supposed: Iterable[Supposed], *, by: UserId | None = None) -> tuple[Told | None, ...]:
+    async def ask(
+        self, supposed: Iterable[HypotheticalSession], *, by: UserId | None = None
+    ) -> tuple[ShownForecast | None, ...]:
         """Forecasts of these sessions, each as if it were submitted, or changed, alone.
 
         Args:
@@ -171,15 +173,15 @@ class ForecastDesk:
                 question.answer.set_exception(Unavailable(REPLACED))
         if len(self) >= ASKED_MAX:
             raise Unavailable("many forecasts are being asked for; try again in a minute")
-        answer: asyncio.Future[tuple[Told | None, ...]] = asyncio.get_running_loop().create_future()
-        self._open.append(SupposedQuestion(supposed=tuple(supposed), answer=answer, by=by))
+        answer: asyncio.Future[tuple[ShownForecast | None, ...]] = asyncio.get_running_loop().create_future()
+        self._open.append(HypotheticalQuestion(supposed=tuple(supposed), answer=answer, by=by))
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
                 return await answer
         except TimeoutError:
             raise Unavailable("the forecast process has not answered; try again in a minute") from None
 
-    def take(self) -> SupposedQuestion | None:
+    def take(self) -> HypotheticalQuestion | None:
         """The next question that is still of interest; None = there is none."""
         while self._open:
             question = self._open.popleft()

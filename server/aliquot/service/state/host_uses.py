@@ -14,7 +14,7 @@ from aliquot_schema.resources.leases import HostUse, Kernel
 from aliquot_schema.states import KernelState
 
 
-class HostUses:
+class HostUsage:
     """The newest measurement of each running kernel, with the peaks of earlier ones."""
 
     def __init__(self, kernels: Mapping[KernelId, Kernel]) -> None:

@@ -46,7 +46,7 @@ def parts(text: str) -> tuple[KeyId, str] | None:
     return (KeyId(key_id), secret) if secret else None
 
 
-class Bearer(Struct, frozen=True, kw_only=True):
+class AuthenticatedCaller(Struct, frozen=True, kw_only=True):
     """An authenticated caller: by a valid API key, or by the server's own token."""
 
     user: UserId
@@ -106,7 +106,7 @@ class Identities:
         """Whether a browser sign-in was ended by signing out."""
         return sign_in_id in self.keys
 
-    def shown(self, text: str, *, now_us: int) -> Bearer | None:
+    def shown(self, text: str, *, now_us: int) -> AuthenticatedCaller | None:
         """The caller who presents this text; None when it is malformed, unknown, revoked or expired."""
         found = parts(text)
         key = None if found is None else self.keys.get(found[0])
@@ -114,13 +114,13 @@ class Identities:
             return None
         return self.bearer(key.id, now_us=now_us)
 
-    def bearer(self, key_id: KeyId, *, now_us: int) -> Bearer | None:
+    def bearer(self, key_id: KeyId, *, now_us: int) -> AuthenticatedCaller | None:
         """The caller behind a key; None when the key is unknown, revoked or expired, or its user is disabled."""
         key = self.keys.get(key_id)
         user = None if key is None else self.users.get(key.user)
         if key is None or user is None or user.disabled or not holds(key, now_us=now_us):
             return None
-        return Bearer(
+        return AuthenticatedCaller(
             user=user.id,
             role=min(user.role, ROLE_MAX[key.scope]),
             projects=user.projects,

@@ -94,7 +94,7 @@ class RequestCounts:
 K = TypeVar("K")
 
 
-class Counted(NamedTuple):
+class QueueCounts(NamedTuple):
     """Numbers of waiting tasks and running sessions."""
 
     waiting: int
@@ -103,7 +103,7 @@ class Counted(NamedTuple):
     """Sessions and tasks that hold devices; a job array itself does not count."""
 
 
-NO_SESSIONS: Final = Counted(0, 0)
+NO_SESSIONS: Final = QueueCounts(0, 0)
 CountKey = tuple[PoolId, ProjectId, UserId]
 
 
@@ -111,7 +111,7 @@ class PendingCounts:
     """Waiting tasks and running sessions, by pool, project and owner."""
 
     def __init__(self) -> None:
-        self._at: dict[CountKey, Counted] = {}
+        self._at: dict[CountKey, QueueCounts] = {}
         self.waiting = 0
         """All waiting tasks."""
 
@@ -125,16 +125,16 @@ class PendingCounts:
         self._add(place_before, less=old)
         self._add(place, more=new)
 
-    def _add(self, key: CountKey, *, more: Counted = NO_SESSIONS, less: Counted = NO_SESSIONS) -> None:
+    def _add(self, key: CountKey, *, more: QueueCounts = NO_SESSIONS, less: QueueCounts = NO_SESSIONS) -> None:
         total = _changed(self._at.pop(key, NO_SESSIONS), more=more, less=less)
         if total != NO_SESSIONS:
             self._at[key] = total
 
-    def of_pools(self) -> Mapping[PoolId, Counted]:
+    def of_pools(self) -> Mapping[PoolId, QueueCounts]:
         """By pool; a pool without sessions may be missing."""
         return _sums((pool, counted) for (pool, _, _), counted in self._at.items())
 
-    def of_projects(self) -> Mapping[ProjectId, Counted]:
+    def of_projects(self) -> Mapping[ProjectId, QueueCounts]:
         """By project; a project without sessions may be missing."""
         return _sums((project, counted) for (_, project, _), counted in self._at.items())
 
@@ -154,18 +154,18 @@ def _count_key(session: Session) -> CountKey:
     return session.pool, session.project, session.owner
 
 
-def _counted(session: Session) -> Counted:
+def _counted(session: Session) -> QueueCounts:
     if session.is_pending:
-        return Counted(tasks_waiting(session), 0)
-    return Counted(0, int(session.tasks is None and session.state in ACTIVE))
+        return QueueCounts(tasks_waiting(session), 0)
+    return QueueCounts(0, int(session.tasks is None and session.state in ACTIVE))
 
 
-def _changed(known: Counted, *, more: Counted, less: Counted = NO_SESSIONS) -> Counted:
-    return Counted(known.waiting + more.waiting - less.waiting, known.running + more.running - less.running)
+def _changed(known: QueueCounts, *, more: QueueCounts, less: QueueCounts = NO_SESSIONS) -> QueueCounts:
+    return QueueCounts(known.waiting + more.waiting - less.waiting, known.running + more.running - less.running)
 
 
-def _sums(counts: Iterable[tuple[K, Counted]]) -> Mapping[K, Counted]:
-    found: defaultdict[K, Counted] = defaultdict(lambda: NO_SESSIONS)
+def _sums(counts: Iterable[tuple[K, QueueCounts]]) -> Mapping[K, QueueCounts]:
+    found: defaultdict[K, QueueCounts] = defaultdict(lambda: NO_SESSIONS)
     for key, counted in counts:
         found[key] = _changed(found[key], more=counted)
     return found

@@ -163,7 +163,7 @@ class Subscription:
         return self._to is None or kind in self._to or entity in self._to
 
 
-class _OldState(StaleVersion):
+class _StateBehindLog(StaleVersion):
     """A change was tried on a state that lacked events of the log; the state has them now."""
 
 
@@ -299,13 +299,13 @@ class Journal:
         try:
             return await self._attempt(change, origin, is_current=is_current)
         except StaleVersion as error:
-            is_current = isinstance(error, _OldState)
+            is_current = isinstance(error, _StateBehindLog)
         async with self._retrying:
             for _ in range(TRIES_MAX):
                 try:
                     return await self._attempt(change, origin, is_current=is_current)
                 except StaleVersion as error:
-                    is_current = is_current or isinstance(error, _OldState)
+                    is_current = is_current or isinstance(error, _StateBehindLog)
         raise Unavailable(f"a change by {origin.actor} conflicted with other changes {TRIES_MAX} times; try again")
 
     async def _attempt(self, change: Callable[[UnitOfWork], T], origin: Origin, *, is_current: bool) -> T:
@@ -323,12 +323,12 @@ class Journal:
             result = change(draft)
         except AliquotError:
             if not is_current and await self._was_old():
-                raise _OldState from None
+                raise _StateBehindLog from None
             raise
         if draft.writes:
             await self._commit(draft, origin)
         elif not is_current and not origin.is_leader and await self._was_old():
-            raise _OldState
+            raise _StateBehindLog
         return result
 
     async def _was_old(self) -> bool:

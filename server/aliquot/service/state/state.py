@@ -15,7 +15,7 @@ from aliquot.service.state.alerts import KINDS, AlertIndex, Notice
 from aliquot.service.state.booking_index import BookingIndex
 from aliquot.service.state.forecast_board import ForecastBoard
 from aliquot.service.state.forecasts import Forecasts
-from aliquot.service.state.host_uses import HostUses
+from aliquot.service.state.host_uses import HostUsage
 from aliquot.service.state.identities import Identities
 from aliquot.service.state.idle_cases import IdleCases
 from aliquot.service.state.indexes import (
@@ -97,7 +97,7 @@ class State:
         self.backlogs = BacklogPeaks()
         self.foreign_usage = ForeignUsage()
         self.disk_space = DiskSpace()
-        self.host_uses = HostUses(self.kernels)
+        self.host_uses = HostUsage(self.kernels)
         self.external_allocations = ExternalAllocationIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}

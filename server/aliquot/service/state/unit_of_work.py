@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from aliquot.core import transitions
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.transitions import place_of, settled, with_task
-from aliquot.service.ports import Write
+from aliquot.service.ports import RowWrite
 from aliquot.service.state.alerts import Notice
 from aliquot.service.state.billing_entries import enter_change, enter_release, idle_time
 from aliquot.service.state.state import State
@@ -49,7 +49,7 @@ class UnitOfWork:
         self._kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}
         """Kernels written by this draft."""
         self._usage = state.usage
-        self.writes: list[Write] = []
+        self.writes: list[RowWrite] = []
 
     def find(self, kind: type[R], id_: str) -> R | None:
         """The record of a kind in this draft."""
@@ -155,7 +155,7 @@ class UnitOfWork:
         version = 1 if current is None else current.version + 1
         written = self._as_stored(record if record.version == version else replace(record, version=version))
         self._keep(written)
-        self.writes.append(Write(record=written, kind=f"{KIND_OF[type(record)].entity}.{what}"))
+        self.writes.append(RowWrite(record=written, kind=f"{KIND_OF[type(record)].entity}.{what}"))
         assert isinstance(written, type(record))
         self._update_array(written)
         return written
@@ -250,7 +250,7 @@ class UnitOfWork:
             return self.put(record, what)
         merged = replace(record, version=known.version)
         place = next(index for index, write in enumerate(self.writes) if write.record is known)
-        self.writes[place] = Write(record=merged, kind=f"{KIND_OF[type(record)].entity}.{what}")
+        self.writes[place] = RowWrite(record=merged, kind=f"{KIND_OF[type(record)].entity}.{what}")
         self._keep(merged)
         return merged
 

@@ -32,7 +32,7 @@ class SessionEventBuffers:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self.followed: dict[SessionId, _Trail] = {}
+        self.followed: dict[SessionId, _RecentEvents] = {}
 
     def hear(self, event: Event) -> None:
         """Buffer an event, if its session has followers."""
@@ -80,8 +80,8 @@ class SessionEventBuffers:
         return [event for event in page if session_of(event) == session_id], page[-1].number
 
     @contextmanager
-    def _followed(self, session_id: SessionId) -> Iterator["_Trail"]:
-        trail = self.followed.setdefault(session_id, _Trail(self._feed.revision))
+    def _followed(self, session_id: SessionId) -> Iterator["_RecentEvents"]:
+        trail = self.followed.setdefault(session_id, _RecentEvents(self._feed.revision))
         trail.followers += 1
         try:
             yield trail
@@ -91,7 +91,7 @@ class SessionEventBuffers:
                 del self.followed[session_id]
 
 
-class _Trail:
+class _RecentEvents:
     """Events of one session numbered above `floor`."""
 
     def __init__(self, floor: int) -> None:

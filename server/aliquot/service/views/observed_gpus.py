@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from aliquot.core.observed_use import HOUR_MS, ObservedWeek, SeenGpu, fair_parts
+from aliquot.core.observed_use import HOUR_MS, GpuObservation, ObservedWeek, fair_parts
 from aliquot.service.state.state import State
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import DeviceId, NodeId, natural_key
@@ -50,10 +50,12 @@ def observed_gpus(state: State) -> tuple[ObservedGpuView, ...]:
     return tuple(found)
 
 
-def seen_gpus(state: State) -> tuple[SeenGpu, ...]:
+def seen_gpus(state: State) -> tuple[GpuObservation, ...]:
     """The same, for the sums of a week."""
     return tuple(
-        SeenGpu(people=tuple(sorted({person.user for person in gpu.people})), utilization_pct=gpu.utilization_pct)
+        GpuObservation(
+            people=tuple(sorted({person.user for person in gpu.people})), utilization_pct=gpu.utilization_pct
+        )
         for gpu in observed_gpus(state)
     )
 

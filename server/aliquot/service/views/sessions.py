@@ -124,7 +124,7 @@ class _Constraints(TypedDict):
     topology: Topology
 
 
-class _Saving(TypedDict):
+class _SavingWork(TypedDict):
     """How a session saves its work."""
 
     checkpoint_signal: str | None
@@ -132,7 +132,7 @@ class _Saving(TypedDict):
     grace: float | None
 
 
-def _saving(spec: SessionSpec) -> _Saving:
+def _saving(spec: SessionSpec) -> _SavingWork:
     return {
         "checkpoint_signal": None if spec.checkpoint_signal is None else signal_name(spec.checkpoint_signal),
         "checkpoint_every": seconds(spec.checkpoint_every_ms),

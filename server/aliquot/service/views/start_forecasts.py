@@ -4,7 +4,7 @@ from typing import Final
 
 from aliquot.core.foresight.accuracy import GroupAccuracy
 from aliquot.core.foresight.bands import Band
-from aliquot.core.foresight.told import ForecastOutcome, ForecastRecord, Told
+from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
 from aliquot.service.state.forecast_board import NOT_YET, ForecastBoard
 from aliquot.service.state.state import State
 from aliquot.service.views.terms import moment, moment_or_none
@@ -42,7 +42,7 @@ def forecast_view(state: State, session: Session) -> ForecastView | None:
     return _view(first, None if condition else now, board=board, missing=missing)
 
 
-def supposed_view(state: State, told: Told | None, *, missing: str | None) -> ForecastView:
+def supposed_view(state: State, told: ShownForecast | None, *, missing: str | None) -> ForecastView:
     """The forecast of a session that is not submitted."""
     return _view(None, told, board=state.board, missing=missing)
 
@@ -56,7 +56,9 @@ def _condition(state: State, session: Session) -> str | None:
     return None if verdict is None else CONDITIONS.get(verdict.reason)
 
 
-def _view(first: ForecastRecord | None, now: Told | None, *, board: ForecastBoard, missing: str | None) -> ForecastView:
+def _view(
+    first: ForecastRecord | None, now: ShownForecast | None, *, board: ForecastBoard, missing: str | None
+) -> ForecastView:
     shown = now or (None if first is None else first.told)
     is_counted = shown is not None and shown.alike > 0
     return ForecastView(
@@ -69,7 +71,7 @@ def _view(first: ForecastRecord | None, now: Told | None, *, board: ForecastBoar
     )
 
 
-def _told(told: Told, *, seen_us: int, is_newest: bool) -> StartForecastView:
+def _told(told: ShownForecast, *, seen_us: int, is_newest: bool) -> StartForecastView:
     """A forecast; of the newest, what has passed is cut off, because the session waits still."""
     forecast = told.forecast
     start_us, end_us, unknown = forecast.start_us, forecast.end_us, forecast.unknown

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from aliquot.service.ports import NotLeader
-from aliquot.service.retention import AT_ONCE, HistoryDamaged, RetainedKind, Sealed
+from aliquot.service.retention import AT_ONCE, HistoryDamaged, RetainedKind, SealedArchive
 from aliquot.store.archive import closed_records, events, passes, sessions
 from aliquot.store.archive.folder import ArchiveFolder
 from aliquot.store.archive.old_rows import OldRows
@@ -43,7 +43,7 @@ class DatabaseHistory:
         self._now_us = now_us
         self._events_min = events_min
 
-    async def seal_ledger(self, before_us: int) -> Sealed | None:
+    async def seal_ledger(self, before_us: int) -> SealedArchive | None:
         segment = await self._database.read(partial(passes.sealable, before_us=before_us))
         if segment is None:
             return None
@@ -57,7 +57,7 @@ class DatabaseHistory:
                 after = rows[-1].number
             return await self._sealed(batch, segment)
 
-    async def seal_events(self, before_us: int) -> Sealed | None:
+    async def seal_events(self, before_us: int) -> SealedArchive | None:
         kept_min = events.KEPT_MIN if self._events_min is None else self._events_min
         ask = partial(events.sealable, before_us=before_us, kept_min=kept_min)
         segment = await self._database.read(ask)
@@ -75,11 +75,11 @@ class DatabaseHistory:
                 after = rows[-1].number
             return await self._sealed(batch, segment)
 
-    async def seal_sessions(self, before_us: int) -> Sealed | None:
+    async def seal_sessions(self, before_us: int) -> SealedArchive | None:
         found = await self._database.read(partial(sessions.old, before_us=before_us))
         return await self._seal_rows(found, sessions.OLD_SESSIONS)
 
-    async def seal_closed(self, kind: RetainedKind, before_us: int) -> Sealed | None:
+    async def seal_closed(self, kind: RetainedKind, before_us: int) -> SealedArchive | None:
         found = await self._database.read(partial(closed_records.old, kind=kind, before_us=before_us))
         return await self._seal_rows(found, closed_records.old_rows(kind))
 
@@ -97,7 +97,7 @@ class DatabaseHistory:
         work = partial(sessions.OLD_SESSIONS.remove, versions=versions, epoch=self._epoch)
         return await self._database.write(work)
 
-    async def _seal_rows(self, found: Sequence[Any], rows: OldRows) -> Sealed | None:
+    async def _seal_rows(self, found: Sequence[Any], rows: OldRows) -> SealedArchive | None:
         """Seal old rows, oldest first; None if there are none."""
         if not found:
             return None
@@ -115,7 +115,7 @@ class DatabaseHistory:
 
     async def _sealed(
         self, batch: ArchiveBatch, segment: EventRange, *, versions: Mapping[str, int] | None = None
-    ) -> Sealed:
+    ) -> SealedArchive:
         at_us = self._now_us()
         manifests = await batch.finish(at_us=at_us)
         try:
@@ -124,7 +124,7 @@ class DatabaseHistory:
             await batch.remove_files(manifest for manifest in manifests.values() if manifest is not None)
             raise
         manifest = next(found for one, found in manifests.items() if one.id == segment.id)
-        return Sealed(
+        return SealedArchive(
             id=segment.id,
             first=segment.first,
             last=segment.last,

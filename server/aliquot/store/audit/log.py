@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from aliquot.service.audit.audit import AuditQuery, Change
-from aliquot.service.ports import Batch, StaleVersion, Write
+from aliquot.service.ports import Batch, RowWrite, StaleVersion
 from aliquot.store.commit import write_batches
 from aliquot.store.mapping import ACTION
 from aliquot.store.tables import COUNTER, EVENTS
@@ -176,7 +176,7 @@ def note(connection: Connection, what: str, facts: Mapping[str, str], *, by: Aud
     with_retries(write)(connection)
 
 
-def note_within(connection: Connection, writes: Sequence[Write], *, by: AuditAuthor) -> None:
+def note_within(connection: Connection, writes: Sequence[RowWrite], *, by: AuditAuthor) -> None:
     """Write records and their events in the open transaction.
 
     A database without events is left unchanged, because an import needs an empty one.
@@ -189,12 +189,12 @@ def note_within(connection: Connection, writes: Sequence[Write], *, by: AuditAut
         write_batches(connection, [batch])
 
 
-def action(connection: Connection, what: str, facts: Mapping[str, str]) -> Write:
+def action(connection: Connection, what: str, facts: Mapping[str, str]) -> RowWrite:
     """The next version of an action's record, locked until the transaction ends."""
     stmt = select(ACTION.table).where(ACTION.table.c.id == what).with_for_update()
     row = connection.execute(stmt).one_or_none()
     former = Action(id=what) if row is None else ACTION.from_row(row)
-    return Write(record=replace(former, version=former.version + 1, facts=facts), kind=f"action.{what}")
+    return RowWrite(record=replace(former, version=former.version + 1, facts=facts), kind=f"action.{what}")
 
 
 def with_retries(work: Callable[[Connection], T]) -> Callable[[Connection], T]:

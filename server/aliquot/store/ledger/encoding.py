@@ -29,7 +29,7 @@ _PIECE: Final = 100
 """Items of a list that are encoded in one call."""
 
 
-class Body(Struct, frozen=True, kw_only=True):
+class EntryBody(Struct, frozen=True, kw_only=True):
     """The part of an entry without columns of its own."""
 
     inputs: Inputs
@@ -37,7 +37,7 @@ class Body(Struct, frozen=True, kw_only=True):
     plan: Plan
 
 
-class Packed(Struct, frozen=True, kw_only=True):
+class EncodedEntry(Struct, frozen=True, kw_only=True):
     """An encoded entry without its chain hashes."""
 
     columns: tuple[Any, ...]
@@ -51,9 +51,9 @@ class Packed(Struct, frozen=True, kw_only=True):
         return None if self.checkpoint is None else hashlib.sha256(self.checkpoint).digest()
 
 
-def pack(entry: PassEntry) -> Packed:
+def pack(entry: PassEntry) -> EncodedEntry:
     """The inverse of `unpack`."""
-    return Packed(
+    return EncodedEntry(
         columns=(
             entry.number,
             entry.now_us,
@@ -64,13 +64,13 @@ def pack(entry: PassEntry) -> Packed:
             LEDGER_FORMAT,
             entry.lost,
         ),
-        body=_compressed(Body(inputs=entry.inputs, verdicts=entry.verdicts, plan=entry.plan)),
+        body=_compressed(EntryBody(inputs=entry.inputs, verdicts=entry.verdicts, plan=entry.plan)),
         checkpoint=None if entry.checkpoint is None else _compressed(entry.checkpoint),
     )
 
 
 def unpack(columns: Sequence[Any], *, body: bytes, checkpoint: bytes | None) -> PassEntry:
-    """Decode an entry; `columns` as in `Packed`.
+    """Decode an entry; `columns` as in `EncodedEntry`.
 
     Raises:
         ValueError: the entry has another format.
@@ -78,7 +78,7 @@ def unpack(columns: Sequence[Any], *, body: bytes, checkpoint: bytes | None) -> 
     number, now_us, revision, seed, epoch, code_version, entry_format, lost = columns
     if entry_format != LEDGER_FORMAT:
         raise ValueError(f"pass {number} was written in format {entry_format}, this version reads {LEDGER_FORMAT}")
-    found: Body = _BODY.decode(zlib.decompress(body))
+    found: EntryBody = _BODY.decode(zlib.decompress(body))
     return PassEntry(
         number=number,
         now_us=now_us,
@@ -129,7 +129,7 @@ def _joined(items: Iterable[Any], kind: Callable[[Iterable[Any]], object], start
 
 
 FOREIGN_USAGE_IN_PASS: Final = RenamedField("external", "foreign_usage", after=r"(?=null|\[)")
-_BODY: Final = decoder(Body, renamed=[FOREIGN_USAGE_IN_PASS])
+_BODY: Final = decoder(EntryBody, renamed=[FOREIGN_USAGE_IN_PASS])
 _CHECKPOINT: Final = decoder(Checkpoint, renamed=[PREEMPT_IN_POLICY])
 
 
@@ -138,7 +138,7 @@ _PAGE: Final = 500
 
 
 def entry_hash(previous: bytes, *, columns: Sequence[Any], body: bytes, checkpoint_hash: bytes | None) -> bytes:
-    """The hash of one entry; `columns` as in `Packed`."""
+    """The hash of one entry; `columns` as in `EncodedEntry`."""
     encoded = msgspec.json.encode(list(columns))
     return hashlib.sha256(previous + encoded + (checkpoint_hash or b"") + body).digest()
 

@@ -13,7 +13,7 @@ from aliquot.service.ports import NotLeader
 from aliquot.store.audit.holdings import follow
 from aliquot.store.engines.database import Runner
 from aliquot.store.hash_chain import CHAIN_START
-from aliquot.store.ledger.encoding import LEDGER, Packed, entry_hash, pack, unpack
+from aliquot.store.ledger.encoding import LEDGER, EncodedEntry, entry_hash, pack, unpack
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
 from aliquot.store.mapping import SESSION, insert_rows
 from aliquot.store.queries.queries import events_after
@@ -150,7 +150,7 @@ def _entry(row: Row[Any]) -> PassEntry:
     return unpack(columns, body=body, checkpoint=checkpoint)
 
 
-def append(connection: Connection, packed: Sequence[Packed], *, epoch: int) -> None:
+def append(connection: Connection, packed: Sequence[EncodedEntry], *, epoch: int) -> None:
     """Append entries in one transaction, skipping those already written.
 
     Raises:

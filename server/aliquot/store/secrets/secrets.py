@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Row, Table, and_, delete, insert, not_, select, text, update
 
 from aliquot.service.accounts.secrets import StoredSecret
-from aliquot.service.ports import Write
+from aliquot.service.ports import RowWrite
 from aliquot.store.audit.log import AuditAuthor, action, note_within, with_retries
 from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, text_column, text_key
 from aliquot.store.engines.database import Runner
@@ -104,7 +104,7 @@ SECRETS: Final[Table] = METADATA.tables["secrets"]
 _KIND: Final = "secrets.forgotten"
 
 
-def purge_writes(connection: Connection, gone: Sequence[Row[Any, Any]]) -> Iterator[Write]:
+def purge_writes(connection: Connection, gone: Sequence[Row[Any, Any]]) -> Iterator[RowWrite]:
     """One write per owner that records the remaining names.
 
     Args:
@@ -114,7 +114,7 @@ def purge_writes(connection: Connection, gone: Sequence[Row[Any, Any]]) -> Itera
         names = {row.name for row in rows}
         recorded = _recorded_names(connection, UserId(owner))
         left = {name: set_us for name, set_us in recorded.set_us.items() if name not in names}
-        yield Write(record=replace(recorded, version=recorded.version + 1, set_us=left), kind=_KIND)
+        yield RowWrite(record=replace(recorded, version=recorded.version + 1, set_us=left), kind=_KIND)
 
 
 def _recorded_names(connection: Connection, owner: UserId) -> SecretNames:

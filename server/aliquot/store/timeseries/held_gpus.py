@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, tuple_
 
-from aliquot.service.history.ports import Held
+from aliquot.service.history.ports import HeldAmount
 from aliquot.store.audit.holdings import HOLDINGS, MARK, MARKS, catch_up
 from aliquot.store.engines.database import Runner
 from aliquot.store.hash_chain import HOLDINGS_KIND, seals
@@ -20,12 +20,12 @@ _IS_ACCELERATOR: Final = HOLDINGS.c.slot.contains(".", autoescape=True)
 
 
 class DatabaseHoldings:
-    """Implements `HeldBook`, which documents the methods."""
+    """Implements `HoldingRecords`, which documents the methods."""
 
     def __init__(self, database: Runner) -> None:
         self._database = database
 
-    async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[Held, ...]]:
+    async def between(self, since_us: int, until_us: int) -> AsyncIterator[tuple[HeldAmount, ...]]:
         await catch_up(self._database)
         held, last_event = await self._database.read(partial(_open, until_us=until_us))
         yield held
@@ -42,12 +42,12 @@ class DatabaseHoldings:
     async def whole_since_us(self) -> int:
         return await self._database.read(_sealed)
 
-    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+    async def of_session(self, session_id: SessionId, until_us: int) -> tuple[HeldAmount, ...]:
         await catch_up(self._database)
         return await self._database.read(partial(_of_session, session_id=session_id, until_us=until_us))
 
 
-def _open(connection: Connection, *, until_us: int) -> tuple[tuple[Held, ...], int]:
+def _open(connection: Connection, *, until_us: int) -> tuple[tuple[HeldAmount, ...], int]:
     """Current holdings, and the number of the last event they include."""
     held = _holdings_stmt(until_us).where(HOLDINGS.c.ended_us.is_(None), HOLDINGS.c.from_us < until_us)
     return _fetch(connection, held), connection.execute(select(MARKS.c.number).where(MARKS.c.id == MARK)).scalar_one()
@@ -55,7 +55,7 @@ def _open(connection: Connection, *, until_us: int) -> tuple[tuple[Held, ...], i
 
 def _ended(
     connection: Connection, *, after: tuple[Any, ...], until_us: int, last_event: int
-) -> tuple[tuple[Held, ...], tuple[Any, ...] | None]:
+) -> tuple[tuple[HeldAmount, ...], tuple[Any, ...] | None]:
     """The next page of released holdings, and the cursor after it; None at the end.
 
     Args:
@@ -73,7 +73,7 @@ def _sealed(connection: Connection) -> int:
     return max((seal.last for seal in seals(connection, HOLDINGS_KIND) if seal.rows), default=0)
 
 
-def _of_session(connection: Connection, *, session_id: SessionId, until_us: int) -> tuple[Held, ...]:
+def _of_session(connection: Connection, *, session_id: SessionId, until_us: int) -> tuple[HeldAmount, ...]:
     """Holdings of a session, found by the start of their lease ids, which is the session's id."""
     allocation = f"{LEASE_PREFIX}{session_id.removeprefix(SESSION_PREFIX)}"
     own = or_(_has_prefix(f"{session_id}."), _has_prefix(f"{allocation}."))
@@ -96,12 +96,12 @@ def _holdings_stmt(until_us: int) -> Select[Any]:
     return stmt.select_from(HOLDINGS.outerjoin(SESSIONS, SESSIONS.c.id == HOLDINGS.c.session_id)).where(_IS_ACCELERATOR)
 
 
-def _fetch(connection: Connection, stmt: Select[Any]) -> tuple[Held, ...]:
+def _fetch(connection: Connection, stmt: Select[Any]) -> tuple[HeldAmount, ...]:
     return tuple(map(_held, connection.execute(stmt)))
 
 
-def _held(row: Any) -> Held:
-    return Held(
+def _held(row: Any) -> HeldAmount:
+    return HeldAmount(
         owner=UserId(row.owner),
         project=ProjectId(row.project),
         agent_id=AgentId(row.agent_id),

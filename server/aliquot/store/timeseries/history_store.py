@@ -18,13 +18,13 @@ from sqlalchemy.exc import DatabaseError
 
 from aliquot.service.history.grids import Curves, Grid
 from aliquot.service.history.measures import MeasureKind, Sample
-from aliquot.service.history.ports import HistoryUnavailable, Tended
+from aliquot.service.history.ports import HistoryUnavailable, MaintenanceResult
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.engines.sqlite import connect_writer, create_private
 from aliquot.store.open import is_shared
 from aliquot.store.store import Database
 from aliquot.store.timeseries.rows import make_tables
-from aliquot.store.timeseries.tiers import SECOND_US, STEP_US, Kept
+from aliquot.store.timeseries.tiers import SECOND_US, STEP_US, TierRetention
 from aliquot.store.timeseries.writer import HistoryWriter
 from aliquot_schema.async_tasks import run_shielded
 
@@ -83,7 +83,7 @@ class HistoryPlan(Struct, frozen=True, kw_only=True):
 
     make_database: Callable[[], Database]
     """Called in the thread, which also uses the database."""
-    kept: Kept
+    kept: TierRetention
     interval_s: float
     """Time between two readings of a device."""
     now_us: Callable[[], int]
@@ -122,7 +122,7 @@ class HistoryDatabase:
     ) -> dict[str, Curves]:
         return await self._run(lambda writer: writer.gathered(kind, name, grid, devices))
 
-    async def tend(self) -> Tended:
+    async def tend(self) -> MaintenanceResult:
         return await self._run(HistoryWriter.tend)
 
     async def flush(self) -> None:

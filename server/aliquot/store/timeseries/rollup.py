@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 from sqlalchemy import Connection
 
-from aliquot.service.history.grids import Curves, Gathering, Grid, GridSpan, Ints
+from aliquot.service.history.grids import Curves, Grid, GridAggregator, GridSpan, Ints
 from aliquot.service.history.measures import MEASURES
 from aliquot.store.timeseries import rows
 from aliquot.store.timeseries.blocks import DamagedBlock, decode, encode
 from aliquot.store.timeseries.rows import SeriesRow
-from aliquot.store.timeseries.tiers import BELOW, HOUR_US, MARGIN_US, REACH_US, STEP_US, WINDOW_US, Kept, Tier
+from aliquot.store.timeseries.tiers import BELOW, HOUR_US, MARGIN_US, REACH_US, STEP_US, WINDOW_US, Tier, TierRetention
 
 
 def roll_up(connection: Connection, *, series: int, tier: Tier, now_us: int) -> bool:
@@ -42,7 +42,7 @@ def roll_up(connection: Connection, *, series: int, tier: Tier, now_us: int) -> 
         return True
 
 
-def remove_expired(connection: Connection, series: int, kept: Kept, *, now_us: int) -> tuple[int, bool]:
+def remove_expired(connection: Connection, series: int, kept: TierRetention, *, now_us: int) -> tuple[int, bool]:
     """Remove blocks that are past their retention and rolled up.
 
     Returns:
@@ -66,7 +66,7 @@ def rolled_up(one: SeriesRow, tier: Tier, bodies: Sequence[bytes], *, start_us: 
     measures = MEASURES[one.key.kind]
     step_us = STEP_US[tier]
     grid = Grid(start_us=start_us, step_us=step_us, points=WINDOW_US[tier] // step_us)
-    gathering, counts = Gathering(grid, measures), np.zeros(grid.points, np.int64)
+    gathering, counts = GridAggregator(grid, measures), np.zeros(grid.points, np.int64)
     for span in readable(bodies, one):
         gathering.add(span)
         counts += _sample_counts(span, grid)
@@ -110,7 +110,7 @@ READ_BLOCKS: Final = 96
 """Blocks per read; other requests run in between."""
 
 
-def tier_for(grid: Grid, kept: Kept, *, now_us: int) -> Tier:
+def tier_for(grid: Grid, kept: TierRetention, *, now_us: int) -> Tier:
     """The coarsest tier that is fine enough for a grid, or the finest one that still has its start."""
     wanted = max((tier for tier in STEP_US if STEP_US[tier] <= grid.step_us), default=Tier.RAW)
     return max(wanted, kept.finest(grid.start_us, now_us=now_us))
@@ -129,7 +129,7 @@ def read_range(
     one: SeriesRow,
     part: ReadRange,
     *,
-    into: Gathering,
+    into: GridAggregator,
     devices: frozenset[str] | None,
 ) -> int:
     """Gather one part; returns the number of unreadable blocks."""

@@ -36,7 +36,7 @@ MARGIN_US: Final = 2 * WINDOW_US[Tier.RAW]
 """Delay of a rollup after the end of its window, so that the last blocks are written by then."""
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class TierRetention(Struct, frozen=True, kw_only=True):
     """Retention of each tier, microseconds; None = forever."""
 
     raw_us: int | None = DAY_US
@@ -78,9 +78,9 @@ class HistorySettings(BaseSettings):
     )
 
     @property
-    def history_kept(self) -> Kept:
+    def history_kept(self) -> TierRetention:
         """How long each tier is kept."""
-        return Kept(
+        return TierRetention(
             raw_us=parse_period(self.keep_readings),
             minutes_us=parse_period(self.keep_minutes),
             hours_us=parse_period(self.keep_hours),

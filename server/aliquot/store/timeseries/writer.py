@@ -13,16 +13,16 @@ from typing import Final, TypeVar
 
 from sqlalchemy import Connection
 
-from aliquot.service.history.grids import Curves, Gathering, Grid, GridSpan
+from aliquot.service.history.grids import Curves, Grid, GridAggregator, GridSpan
 from aliquot.service.history.measures import MEASURES, MeasureKind, Sample
-from aliquot.service.history.ports import HistoryUnavailable, Tended
+from aliquot.service.history.ports import HistoryUnavailable, MaintenanceResult
 from aliquot.store.engines.database import unavailability
 from aliquot.store.store import Database, Work
 from aliquot.store.timeseries import rows
 from aliquot.store.timeseries.blocks import decode, encode
 from aliquot.store.timeseries.rollup import read_range, read_ranges, remove_expired, roll_up, tier_for
 from aliquot.store.timeseries.rows import Block, SeriesRow
-from aliquot.store.timeseries.tiers import DAY_US, Kept, Tier
+from aliquot.store.timeseries.tiers import DAY_US, Tier, TierRetention
 from aliquot.store.timeseries.windows import SeriesKey, Windows
 
 WAITING_MAX: Final = 20_000
@@ -107,7 +107,7 @@ class HistoryWriter:
         database: Database,
         *,
         waiting: deque[Sample],
-        kept: Kept,
+        kept: TierRetention,
         now_us: Callable[[], int],
         wall_us: Callable[[], int],
     ) -> None:
@@ -168,7 +168,7 @@ class HistoryWriter:
         async with self._transfer:
             return await self._gathered(kind, name, grid, devices)
 
-    async def tend(self) -> Tended:
+    async def tend(self) -> MaintenanceResult:
         """See `HistoryStore.tend`."""
         written = removed = 0
         async with self._maintenance:
@@ -182,13 +182,13 @@ class HistoryWriter:
                 if self._is_ending:
                     break
                 removed += await self._write(partial(self._remove, of=one))
-        return Tended(written=written, removed=removed)
+        return MaintenanceResult(written=written, removed=removed)
 
     async def _gathered(
         self, kind: MeasureKind, name: str, grid: Grid, devices: frozenset[str] | None
     ) -> dict[str, Curves]:
         self._drain()
-        gathering, damaged = Gathering(grid, MEASURES[kind]), 0
+        gathering, damaged = GridAggregator(grid, MEASURES[kind]), 0
         tier = tier_for(grid, self._kept, now_us=self._now_us())
         for one in await self._read(partial(rows.series, kind=kind, name=name)):
             for part in read_ranges(one, grid, tier):

@@ -46,7 +46,7 @@ _STEP_MAX: Final = 2**63 - 1
 
 
 @dataclass(slots=True)
-class Thinned:
+class ThinnedSeries:
     """A series that keeps every 2^n-th point: more of them never need more room."""
 
     name: str
@@ -96,7 +96,7 @@ class Thinned:
 class LineReader:
     """Finds metrics in lines."""
 
-    def __init__(self, patterns: tuple[MetricPattern, ...], known: dict[str, Thinned]) -> None:
+    def __init__(self, patterns: tuple[MetricPattern, ...], known: dict[str, ThinnedSeries]) -> None:
         self._patterns = [(one.name, expression(one.pattern)) for one in patterns]
         self.known = known
 
@@ -123,7 +123,7 @@ class LineReader:
         if series is None:
             if len(self.known) >= METRICS_MAX:
                 return
-            series = self.known[name] = Thinned(name)
+            series = self.known[name] = ThinnedSeries(name)
         series.add(value, step)
 
 
@@ -178,13 +178,13 @@ def _lines(file: int, offset: int, end: int, *, is_over: bool) -> Iterator[tuple
         yield held.strip(b"\0\r").decode(errors="replace"), offset
 
 
-def _restored(path: Path, key: str) -> tuple[int, dict[str, Thinned]]:
+def _restored(path: Path, key: str) -> tuple[int, dict[str, ThinnedSeries]]:
     """(offset, series by name) of the last request; from the beginning if the file is missing or of other patterns."""
     try:
         found: dict[str, Any] | None = read_file(path)
         if found is None or found["key"] != key:
             return 0, {}
-        series = [msgspec.convert(one, Thinned) for one in found["series"]]
+        series = [msgspec.convert(one, ThinnedSeries) for one in found["series"]]
         return int(found["offset"]), {one.name: one for one in series}
     except (OSError, ValueError, KeyError, TypeError):
         return 0, {}

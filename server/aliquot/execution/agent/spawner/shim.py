@@ -83,7 +83,7 @@ def run(order: Order, report: int, mappings: list[tuple[int, int]]) -> None:
         _tell(order, report, outcome)
         return
     folder = os.open(order.folder, os.O_RDONLY | os.O_DIRECTORY)
-    _Life(order, folder, report).live(mappings)
+    _Supervision(order, folder, report).live(mappings)
 
 
 def _claim(order: Order) -> str | None:
@@ -113,7 +113,7 @@ def _tell(order: Order, report: int, outcome: str) -> None:
         pass
 
 
-class _Life:
+class _Supervision:
     """Supervision of a running kernel. Times are milliseconds of CLOCK_BOOTTIME."""
 
     def __init__(self, order: Order, folder: int, report: int) -> None:

@@ -8,7 +8,7 @@ import sys
 from typing import Final
 
 from aliquot.execution.ray.gateway.multiplexer import Multiplexer
-from aliquot.execution.ray.protocol import Apart, FromServer, Pipe, PipeBroken
+from aliquot.execution.ray.protocol import FromServer, Pipe, PipeBroken, RayUnreachable
 from aliquot.execution.ray.supervisor import Unreachable, reach
 
 CONNECT_TURN_S: Final = 3.0
@@ -32,7 +32,7 @@ async def main(head: str, *, descriptor: int, epoch: int) -> None:
             continue
         if not isinstance(error, Unreachable):
             log.error("the gateway failed", exc_info=error)
-        await server.send(Apart(reason=str(error).strip().partition("\n")[0] or type(error).__name__))
+        await server.send(RayUnreachable(reason=str(error).strip().partition("\n")[0] or type(error).__name__))
 
 
 async def _work(head: str, server: Pipe[FromServer], multiplexer: Multiplexer) -> None:
@@ -50,7 +50,7 @@ async def _work(head: str, server: Pipe[FromServer], multiplexer: Multiplexer) -
     for _ in range(CONNECT_TURNS_MAX):
         if (await asyncio.wait({connecting}, timeout=CONNECT_TURN_S))[0]:
             break
-        await server.send(Apart(reason=f"waiting for Ray at {head} to accept a driver from this host"))
+        await server.send(RayUnreachable(reason=f"waiting for Ray at {head} to accept a driver from this host"))
     else:
         raise Unreachable(
             f"Ray at {head} accepts no driver from this host: the token is wrong, or no Ray node of the cluster runs "

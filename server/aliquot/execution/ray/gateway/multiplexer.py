@@ -13,8 +13,18 @@ from typing import Any, Final
 from ray.exceptions import RayActorError, RayError
 
 from aliquot.execution.ray.gateway.driver import RayNode, alive_nodes, end_actor, obtain_actor
-from aliquot.execution.ray.hosting import Description
-from aliquot.execution.ray.protocol import Apart, Closed, Frame, FromGateway, FromServer, Joined, Opened, Pipe, Taken
+from aliquot.execution.ray.hosting import ActorDescription
+from aliquot.execution.ray.protocol import (
+    ConnectionEnded,
+    ConnectionOpened,
+    Frame,
+    FramesReceived,
+    FromGateway,
+    FromServer,
+    Pipe,
+    RayReachable,
+    RayUnreachable,
+)
 
 BRING_BYTES_MAX: Final = 256 * 1024
 
@@ -46,7 +56,7 @@ class Relay:
             RayActorError: the actor is gone.
         """
         *_, number = self.connection
-        await self._send(Opened(connection=number, agent_id=self._agent_id))
+        await self._send(ConnectionOpened(connection=number, agent_id=self._agent_id))
         tasks = [asyncio.create_task(work) for work in (self._fetch(number), self._bring(number))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -56,7 +66,7 @@ class Relay:
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in done:
             task.result()
-        await self._send(Closed(connection=number))
+        await self._send(ConnectionEnded(connection=number))
         await self._actor.disconnect.remote(self._agent_id, self.connection)
 
     async def _fetch(self, number: int) -> None:
@@ -69,7 +79,7 @@ class Relay:
         while is_open and (first := await self._frames.get()) is not None:
             frames, ends = self._waiting(first)
             is_open = await self._actor.bring.remote(self._agent_id, self.connection, frames) and not ends
-            await self._send(Taken(connection=number, size=sum(map(len, frames))))
+            await self._send(FramesReceived(connection=number, size=sum(map(len, frames))))
 
     def _waiting(self, first: bytes) -> tuple[list[bytes], bool]:
         """(frames for one call, whether the connection ends after it)."""
@@ -112,7 +122,7 @@ class Multiplexer:
 
     async def lost(self, relay: Relay) -> None:
         """Tell the server that the connection ended because the agent's process is gone."""
-        await self._server.send(Closed(connection=relay.connection[-1], died=True))
+        await self._server.send(ConnectionEnded(connection=relay.connection[-1], died=True))
 
     async def listen(self) -> None:
         """Dispatch the server's messages for ever.
@@ -136,7 +146,7 @@ STEADY_S: Final = 5.0
 log: Final = logging.getLogger("aliquot.gateway")
 
 
-class Outdated(Exception):
+class ActorOutdated(Exception):
     """The actor runs older code than its node has."""
 
 
@@ -166,22 +176,22 @@ class ActorSupervisor:
         while True:
             try:
                 actor = await asyncio.to_thread(obtain_actor, self._node)
-                description: Description = await actor.describe.remote()
+                description: ActorDescription = await actor.describe.remote()
                 await self._check_code(actor, description)
                 if description["problem"] is None:
                     wait_s = RETRY_S_MIN
                 self._problem = description["problem"]
                 await asyncio.create_task(self._connect_all(actor, description["agents"]))  # as in `AgentSender.serve`
-            except* (RayError, Outdated) as errors:
+            except* (RayError, ActorOutdated) as errors:
                 self._problem = _message(errors)
                 log.info("node %s: %s", self._node.hostname, self._problem)
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, RETRY_S_MAX)
 
-    async def _check_code(self, actor: Any, description: Description) -> None:
+    async def _check_code(self, actor: Any, description: ActorDescription) -> None:
         if description["loaded_code"] != description["installed_code"]:
             await asyncio.to_thread(end_actor, actor)
-            raise Outdated("its actor runs older code than is installed there and is being replaced")
+            raise ActorOutdated("its actor runs older code than is installed there and is being replaced")
 
     async def _connect_all(self, actor: Any, agents: list[str]) -> None:
         """Connect all agents; returns immediately without agents, else raises when the actor is gone."""
@@ -240,12 +250,12 @@ class RayCluster:
         while True:
             poll = asyncio.create_task(asyncio.to_thread(alive_nodes))
             while not (await asyncio.wait({poll}, timeout=ANSWER_S_MAX))[0]:
-                await self._server.send(Apart(reason=f"Ray's control store at {self._head} does not answer"))
+                await self._server.send(RayUnreachable(reason=f"Ray's control store at {self._head} does not answer"))
             try:
                 nodes = poll.result()
             except Exception as error:
                 text = str(error).partition("\n")[0] or type(error).__name__
-                await self._server.send(Apart(reason=f"Ray's control store at {self._head}: {text}"))
+                await self._server.send(RayUnreachable(reason=f"Ray's control store at {self._head}: {text}"))
             else:
                 await self._update(nodes)
             await asyncio.sleep(POLL_S)
@@ -263,7 +273,7 @@ class RayCluster:
                 self._supervisors[node] = supervisor, asyncio.create_task(supervisor.run())
         supervisors = [supervisor for supervisor, _ in self._supervisors.values()]
         await self._server.send(
-            Joined(
+            RayReachable(
                 version=self._version,
                 nodes=len(nodes),
                 workers=sum(supervisor.has_agent for supervisor in supervisors),

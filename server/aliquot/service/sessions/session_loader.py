@@ -1,4 +1,4 @@
-"""Recall: loads ended sessions that were evicted from memory, and keeps them there while they are being changed."""
+"""Session loader: loads ended sessions that were evicted from memory, and keeps them there while they are changed."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -16,7 +16,7 @@ from aliquot_schema.sessions import Session
 TASKS_PER_QUERY: Final = 1000
 
 
-class Recall:
+class EvictedSessionLoader:
     """Context manager: sessions that it loaded or looked up are not evicted before the exit."""
 
     def __init__(self, *, state: State, store: Store) -> None:
@@ -73,6 +73,6 @@ class Recall:
 @asynccontextmanager
 async def kept_in_memory(session_id: SessionId, *, state: State, store: Store) -> AsyncIterator[None]:
     """Keep a session in memory, also one that left it."""
-    async with Recall(state=state, store=store) as recall:
+    async with EvictedSessionLoader(state=state, store=store) as recall:
         await recall.session(session_id)
         yield

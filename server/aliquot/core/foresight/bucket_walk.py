@@ -1,4 +1,4 @@
-"""Walk: the first sessions of all buckets in the order of the queue, with the scores of `scheduler.ordering`.
+"""Bucket walk: the first sessions of all buckets in the order of the queue, with the scores of `scheduler.ordering`.
 
 Scores are first computed in floating point. Where two that matter are too close to tell apart, all of them are computed
 again: with fairness alone in floating point, and if that is not enough, in integers.
@@ -132,7 +132,7 @@ class BucketScores:
             self.tolerance = 0
 
 
-class Walk:
+class BucketWalk:
     """One walk; buckets that cannot matter are left out."""
 
     def __init__(

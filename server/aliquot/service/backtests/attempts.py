@@ -1,4 +1,4 @@
-"""Hold log: what each recorded session held and when, from the events of its kernels and leases."""
+"""Attempt log: what each recorded session held and when, from the events of its kernels and leases."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ BY_HAND: Final = frozenset({PreemptionCause.DRAIN, PreemptionCause.DEVICE})
 """Causes of preemptions that are not decisions of the scheduler."""
 
 
-class Hold:
+class AttemptRecord:
     """One attempt while it is recorded."""
 
     def __init__(self, *, granted_us: int, kept_ms: int) -> None:
@@ -97,12 +97,12 @@ class Hold:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Known:
+class _SessionRecord:
     """A session while it is recorded."""
 
     session: Session
     workload: Workload
-    holds: dict[int, Hold] = field(default_factory=dict)
+    holds: dict[int, AttemptRecord] = field(default_factory=dict)
     """By number of the attempt."""
     joined_at: int = 0
     """Number of attempts when it last began to wait."""
@@ -120,16 +120,16 @@ class _Known:
         self.is_amended = True
 
     @property
-    def last(self) -> Hold | None:
+    def last(self) -> AttemptRecord | None:
         """The last attempt."""
         return self.holds[max(self.holds)] if self.holds else None
 
 
-class HoldLog:
+class AttemptLog:
     """All sessions of a record."""
 
     def __init__(self) -> None:
-        self._known: dict[SessionId, _Known] = {}
+        self._known: dict[SessionId, _SessionRecord] = {}
         self._released_us: Mapping[str, int] = {}
         """Ends of the leases that the present events release."""
 
@@ -191,7 +191,7 @@ class HoldLog:
     def _note_session(self, session: Session, *, at_us: int, event_us: int) -> None:
         known = self._known.get(session.id)
         if known is None:
-            known = self._known[session.id] = _Known(session=session, workload=workload_of(session))
+            known = self._known[session.id] = _SessionRecord(session=session, workload=workload_of(session))
         known.change(session)
         hold = known.holds.get(_number(session))
         if hold is not None:
@@ -225,13 +225,13 @@ class HoldLog:
         else:
             hold.take(lease.id)
 
-    def _release(self, hold: Hold, name: str, *, at_us: int, event_us: int) -> None:
+    def _release(self, hold: AttemptRecord, name: str, *, at_us: int, event_us: int) -> None:
         hold.release(name, at_us=at_us, event_us=event_us, charged_us=self._released_us.get(name, at_us))
 
 
-def _new(known: _Known, granted_us: int) -> Hold:
+def _new(known: _SessionRecord, granted_us: int) -> AttemptRecord:
     preemption = known.session.preemption
-    return Hold(granted_us=granted_us, kept_ms=0 if preemption is None else preemption.kept_ms)
+    return AttemptRecord(granted_us=granted_us, kept_ms=0 if preemption is None else preemption.kept_ms)
 
 
 def _number(session: Session) -> int:
@@ -239,7 +239,7 @@ def _number(session: Session) -> int:
     return 1 if session.is_external_allocation else session.attempt
 
 
-def _recorded(known: _Known, until_us: int) -> RecordedSession:
+def _recorded(known: _SessionRecord, until_us: int) -> RecordedSession:
     session = known.session
     duration_ms = ran_ms(session) if session.is_ended else None
     return RecordedSession(

@@ -1,4 +1,4 @@
-"""Told forecasts: the recorded forecasts of a session, and their outcomes.
+"""Shown forecasts: the recorded forecasts of a session, and their outcomes.
 
 A forecast is recorded when a session begins to wait, and again 15 minutes, 1 hour and 4 hours after its submission. The
 record of each is open until the session starts, or leaves the queue without a start.
@@ -34,7 +34,7 @@ class ForecastOutcome(StrEnum):
     """It started while no server recorded it, and the event is no longer kept."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ShownForecast(Struct, frozen=True, kw_only=True):
     """A forecast as it is shown for a session, with what is needed to score it later."""
 
     forecast: Forecast
@@ -61,7 +61,7 @@ class ForecastRecord(Struct, frozen=True, kw_only=True):
     session_id: SessionId
     age_s: int
     """One of `AGES_S`."""
-    told: Told
+    told: ShownForecast
     outcome: ForecastOutcome = ForecastOutcome.WAITING
     settled_us: int | None = None
     """When it started, or left the queue; None = it waits. Microseconds UTC."""
@@ -74,7 +74,7 @@ class ForecastRecord(Struct, frozen=True, kw_only=True):
         return self.told.forecast.made_us
 
 
-class Settlement(Struct, frozen=True, kw_only=True):
+class SessionOutcome(Struct, frozen=True, kw_only=True):
     """What became of a session with open records."""
 
     session_id: SessionId
