@@ -78,7 +78,7 @@ async def measure(people: Scene, percent: float) -> None:
     """Every device of the agent is so busy."""
     devices = people.stage.state.agents[AgentId(AGENT)].devices
     readings = tuple(DeviceReading(device_id=device.id, utilization_pct=percent) for device in devices)
-    await people.stage.hear(NewReadings(agent_id=AgentId(AGENT), at_us=1, readings=readings))
+    await people.stage.on_event(NewReadings(agent_id=AgentId(AGENT), at_us=1, readings=readings))
 
 
 async def end(people: Scene, session_id: str, *, code: int) -> None:

@@ -64,7 +64,7 @@ def shown(made: Sequence[Told]) -> list[Shown]:
     for number, one in enumerate(made):
         while outcomes and outcomes[0][0] < one.forecast.made_us:
             at_us, kind, of = heappop(outcomes)
-            _teach(corrections, found[of], kind, at_us=at_us)
+            _send_learned(corrections, found[of], kind, at_us=at_us)
         found.append(Shown(told=one, forecast=corrected(one.forecast, corrections)))
         for at_us, kind in _outcomes(found[-1]):
             heappush(outcomes, (at_us, kind, number))
@@ -81,7 +81,7 @@ def _outcomes(one: Shown) -> Iterator[tuple[int, int]]:
         yield one.told.ended_us, ENDED
 
 
-def _teach(corrections: Corrections, one: Shown, kind: int, *, at_us: int) -> None:
+def _send_learned(corrections: Corrections, one: Shown, kind: int, *, at_us: int) -> None:
     forecast = one.forecast
     pool, made_us = forecast.features.pool, forecast.made_us
     if kind == OVERDUE:

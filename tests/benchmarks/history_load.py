@@ -25,7 +25,7 @@ def samples(*, agents: int, devices: int, hours: int, start_us: int, seed: int) 
         span = min(24, hours - hour)
         courses = [[_course(rng, span * 3600 // EVERY_S) for _ in range(devices)] for _ in range(agents)]
         rows = [np.stack(course).transpose(2, 0, 1).tolist() for course in courses]
-        rosters = [_roster(agent, devices) for agent in range(agents)]
+        rosters = [_agent_devices(agent, devices) for agent in range(agents)]
         shakes = rng.integers(0, 20_000, (agents, span * 3600 // EVERY_S)).tolist()
         for index in range(span * 3600 // EVERY_S):
             at_us = start_us + (hour * 3600 + index * EVERY_S) * 1_000_000
@@ -34,7 +34,7 @@ def samples(*, agents: int, devices: int, hours: int, start_us: int, seed: int) 
                 yield DeviceSample(roster=rosters[agent], at_us=at_us + shakes[agent][index], values=values)
 
 
-def _roster(agent: int, devices: int) -> AgentDevices:
+def _agent_devices(agent: int, devices: int) -> AgentDevices:
     names = tuple(
         DeviceId(f"GPU-{agent:08x}-{index:04x}-4000-8000-{agent * 8 + index:012x}") for index in range(devices)
     )

@@ -95,7 +95,7 @@ async def _keep(folder: Path, clock: Hands, taken: list[DeviceSample]) -> int:
 async def _sum_up(folder: Path, clock: Hands) -> int:
     store = _store(folder, clock)
     await store.open()
-    await store.tend()
+    await store.maintain()
     await store.close()
     return (folder / FILE).stat().st_size
 

@@ -90,9 +90,9 @@ class _Teller:
         return self.number > 2 * TURNS
 
     def serve(self, socket: WebSocketRoute) -> None:
-        socket.on_message(lambda message: self._hear(socket, json.loads(message)))
+        socket.on_message(lambda message: self._on_event(socket, json.loads(message)))
 
-    def _hear(self, socket: WebSocketRoute, message: dict[str, Any]) -> None:
+    def _on_event(self, socket: WebSocketRoute, message: dict[str, Any]) -> None:
         match message["type"]:
             case "connection_init":
                 socket.send('{"type": "connection_ack"}')

@@ -64,7 +64,7 @@ def of_caller(change: Change) -> bool:
 async def test_an_operators_word_for_a_lost_agent(place: Place) -> None:
     async with staged(place) as (on, store):
         on.executor.silent.add(A)
-        await on.hear(AgentSilent(agent_id=A, lost=True))
+        await on.on_event(AgentSilent(agent_id=A, lost=True))
         await office(on).agents.release_lost_agent(CALLER, "a")
         told = [change for change in await changes(store, "agent") if of_caller(change)]
         assert [change.after["state"] for change in told] == ["left"]
@@ -128,7 +128,7 @@ async def test_keys_of_agents(place: Place, tmp_path: Path) -> None:
             command.create(A, now_us=6, replace=True, by="unix:eve"),
         ]
         command.revoke(A, now_us=7, by="unix:root")
-        untold = server.untold()
+        unrecorded = server.unrecorded()
         assert await teller.run_once() == 3
         assert await teller.run_once() == 0
         told = await changes(store, "action")
@@ -138,7 +138,7 @@ async def test_keys_of_agents(place: Place, tmp_path: Path) -> None:
             "agent_key_revoked",
         ]
         assert [change.actor for change in told] == ["unix:root", "unix:eve", "unix:root"]
-        assert [change.request_id for change in told] == [change.id for change in untold]
+        assert [change.request_id for change in told] == [change.id for change in unrecorded]
         assert told[2].before is not None
         assert (told[2].before["facts"]["state"], told[2].after["facts"]["state"]) == ("replaced", "revoked")
         kept = command.entries()[A].sha256

@@ -149,7 +149,7 @@ def test_agents_keys_are_told_of_by_their_file(folder: Path) -> None:
     for path, what in KEYS.items():
         before = tables(folder)
         secret = aliquot(path, "node-1", folder=folder).stdout.strip()
-        change = keys.untold()[-1]
+        change = keys.unrecorded()[-1]
         assert (change.what, change.agent_id, change.by) == (what, "node-1", ACTOR)
         assert secret not in (folder / "server" / KEY_FILE).read_text()
         assert tables(folder) == before

@@ -102,7 +102,7 @@ async def test_a_lost_agent_is_released_on_an_operators_word() -> None:
         with pytest.raises(StateConflict, match="only a lost agent"):
             await office(on).agents.release_lost_agent(CALLER, "a")
         on.executor.silent.add(A)
-        await on.hear(AgentSilent(agent_id=A, lost=True))
+        await on.on_event(AgentSilent(agent_id=A, lost=True))
         assert on.state.agents[A].state is AgentState.LOST
         assert on.held() != {}
         kernel_id = on.live()[0]
@@ -125,7 +125,7 @@ class AsksNobody:
 async def test_who_looks_for_differences_hears_of_agents_that_are_silent_and_not_of_those_that_left() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         on.executor.silent.add(A)
-        await on.hear(AgentSilent(agent_id=A, gone=True))
+        await on.on_event(AgentSilent(agent_id=A, gone=True))
         assert on.state.agents[A].state is AgentState.LEFT
         doctor = Examination(state=on.state, journal=on.journal, clock=on.clock, inspector=AsksNobody)
         assert (await doctor.examine(CALLER)).silent == ("b",)
@@ -135,7 +135,7 @@ async def test_a_gang_on_a_lost_agent_is_stopped_elsewhere() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         await running(on, devices=2, kernels=2)
         on.executor.silent.add(A)
-        await on.hear(AgentSilent(agent_id=A, lost=True))
+        await on.on_event(AgentSilent(agent_id=A, lost=True))
         await office(on).agents.release_lost_agent(CALLER, "a")
         await on.dispatch.close()
         other = on.executor.agents[AgentId("b")]

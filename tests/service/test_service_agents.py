@@ -97,7 +97,7 @@ async def test_silence_after_a_good_bye_means_nothing() -> None:
             on.executor.falls_silent(name)
             await on.settle()
             assert on.state.agents[name].state is state
-        await on.hear(AgentSilent(agent_id=AgentId("nobody")), AgentSilent(agent_id=AgentId("nobody"), gone=True))
+        await on.on_event(AgentSilent(agent_id=AgentId("nobody")), AgentSilent(agent_id=AgentId("nobody"), gone=True))
 
 
 async def test_a_good_bye_that_meets_a_pass_leaves_nothing_half_done() -> None:
@@ -172,7 +172,7 @@ async def test_grants_that_an_earlier_version_did_not_send_are_sent_when_the_age
         inventory = on.executor.agents[A].inventory()
         on.executor.comes_back(A)
         (joined,) = on.executor.take_messages()
-        await on.hear(replace(joined, inventory=replace(inventory, kernels=(known,))))
+        await on.on_event(replace(joined, inventory=replace(inventory, kernels=(known,))))
         await on.settle()
         assert on.session(first).state is S.RUNNING
 
@@ -374,11 +374,11 @@ async def test_agents_of_different_nodes_that_join_together_share_a_commit_and_t
 
         monkeypatch.setattr(on.journal, "persist", counted)
         fakes = [agent("a", devices=1), agent("b", devices=1), *(agent(name, devices=1, node="n") for name in "cd")]
-        await on.hear(*(AgentJoined(inventory=fake.inventory()) for fake in fakes))
+        await on.on_event(*(AgentJoined(inventory=fake.inventory()) for fake in fakes))
         assert len(commits) == 2
         assert {name for name, found in on.state.agents.items() if found.state is AgentState.ALIVE} == {*"abcd"}
         commits.clear()
-        await on.hear(*(AgentSilent(agent_id=AgentId(name)) for name in "abcd"))
+        await on.on_event(*(AgentSilent(agent_id=AgentId(name)) for name in "abcd"))
         assert len(commits) == 1
         assert {found.state for found in on.state.agents.values()} == {AgentState.SUSPECT}
 

@@ -31,7 +31,7 @@ async def test_a_device_that_two_agents_see_counts_once_and_its_parts_as_fractio
 
 async def test_agents_that_are_lost_or_have_left_count_no_more() -> None:
     async with stage([fake_agent("a", devices=2), fake_agent("b", devices=1)]) as on:
-        await on.hear(AgentSilent(agent_id=AgentId("a")))
+        await on.on_event(AgentSilent(agent_id=AgentId("a")))
         assert gpus(on)["cuda.device"][0] == "3.00"
-        await on.hear(AgentSilent(agent_id=AgentId("a"), lost=True))
+        await on.on_event(AgentSilent(agent_id=AgentId("a"), lost=True))
         assert gpus(on)["cuda.device"][0] == "1.00"

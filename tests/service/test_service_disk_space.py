@@ -18,7 +18,7 @@ FULL = "the disk of /data has 3 MiB free; 1 GiB must stay free"
 
 
 async def told(on: Stage, name: AgentId, shortage: str | None) -> None:
-    await on.hear(NewReadings(agent_id=name, at_us=1, readings=(), disk_shortage=shortage))
+    await on.on_event(NewReadings(agent_id=name, at_us=1, readings=(), disk_shortage=shortage))
 
 
 async def message(on: Stage, session_id: SessionId) -> str:

@@ -61,7 +61,7 @@ async def test_a_pool_without_an_agent_that_takes_work_says_so() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
         await office(on).agents.drain_agent(CALLER, "a", note=None, evicts=False)
         assert (pool(on, "default").schedulable, pool(on, "default").available_gpus) == (True, 1.0)
-        await on.hear(AgentSilent(agent_id=AgentId("b"), lost=True))
+        await on.on_event(AgentSilent(agent_id=AgentId("b"), lost=True))
         lost = pool(on, "default")
         assert (lost.schedulable, lost.agents, lost.total_gpus, lost.available_gpus) == (False, ("a", "b"), 2.0, 0.0)
 

@@ -384,7 +384,7 @@ async def test_a_stop_and_a_lease_of_another_server_hold_here() -> None:
 async def test_an_operator_who_gives_up_a_lost_agent_ends_what_was_held_there() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         view = await allocate(on, count="2")
-        await on.hear(AgentSilent(agent_id=AgentId("a"), lost=True))
+        await on.on_event(AgentSilent(agent_id=AgentId("a"), lost=True))
         assert on.session(session_of(view)).state is S.RUNNING
         office = Administration(state=on.state, journal=on.journal, clock=on.clock)
         await office.agents.release_lost_agent(CALLER, "a")

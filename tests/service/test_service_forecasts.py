@@ -41,7 +41,7 @@ async def database(tmp_path: Path) -> AsyncIterator[DatabaseStore]:
 
 def recorder(on: Stage, database: DatabaseStore) -> Recorder:
     made = Recorder(on.state, store=database.forecasts, measures=ForecastMeasures())
-    on.journal.subscribe(made.hear)
+    on.journal.subscribe(made.on_event)
     return made
 
 
@@ -307,7 +307,7 @@ def _id(row: Any) -> str:
 async def test_what_is_read_from_the_store_is_what_was_heard() -> None:
     async with stage([agent("a", devices=1)]) as on:
         learner = Learner()
-        on.journal.subscribe(learner.hear)
+        on.journal.subscribe(learner.on_event)
         first, second = await waiting(on)
         third = await on.submit()
         await on.cancel(third)
@@ -329,7 +329,7 @@ async def test_what_is_read_from_the_store_is_what_was_heard() -> None:
 async def test_what_was_read_is_not_taught_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
         learner = Learner()
-        on.journal.subscribe(learner.hear)
+        on.journal.subscribe(learner.on_event)
         first = await on.submit()
         assert learner.take({first: 1}) == ()
         await on.cancel(first)

@@ -35,5 +35,5 @@ async def test_ends_that_an_agent_tells_when_it_joins_are_forgotten_whoever_had_
         await on.advance()
         await on.settle()
         assert agent.forgotten == [stranger]
-        await on.hear(AgentJoined(inventory=agent.inventory()))
+        await on.on_event(AgentJoined(inventory=agent.inventory()))
         assert set(agent.forgotten) == {stranger}

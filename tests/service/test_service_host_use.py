@@ -42,12 +42,12 @@ async def test_peaks_survive_a_restart_of_the_agent_and_the_end_of_the_session()
     async with stage([agent("a", devices=1)]) as on:
         session_id, kernel_id = await running(on)
         assert await shown(on, session_id) is None
-        await on.hear(measured(kernel_id, USE))
+        await on.on_event(measured(kernel_id, USE))
         assert await shown(on, session_id) == USE
         fresh = HostUse(cpu_ms=6000, cpu_milli=None, memory_bytes=90, memory_bytes_max=90)
-        await on.hear(measured(kernel_id, fresh))
+        await on.on_event(measured(kernel_id, fresh))
         assert await shown(on, session_id) == replace(fresh, cpu_milli_max=1500, memory_bytes_max=800)
-        await on.hear(ended(kernel_id, HostUse(cpu_ms=7000)))
+        await on.on_event(ended(kernel_id, HostUse(cpu_ms=7000)))
         final = HostUse(cpu_ms=7000, cpu_milli_max=1500, memory_bytes_max=800)
         assert await shown(on, session_id) == final
         assert on.state.kernels[kernel_id].host_use == final
@@ -57,7 +57,7 @@ async def test_peaks_survive_a_restart_of_the_agent_and_the_end_of_the_session()
 async def test_an_end_without_a_measurement_takes_the_last_one_known() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session_id, kernel_id = await running(on)
-        await on.hear(measured(kernel_id, USE), ended(kernel_id, None))
+        await on.on_event(measured(kernel_id, USE), ended(kernel_id, None))
         assert await shown(on, session_id) == USE
 
 
@@ -65,6 +65,6 @@ async def test_measurements_of_another_agents_kernel_are_ignored() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         session_id, kernel_id = await running(on)
         holder = on.state.kernels[kernel_id].agent_id
-        await on.hear(measured(kernel_id, USE, by=A if holder == B else B), measured(KernelId("ses_x.1.0"), USE))
+        await on.on_event(measured(kernel_id, USE, by=A if holder == B else B), measured(KernelId("ses_x.1.0"), USE))
         assert await shown(on, session_id) is None
         assert not on.state.host_uses.running()

@@ -41,7 +41,7 @@ async def idle_for(on: Stage, minutes: int, *, utilization_pct: float | None = 0
     for _ in range(minutes):
         on.clock.passes(60)
         reading = DeviceReading(device_id=device.id, utilization_pct=utilization_pct)
-        await on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
+        await on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
         await process.run_once()
     found = [one for one in await on.events() if one.number > before and one.entity == "action"]
     return [one.kind.removeprefix("action.idle_") for one in found]

@@ -55,7 +55,7 @@ async def says(on: Stage, session_id: SessionId, phase: KernelPhase, *, rank: in
     """A rank's agent reports, and what follows from it happens."""
     kernel = kernels_of(on, session_id)[rank]
     report = KernelReport(kernel_id=kernel.id, at_us=5, phase=phase, **fields)
-    await on.hear(KernelChanged(agent_id=kernel.agent_id, report=report))
+    await on.on_event(KernelChanged(agent_id=kernel.agent_id, report=report))
     await on.settle()
 
 

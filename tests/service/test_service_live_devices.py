@@ -79,7 +79,7 @@ class Crowd:
             for device in self._on.state.agents[name].devices
             if self._chance.random() < 0.7
         )
-        await self._on.hear(NewReadings(agent_id=name, at_us=1, readings=readings))
+        await self._on.on_event(NewReadings(agent_id=name, at_us=1, readings=readings))
 
     async def _refit(self) -> None:
         """An agent has other devices than before; what somebody holds stays."""
@@ -111,8 +111,8 @@ class Crowd:
 async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -> None:
     async with stage([agent("a", devices=3), agent("b", devices=2, node="b"), agent("c", devices=2, node="b")]) as on:
         board, seldom = DeviceBoard(on.state, begun=7), DeviceBoard(on.state, begun=7)
-        on.journal.subscribe(board.hear)
-        on.journal.subscribe(seldom.hear)
+        on.journal.subscribe(board.on_event)
+        on.journal.subscribe(seldom.on_event)
         crowd, followers = Crowd(on, seed), [(0, board), (3, board), (4, seldom)]
         known: dict[int, tuple[Known, int | None]] = {every: ({}, None) for every, _ in followers}
         for step in range(60):
@@ -136,7 +136,7 @@ async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: py
         known = board.number
         for name in "abc":
             busy = DeviceReading(device_id=on.state.agents[AgentId(name)].devices[0].id, utilization_pct=50.0)
-            await on.hear(NewReadings(agent_id=AgentId(name), at_us=1, readings=(busy,)))
+            await on.on_event(NewReadings(agent_id=AgentId(name), at_us=1, readings=(busy,)))
         looking = asyncio.create_task(board.refresh())
         await asyncio.sleep(0)
         assert len(board._marked) == 2

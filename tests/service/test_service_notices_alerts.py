@@ -75,9 +75,9 @@ async def test_an_agent_that_comes_and_goes_is_one_alert() -> None:
     async with notices(OPS) as on:
         joined = AgentJoined(inventory=on.on.executor.agents[AgentId("a")].inventory())
         for _ in range(5):
-            await on.on.hear(LOST)
+            await on.on.on_event(LOST)
             await on.look(5)
-            await on.on.hear(joined)
+            await on.on.on_event(joined)
             await on.look(5)
         assert on.kinds("alert") == ["opened"]
         assert await on.look(31) == (0, 1)
@@ -87,16 +87,16 @@ async def test_what_comes_back_again_and_again_is_over_later_each_time() -> None
     async with notices(OPS) as on:
         joined = AgentJoined(inventory=on.on.executor.agents[AgentId("a")].inventory())
         for calm_s in (30, 60, 120, 240, 480, 600, 600):
-            await on.on.hear(LOST)
+            await on.on.on_event(LOST)
             assert await on.look(5) == (1, 0)
-            await on.on.hear(joined)
+            await on.on.on_event(joined)
             assert await on.look(5) == (0, 0)
             assert await on.look(calm_s - 1) == (0, 0)
             assert await on.look(2) == (0, 1)
         await on.look(3601)
-        await on.on.hear(LOST)
+        await on.on.on_event(LOST)
         await on.look()
-        await on.on.hear(joined)
+        await on.on.on_event(joined)
         await on.look()
         assert await on.look(31) == (0, 1)
 
@@ -124,7 +124,7 @@ async def test_owners_of_what_runs_on_a_lost_agent_are_named() -> None:
     async with notices() as on:
         running = await on.on.submit(name="train")
         await on.on.advance()
-        await on.on.hear(LOST)
+        await on.on.on_event(LOST)
         await on.look()
         (alert,) = on.on.state.alert_index.alerts.values()
         assert (alert.rule, alert.subject, alert.severity) == (R.AGENT_LOST, "a", Severity.CRITICAL)
@@ -152,11 +152,11 @@ async def test_a_device_that_breaks_is_an_alert_until_it_is_well() -> None:
         agent = on.on.executor.agents[AgentId("a")]
         first, second = gpus(2)
         agent.devices = (replace(first, health=DeviceHealth.UNHEALTHY), second)
-        await on.on.hear(DevicesChanged(inventory=agent.inventory()))
+        await on.on.on_event(DevicesChanged(inventory=agent.inventory()))
         assert await on.look() == (1, 0)
         assert [alert.subject for alert in on.on.state.alert_index.alerts.values()] == [f"a/{first.id}"]
         agent.devices = (first, second)
-        await on.on.hear(DevicesChanged(inventory=agent.inventory()))
+        await on.on.on_event(DevicesChanged(inventory=agent.inventory()))
         assert await on.look() == (0, 0)
         assert await on.look(31) == (0, 1)
 
@@ -166,7 +166,7 @@ async def test_a_device_that_is_leaving_is_no_alert() -> None:
         agent = on.on.executor.agents[AgentId("a")]
         first, second = gpus(2)
         agent.devices = (replace(first, health=DeviceHealth.LEAVING), second)
-        await on.on.hear(DevicesChanged(inventory=agent.inventory()))
+        await on.on.on_event(DevicesChanged(inventory=agent.inventory()))
         assert await on.look() == (0, 0)
 
 
@@ -203,7 +203,7 @@ async def test_a_new_leader_is_told_for_a_while_and_ends_that_nobody_led() -> No
 
 async def test_a_rule_that_is_off_opens_nothing_and_closes_what_it_opened() -> None:
     async with notices(OPS) as on:
-        await on.on.hear(LOST)
+        await on.on.on_event(LOST)
         assert await on.look() == (1, 0)
         off = replace(DEFAULTS[R.AGENT_LOST], is_on=False)
         await on.on.journal.transact(lambda draft: draft.put(off, "changed"), actor="root")
@@ -213,7 +213,7 @@ async def test_a_rule_that_is_off_opens_nothing_and_closes_what_it_opened() -> N
 
 async def test_people_are_reminded_where_they_want_to_be() -> None:
     async with notices(OPS, reminder_s=3600) as on:
-        await on.on.hear(LOST)
+        await on.on.on_event(LOST)
         await on.tell()
         await on.look()
         await on.look(3500)
@@ -230,21 +230,21 @@ async def test_a_server_that_follows_says_that_nobody_leads_and_the_next_leader_
     async with notices(OPS, looks=looks) as on:
         await on.tell()
         reasons: list[str | None] = ["no server holds the leadership lock"]
-        lookout = lookout_of(on, why=lambda: reasons[0])
-        await lookout.run_once()
+        leaderless_alerts = lookout_of(on, why=lambda: reasons[0])
+        await leaderless_alerts.run_once()
         on.on.clock.passes(59)
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         assert on.boxes["ops"].letters == []
         on.boxes["ops"].errors.append(NotDelivered("it answered 500"))
         for _ in range(3):
             on.on.clock.passes(5)
-            await lookout.run_once()
+            await leaderless_alerts.run_once()
         words = "no server is leading, as seen by two: no server holds the leadership lock"
         assert on.boxes["ops"].words == [[words]]
         assert on.kinds("alert") == ["opened"]
         assert on.kinds("delivery") == ["sent"]
         reasons[0] = None
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         await on.look(1)
         await on.look(61)
         await on.tell()
@@ -254,21 +254,21 @@ async def test_a_server_that_follows_says_that_nobody_leads_and_the_next_leader_
 async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
     async with notices(OPS) as on:
         reasons: list[str | None] = ["the database does not answer"]
-        lookout = lookout_of(on, why=lambda: reasons[0])
+        leaderless_alerts = lookout_of(on, why=lambda: reasons[0])
 
         async def away(*_: object, **__: object) -> None:
             raise StoreUnavailable("the database does not answer")
 
         on.on.journal.transact = away  # type: ignore[method-assign, assignment]
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         on.on.clock.passes(60)
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         reasons[0] = None
         on.boxes["ops"].errors.append(NotDelivered("it answered 500"))
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         on.on.clock.passes(11)
-        await lookout.run_once()
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
+        await leaderless_alerts.run_once()
         words = "no server is leading, as seen by two: the database does not answer"
         assert on.boxes["ops"].words == [[words], [f"over, after 0 s: {words}"]]
 
@@ -287,11 +287,11 @@ async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all(
         raise StoreUnavailable("the database does not answer")
 
     async with notices(OPS, sender=Door()) as on:
-        lookout = lookout_of(on, why=lambda: "the database does not answer")
+        leaderless_alerts = lookout_of(on, why=lambda: "the database does not answer")
         on.on.journal.transact = silent  # type: ignore[method-assign, assignment]
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         on.on.clock.passes(60)
-        looking = asyncio.create_task(lookout.run_once())
+        looking = asyncio.create_task(leaderless_alerts.run_once())
         try:
             await asyncio.wait_for(came.wait(), 30)
         finally:
@@ -304,18 +304,18 @@ async def test_that_nobody_led_is_written_down_once_the_database_is_back() -> No
     async with notices(OPS, looks=looks) as on:
         await on.tell()
         reasons: list[str | None] = ["the database does not answer"]
-        lookout, transact = lookout_of(on, why=lambda: reasons[0]), on.on.journal.transact
+        leaderless_alerts, transact = lookout_of(on, why=lambda: reasons[0]), on.on.journal.transact
 
         async def away(*_: object, **__: object) -> None:
             raise StoreUnavailable("the database does not answer")
 
         on.on.journal.transact = away  # type: ignore[method-assign, assignment]
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         on.on.clock.passes(60)
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         assert on.kinds("alert") == []
         on.on.journal.transact, reasons[0] = transact, None  # type: ignore[method-assign]
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         await on.look(1)
         await on.look(61)
         await on.tell()
@@ -341,13 +341,13 @@ async def test_that_nobody_leads_reaches_others_while_a_receiver_hangs_and_one_c
     receivers = [Receiver(name=name, kind="webhook") for name in ("hung", "odd", "chat")]
     async with notices(*receivers) as on:
         on.boxes.update(hung=Hung(), odd=odd, chat=chat)
-        lookout = lookout_of(on, why=lambda: "no server holds the leadership lock")
-        await lookout.run_once()
+        leaderless_alerts = lookout_of(on, why=lambda: "no server holds the leadership lock")
+        await leaderless_alerts.run_once()
         on.on.clock.passes(60)
         async with asyncio.timeout(60):
-            await lookout.run_once()
+            await leaderless_alerts.run_once()
         on.on.clock.passes(11)
-        await lookout.run_once()
+        await leaderless_alerts.run_once()
         assert [len(box.letters) for box in (odd, chat)] == [1, 1]
 
 
@@ -368,7 +368,7 @@ async def test_a_gpu_that_is_held_and_not_used_is_an_alert_for_its_owner_until_i
             for _ in range(minutes):
                 on.on.clock.passes(60)
                 reading = DeviceReading(device_id=device_id, utilization_pct=utilization_pct)
-                await on.on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
+                await on.on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
 
         await read(1, utilization_pct=0.0)
         await read(29, utilization_pct=0.0)
@@ -393,5 +393,5 @@ async def test_a_gpu_that_nothing_holds_is_not_idle() -> None:
                 DeviceReading(device_id=device.id, utilization_pct=0.0)
                 for device in on.on.state.agents[AgentId("a")].devices
             )
-            await on.on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=readings))
+            await on.on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=readings))
         assert await on.look() == (0, 0)

@@ -296,7 +296,7 @@ async def test_owners_hear_that_an_agent_is_lost_and_that_it_is_back() -> None:
         await on.tell()
         await on.on.submit(name="train")
         await on.on.advance()
-        await on.on.hear(AgentSilent(agent_id=AgentId("a"), lost=True))
+        await on.on.on_event(AgentSilent(agent_id=AgentId("a"), lost=True))
         await on.look()
         await on.tell()
         on.on.executor.comes_back(AgentId("a"))

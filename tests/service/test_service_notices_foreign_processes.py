@@ -37,7 +37,7 @@ async def test_whose_process_is_on_a_gpu_outside_is_told_once_and_what_to_do() -
         reading = DeviceReading(device_id=on.on.state.agents[AgentId("a")].devices[0].id, processes=(process,))
         reaper = reaper_of(on.on)
         for _ in range(2):
-            await on.on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
+            await on.on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
             await reaper.run_once()
         assert await on.look() == (1, 0)
         await on.tell()
@@ -48,7 +48,7 @@ async def test_whose_process_is_on_a_gpu_outside_is_told_once_and_what_to_do() -
         assert open_alerts(on) == {"external_process": said}
         (told,) = on.boxes["own"].letters
         assert (told.user, [notice.words for notice in told.notices]) == ("bob", [said])
-        await on.on.hear(NewReadings(agent_id=AgentId("a"), at_us=2, readings=(replace(reading, processes=()),)))
+        await on.on.on_event(NewReadings(agent_id=AgentId("a"), at_us=2, readings=(replace(reading, processes=()),)))
         await reaper.run_once()
         await on.look()
         assert await on.look(31) == (0, 1)

@@ -27,7 +27,7 @@ async def test_a_rack_that_goes_dark_is_one_letter_at_once_and_the_same_when_it_
         await on.tell()
         box = on.boxes["ops"]
         box.errors.append(NotDelivered("it answered 500"))
-        await on.on.hear(*(AgentSilent(agent_id=AgentId(name), lost=True) for name in names))
+        await on.on.on_event(*(AgentSilent(agent_id=AgentId(name), lost=True) for name in names))
         await on.look()
         await on.tell()
         assert (len(box.errors), box.letters) == (0, [])

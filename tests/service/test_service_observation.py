@@ -34,7 +34,7 @@ async def minute(on: Stage, observation: Observation, *, use: float = 0.0) -> No
         DeviceReading(device_id=first.id, utilization_pct=use, processes=(process,)),
         DeviceReading(device_id=second.id, utilization_pct=0.0, processes=()),
     )
-    await on.hear(NewReadings(agent_id=AgentId("a"), at_us=1, readings=readings))
+    await on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=readings))
     await observation.run_once()
 
 

@@ -54,7 +54,7 @@ async def test_the_whole_is_given_to_nobody_while_pieces_of_it_are_held() -> Non
         old = [await submit(on, "1g") for _ in agents]
         share(on, agents)
         for agent in agents:  # the first to join does not know yet that the other has changed too
-            await on.hear(AgentJoined(inventory=agent.inventory()))
+            await on.on_event(AgentJoined(inventory=agent.inventory()))
             fresh = await submit(on, "1500m")
             assert on.session(fresh).state is SessionState.QUEUED
             await on.cancel(fresh)
@@ -69,7 +69,7 @@ async def test_the_whole_is_given_to_nobody_while_pieces_of_it_are_held() -> Non
             await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING
         for agent in agents:
-            await on.hear(AgentJoined(inventory=agent.inventory()))
+            await on.on_event(AgentJoined(inventory=agent.inventory()))
             assert [device.id for device in on.state.agents[agent.id].devices] == ["mem0"]
 
 
@@ -79,7 +79,7 @@ async def test_pieces_are_given_to_nobody_while_the_whole_is_held() -> None:
         old = await submit(on, "1g")
         for agent, fresh in zip(agents, divided(), strict=True):
             agent.devices = fresh.devices
-            await on.hear(AgentJoined(inventory=agent.inventory()))
+            await on.on_event(AgentJoined(inventory=agent.inventory()))
         waiting = await submit(on, "512m")
         assert on.session(waiting).state is SessionState.QUEUED
         (kernel_id,) = on.state.kernels_of[old]

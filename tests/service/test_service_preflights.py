@@ -46,7 +46,7 @@ async def says(on: Stage, session_id: SessionId, rank: int, word: str) -> None:
     """A rank's agent reports, and what follows from it happens."""
     kernel = kernels(on, session_id)[rank]
     report = KernelReport(kernel_id=kernel.id, at_us=5, **REPORTS[word])
-    await on.hear(KernelChanged(agent_id=kernel.agent_id, report=report))
+    await on.on_event(KernelChanged(agent_id=kernel.agent_id, report=report))
     await on.settle()
 
 

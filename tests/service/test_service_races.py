@@ -62,7 +62,7 @@ async def test_a_cancellation_and_the_last_report_at_once_agree_on_one_end() -> 
             on.executor.ends(KernelId(f"{session_id}.1.0"))
         messages = on.executor.take_messages()
         answers = await asyncio.gather(
-            *(on.cancel(session_id) for session_id in sessions), on.hear(*messages), return_exceptions=True
+            *(on.cancel(session_id) for session_id in sessions), on.on_event(*messages), return_exceptions=True
         )
         await on.settle()
         for session_id, answer in zip(sessions, answers, strict=False):
@@ -234,7 +234,7 @@ async def test_an_end_that_meets_a_grant_waits_for_its_commit_and_for_nothing_el
         await asyncio.wait_for(store.arrived.acquire(), 20)
         store.is_late, store.read = False, 0
         on.executor.ends(KernelId(f"{first}.1.0"))
-        ending = asyncio.create_task(on.hear(*on.executor.take_messages()))
+        ending = asyncio.create_task(on.on_event(*on.executor.take_messages()))
         for _ in range(20):
             await asyncio.sleep(0)
         assert on.session(first).state is S.RUNNING

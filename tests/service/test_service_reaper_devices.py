@@ -116,7 +116,7 @@ async def test_a_device_that_an_agent_had_who_has_left_is_gone() -> None:
         session_id, kernel_id = await running(on)
         here = on.state.kernels[kernel_id].agent_id
         (there,) = {A, AgentId("b")} - {here}
-        await on.hear(AgentSilent(agent_id=there, lost=True))
+        await on.on_event(AgentSilent(agent_id=there, lost=True))
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
         await admin.agents.release_lost_agent(CALLER, there)
         await breaks(on, DeviceId("n-gpu-0"), "gone", agent_id=here)
@@ -143,7 +143,7 @@ async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhe
 async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
     async with stage([agent("a", devices=1)]) as on:
         reaper = reaper_of(on)
-        await hear(on, pids=(4711,))
+        await on_event(on, pids=(4711,))
         await reaper.run_once()
         await reaper.run_once()
         (finding,) = on.state.findings.values()
@@ -159,7 +159,7 @@ async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
         shown = on.queries.agent(CALLER, A)
         assert shown is not None
         assert [(device.foreign_usage, device.foreign_users) for device in shown.devices] == [(True, ("bob",))]
-        await hear(on, pids=())
+        await on_event(on, pids=())
         await reaper.run_once()
         assert on.state.findings == {}
         await on.advance()
@@ -169,7 +169,7 @@ async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
 async def test_where_others_are_not_respected_they_are_told_of_all_the_same() -> None:
     async with stage([agent("a", devices=1)]) as on:
         reaper = reaper_of(on, respects=False)
-        await hear(on, pids=(4711,))
+        await on_event(on, pids=(4711,))
         for _ in range(2):
             await reaper.run_once()
         assert kinds(on.state) == [D.EXTERNAL_PROCESS]
@@ -180,7 +180,7 @@ async def test_where_others_are_not_respected_they_are_told_of_all_the_same() ->
 async def test_processes_on_a_device_that_somebody_holds_are_his() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await running(on)
-        await hear(on, pids=(), jobs=(4711,))
+        await on_event(on, pids=(), jobs=(4711,))
         assert await reaper_of(on).run_once() == 0
 
 
@@ -189,7 +189,7 @@ async def test_a_gpu_that_is_partly_held_takes_nothing_new_while_another_process
         reaper = reaper_of(on)
         first = await on.submit(slots=[("cuda.shares", "0.5")])
         await on.advance()
-        await hear(on, pids=(4711,), jobs=(100,))
+        await on_event(on, pids=(4711,), jobs=(100,))
         for _ in range(2):
             await reaper.run_once()
         (finding,) = on.state.findings.values()
@@ -197,7 +197,7 @@ async def test_a_gpu_that_is_partly_held_takes_nothing_new_while_another_process
         second = await on.submit(slots=[("cuda.shares", "0.5")])
         await on.advance()
         assert (on.session(first).state, on.session(second).state) == (S.RUNNING, S.QUEUED)
-        await hear(on, pids=(), jobs=(100,))
+        await on_event(on, pids=(), jobs=(100,))
         await reaper.run_once()
         await on.advance()
         assert on.session(second).state is S.RUNNING
@@ -211,13 +211,13 @@ async def test_the_jobs_of_one_agent_are_not_foreign_to_another_that_shares_the_
         for name, is_job in (("a", True), ("b", False)):
             process = DeviceProcess(pid=100, memory_bytes=1, user="ann", is_job=is_job)
             reading = DeviceReading(device_id=gpu, processes=(process,))
-            await on.hear(NewReadings(agent_id=AgentId(name), at_us=1, readings=(reading,)))
+            await on.on_event(NewReadings(agent_id=AgentId(name), at_us=1, readings=(reading,)))
         assert await reaper_of(on).run_once() == 0
 
 
-async def hear(on: Stage, *, pids: Sequence[int], jobs: Sequence[int] = ()) -> None:
+async def on_event(on: Stage, *, pids: Sequence[int], jobs: Sequence[int] = ()) -> None:
     """The agent measures these processes of bob on its first device, and these of its own jobs."""
     found = [DeviceProcess(pid=pid, memory_bytes=9 * 2**30, user="bob", is_job=False) for pid in pids]
     found += [DeviceProcess(pid=pid, memory_bytes=2**30, user="ann", is_job=True) for pid in jobs]
     reading = DeviceReading(device_id=GPU, processes=tuple(found))
-    await on.hear(NewReadings(agent_id=A, at_us=1, readings=(reading,)))
+    await on.on_event(NewReadings(agent_id=A, at_us=1, readings=(reading,)))

@@ -32,12 +32,12 @@ class Forgetful(WrappedStore):
         return events
 
 
-async def hear(on: Stage, *, pids: tuple[int, ...]) -> None:
+async def on_event(on: Stage, *, pids: tuple[int, ...]) -> None:
     """The agent measures these processes on its devices."""
     processes = tuple(DeviceProcess(pid=pid, memory_bytes=None) for pid in pids)
     names = [DeviceId(f"a-gpu-{number}") for number in range(2)]
     readings = tuple(DeviceReading(device_id=name, processes=processes) for name in names)
-    await on.hear(NewReadings(agent_id=A, at_us=1, readings=readings))
+    await on.on_event(NewReadings(agent_id=A, at_us=1, readings=readings))
 
 
 def reaper_of(on: Stage) -> Reaper:
@@ -47,10 +47,10 @@ def reaper_of(on: Stage) -> Reaper:
 async def test_two_looks_at_once_write_what_they_find_once() -> None:
     async with stage([agent("a", devices=2)]) as on:
         reaper = reaper_of(on)
-        await hear(on, pids=(4711,))
+        await on_event(on, pids=(4711,))
         await asyncio.gather(*(reaper.run_once() for _ in range(4)))
         assert [finding.version for finding in on.state.findings.values()] == [1, 1]
-        await hear(on, pids=())
+        await on_event(on, pids=())
         await asyncio.gather(*(reaper.run_once() for _ in range(4)))
         assert on.state.findings == {}
 
@@ -61,11 +61,11 @@ async def test_what_was_written_without_an_answer_is_not_written_again(lost: str
         store = on.store
         assert isinstance(store, Forgetful)
         reaper = reaper_of(on)
-        await hear(on, pids=(4711,))
+        await on_event(on, pids=(4711,))
         await reaper.run_once()
         store.forgets = lost == "found"
         await reaper.run_once()
-        await hear(on, pids=())
+        await on_event(on, pids=())
         store.forgets = lost == "closed"
         await reaper.run_once()
         kinds = [event.kind for event in await on.events() if event.kind.startswith("finding.")]

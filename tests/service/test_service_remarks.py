@@ -22,12 +22,12 @@ async def test_a_remark_is_kept_with_the_kernel_and_written_once() -> None:
         session = await on.submit()
         await on.advance()
         (kernel,) = on.state.kernels_of[session]
-        await on.hear(remark(kernel, "takes too much"))
+        await on.on_event(remark(kernel, "takes too much"))
         revision = on.state.revision
         assert on.state.kernels[kernel].message == "takes too much"
-        await on.hear(remark(kernel, "takes too much"))
+        await on.on_event(remark(kernel, "takes too much"))
         assert on.state.revision == revision
-        await on.hear(remark(kernel, None))
+        await on.on_event(remark(kernel, None))
         assert on.state.kernels[kernel].message is None
         assert on.session(session).state is SessionState.RUNNING
         on.executor.ends(kernel)

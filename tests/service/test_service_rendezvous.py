@@ -84,9 +84,9 @@ async def test_an_order_that_is_sent_again_names_the_same_port() -> None:
         before = variables(session, a, b)
         a.orders.clear()
         a.loses_orders = False
-        await on.hear(AgentJoined(inventory=a.inventory()))
+        await on.on_event(AgentJoined(inventory=a.inventory()))
         await on.settle()
         assert variables(session, a, b) == before
         b.loses_orders = False
-        await on.hear(AgentJoined(inventory=b.inventory()))
+        await on.on_event(AgentJoined(inventory=b.inventory()))
         await on.settle()

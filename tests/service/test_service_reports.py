@@ -59,7 +59,7 @@ class Report:
     attempt: int = 0
 
     async def happen(self, on: Stage, gang: SessionId) -> None:
-        await on.hear(*about(on, gang, self.rank, self.word, attempt=self.attempt))
+        await on.on_event(*about(on, gang, self.rank, self.word, attempt=self.attempt))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ async def end(on: Stage, gang: SessionId) -> None:
         await on.cancel(gang)
     await on.settle()
     live = on.live()
-    await on.hear(
+    await on.on_event(
         *(says(KernelId(name), "killed", agent_id=on.state.kernels[KernelId(name)].agent_id) for name in live)
     )
     assert on.session(gang).is_ended
@@ -181,7 +181,7 @@ async def test_what_reports_make_of_a_gang_of_two(
         gang = await on.submit(kernels=2)
         await on.advance()
         for rank, word in words:
-            await on.hear(*about(on, gang, rank, word))
+            await on.on_event(*about(on, gang, rank, word))
         session = on.session(gang)
         assert session.state is state
         assert [on.state.kernels[KernelId(f"{gang}.1.{rank}")].state for rank in range(2)] == kernels
@@ -193,7 +193,7 @@ async def test_a_gang_whose_ranks_end_in_one_batch_tells_of_the_lowest_that_fail
     async with stage([agent("a", devices=2)]) as on:
         gang = await on.submit(kernels=2)
         await on.advance()
-        await on.hear(*about(on, gang, 1, "killed"), *about(on, gang, 0, "badly"))
+        await on.on_event(*about(on, gang, 1, "killed"), *about(on, gang, 0, "badly"))
         assert on.session(gang).exit_code == 3
 
 
@@ -205,10 +205,10 @@ async def test_reports_of_others_and_of_kernels_that_were_never_sent_do_nothing(
         with granting_only():
             await on.allocator.run_once()
         before = on.state.revision
-        await on.hear(*about(on, first, 0, word))
-        await on.hear(says(KernelId(f"{first}.1.0"), word, agent_id="b"))
-        await on.hear(says(KernelId(f"{first}.2.0"), word, agent_id="a"))
-        await on.hear(says(KernelId("ses_none.1.0"), word, agent_id="a"))
+        await on.on_event(*about(on, first, 0, word))
+        await on.on_event(says(KernelId(f"{first}.1.0"), word, agent_id="b"))
+        await on.on_event(says(KernelId(f"{first}.2.0"), word, agent_id="a"))
+        await on.on_event(says(KernelId("ses_none.1.0"), word, agent_id="a"))
         assert on.state.revision == before
         on.executor.comes_back(AgentId("a"))
         await on.settle()
@@ -221,11 +221,11 @@ async def test_a_cancelled_kernel_that_turns_out_to_run_is_stopped_again() -> No
         first = await on.submit()
         await on.advance()
         await on.cancel(first)
-        await on.hear(*about(on, first, 0, "uncertain"))
+        await on.on_event(*about(on, first, 0, "uncertain"))
         await on.settle()
         stops = on.executor.agents[AgentId("a")].stopped
         assert stops == [f"{first}.1.0"]
-        await on.hear(*about(on, first, 0, "started"))
+        await on.on_event(*about(on, first, 0, "started"))
         await on.settle()
         assert stops == [f"{first}.1.0"] * 2
         assert on.held() == {"a-gpu-0": 1000}
@@ -244,7 +244,7 @@ async def test_cancelled_before_it_runs(when: str) -> None:
         assert (on.held() == {}) == (when != "allocating")
         evidence = {on.state.leases[LeaseId(name)].evidence for name in on.state.kernels}
         assert evidence == {"queued": set(), "allocating": {None}}[when]
-        await on.hear(*about(on, gang, 0, "never"), *about(on, gang, 1, "never"))
+        await on.on_event(*about(on, gang, 0, "never"), *about(on, gang, 1, "never"))
         assert on.session(gang).state is S.CANCELED
         assert on.held() == {}
 
@@ -258,7 +258,7 @@ async def test_a_kernel_of_which_nothing_is_known_is_started_only_if_it_is_still
         await on.advance()
         if unwanted:
             await on.cancel(first)
-        await on.hear(*about(on, first, 0, "uncertain"))
+        await on.on_event(*about(on, first, 0, "uncertain"))
         assert on.state.kernels[KernelId(f"{first}.1.0")].state is K.UNKNOWN
         on.executor.agents[AgentId("a")].loses_orders = False
         on.executor.comes_back(AgentId("a"))

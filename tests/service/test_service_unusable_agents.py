@@ -82,7 +82,7 @@ async def test_a_change_of_an_agent_whose_record_cannot_be_leaves_the_record_as_
         odd = replace(known, version=known.version + 1, devices=devices)
         await stores(on, odd)
         assert on.state.agents[B].devices == ()
-        await on.hear(AgentSilent(agent_id=B, lost=True))
+        await on.on_event(AgentSilent(agent_id=B, lost=True))
         office = AgentAdministration(state=on.state, journal=on.journal, clock=on.clock)
         await office.drain_agent(CALLER, "b", note=None, evicts=False)
         assert on.state.agents[B].devices == ()
@@ -114,7 +114,7 @@ async def test_of_a_record_that_cannot_be_nothing_odd_is_shown() -> None:
 
 async def test_the_alert_of_a_lost_agent_says_that_it_is_refused() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        await on.hear(AgentSilent(agent_id=A, lost=True))
+        await on.on_event(AgentSilent(agent_id=A, lost=True))
         assert on.state.agents[A].state is AgentState.LOST
         on.state.faults.note_refused(A, "budget is -1; 1 to 100,000 is allowed")
         rule = Rules(on.state.alert_index).of(AlertRule.AGENT_LOST)
@@ -129,8 +129,8 @@ async def test_readings_of_devices_that_an_agent_does_not_have_are_not_kept() ->
     async with stage([agent("a", devices=1)]) as on:
         there = gpus(1)[0].id
         readings = tuple(DeviceReading(device_id=name, utilization_pct=1.0) for name in (there, DeviceId("other")))
-        await on.hear(NewReadings(agent_id=A, at_us=1, readings=readings))
-        await on.hear(NewReadings(agent_id=AgentId("nobody"), at_us=1, readings=readings))
+        await on.on_event(NewReadings(agent_id=A, at_us=1, readings=readings))
+        await on.on_event(NewReadings(agent_id=AgentId("nobody"), at_us=1, readings=readings))
         assert list(on.state.readings) == [(A, there)]
 
 

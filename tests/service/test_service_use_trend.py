@@ -28,7 +28,7 @@ async def pass_minutes(on: Notices, minutes: int, use: Use) -> None:
             DeviceReading(device_id=device.id, utilization_pct=use(holders.get(device.id, set()), place))
             for place, device in enumerate(on.on.state.agents[A].devices)
         )
-        await on.on.hear(NewReadings(agent_id=A, at_us=1, readings=readings))
+        await on.on.on_event(NewReadings(agent_id=A, at_us=1, readings=readings))
         await on.look()
 
 

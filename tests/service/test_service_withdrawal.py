@@ -32,7 +32,7 @@ async def tells(on: Stage, agent_id: AgentId = A, *, ill: DeviceId | None = None
         for device in inventory.agent.devices
     )
     changed = replace(inventory.agent, attributes=told, devices=devices)
-    await on.hear(DevicesChanged(inventory=replace(inventory, agent=changed)))
+    await on.on_event(DevicesChanged(inventory=replace(inventory, agent=changed)))
 
 
 def device_of(on: Stage, kernel_id: KernelId) -> DeviceId:

@@ -93,16 +93,16 @@ async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistorySta
         history.clock.now = T0 + 25 * HOUR + 9 * MINUTE
         await store.flush()
         before, tops = await curve(store, "n561-0", hours), await curve(store, "n561-0", hours, top=True)
-        tended = await store.tend()
+        tended = await store.maintain()
         assert (tended.written, tended.removed) == (24, 4)  # what was measured before the last 24 hours
         after, still = await curve(store, "n561-0", hours), await curve(store, "n561-0", hours, top=True)
         assert tops == still == [100.0] * 25
         assert after == pytest.approx(before, abs=0.5)
         history.clock.now = T0 + 26 * HOUR
-        assert (await store.tend()).written == 2
+        assert (await store.maintain()).written == 2
         summed = await curve(store, "n561-0", hours)
         assert summed == pytest.approx(before, abs=1.0)
-        assert (await store.tend()).written == 0
+        assert (await store.maintain()).written == 0
 
 
 async def test_each_tier_is_removed_after_its_time(history: HistoryStage) -> None:
@@ -114,7 +114,7 @@ async def test_each_tier_is_removed_after_its_time(history: HistoryStage) -> Non
         removed = []
         for days in (0.5, 1.5, 2.5, 9.5, 11.5):
             history.clock.now = T0 + int(days * DAY)
-            removed.append((await store.tend()).removed)
+            removed.append((await store.maintain()).removed)
             assert await curve(store, "n561-0", grid) == ([30.0] if days < 11 else [])
         assert removed == [0, 12, 1, 0, 1]
         fill(store, roster(), load=lambda _: 70.0, first_us=history.clock.now, last_us=history.clock.now + HOUR)
@@ -129,7 +129,7 @@ async def test_a_coarser_tier_is_kept_as_long_as_a_finer_one(history: HistorySta
         fill(store, roster(), load=lambda _: 30.0, first_us=T0, last_us=T0 + HOUR)
         await store.flush()
         history.clock.now = T0 + 5 * DAY
-        assert (await store.tend()).removed == 0
+        assert (await store.maintain()).removed == 0
         for step_us in (MINUTE, HOUR):
             assert await curve(store, "n561-0", Grid(start_us=T0, step_us=step_us, points=1)) == [30.0]
     assert TierRetention(raw_us=3, minutes_us=2, hours_us=1).of(Tier.HOURS) == 3
@@ -142,7 +142,7 @@ async def test_what_another_server_removed_begins_again(history: HistoryStage) -
         await follower.flush()
         history.clock.now = T0 + 400 * DAY
         for _ in range(2):
-            await leader.tend()
+            await leader.maintain()
         later = covering(history.clock.now, history.clock.now + 10 * SECOND, step_s=10)
         follower.take(sample(roster(devices=1), history.clock.now, 20.0))
         await follower.flush()
@@ -179,7 +179,7 @@ async def test_the_queue_adds_up(history: HistoryStage) -> None:
             "gpus_held_idle": 2.0,
         }
         history.clock.now = T0 + 2 * HOUR
-        await store.tend()
+        await store.maintain()
         summed = (await store.gathered(MeasureKind.QUEUE, "", covering(T0, T0 + 600 * SECOND, step_s=600)))[WHOLE]
         assert float(summed.mean[index_of(MeasureKind.QUEUE, "submitted"), 0]) == 120.0
 
@@ -212,6 +212,6 @@ async def test_windows_that_reach_into_the_next_hour_are_summed_up_in_both(histo
         assert before[0][0] is None
         assert [value for value in before[0][1:123] if value is None] == []
         history.clock.now = T0 + DAY
-        assert (await store.tend()).written >= 3
+        assert (await store.maintain()).written >= 3
         assert await curve(store, f"{agent}-0", minutes) == before[0]
         assert await curve(store, f"{agent}-0", hours) == pytest.approx(before[1], abs=0.5)

@@ -85,7 +85,7 @@ async def test_a_damaged_block_is_left_out_and_told(history: HistoryStage, caplo
             assert middle != middle  # nothing
         assert "damaged" in (store.fault or "")
         history.clock.now = T0 + 4 * 3600 * SECOND
-        assert (await store.tend()).written == 1  # what can be read is summed up
+        assert (await store.maintain()).written == 1  # what can be read is summed up
         history.clock.now = T0 + 25 * 3600 * SECOND
         assert store.fault is None
     told = [record for record in caplog.records if record.name == "aliquot.history" and "damaged" in record.message]
@@ -200,7 +200,7 @@ async def test_what_waited_to_be_written_is_summed_up_too(
                 await store.flush()
             patch.undo()
             history.clock.now = T0 + 7200 * SECOND
-            assert (await store.tend()).written == 1
+            assert (await store.maintain()).written == 1
             await store.flush()
             found = await store.gathered(MeasureKind.DEVICES, AGENT, covering(T0, T0 + 3600 * SECOND, step_s=3600))
             assert list(found[f"{AGENT}-0"].mean[0]) == [40.0]

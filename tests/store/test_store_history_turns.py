@@ -81,7 +81,7 @@ async def test_it_is_opened_once_by_whoever_come_together(store: HistoryDatabase
     database.is_ending = True
     await store.open()
     grid = covering(T0, T0 + 60 * SECOND, step_s=60)
-    await asyncio.gather(store.tend(), store.gathered(MeasureKind.DEVICES, AGENT, grid))
+    await asyncio.gather(store.maintain(), store.gathered(MeasureKind.DEVICES, AGENT, grid))
     assert database.opened == 1
     await store.close()
 

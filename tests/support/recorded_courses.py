@@ -104,7 +104,7 @@ async def recorded_cluster(place: Place, *, seed: int = 1) -> AsyncIterator[tupl
     await store.open()
     async with stage([agent(name, devices=4) for name in ("a", "b", "c")], store=store) as on:
         recorder = recording_of(on.state, EPOCH, store.ledger, on.clock)
-        on.journal.subscribe(recorder.watch.hear)
+        on.journal.subscribe(recorder.watch.on_event)
         on.allocator.close()
         on.allocator = Allocator(
             state=on.state,

@@ -32,7 +32,7 @@ class FutureWire:
         """Send a message with these fields alone, as a release that knows no others."""
         await self._send(kind, fields)
 
-    async def hear(self) -> Message:
+    async def on_event(self) -> Message:
         """The next message, of a kind known today."""
         frame = await self._wire.receive()
         assert frame, "the connection has ended"
@@ -43,7 +43,7 @@ class FutureWire:
 
     async def until(self, kind: type[Any]) -> Any:
         """The next message of a kind."""
-        while not isinstance(message := await self.hear(), kind):
+        while not isinstance(message := await self.on_event(), kind):
             pass
         return message
 

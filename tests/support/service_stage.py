@@ -145,7 +145,7 @@ class Stage:
         recall = partial(kept_in_memory, state=state, store=store)
         sources = SubscriptionSources(find=self.queries.session, book=None, recalled=recall, now_us=clock.now_us)
         self.watching = Subscriptions(state=state, feed=feed, outputs=executor, sources=sources)
-        journal.subscribe(self.watching.hear)
+        journal.subscribe(self.watching.on_event)
 
     def limit(self, rate_limit: SubmissionRateLimit | None) -> None:
         """Make the use cases of sessions anew, with this rate limit."""
@@ -184,7 +184,7 @@ class Stage:
         """Cancel a session."""
         await self.sessions.cancel_session(CALLER, session_id, None)
 
-    async def hear(self, *messages: AgentMessage) -> None:
+    async def on_event(self, *messages: AgentMessage) -> None:
         """Act on messages, and on nothing else."""
         await self.messages.run_once(list(messages))
         self.check()
@@ -196,7 +196,7 @@ class Stage:
             heard = self.executor.take_messages()
             if not heard:
                 return
-            await self.hear(*heard)
+            await self.on_event(*heard)
 
     async def advance(self) -> None:
         """One pass with its launches, and what agents say."""

@@ -67,9 +67,9 @@ class Machine:
             if kernel_id not in self.running and kernel_id not in self._ends
         ]
         specs = [SpecOnDisk(kernel_id=k, spec=o.spec, ended=k in self._ends) for k, o in self._orders.items()]
-        return Inventory(agent=self._description(), kernels=(*alive, *lost, *self.untold()), specs=tuple(specs))
+        return Inventory(agent=self._description(), kernels=(*alive, *lost, *self.unreported()), specs=tuple(specs))
 
-    def untold(self) -> list[KernelReport]:
+    def unreported(self) -> list[KernelReport]:
         """Ends that no server has acknowledged."""
         return [report for kernel_id, report in self._ends.items() if kernel_id not in self._forgotten]
 

@@ -212,11 +212,13 @@ class Run:
         waiting = [f"{session.id} is {session.state}" for session in self._truth.live_sessions()]
         held = [f"{lease.id} is held" for lease in self._truth.held()]
         running = [f"{kernel_id} runs" for machine in self._machines.values() for kernel_id in machine.running]
-        untold = [
-            f"{r.kernel_id} is still being reported" for machine in self._machines.values() for r in machine.untold()
+        unreported = [
+            f"{r.kernel_id} is still being reported"
+            for machine in self._machines.values()
+            for r in machine.unreported()
         ]
         files = [f"{name} has a spec" for machine in self._machines.values() for name in machine.specs_open]
-        return [*waiting, *held, *running, *untold, *files]
+        return [*waiting, *held, *running, *unreported, *files]
 
     def _words(self) -> list[str]:
         """Why those wait that do, as the server sees it."""

@@ -156,7 +156,7 @@ async def _taking_part(
     watched = WatchedTask(asyncio.create_task(election.run()))
     async with AsyncExitStack() as rest:
         if database.is_shared:
-            leaderless = plan.outfit.notices.lookout(cases, why=lambda: election.why_unled)
+            leaderless = plan.outfit.notices.leaderless_alerts(cases, why=lambda: election.why_unled)
             rest.callback(asyncio.create_task(leaderless.run()).cancel)
         rest.push_async_callback(_stop, watched.task)
         rest.callback(cases.previews.close)

@@ -245,7 +245,7 @@ class _Service:
             launch=self._dispatch.launch,
             watcher=self._passes,
         )
-        journal.subscribe(self._passes.hear, to=(Entity.SESSION,))
+        journal.subscribe(self._passes.on_event, to=(Entity.SESSION,))
         EventEffects(state=state, journal=journal, dispatch=self._dispatch).begin()
         self._messages = AgentMessages(
             state=state,

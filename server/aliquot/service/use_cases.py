@@ -252,7 +252,7 @@ class UseCases:
             sleep=clock.sleep,
         )
         watching = Subscriptions(state=self.state, feed=self.feed, outputs=outputs, sources=sources)
-        self.journal.subscribe(watching.hear)
+        self.journal.subscribe(watching.on_event)
         return watching
 
 

@@ -269,7 +269,7 @@ async def serving() -> AsyncIterator[tuple[Server, KernelId]]:
             listening = asyncio.create_task(server.listen())
             session = await on.submit(devices=2)
             await on.advance()
-            await on.hear(AgentSilent(agent_id=AgentId("large")))
+            await on.on_event(AgentSilent(agent_id=AgentId("large")))
             await on.submit(devices=9)  # it waits for that one
             (kernel,) = on.state.kernels_of[session]
             yield server, kernel

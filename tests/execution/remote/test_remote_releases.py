@@ -59,7 +59,7 @@ async def test_an_agent_of_today_works_for_a_server_of_tomorrow(agent_home: Path
     talking, passing = asyncio.create_task(talk()), asyncio.create_task(pass_on())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            assert (await server.hear()).protocols.newest == 1
+            assert (await server.on_event()).protocols.newest == 1
             await server.say(welcome(1))
             await server.say(Heartbeat())
             assert (await server.until(StateReport)).inventory.agent.id == AGENT

@@ -152,7 +152,7 @@ class HistoryQueries:
     async def session_stats(
         self, info: Info[Context, None], id: Annotated[strawberry.ID, argument("The session.")]
     ) -> SessionStatsView:
-        return await _historian(info).session_stats(info.context.caller, id)
+        return await _history_port(info).session_stats(info.context.caller, id)
 
     @root_field(History, "Measurements of an agent's accelerators over time.")
     async def device_history(
@@ -165,7 +165,7 @@ class HistoryQueries:
         points: Count = POINTS,
     ) -> HistoryView:
         wanted = None if device_ids is None else tuple(device_ids)
-        return await _historian(info).device_history(
+        return await _history_port(info).device_history(
             info.context.caller, agent_id, device_ids=wanted, since=since, until=until, points=points
         )
 
@@ -173,7 +173,7 @@ class HistoryQueries:
     async def queue_history(
         self, info: Info[Context, None], since: Since = None, until: Until = None, points: Count = POINTS
     ) -> HistoryView:
-        return await _historian(info).queue_history(info.context.caller, since=since, until=until, points=points)
+        return await _history_port(info).queue_history(info.context.caller, since=since, until=until, points=points)
 
     @root_field(
         History,
@@ -185,7 +185,7 @@ class HistoryQueries:
         id: Annotated[strawberry.ID, argument("The session.")],
         points: Count = POINTS,
     ) -> HistoryView:
-        return await _historian(info).session_history(info.context.caller, id, points=points)
+        return await _history_port(info).session_history(info.context.caller, id, points=points)
 
     @root_field(UsageHistory, "GPU usage by user or project over time, from the audit log.")
     async def usage_history(
@@ -198,10 +198,10 @@ class HistoryQueries:
             float | None, argument("Step in seconds, a multiple of 60; null = chosen by the length of the period.")
         ] = None,
     ) -> UsageHistoryView:
-        return await _historian(info).usage_history(info.context.caller, by=by, since=since, until=until, step=step)
+        return await _history_port(info).usage_history(info.context.caller, by=by, since=since, until=until, step=step)
 
 
-def _historian(info: Info[Context, None]) -> HistoryPort:
+def _history_port(info: Info[Context, None]) -> HistoryPort:
     historian = info.context.services.history
     if historian is None:
         raise Unavailable("this server does not store history")

@@ -78,7 +78,7 @@ class RequestCounts:
         Args:
             status: 0 = the client disconnected before the response.
         """
-        face = _face(scope["path"])
+        face = _interface(scope["path"])
         self.ended.labels(face, notes.kind, _outcome(status, notes)).inc()
         if notes.kind not in _STREAMS:
             self.seconds.labels(face, notes.kind).observe(took_s)
@@ -92,7 +92,7 @@ def _kind(scope: Scope) -> Kind:
     return "read" if scope["method"] in ("GET", "HEAD") else "write"
 
 
-def _face(path: str) -> str:
+def _interface(path: str) -> str:
     return _FACES.get(path) or ("rest" if is_rest(path) else "page")
 
 

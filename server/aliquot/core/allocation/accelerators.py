@@ -19,12 +19,12 @@ from aliquot.core.allocation.share_splitting import (
     Choose,
     Split,
     equal_parts,
-    roomiest,
     split_by_room,
     split_equally,
     split_evenly,
     tightest,
     unevenness,
+    with_most_free,
 )
 from aliquot_schema.errors import AllocationRefused
 from aliquot_schema.ids import DeviceId, SlotName
@@ -148,7 +148,7 @@ def _split(
     among = [index for index in range(len(least)) if least[index] <= wanted]
     if not among:
         return refusals.too_little_memory(slot, requested=amount, memory_bytes=options.gpu_memory_bytes or 0)
-    rank = tightest if options.strategy is ShareStrategy.EVENLY else roomiest
+    rank = tightest if options.strategy is ShareStrategy.EVENLY else with_most_free
     ranked = rank(offer.room, amount=wanted, among=among)
     if ranked:
         return {ranked[0] if _is_fractional(slot) else offer.choose(ranked, 1)[0]: wanted}

@@ -26,7 +26,7 @@ def tightest(room: Sequence[int], *, amount: int, among: Sequence[int]) -> list[
     return [index for index in reversed(enough) if room[index] == least_room]
 
 
-def roomiest(room: Sequence[int], *, amount: int, among: Sequence[int]) -> list[int]:
+def with_most_free(room: Sequence[int], *, amount: int, among: Sequence[int]) -> list[int]:
     """The devices with the most room, if that is enough for the amount, the first one first."""
     most = max((room[index] for index in among), default=0)
     return [index for index in among if room[index] == most] if most >= amount else []

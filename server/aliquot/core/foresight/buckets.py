@@ -376,7 +376,7 @@ class Waiting:
         rows = self._rows[number]
         return rows[0] if rows else None
 
-    def reckon(self, bucket: Bucket, *, was_ms: int) -> None:
+    def update_work(self, bucket: Bucket, *, was_ms: int) -> None:
         """Count the work of a bucket anew after its prediction changed."""
         self.filled.refresh(bucket)
         if bucket.number < len(self._rows):

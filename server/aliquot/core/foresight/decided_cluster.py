@@ -159,7 +159,7 @@ class DecidedCluster:
             startable = row.tasks_startable if known.tasks is None else min(row.tasks_startable, len(known.tasks))
             self._replace(known, replace(row, tasks=known.tasks, tasks_startable=startable))
 
-    def surround(
+    def set_context(
         self,
         *,
         agents: tuple[AgentRow, ...],

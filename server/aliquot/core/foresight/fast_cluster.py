@@ -152,7 +152,7 @@ class FastCluster:
 
     def predict(self, changes: Mapping[Workload, RunTimes | None]) -> None:
         for bucket, was_ms in self._ground.buckets.predict(changes):
-            self._waiting.reckon(bucket, was_ms=was_ms)
+            self._waiting.update_work(bucket, was_ms=was_ms)
 
     def mix(self, asked: Mapping[Request, int]) -> None:
         if self._ground.nodes.mix(asked):

@@ -61,7 +61,7 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
         return ImpossibleRequest(f"labels: no registered agent has {wanted}", slot="labels", requested=wanted, limit="")
     if not kernels_max:
         refusals = [_refusal(agent.layout, request, options) for agent in agents]
-        return _kindest([refusal for refusal in refusals if refusal is not None], request, agents, options=options)
+        return _best_refusal([refusal for refusal in refusals if refusal is not None], request, agents, options=options)
     return ImpossibleRequest(
         f"cluster_size: all agents together hold {kernels_max} such kernels when empty, and {wanted_kernels} "
         "were requested; ask for fewer or smaller ones",
@@ -243,7 +243,7 @@ def _refusal(layout: DeviceLayout, request: Request, options: AllocationOptions)
     return None
 
 
-def _kindest(
+def _best_refusal(
     refusals: list[Refusal], request: Request, agents: list[AgentRow], *, options: AllocationOptions
 ) -> AliquotError:
     """The most helpful refusal: a wrong step, slots that exclude each other, a slot that is too small on every agent

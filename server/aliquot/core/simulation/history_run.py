@@ -256,7 +256,7 @@ class _HistoryRun:
         agents = self._settings.agents(around.agents)
         self._capacity = capacity_milli(agents)
         self._decided.occupy(around.foreign, less=before.foreign)
-        self._decided.surround(
+        self._decided.set_context(
             agents=agents,
             quotas=self._settings.quotas(around.quotas),
             policy=self._policy(around),

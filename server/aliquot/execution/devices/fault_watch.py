@@ -59,7 +59,7 @@ class FaultWatch:
 
     def _read(self, handle: Any) -> Counters:
         driver, nvml = self._driver, self._driver.nvml
-        found = {"lost": int(driver.breakage(handle) is not None)}
+        found = {"lost": int(driver.health_fault(handle) is not None)}
         kind, since = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
         errors = driver.ask("nvmlDeviceGetTotalEccErrors", handle, kind, since)
         if errors is not None:

@@ -157,7 +157,7 @@ def _trouble(driver: NvmlDriver, handle: Any) -> str | None:
     Source: NVIDIA GPU Memory Error Management (row remapping, page retirement).
     """
     nvml = driver.nvml
-    broken = driver.breakage(handle)
+    broken = driver.health_fault(handle)
     if broken:
         return broken
     kind, since = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC

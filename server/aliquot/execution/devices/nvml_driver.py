@@ -60,7 +60,7 @@ class NvmlDriver:
         """The first answer among equivalent calls of newer and older drivers."""
         return next((answer for call in calls if (answer := self.ask(*call)) is not None), None)
 
-    def breakage(self, handle: Any) -> str | None:
+    def health_fault(self, handle: Any) -> str | None:
         """Message if the GPU is lost or needs a reset, else None."""
         nvml = self.nvml
         for function, arguments in (

@@ -37,7 +37,7 @@ class KeyRecords(Struct, frozen=True):
     """Contents of the key file, always written as a whole."""
 
     entries: dict[AgentId, KeyEntry]
-    untold: list[KeyChange]
+    unrecorded: list[KeyChange]
 
 
 def read_records(path: Path) -> KeyRecords:
@@ -56,8 +56,8 @@ def read_records(path: Path) -> KeyRecords:
 def write_records(path: Path, records: KeyRecords) -> None:
     """Replace the key file atomically."""
     keys = {id: asdict(entry) for id, entry in records.entries.items()}
-    untold = [asdict(change) for change in records.untold[-UNTOLD_MAX:]]
-    replace_file(path, {"format": FORMAT, "keys": keys, "untold": untold})
+    unrecorded = [asdict(change) for change in records.unrecorded[-UNTOLD_MAX:]]
+    replace_file(path, {"format": FORMAT, "keys": keys, "untold": unrecorded})
 
 
 def _records(fields: dict[str, Any]) -> KeyRecords:
@@ -125,7 +125,7 @@ class KeyFile:
                 text = f"{agent_id} already has a key; revoke it first, or use --replace"
                 raise StateConflict(text, id=agent_id, state="has a key")
             records.entries[agent_id] = KeyEntry(sha256=_hash(key), created_us=now_us)
-            records.untold.append(_change(agent_id, "created" if old is None else "replaced", by=by, at_us=now_us))
+            records.unrecorded.append(_change(agent_id, "created" if old is None else "replaced", by=by, at_us=now_us))
         return key
 
     def revoke(self, agent_id: AgentId, *, now_us: int, by: str = SERVER) -> None:
@@ -140,16 +140,16 @@ class KeyFile:
                 raise NotFound(f"{agent_id} has no valid key", kind="agent key", id=agent_id)
             revoked = KeyEntry(sha256=old.sha256, created_us=old.created_us, revoked_us=now_us)
             records.entries[agent_id] = revoked
-            records.untold.append(_change(agent_id, "revoked", by=by, at_us=now_us))
+            records.unrecorded.append(_change(agent_id, "revoked", by=by, at_us=now_us))
 
-    def untold(self) -> Sequence[KeyChange]:
+    def unrecorded(self) -> Sequence[KeyChange]:
         """See `KeyChanges`."""
-        return self._current().untold
+        return self._current().unrecorded
 
     def told(self, ids: Collection[str]) -> None:
         """See `KeyChanges`."""
         with self._changing() as records:
-            records.untold[:] = [change for change in records.untold if change.id not in ids]
+            records.unrecorded[:] = [change for change in records.unrecorded if change.id not in ids]
 
     def _current(self) -> KeyRecords:
         """The records, read again if the file has changed."""

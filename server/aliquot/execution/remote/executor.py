@@ -17,7 +17,7 @@ from aliquot.execution.remote.codec import (
     ProtocolError,
     Wire,
 )
-from aliquot.execution.remote.link import AgentLink, farewell, silent_for_s
+from aliquot.execution.remote.link import AgentLink, close_with_refusal, silent_for_s
 from aliquot.execution.remote.presence import HeartbeatTiming, Presence
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.agent_protocol import (
@@ -141,13 +141,13 @@ class RemoteExecutor:
         channel = Channel(wire, bytes_max=HELLO_BYTES_MAX)
         try:
             async with asyncio.timeout(self._timing.greet_s):
-                hello = await self._greet(channel, agent_id)
+                hello = await self._receive_hello(channel, agent_id)
         except (TimeoutError, ChannelClosed):
             return
         except ProtocolError as error:
             await self._refuse(channel, agent_id, Refusal(code="broken", message=str(error)))
             return
-        refusal = self._objection(hello)
+        refusal = self._refusal_of(hello)
         if refusal is not None:
             await self._refuse(channel, agent_id, refusal)
             return
@@ -235,7 +235,7 @@ class RemoteExecutor:
                     await self._joined.wait()
         return self._link(agent_id)
 
-    async def _greet(self, channel: Channel, agent_id: str) -> Hello:
+    async def _receive_hello(self, channel: Channel, agent_id: str) -> Hello:
         hello = await channel.receive()
         if not isinstance(hello, Hello) or hello.agent_id != agent_id:
             raise ProtocolError("the first message is not the hello of the agent that the key belongs to")
@@ -246,9 +246,9 @@ class RemoteExecutor:
 
     async def _refuse(self, channel: Channel, agent_id: str, refusal: Refusal) -> None:
         log.warning("agent %.80s is refused: %s", agent_id, refusal.message)
-        await farewell(channel, refusal)
+        await close_with_refusal(channel, refusal)
 
-    def _objection(self, hello: Hello) -> Refusal | None:
+    def _refusal_of(self, hello: Hello) -> Refusal | None:
         if agreed_protocol(agent=hello.protocols, server=PROTOCOLS) is None:
             mine = self._software_version
             reason = disagreement(
@@ -397,4 +397,4 @@ class RemoteGateway:
             return
         leader = self._leader() or ""
         message = f"{leader} is leading; connect there" if leader else "no server is leading yet; try again"
-        await farewell(Channel(wire), Refusal(code=NOT_LEADER, message=message, leader=leader))
+        await close_with_refusal(Channel(wire), Refusal(code=NOT_LEADER, message=message, leader=leader))

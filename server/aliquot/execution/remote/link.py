@@ -370,7 +370,7 @@ class AgentLink:
             self.fault = str(broken)
             refusal = Refusal(code="broken", message=self.fault)
         if refusal is not None:
-            await farewell(self._channel, refusal)
+            await close_with_refusal(self._channel, refusal)
         if refusal is None and any(faults):
             raise next(error for error in faults if error is not None)
 
@@ -409,7 +409,7 @@ class _LinkStream(FlowStream):
             await super().close()
 
 
-async def farewell(channel: Channel, refusal: Refusal) -> None:
+async def close_with_refusal(channel: Channel, refusal: Refusal) -> None:
     """Send the reason and close the connection; gives up after `FAREWELL_S_MAX`."""
     with suppress(TimeoutError, ChannelClosed):
         async with asyncio.timeout(FAREWELL_S_MAX):

@@ -60,7 +60,7 @@ class AlertPlan(Struct, frozen=True, kw_only=True):
     is_shared: bool = False
     """Whether several servers share the database, so that another one may have led before."""
 
-    def lookout(self, cases: AlertUseCases, *, why: Callable[[], str | None]) -> LeaderlessAlerts:
+    def leaderless_alerts(self, cases: AlertUseCases, *, why: Callable[[], str | None]) -> LeaderlessAlerts:
         """The check that a follower runs; see `LeaderlessAlerts`."""
         context = AlertContext(state=cases.state, journal=cases.journal, clock=cases.clock, ids=self.ids)
         rules = Rules(context.state.alert_index, self.rules)

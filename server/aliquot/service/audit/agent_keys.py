@@ -23,7 +23,7 @@ EVERY_S: Final = 2.0
 class KeyChanges(Protocol):
     """Changes that the event log does not have yet. Both methods may block and raise OSError or ValueError."""
 
-    def untold(self) -> Sequence[KeyChange]:
+    def unrecorded(self) -> Sequence[KeyChange]:
         """Changes in the order in which they were made."""
 
     def told(self, ids: Collection[str]) -> None:
@@ -49,7 +49,7 @@ class KeyChangeRecorder:
 
     async def run_once(self) -> int:
         """Record new changes; returns how many."""
-        changes = await asyncio.to_thread(self._changes.untold)
+        changes = await asyncio.to_thread(self._changes.unrecorded)
         for change in changes:
             await self._record(change)
             # One by one: the log keeps only the last recorded change of each agent.

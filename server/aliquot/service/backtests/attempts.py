@@ -133,7 +133,7 @@ class AttemptLog:
         self._released_us: Mapping[str, int] = {}
         """Ends of the leases that the present events release."""
 
-    def hear(self, events: Sequence[Event], *, at_us: int, planned: tuple[int, int]) -> None:
+    def on_event(self, events: Sequence[Event], *, at_us: int, planned: tuple[int, int]) -> None:
         """Take in events that passes see from a time on.
 
         Args:

@@ -168,7 +168,7 @@ class HistoryRecorder:
         self._snapshot = self._fold.snapshot()
         self._queue = {row.session_id: row for row in self._snapshot.queue}
         self._first: Final = self._snapshot
-        self._around = self._surroundings(self._snapshot, before=None)
+        self._around = self._decision_context(self._snapshot, before=None)
         self._first_around: Final = self._around
 
     @property
@@ -184,7 +184,7 @@ class HistoryRecorder:
         carried = _carried_out(events)
         quiet = list(takewhile(lambda event: event.at_us < entry.now_us - SLACK_US and not _joins(event), events))
         seen = self.watch(quiet, until_us=at_us) if len(quiet) >= carried else 0
-        self._hear(events[seen:], at_us=at_us)
+        self._on_event(events[seen:], at_us=at_us)
         self._fold.follow(entry, [event for event in events if event.number > self.revision])
         self._look(at_us)
         self._passes_us.append(at_us)
@@ -223,7 +223,7 @@ class HistoryRecorder:
             if self._would_decide(at_us):
                 self._gaps_us.append((at_us, until_us))
                 return first
-            self._hear(events[first:last], at_us=at_us)
+            self._on_event(events[first:last], at_us=at_us)
             self._look(at_us)
             first = last
         self._sleeps(until_us - SLACK_US, until_us=until_us)
@@ -275,8 +275,8 @@ class HistoryRecorder:
             notes=tuple(notes),
         )
 
-    def _hear(self, events: Sequence[Event], *, at_us: int) -> None:
-        self._holds.hear(events, at_us=at_us, planned=(self._planned.number, self._passes_us[-1]))
+    def _on_event(self, events: Sequence[Event], *, at_us: int) -> None:
+        self._holds.on_event(events, at_us=at_us, planned=(self._planned.number, self._passes_us[-1]))
 
     def _look(self, at_us: int) -> None:
         """Compare the state with the one before."""
@@ -285,7 +285,7 @@ class HistoryRecorder:
             self._look_at_queue({row.session_id: row for row in snapshot.queue}, at_us)
         if snapshot.running is not self._snapshot.running:
             self._holds.look(snapshot.running, at_us=at_us)
-        around = self._surroundings(snapshot, before=self._around)
+        around = self._decision_context(snapshot, before=self._around)
         if around is not self._around:
             self._facts.append(RecordedFact(at_us=at_us, surroundings=around))
             self._around = around
@@ -304,7 +304,7 @@ class HistoryRecorder:
         self._facts += [RecordedFact(at_us=at_us, withdrawal=name) for name in gone if self._holds.is_withdrawn(name)]
         self._queue = queue
 
-    def _surroundings(self, snapshot: Snapshot, *, before: DecisionContext | None) -> DecisionContext:
+    def _decision_context(self, snapshot: Snapshot, *, before: DecisionContext | None) -> DecisionContext:
         """The present surroundings; the same object as before if they are equal."""
         state = self._fold.state
         found = DecisionContext(

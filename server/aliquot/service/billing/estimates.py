@@ -28,7 +28,7 @@ def estimate(
         expected_ms: its run time; None = unknown.
         from_us: its start.
     """
-    devices = _planned(kernels, snapshot) if kernels else _dearest(row, snapshot, prices)
+    devices = _planned(kernels, snapshot) if kernels else _most_expensive(row, snapshot, prices)
     if not prices.rates or not devices:
         return None
     tasks, from_ms = 1 if row.tasks is None else len(row.tasks), from_us // 1000
@@ -82,7 +82,7 @@ def _planned(kernels: Iterable[KernelPlacement], snapshot: Snapshot) -> list[Pri
     return found
 
 
-def _dearest(row: PendingRow, snapshot: Snapshot, prices: Prices) -> list[PricedDevice]:
+def _most_expensive(row: PendingRow, snapshot: Snapshot, prices: Prices) -> list[PricedDevice]:
     """All that it requests, on the dearest model of its pool that it may use."""
     milli = sum(amount * milli_of(slot) for slot, amount in row.request) * (row.kernels_max or row.cluster_size)
     models = {

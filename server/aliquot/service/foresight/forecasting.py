@@ -137,15 +137,15 @@ class Forecasting:
 
     def _hear_all(self) -> None:
         while self._unheard:
-            self._hear(self._unheard.popleft())
+            self._on_event(self._unheard.popleft())
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         session = event.record
         if not isinstance(session, Session):
             return
-        self._learner.hear(event)
+        self._learner.on_event(event)
         if event.kind != SUBMITTED:  # a new session has no forecast yet
-            self._recorder.hear(event)
+            self._recorder.on_event(event)
         if session.state is SessionState.QUEUED:
             if self._state.board.now.get(session.id) is None and session.id not in self._untold:
                 self._untold[session.id] = None
@@ -217,7 +217,7 @@ class Forecasting:
 
     async def _serve(self, channel: Channel) -> None:
         await asyncio.wait_for(channel.receive(), ANSWER_S_MAX)
-        await self._teach(channel)
+        await self._send_learned(channel)
         difference = SnapshotDifference()
         self._due_s.clear()
         self._asked_revision = -1
@@ -232,7 +232,7 @@ class Forecasting:
                 await self._receive(channel, ask, question)
             self._rest(kind, took_s=self._clock.monotonic() - began_s)
 
-    async def _teach(self, channel: Channel) -> None:
+    async def _send_learned(self, channel: Channel) -> None:
         """Send the history. What happens meanwhile is sent afterwards, unless it was read from the store."""
         self._hear_all()
         self._learner.take()
@@ -247,7 +247,7 @@ class Forecasting:
             last = records[-1]
         self._days = list(await self._store.days())
         self._hear_all()
-        await channel.send([HistoryRead(), *map(_lesson, _parts(self._learner.take(past.versions)))])
+        await channel.send([HistoryRead(), *map(_learning_batch, _parts(self._learner.take(past.versions)))])
 
     async def _next_kind(self, channel: Channel) -> str:
         """Wait until something is to be asked; returns what: `supposed`, `fresh`, `all`, `head` of a long queue,
@@ -327,7 +327,7 @@ class Forecasting:
     def _news(self) -> list[ToProcess]:
         days, self._days = tuple(self._days), []
         return [
-            *map(_lesson, _parts(self._learner.take())),
+            *map(_learning_batch, _parts(self._learner.take())),
             *(ScoredRecords(records=part) for part in _parts(self._recorder.scores())),
             Days(at_once=days),
         ]
@@ -337,7 +337,7 @@ class Forecasting:
         return session is not None and session.state is SessionState.QUEUED
 
 
-def _lesson(learned: tuple[Learned, ...]) -> LearningBatch:
+def _learning_batch(learned: tuple[Learned, ...]) -> LearningBatch:
     return LearningBatch(learned=learned)
 
 

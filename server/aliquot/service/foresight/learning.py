@@ -61,7 +61,7 @@ class Learner:
     def __len__(self) -> int:
         return len(self._unsent)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Note a submission or an end."""
         session = event.record
         if not isinstance(session, Session):

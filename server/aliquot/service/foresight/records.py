@@ -74,7 +74,7 @@ class Recorder:
                 self._await(record)
             await self._catch_up(session_id, events)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Note what an event says about a session with records."""
         session = event.record
         if not isinstance(session, Session) or session.is_external_allocation:

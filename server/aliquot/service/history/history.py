@@ -210,9 +210,9 @@ class History:
         if self._store is not None:
             self._store.take(sample)
 
-    async def tend(self) -> MaintenanceResult:
-        """See `HistoryStore.tend`."""
-        return await self._stored().tend()
+    async def maintain(self) -> MaintenanceResult:
+        """See `HistoryStore.maintain`."""
+        return await self._stored().maintain()
 
     async def device_history(
         self,

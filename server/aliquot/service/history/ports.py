@@ -41,7 +41,7 @@ class HistoryStore(Protocol):
             HistoryUnavailable: the store cannot be read.
         """
 
-    async def tend(self) -> MaintenanceResult:
+    async def maintain(self) -> MaintenanceResult:
         """Roll up complete windows and remove expired ones. Runs on the leader; failures are retried by the next
         call."""
 

@@ -67,11 +67,11 @@ class DeviceSampler:
                 for device in agent.devices
                 if device.kind not in HOST_SLOTS and device.health is not DeviceHealth.GONE
             )
-            known = self._known[agent.id] = (agent.devices, found, _roster(agent, found))
+            known = self._known[agent.id] = (agent.devices, found, _agent_devices(agent, found))
         return known[1], known[2]
 
 
-def _roster(agent: Agent, devices: tuple[Device, ...]) -> AgentDevices:
+def _agent_devices(agent: Agent, devices: tuple[Device, ...]) -> AgentDevices:
     there: set[DeviceId] = {device.id for device in devices}
     return AgentDevices(
         agent_id=agent.id,
@@ -168,14 +168,14 @@ class HistoryRecording:
             return
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._sample(), name="history samples")
-            loops.create_task(self._tend(), name="history tending")
+            loops.create_task(self._maintain(), name="history tending")
 
     async def _sample(self) -> None:
         while True:
             self._queue.sample(self._clock.now_us())
             await self._clock.sleep(QUEUE_EVERY_S)
 
-    async def _tend(self) -> None:
+    async def _maintain(self) -> None:
         wait_s = TEND_FIRST_S
         while True:
             await self._clock.sleep(wait_s)
@@ -183,7 +183,7 @@ class HistoryRecording:
             if not self._leaps.is_steady():
                 continue
             try:
-                await self._history.tend()
+                await self._history.maintain()
             except HistoryUnavailable:
                 continue  # the store logs the reason once
             except Exception:

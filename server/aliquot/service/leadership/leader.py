@@ -231,7 +231,7 @@ def _forecasting(cases: UseCases, plan: ForecastPlan | None, *, epoch: int, leap
 def _subscribe(cases: UseCases, recording: PassRecorder | None, dispatch: Dispatch) -> None:
     """Subscribe the recorder, the effects on agents and the metrics to the journal."""
     if recording is not None:
-        cases.journal.subscribe(recording.watch.hear, to=(Entity.SESSION,))
+        cases.journal.subscribe(recording.watch.on_event, to=(Entity.SESSION,))
     EventEffects(state=cases.state, journal=cases.journal, dispatch=dispatch).begin()
     SessionNews(cases.state).begin(cases.journal)
     cases.journal.subscribe(cases.measures.take, to=(Entity.SESSION, Entity.ACTION))

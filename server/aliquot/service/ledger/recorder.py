@@ -64,7 +64,7 @@ class PassObserver:
         """Lost passes not yet recorded in an entry."""
         self.news = asyncio.Event()
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Note an event; the prediction of its session may change with it."""
         if isinstance(event.record, Session):
             self._touched[event.record.id] = None

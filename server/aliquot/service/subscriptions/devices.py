@@ -81,7 +81,7 @@ class DeviceBoard:
         state.readings.listeners.append(self.measured)
         state.foreign_usage.listeners.append(self._news.set)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Mark the agents on nodes that an event concerns."""
         for node_id in nodes_of(event.record, self._state):
             self._mark(*(agent.id for agent in self._state.agents_on(node_id)))

@@ -34,7 +34,7 @@ class SessionEventBuffers:
         self._feed = feed
         self.followed: dict[SessionId, _RecentEvents] = {}
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Buffer an event, if its session has followers."""
         session_id = session_of(event)
         trail = self.followed.get(session_id) if session_id is not None else None

@@ -62,12 +62,12 @@ class NumberedSubscriptions:
         self._moves = SessionUpdates(state=state, trails=self._trails, find=sources.find, now_us=sources.now_us)
         self._record = Record(people=state.people, feed=feed, book=sources.book)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Handle an event that the state contains."""
         if self._trails.followed:
-            self._trails.hear(event)
+            self._trails.on_event(event)
         if event.kind not in WITHOUT_DEVICES:
-            self._board.hear(event)
+            self._board.on_event(event)
 
     def place(self, stream: str, after: int | None) -> StreamPosition:
         """Where a follower starts that already knows number `after` of a stream.
@@ -122,9 +122,9 @@ class Subscriptions(NumberedSubscriptions):
         self._pending: OrderedDict[int, int] = OrderedDict()
         """Number of pending sessions right after each of the newest session events."""
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Handle an event that the state contains."""
-        super().hear(event)
+        super().on_event(event)
         if isinstance(event.record, Session):
             self._pending[event.number] = len(self._state.pending)
             if len(self._pending) > KEPT:

@@ -186,7 +186,7 @@ def session_view(state: State, session: Session) -> SessionView:
         cluster_size_min=spec.cluster_size_min,
         gpu_memory_gb=None if spec.gpu_memory_bytes is None else gb(spec.gpu_memory_bytes),
         environment=pairs(spec.environment),
-        **_surroundings(session),
+        **_place_and_access(session),
         estimated_duration=seconds(spec.estimated_duration_ms),
         time_limit=seconds(spec.time_limit_ms),
         max_retries=spec.max_retries,
@@ -250,7 +250,7 @@ def _work(session: Session) -> dict[str, Any]:
     }
 
 
-def _surroundings(session: Session) -> dict[str, Any]:
+def _place_and_access(session: Session) -> dict[str, Any]:
     """Where its command runs, what is checked before, and who else may enter."""
     spec = session.spec
     return {

@@ -122,8 +122,8 @@ class HistoryDatabase:
     ) -> dict[str, Curves]:
         return await self._run(lambda writer: writer.gathered(kind, name, grid, devices))
 
-    async def tend(self) -> MaintenanceResult:
-        return await self._run(HistoryWriter.tend)
+    async def maintain(self) -> MaintenanceResult:
+        return await self._run(HistoryWriter.maintain)
 
     async def flush(self) -> None:
         """Write all samples, including those of incomplete windows."""

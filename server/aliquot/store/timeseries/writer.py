@@ -168,8 +168,8 @@ class HistoryWriter:
         async with self._transfer:
             return await self._gathered(kind, name, grid, devices)
 
-    async def tend(self) -> MaintenanceResult:
-        """See `HistoryStore.tend`."""
+    async def maintain(self) -> MaintenanceResult:
+        """See `HistoryStore.maintain`."""
         written = removed = 0
         async with self._maintenance:
             # Blocks delayed by a long failure must be written before their window is rolled up.

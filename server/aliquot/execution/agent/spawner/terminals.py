@@ -94,10 +94,10 @@ class Terminals:
             terminal.conclude()
         for viewer in list(self._viewers):
             mask = ready.get(viewer.connection.fileno(), 0)
-            if mask and not self._hear(viewer, mask):
+            if mask and not self._on_event(viewer, mask):
                 self._disconnect(viewer)
 
-    def _hear(self, viewer: Viewer, mask: int) -> bool:
+    def _on_event(self, viewer: Viewer, mask: int) -> bool:
         """Exchange data with a viewer; False when the connection is over."""
         if mask & select.POLLIN:
             frames = viewer.receive()
