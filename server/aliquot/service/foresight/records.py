@@ -55,27 +55,51 @@ class Recorder:
         """When a session has to be checked: its P90 has passed, or its forecast is to be recorded again."""
         self._unwritten: deque[ForecastRecord | SessionOutcome] = deque(maxlen=UNWRITTEN_MAX)
         self._scores: deque[ForecastRecord] = deque(maxlen=UNWRITTEN_MAX)
+        self._heard: list[Event] | None = None
+        """What was heard while the records are being loaded; None = they are not."""
         self._writing = asyncio.Lock()
         self._at_once = 0
 
     async def load(self, *, events: Store, now_us: int) -> None:
         """Read the open records; those of sessions that moved on while no server recorded it are closed.
 
+        Nothing changes before all is read, so a load that failed can be repeated. What is heard meanwhile is gone
+        through at the end.
+
         Raises:
             StoreUnavailable.
         """
-        for record in await self._store.settled(limit=STARTED_KEPT):
-            self._state.board.put(record)
+        self._heard = [] if self._heard is None else self._heard
+        settled = await self._store.settled(limit=STARTED_KEPT)
+        opened: dict[SessionId, tuple[ForecastRecord, ...]] = {}
         for record in await self._store.open_records(since_us=now_us - OPEN_US):
-            known = self._records.get(record.session_id, ())
-            self._records[record.session_id] = (*known, record)
-        for session_id, records in tuple(self._records.items()):
+            opened[record.session_id] = (*opened.get(record.session_id, ()), record)
+        starts_us: dict[SessionId, int | None] = {}
+        for session_id, records in opened.items():
+            if self._has_moved_on(session_id, records):
+                is_open = records[0].outcome in _OPEN
+                starts_us[session_id] = await self._read_start_us(session_id, events) if is_open else None
+        for record in settled:
+            self._state.board.put(record)
+        for session_id, records in opened.items():
+            self._records[session_id] = records
             for record in records:
                 self._await(record)
-            await self._catch_up(session_id, events)
+        for session_id, start_us in starts_us.items():
+            self._catch_up(session_id, start_us)
+        heard, self._heard = self._heard, None
+        for event in heard:
+            if self._name(event) in self._records or self._name(event) not in opened:
+                self._take(event)
 
     def on_event(self, event: Event) -> None:
         """Note what an event says about a session with records."""
+        if self._heard is None:
+            self._take(event)
+        else:
+            self._heard.append(event)
+
+    def _take(self, event: Event) -> None:
         session = event.record
         if not isinstance(session, Session) or session.is_external_allocation:
             return
@@ -99,7 +123,9 @@ class Recorder:
             self._forget(name)
 
     def note(self, told: Iterable[ShownForecast]) -> None:
-        """Record the first forecast of each session that was submitted lately."""
+        """Record the first forecast of each session that was submitted lately; none before all records are loaded."""
+        if self._heard is not None:
+            return
         for one in told:
             forecast = one.forecast
             session = self._state.sessions.get(forecast.session_id)
@@ -201,17 +227,27 @@ class Recorder:
         self._state.board.put(records[0])
         self._measures.judge(records[0])
 
-    async def _catch_up(self, session_id: SessionId, events: Store) -> None:
+    def _has_moved_on(self, session_id: SessionId, records: tuple[ForecastRecord, ...]) -> bool:
+        """Whether a session with open records waits no longer."""
         session = self._state.sessions.get(session_id)
-        outcome = self._records[session_id][0].outcome
-        if session is not None and session.is_pending and outcome in _OPEN and not _has_started(session):
-            return
+        is_waiting = session is not None and session.is_pending and not _has_started(session)
+        return not (is_waiting and records[0].outcome in _OPEN)
+
+    async def _read_start_us(self, session_id: SessionId, events: Store) -> int | None:
+        """When a session, or the first task of a job array, started; None = it has not, or that is not known."""
+        session = self._state.sessions.get(session_id)
         task = None if session is None else first_task(session)
-        if outcome in _OPEN:
-            steps = await events.session_steps(task or session_id, kinds=(SCHEDULED,), before=None, limit=50)
-            starts = [step.record.scheduled_us for step in steps if isinstance(step.record, Session)]
-            if starts and starts[0] is not None:
-                self._settle(session_id, ForecastOutcome.STARTED, settled_us=starts[0])
+        steps = await events.session_steps(task or session_id, kinds=(SCHEDULED,), before=None, limit=50)
+        starts = [step.record.scheduled_us for step in steps if isinstance(step.record, Session)]
+        return starts[0] if starts else None
+
+    def _catch_up(self, session_id: SessionId, start_us: int | None) -> None:
+        """Close the records of a session that has moved on."""
+        session = self._state.sessions.get(session_id)
+        task = None if session is None else first_task(session)
+        if self._records[session_id][0].outcome in _OPEN:
+            if start_us is not None:
+                self._settle(session_id, ForecastOutcome.STARTED, settled_us=start_us)
             elif session is not None and session.ended_us is not None:
                 self._settle(session_id, ForecastOutcome.CANCELED, settled_us=session.ended_us)
             else:
@@ -224,6 +260,12 @@ class Recorder:
             if session is not None and session.attempt == 1 and session.ended_us is not None and run_of(session):
                 self._end(session_id, session.ended_us)
             self._forget(session_id)
+
+    @staticmethod
+    def _name(event: Event) -> SessionId | None:
+        """The session with records, or the job array, that an event is about."""
+        session = event.record
+        return session.array_id or session.id if isinstance(session, Session) else None
 
 
 def first_task(array: Session) -> SessionId | None:
