@@ -11,6 +11,7 @@ from aliquot.core.fairshare import Usage
 from aliquot.core.foresight.arrivals import ArrivalHistory
 from aliquot.core.foresight.bands import BAND_MAX_US, Corrections
 from aliquot.core.foresight.forecast import (
+    DECIDED_ROWS,
     HOUR_US,
     RUNS_MIN,
     RUNS_OF_USER_MIN,
@@ -212,6 +213,25 @@ def test_the_next_ones_alone_are_quicker() -> None:
     first = forecasts(state, learned(1), first_rows=3)
     assert list(first) == ["s0", "s1", "s2"]
     assert [hours_of(one) for one in first.values()] == [hours_of(every[name]) for name in first]
+
+
+def test_a_long_queue_that_only_the_slow_engine_can_run_is_cut() -> None:
+    """A thousand sessions would take a quarter of an hour, and the process that needs as long is ended."""
+    count = DECIDED_ROWS + 10
+    rows = [waiting(f"s{number:03}", at=number) for number in range(count)]
+    elastic = [replace(rows[0], cluster_size=1, kernels_max=2), *rows[1:]]
+    state = replace(running_for(0), queue=elastic)
+    found = forecasts(state, learned(0.5))
+    assert len(found) == count
+    told, beyond = list(found.values())[:DECIDED_ROWS], list(found.values())[DECIDED_ROWS:]
+    assert [hours_of(one)[0] for one in told] == [0.5 + number / 2 for number in range(DECIDED_ROWS)]
+    assert {(one.start_us, one.end_us, one.within_hour, one.unknown) for one in beyond} == {
+        (None, None, None, "the queue is long and has elastic gangs: only the next 200 sessions are forecast")
+    }
+    asked = forecasts(state, learned(0.5), wanted=["s001", "s209"])
+    assert asked == {SessionId(name): found[SessionId(name)] for name in ("s001", "s209")}
+    plain = forecasts(replace(state, queue=rows), learned(0.5))
+    assert "only the next" not in str(list(plain.values())[-1].unknown)
 
 
 def test_only_those_asked_for_are_answered_and_answered_alike() -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from aliquot.core.foresight.arrivals import ArrivalHistory
 from aliquot.core.foresight.bands import BAND_MAX_US, Band, Corrections, band_of
-from aliquot.core.foresight.engine import Engine, Future, SimulatedStart
+from aliquot.core.foresight.engine import Engine, Future, SimulatedStart, unsupported
 from aliquot.core.foresight.run_times import RANKS, RunHistory, RunTimeCandidates
 from aliquot.core.model.agent_index import capacity_milli
 from aliquot.core.model.policy import Policy
@@ -28,6 +28,10 @@ from aliquot_schema.ids import PoolId, SessionId
 from aliquot_schema.resources.slots import MILLI
 
 SAMPLES: Final = 32
+DECIDED_ROWS: Final = 200
+"""Of a state that the fast engine cannot run, at most this many waiting sessions are forecast, the next ones."""
+DECIDED_WORK: Final = 3_200
+"""Of such a state, at most this many samples times waiting sessions are run; the time grows with both."""
 HORIZON_US: Final = BAND_MAX_US
 """Futures end here; a wait that is not over by then counts as this long."""
 HOUR_US: Final = 3_600_000_000
@@ -125,21 +129,30 @@ def forecast_all(
 
     Args:
         wanted: only these; futures stop when all of them have started. None = every waiting session.
-        first_rows: keep only this many waiting sessions, the next ones first: quicker, less exact. None = all.
+        first_rows: keep only this many waiting sessions, the next ones first: quicker, less exact. None = all. Of a
+            state that the fast engine cannot run, no more than `DECIDED_ROWS` are kept; the others are unknown.
     """
+    whole, why = snapshot, unsupported(snapshot, policy)
+    is_cut = why is not None and len(snapshot.queue) > DECIDED_ROWS
+    if is_cut:
+        first_rows = DECIDED_ROWS if first_rows is None else min(first_rows, DECIDED_ROWS)
     plan = decide(snapshot, policy, now_us=now_us, seed=0, explains=first_rows is not None)
     started = dict.fromkeys(placement.session_id for placement in plan.placements)
     snapshot = replace(snapshot, queue=_first(snapshot.queue, [*started, *plan.verdicts], count=first_rows))
+    if why is not None:
+        samples = min(samples, max(DECIDED_WORK // max(len(snapshot.queue), 1), DECIDED_WORK // DECIDED_ROWS))
     sampler = _Sampler(snapshot, runs, arrivals, now_us=now_us, samples=samples)
     names = list(sampler.rows) if wanted is None else sorted(name for name in wanted if name in sampler.rows)
     waits = [name for name in names if name not in started]
     drawn = sampler.starts(policy, waits) if waits else {}
-    maker = _Maker(snapshot, policy, runs, now_us=now_us)
+    maker = _Maker(whole, policy, runs, now_us=now_us)
     made = {}
     for name in names:
         row = sampler.rows[name]
         raw = maker.starting(row, sampler.runs_us(row)) if name in started else maker.waiting(row, drawn[name])
         made[name] = corrected(raw, corrections)
+    if is_cut:
+        made |= {row.session_id: maker.beyond(row, f"{why}") for row in _left(whole.queue, sampler.rows, wanted)}
     return made
 
 
@@ -148,6 +161,14 @@ def _first(queue: Sequence[PendingRow], order: Sequence[SessionId], *, count: in
         return queue
     kept = frozenset(order[:count])
     return Queue.of(row for row in queue if row.session_id in kept)
+
+
+def _left(
+    queue: Sequence[PendingRow], kept: Collection[SessionId], wanted: Collection[SessionId] | None
+) -> Iterator[PendingRow]:
+    """Waiting sessions that are asked about, and were not kept."""
+    asked = None if wanted is None else frozenset(wanted)
+    return (row for row in queue if row.session_id not in kept and (asked is None or row.session_id in asked))
 
 
 class _Sampler:
@@ -279,6 +300,13 @@ class _Maker:
         told = "<10 min" if wait_us < HOUR_US // 6 else "10 min-2 h" if wait_us <= 2 * HOUR_US else ">2 h"
         within_hour = sum(one.at_us - self._now_us <= HOUR_US for one in drawn) / len(drawn)
         return self._forecast(row, start=start, end=end, within_hour=within_hour, told=told)
+
+    def beyond(self, row: PendingRow, why: str) -> Forecast:
+        """It is not among the next ones, and the futures of more are not run."""
+        last = Band(*(3 * (self._now_us + HORIZON_US,)))
+        unknown = f"the queue is long and has {why}: only the next {DECIDED_ROWS} sessions are forecast"
+        made = self._forecast(row, start=last, end=last, within_hour=0.0, told=">2 h")
+        return replace(made, unknown=unknown, start_us=None, end_us=None, within_hour=None)
 
     def _forecast(self, row: PendingRow, *, start: Band, end: Band, within_hour: float, told: str) -> Forecast:
         known = self._runs.finished(row.owner)
