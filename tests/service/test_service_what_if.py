@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound
-from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.ids import SessionId, UserId, kernel_id
 from aliquot_schema.requests import Caller, NewSession, Role, WhatIf
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.explanations import WhatIfView
@@ -67,6 +67,29 @@ async def test_a_priority_that_overtakes_delays_the_one_that_waited() -> None:
         assert (delay.after - delay.before).total_seconds() == pytest.approx(HOUR_S, abs=1)
         assert found.wait_before == pytest.approx(HOUR_S, abs=1)
         assert found.wait_after == pytest.approx((found.wait_before or 0) + HOUR_S, abs=1)
+
+
+async def test_run_times_of_similar_sessions_count_for_those_that_are_not_in_the_queue() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        for _ in range(3):
+            name = await on.submit(devices=2)
+            await on.advance()
+            on.clock.passes(HOUR_S / 6)
+            on.executor.ends(kernel_id(name, attempt=1, rank=0))
+            await on.settle()
+        known = await on.submit(devices=2, time_limit=HOUR_S)
+        await on.advance()
+        waits = await on.submit(devices=2, time_limit=2 * HOUR_S, estimated_duration=2 * HOUR_S)
+        await on.advance()
+        found = await ask(on, session=request(2), policy={"order": "sjf"})
+        assert found.session_start is not None
+        assert (found.session_start - found.at).total_seconds() == pytest.approx(HOUR_S, abs=5)
+        [delay] = found.later
+        assert delay.session.session_id == waits
+        assert delay.before is not None
+        assert delay.after is not None
+        assert (delay.after - delay.before).total_seconds() == pytest.approx(HOUR_S / 6, abs=5)
+        assert on.session(known).state is S.RUNNING
 
 
 async def test_two_more_agents_start_what_waits() -> None:

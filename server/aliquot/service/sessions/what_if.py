@@ -20,6 +20,7 @@ from aliquot.core.foresight.what_if import (
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot.core.policy_changes import amended
+from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.validation.fields import count
 from aliquot.service.access import check_may_submit
 from aliquot.service.ports import Clock
@@ -123,7 +124,7 @@ class WhatIfs:
         self, snapshot: Snapshot, asked: WhatIf, row: PendingRow | None
     ) -> tuple[Snapshot, tuple[RunningRow, ...]]:
         """The snapshot with all changes but the policy, and the sessions displaced by them."""
-        found = snapshot
+        found, joining = snapshot, [] if row is None else [row]
         gone: tuple[RunningRow, ...] = ()
         if asked.like is not None:
             number = count(asked.count, field="count", least=1, most=AGENTS_MAX)
@@ -137,8 +138,15 @@ class WhatIfs:
             name = AgentId(asked.drain)
             rows = tuple(self._requeued(snapshot, name)) if asked.evict else None
             found, held = drained(found, name, self._state.rules, requeued=rows)
-            gone = tuple(held)
-        return (found if row is None else with_session(found, row)), gone
+            gone, joining = tuple(held), [*joining, *(rows or ())]
+        found = found if row is None else with_session(found, row)
+        return replace(found, run_times={**found.run_times, **self._run_times(joining)}), gone
+
+    def _run_times(self, rows: Iterable[PendingRow]) -> dict[Workload, RunTimes]:
+        """Expected run times of sessions that do not wait now; those of waiting ones are in the snapshot."""
+        workloads = dict.fromkeys(row.workload for row in rows if row.workload is not None)
+        predicted = {workload: self._state.forecasts.like(workload) for workload in workloads}
+        return {workload: found.run_times for workload, found in predicted.items() if found is not None}
 
     def _requeued(self, snapshot: Snapshot, agent_id: AgentId) -> Iterable[PendingRow]:
         """Rows of the sessions that run on an agent, as they are queued again once they are preempted."""
