@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from aliquot.cli.cluster.tune import print_tuning
 from aliquot.cli.connection.tables import (
     BriefCell,
     Column,
@@ -18,7 +19,21 @@ from aliquot.cli.connection.tables import (
     shortened_reason,
     with_names,
 )
-from cli_tables import NOW, RECORD, TABLES, WIDTHS, agents, gpu_map, printed, projects, queue, session_id, sessions
+from aliquot.client.generated.backtests import Backtest, BacktestRow, Tuning
+from cli_tables import (
+    NOW,
+    RECORD,
+    TABLES,
+    WIDTHS,
+    agents,
+    filled,
+    gpu_map,
+    printed,
+    projects,
+    queue,
+    session_id,
+    sessions,
+)
 
 ID = session_id(12)
 ROWS = (queue, sessions, agents, projects)
@@ -175,3 +190,10 @@ def test_what_is_free_is_read_at_80_columns(name: str) -> None:
 def test_a_reason_that_fits_or_has_no_holders_is_shortened_as_any_text() -> None:
     assert shortened_reason("Needs 2 GPUs; held by resnet", 40) == "Needs 2 GPUs; held by resnet"
     assert shortened_reason("Needs 2 GPUs of one node", 16) == shortened("Needs 2 GPUs of one node", 16)
+
+
+def test_a_tuning_says_what_is_missing_in_the_record(capsys: pytest.CaptureFixture[str]) -> None:
+    notes = ("first part: 7 passes are missing in the ledger",)
+    tuning = filled(Tuning, unseen=(filled(BacktestRow, sessions=40),), notes=notes, verdict="Better.")
+    print_tuning(filled(Backtest), tuning)
+    assert "note: first part: 7 passes are missing in the ledger" in capsys.readouterr().out.splitlines()

@@ -53,6 +53,7 @@ async def test_weights_are_searched_on_the_first_part_and_judged_on_the_later_on
     assert report.is_better == (cost(proposed, present) <= 0.98 and out_of_bounds(proposed, present) is None)
     assert all(loser.wait > loser.wait_before for loser in report.losers)
     assert tune(first, later, task) == report, "one seed is one search"
+    assert report.notes == ("first part: the record begins later than asked for",)
 
 
 async def test_a_process_of_its_own_tunes(place: Place) -> None:

@@ -166,6 +166,8 @@ class TuningReport(Struct, frozen=True, kw_only=True):
     """The same on the later part."""
     losers: tuple[BacktestGroup, ...]
     """Users whose sessions of the later part wait longer, those who lose most first."""
+    notes: tuple[str, ...] = ()
+    """What is missing in the record, of each part."""
 
     @property
     def split(self) -> datetime:

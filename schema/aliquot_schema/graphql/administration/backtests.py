@@ -129,6 +129,7 @@ class Tuning:
     losers: list[BacktestGroup] = strawberry.field(
         description="Users who wait longer on the later part, those who lose most first."
     )
+    notes: list[str] = strawberry.field(description="What is missing in the record, of each part.")
 
 
 @strawberry.type(description="A backtest: a job of the server, kept until the server ends.")

@@ -87,6 +87,8 @@ def print_tuning(found: "Backtest", tuning: "Tuning") -> None:
 def _lines(found: "Backtest", tuning: "Tuning") -> Iterator[str]:
     sessions = tuning.unseen[0].sessions
     yield f"on {sessions} later sessions that the search has not seen; {tuning.tries} policies were tried before"
+    for note in tuning.notes:
+        yield f"note: {printable(note)}"
     for change in tuning.changes:
         yield f"  {change.name}: {change.before} -> {change.after}"
     for loser in tuning.losers[:LOSERS_MAX]:

@@ -176,6 +176,8 @@ class Tuning(Struct, frozen=True, kw_only=True):
     """The same on the later part: the evidence."""
     losers: tuple[BacktestGroup, ...]
     """Users who wait longer on the later part, those who lose most first."""
+    notes: tuple[str, ...]
+    """What is missing in the record, of each part."""
 
 
 class Backtest(Struct, frozen=True, kw_only=True):

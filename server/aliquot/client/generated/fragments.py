@@ -576,7 +576,7 @@ open_gpu_hours open_cost sessions mean_wait preemptions share entitlement behind
     "TimeBand": """p10 p50 p90""",
     "Tuning": """
 split base_version tries changes { ...TuningChange } is_better verdict searched {
-...BacktestRow } unseen { ...BacktestRow } losers { ...BacktestGroup }""",
+...BacktestRow } unseen { ...BacktestRow } losers { ...BacktestGroup } notes""",
     "TuningChange": """name before after""",
     "Unauthenticated": """code message""",
     "Unavailable": """code message""",

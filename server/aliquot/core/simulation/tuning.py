@@ -115,6 +115,7 @@ def tune(
         searched=search.rows,
         unseen=(before, after),
         losers=tuple(sorted(worse, key=lambda group: (group.wait_before - group.wait, group.name))),
+        notes=tuple(f"{part} part: {note}" for part, one in (("first", first), ("later", later)) for note in one.notes),
     )
 
 

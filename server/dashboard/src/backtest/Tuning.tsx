@@ -73,6 +73,11 @@ export function Proposal({ backtest, tuning, onApplied, onWrong }: ProposalProps
       <p className={`note ${tuning.is_better ? "good" : "warn"}`}>{tuning.verdict}</p>
       <p>On later sessions that the search has not seen, after {tuning.tries} policies were tried:</p>
       <Figures report={{ rows: tuning.unseen }} />
+      {tuning.notes.map((note) => (
+        <p key={note} className="note">
+          {note}
+        </p>
+      ))}
       <ul>
         {tuning.changes.map((one) => (
           <li key={one.name}>
