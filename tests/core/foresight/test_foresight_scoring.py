@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import Band
-from aliquot.core.foresight.scoring import ForecastScorer
+from aliquot.core.foresight.scoring import RECORDS_MAX, ForecastScorer
 from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord
 from aliquot_schema.ids import PoolId
 from forecast_records import HOUR_US, MINUTE_US, forecast, record
@@ -97,6 +97,29 @@ def test_recent_waits_are_told_where_they_were_clearly_more_right() -> None:
     assert told.forecast.start_us is not None
     assert told.forecast.start_us.p50 - told.forecast.made_us < HOUR_US
     assert told.simulated_us == forecast("x", 3 * DAY_US, (900, 999, 1200)).start_us
+
+
+def test_only_the_last_90_days_are_counted() -> None:
+    scores = ForecastScorer()
+    records = []
+    for day in (1, 2, 95):
+        now_us = day * DAY_US
+        gone = record(f"c{day}", now_us, outcome=ForecastOutcome.CANCELED, settled_us=now_us + MINUTE_US)
+        now = started(f"n{day}", now_us, 0, starts_now=True, minutes=(0, 0, 0))
+        records += [started(f"s{day}", now_us + 1, 30), now, started(f"u{day}", now_us, 5, minutes=None), gone]
+    scores.learn(records)
+    report, again = scores.report(runs=0, now_us=96 * DAY_US), ForecastScorer()
+    assert (report.waited, report.started_now, report.now_true, report.unknown, report.censored) == (2, 1, 1, 1, 1)
+    assert (report.groups[0].n, report.since_us) == (1, 95 * DAY_US)
+    again.replay(one for one in records if one.made_us >= 6 * DAY_US)
+    assert again.report(runs=0, now_us=96 * DAY_US) == report
+
+
+def test_the_newest_of_very_many_judged_forecasts_are_kept() -> None:
+    scores = ForecastScorer()
+    scores.learn(started(f"s{number}", DAY_US + number, 30) for number in range(RECORDS_MAX + 5))
+    report = scores.report(runs=0, now_us=2 * DAY_US)
+    assert (report.groups[0].n, report.waited) == (RECORDS_MAX, RECORDS_MAX + 5)
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 200), st.sampled_from(ForecastOutcome)), max_size=20))

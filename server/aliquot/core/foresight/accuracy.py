@@ -118,8 +118,12 @@ def like(features: Features) -> str:
 class Accuracy:
     """Resolved forecasts of the last 90 days."""
 
-    def __init__(self, resolved: Iterable[ResolvedForecast] = ()) -> None:
-        self._resolved: deque[ResolvedForecast] = deque()
+    def __init__(self, resolved: Iterable[ResolvedForecast] = (), *, most: int | None = None) -> None:
+        """
+        Args:
+            most: how many are kept, the newest; None = all.
+        """
+        self._resolved: deque[ResolvedForecast] = deque(maxlen=most)
         for one in resolved:
             self.add(one)
 

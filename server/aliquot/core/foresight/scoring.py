@@ -68,6 +68,32 @@ NOW_SLACK_US: Final = 60_000_000
 """A session that was told `now` has started by then."""
 
 
+class _Counts:
+    """Numbers of records of the last 90 days, by the day when the forecast was made."""
+
+    def __init__(self) -> None:
+        self._by_day: dict[int, Counter[str]] = {}
+        self._first_us: dict[int, int] = {}
+        """When the first counted forecast of each day was made."""
+
+    def add(self, record: ForecastRecord, what: str, number: int = 1) -> None:
+        """Count a record; older days than it are dropped with it."""
+        day = record.made_us // DAY_US
+        self._by_day.setdefault(day, Counter())[what] += number
+        self._first_us[day] = min(self._first_us.get(day, record.made_us), record.made_us)
+        for old in [known for known in self._by_day if known < day - KEPT_US // DAY_US]:
+            del self._by_day[old], self._first_us[old]
+
+    def of(self, what: str) -> int:
+        """How many were counted as this."""
+        return sum(counts[what] for counts in self._by_day.values())
+
+    @property
+    def since_us(self) -> int | None:
+        """When the oldest of them was made."""
+        return min(self._first_us.values(), default=None)
+
+
 class ForecastScorer:
     """Learns from the outcomes of records; corrects and gates forecasts by them."""
 
@@ -75,15 +101,14 @@ class ForecastScorer:
         self.corrections = Corrections.new()
         self._recent = RecentWaits()
         self._choice = BasisChoice()
-        self._accuracy = Accuracy()
+        self._accuracy = Accuracy(most=RECORDS_MAX)
         self._again: dict[int, deque[ResolvedForecast]] = {
             age_s: deque(maxlen=RECORDS_MAX) for age_s in AGES_S if age_s
         }
-        self._counts: Counter[str] = Counter()
+        self._counts = _Counts()
         self._days: Counter[int] = Counter()
         self._late: dict[SessionId, None] = {}
         """Sessions whose P90 has passed, and that were counted as misses."""
-        self._since_us: int | None = None
         self._alike: dict[str, GroupAccuracy] = {}
         self._groups: tuple[GroupAccuracy, ...] = ()
         self._counted_us: int | None = None
@@ -148,14 +173,14 @@ class ForecastScorer:
             self._groups = (*counted, *again)
         return AccuracyReport(
             groups=self._groups,
-            waited=self._counts["waited"],
-            started_now=self._counts["now"],
-            now_true=self._counts["now true"],
-            unknown=self._counts["unknown"],
-            censored=self._counts["censored"],
+            waited=self._counts.of("waited"),
+            started_now=self._counts.of("now"),
+            now_true=self._counts.of("now true"),
+            unknown=self._counts.of("unknown"),
+            censored=self._counts.of("censored"),
             at_once=self._days.total(),
             runs=runs,
-            since_us=self._since_us,
+            since_us=self._counts.since_us,
         )
 
     def _learn_late(self, record: ForecastRecord) -> None:
@@ -174,7 +199,7 @@ class ForecastScorer:
         self._recent.learn(wait_us, pool=pool, milli=forecast.features.milli)
         self._count(record)
         if forecast.starts_now:
-            self._counts["now true"] += wait_us <= NOW_SLACK_US
+            self._counts.add(record, "now true", wait_us <= NOW_SLACK_US)
         was_late = self._late.pop(record.session_id, "not late") is None
         if not told.says_wait:
             return
@@ -198,7 +223,7 @@ class ForecastScorer:
         if record.settled_us > start_us.p90:
             self._accuracy.add(_resolved(record, record.settled_us - record.made_us))
         else:
-            self._counts["censored"] += 1
+            self._counts.add(record, "censored")
 
     def _learn_end(self, record: ForecastRecord) -> None:
         end_us, ended_us = record.told.forecast.end_us, record.ended_us
@@ -218,8 +243,8 @@ class ForecastScorer:
 
     def _count(self, record: ForecastRecord) -> None:
         forecast = record.told.forecast
-        self._counts["now" if forecast.starts_now else "unknown" if forecast.start_us is None else "waited"] += 1
-        self._since_us = record.made_us if self._since_us is None else min(self._since_us, record.made_us)
+        what = "now" if forecast.starts_now else "unknown" if forecast.start_us is None else "waited"
+        self._counts.add(record, what)
 
 
 def _resolved(record: ForecastRecord, wait_us: int) -> ResolvedForecast:
