@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import Band
+from aliquot.core.foresight.forecast import ForecastBasis
 from aliquot.core.foresight.scoring import RECORDS_MAX, ForecastScorer
 from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord
 from aliquot_schema.ids import PoolId
@@ -99,6 +100,17 @@ def test_recent_waits_are_told_where_they_were_clearly_more_right() -> None:
     assert told.simulated_us == forecast("x", 3 * DAY_US, (900, 999, 1200)).start_us
 
 
+def test_a_band_of_recent_waits_that_passes_is_no_miss_of_the_simulation() -> None:
+    """The simulation said 10 to 90 min, recent waits 1 to 3 min; it starts after 30 min."""
+    one, other = ForecastScorer(), ForecastScorer()
+    one.learn([started("a", DAY_US, 30)])
+    shown = started("a", DAY_US, 30, minutes=(1, 2, 3), basis=ForecastBasis.RECENT_WAITS)
+    simulated_us = started("a", DAY_US, 30).told.simulated_us
+    other.replay([replace(shown, told=replace(shown.told, simulated_us=simulated_us))])
+    assert other.corrections.starts.offsets == one.corrections.starts.offsets
+    assert other.report(runs=0, now_us=2 * DAY_US).groups[0].above == 1
+
+
 def test_only_the_last_90_days_are_counted() -> None:
     scores = ForecastScorer()
     records = []
@@ -120,6 +132,12 @@ def test_the_newest_of_very_many_judged_forecasts_are_kept() -> None:
     scores.learn(started(f"s{number}", DAY_US + number, 30) for number in range(RECORDS_MAX + 5))
     report = scores.report(runs=0, now_us=2 * DAY_US)
     assert (report.groups[0].n, report.waited) == (RECORDS_MAX, RECORDS_MAX + 5)
+
+
+def test_what_was_told_to_start_now_is_no_wait_of_its_size() -> None:
+    scores = ForecastScorer()
+    scores.learn([started("a", DAY_US, 40), started("b", DAY_US, 0, starts_now=True, minutes=(0, 0, 0))])
+    assert scores.tell(forecast("x", 2 * DAY_US, (1, 2, 3))).average_us == 40 * MINUTE_US
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 200), st.sampled_from(ForecastOutcome)), max_size=20))

@@ -23,7 +23,7 @@ from aliquot.core.foresight.accuracy import (
     like,
 )
 from aliquot.core.foresight.bands import Corrections
-from aliquot.core.foresight.forecast import HOUR_US, Forecast
+from aliquot.core.foresight.forecast import HOUR_US, Forecast, ForecastBasis
 from aliquot.core.foresight.shown_forecasts import (
     AGES_S,
     DAY_US,
@@ -188,19 +188,22 @@ class ForecastScorer:
             self._late[record.session_id] = None
             if len(self._late) > LATE_MAX:
                 del self._late[next(iter(self._late))]
-            assert record.told.forecast.start_us is not None
-            at_us = record.told.forecast.start_us.p90
-            self.corrections.starts.overdue(pool=record.told.forecast.features.pool, at_us=at_us)
+            forecast = record.told.forecast
+            assert forecast.start_us is not None
+            # The band of recent waits has passed, not that of the simulation, which is judged when it starts.
+            if forecast.basis is ForecastBasis.SIMULATION:
+                self.corrections.starts.overdue(pool=forecast.features.pool, at_us=forecast.start_us.p90)
 
     def _learn_start(self, record: ForecastRecord) -> None:
         assert record.settled_us is not None
         forecast, told = record.told.forecast, record.told
         wait_us, pool = max(record.settled_us - record.made_us, 0), forecast.features.pool
-        self._recent.learn(wait_us, pool=pool, milli=forecast.features.milli)
         self._count(record)
-        if forecast.starts_now:
+        if not forecast.starts_now:
+            self._recent.learn(wait_us, pool=pool, milli=forecast.features.milli)
+        else:
             self._counts.add(record, "now true", wait_us <= NOW_SLACK_US)
-        was_late = self._late.pop(record.session_id, "not late") is None
+        was_late = self._late.pop(record.session_id, "not late") is None and forecast.basis is ForecastBasis.SIMULATION
         if not told.says_wait:
             return
         self._accuracy.add(_resolved(record, wait_us))
