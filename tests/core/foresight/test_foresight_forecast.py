@@ -123,6 +123,29 @@ def test_the_time_already_run_counts() -> None:
     assert hours_of(late) == [1, 1, 1]
 
 
+def test_a_running_session_ends_by_its_present_time_limit() -> None:
+    """It has run for two hours, was submitted with a limit of one, and was extended, or not known when submitted."""
+    state, arrivals = running_for(2), ArrivalHistory()
+    (runner,) = state.running
+    started_us = runner.started_us or 0
+    submitted = replace(workload(), limit_ms=HOUR_MS)
+    arrivals.learn(replace(waiting("runs"), queued_us=started_us, workload=submitted, limit_ms=HOUR_MS))
+    extended = replace(state, running=(replace(runner, limit_us=started_us + 6 * HOUR_US),))
+    (found,) = forecasts(extended, learned(1, 3, 5, 9), arrivals=arrivals).values()
+    assert set(hours_of(found)) <= {1, 3, 4}
+    (alone,) = forecasts(extended, learned(9)).values()
+    assert hours_of(alone) == [4, 4, 4]
+
+
+def test_an_external_allocation_has_run_since_its_grant() -> None:
+    state = running_for(2)
+    held = replace(state.running[0], started_us=None, granted_us=NOW_US - 2 * HOUR_US)
+    (found,) = forecasts(replace(state, running=(held,)), learned(1, 3)).values()
+    assert hours_of(found) == [1, 1, 1]
+    (found,) = forecasts(replace(state, running=(replace(held, limit_us=NOW_US + HOUR_US),)), learned(9)).values()
+    assert hours_of(found) == [1, 1, 1]
+
+
 def test_later_submissions_that_go_first_make_it_later() -> None:
     arrivals = ArrivalHistory()
     for day in range(30):

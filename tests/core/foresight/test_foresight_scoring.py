@@ -1,12 +1,14 @@
 """What outcomes teach: the records alone give the same correction and report again."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from aliquot.core.foresight import scoring
 from aliquot.core.foresight.bands import Band
 from aliquot.core.foresight.forecast import ForecastBasis
-from aliquot.core.foresight.scoring import RECORDS_MAX, ForecastScorer
+from aliquot.core.foresight.scoring import ForecastScorer
 from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord
 from aliquot_schema.ids import PoolId
 from forecast_records import HOUR_US, MINUTE_US, forecast, record
@@ -127,11 +129,12 @@ def test_only_the_last_90_days_are_counted() -> None:
     assert again.report(runs=0, now_us=96 * DAY_US) == report
 
 
-def test_the_newest_of_very_many_judged_forecasts_are_kept() -> None:
+def test_the_newest_of_very_many_judged_forecasts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "RECORDS_MAX", 10)
     scores = ForecastScorer()
-    scores.learn(started(f"s{number}", DAY_US + number, 30) for number in range(RECORDS_MAX + 5))
+    scores.learn(started(f"s{number}", DAY_US + number, 30 if number < 5 else 500) for number in range(15))
     report = scores.report(runs=0, now_us=2 * DAY_US)
-    assert (report.groups[0].n, report.waited) == (RECORDS_MAX, RECORDS_MAX + 5)
+    assert (report.groups[0].n, report.groups[0].above, report.waited) == (10, 1, 15)
 
 
 def test_what_was_told_to_start_now_is_no_wait_of_its_size() -> None:

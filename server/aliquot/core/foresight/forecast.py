@@ -183,7 +183,7 @@ class _Sampler:
         self._samples = samples
         self._seed = split_mix_64(0, snapshot.revision)
         self._arrivals = arrivals
-        self._candidates: dict[tuple[Workload, int], RunTimeCandidates] = {}
+        self._candidates: dict[tuple[Workload, int, int | None], RunTimeCandidates] = {}
         self._elapsed_ms = {row.session_id: self._ran_ms(row) for row in snapshot.running}
         self.rows = {row.session_id: row for row in snapshot.queue}
 
@@ -227,8 +227,11 @@ class _Sampler:
             if known is None
             else workload_of(known)
         )
-        elapsed_ms = self._elapsed_ms[row.session_id]
-        drawn = [self._drawn_ms(row.session_id, workload, elapsed_ms, sample) for sample in range(self._samples)]
+        elapsed_ms, limit_ms = self._elapsed_ms[row.session_id], self._limit_ms(row)
+        drawn = (
+            self._drawn_ms(row.session_id, workload, elapsed_ms, sample, limit_ms=limit_ms)
+            for sample in range(self._samples)
+        )
         return [(run_ms - elapsed_ms) * 1000 for run_ms in drawn]
 
     def _arriving_us(self, row: PendingRow, sample: int) -> int:
@@ -236,19 +239,39 @@ class _Sampler:
         elapsed_ms = self._elapsed_ms.get(row.session_id, 0)
         return self._drawn_ms(row.session_id, workload_of(row), elapsed_ms, sample) * 1000
 
-    def _drawn_ms(self, name: SessionId, workload: Workload, elapsed_ms: int, sample: int) -> int:
-        key = workload, elapsed_ms
+    def _drawn_ms(
+        self, name: SessionId, workload: Workload, elapsed_ms: int, sample: int, *, limit_ms: int | None = None
+    ) -> int:
+        """A whole run time.
+
+        Args:
+            limit_ms: the present time limit, which may be another than at the submission; None = that of `workload`.
+        """
+        key = workload, elapsed_ms, limit_ms
         candidates = self._candidates.get(key)
         if candidates is None:
-            self._candidates[key] = candidates = self._runs.candidates(workload, elapsed_ms=elapsed_ms)
+            candidates = self._runs.candidates(workload, elapsed_ms=elapsed_ms)
+            candidates = candidates if limit_ms is None else candidates._replace(limit_ms=limit_ms)
+            self._candidates[key] = candidates
         own = split_mix_64(self._seed ^ crc32(name.encode()), sample)
         rank = split_mix_64(own, 1)
         if split_mix_64(own, 2) % 10 < COMMON_RANK_TENTHS:
             rank = split_mix_64(self._seed ^ crc32(f"{workload.user} {workload.milli}".encode()), sample)
         return candidates.at(rank % RANKS, own)
 
+    def _since_us(self, row: RunningRow) -> int:
+        """Since when a session runs. External allocations, which were never submitted, hold their devices from the
+        grant on; others begin once all of their kernels run."""
+        if row.started_us is not None:
+            return row.started_us
+        is_external = self._arrivals.row(row.array_id or row.session_id) is None
+        return row.granted_us if is_external and row.granted_us is not None else self._now_us
+
     def _ran_ms(self, row: RunningRow) -> int:
-        return 0 if row.started_us is None else max(self._now_us - row.started_us, 0) // 1000
+        return max(self._now_us - self._since_us(row), 0) // 1000
+
+    def _limit_ms(self, row: RunningRow) -> int | None:
+        return None if row.limit_us is None else max(row.limit_us - self._since_us(row), 0) // 1000
 
 
 class _Predicted(Mapping[Workload, RunTimes]):
