@@ -222,6 +222,35 @@ async def test_who_leaves_the_queue_without_a_start_is_censored(database: Databa
         assert (await stored(database, second))[0].outcome is ForecastOutcome.CANCELED
 
 
+async def test_a_forecast_that_was_over_when_its_session_was_held_is_not_judged_later(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        first, second = await waiting(on)
+        tell(on, made, told(second, on.clock.now_us(), (1, 2, 3)))
+        await on.sessions.hold_session(CALLER, second, None)
+        on.clock.passes(300)
+        await on.sessions.release_session(CALLER, second, None)
+        await on.advance()
+        tell(on, made, told(second, on.clock.now_us(), (1, 2, 3)))
+        await make_way(on, first)
+        await made.flush(now_us=on.clock.now_us())
+        assert (await stored(database, second))[0].outcome is ForecastOutcome.CANCELED
+        assert [score.outcome for score in made.scores()] == [ForecastOutcome.CANCELED]
+
+
+async def test_a_session_that_did_not_start_now_as_forecast_is_no_longer_said_to(database: DatabaseStore) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made = recorder(on, database)
+        _, second = await waiting(on)
+        tell(on, made, told(second, on.clock.now_us(), (0, 0, 0), starts_now=True))
+        for passed_s, starts_now in ((30, True), (40, False)):
+            on.clock.passes(passed_s)
+            on.state.board.tick(on.clock.now_us())
+            now = (await shown(on, second)).now
+            assert now is not None
+            assert (now.starts_now, now.start is None, now.unknown is None) == (starts_now, not starts_now, starts_now)
+
+
 async def test_a_restart_finds_what_was_open_and_what_became_of_it(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)

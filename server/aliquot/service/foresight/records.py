@@ -131,7 +131,9 @@ class Recorder:
             session = self._state.sessions.get(forecast.session_id)
             if session is None or session.state is not SessionState.QUEUED:
                 continue
-            is_first = not _has_started(session) and session.id not in self._records
+            # One that was held after its first forecast and released since has been recorded already.
+            is_known = session.id in self._records or session.id in self._state.board.first
+            is_first = not _has_started(session) and not is_known
             if is_first and forecast.made_us - session.queued_us <= FIRST_US_MAX:
                 self._add(ForecastRecord(session_id=session.id, age_s=0, told=one))
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from aliquot.core.foresight.accuracy import GroupAccuracy
 from aliquot.core.foresight.bands import Band
+from aliquot.core.foresight.scoring import NOW_SLACK_US
 from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
 from aliquot.service.state.forecast_board import NOT_YET, ForecastBoard
 from aliquot.service.state.state import State
@@ -20,6 +21,7 @@ from aliquot_schema.views.forecasts import (
 )
 
 PASSED: Final = "its band has passed, and nothing has changed in the cluster since"
+NOT_STARTED: Final = "the next pass was to start it and has not; the next forecast has not been made yet"
 STOPPED: Final = "scheduling is stopped"
 CONDITIONS: Final = {
     Reason.HELD: "it is held, so it starts when it is released and its turn has come",
@@ -75,17 +77,18 @@ def _told(told: ShownForecast, *, seen_us: int, is_newest: bool) -> StartForecas
     """A forecast; of the newest, what has passed is cut off, because the session waits still."""
     forecast = told.forecast
     start_us, end_us, unknown = forecast.start_us, forecast.end_us, forecast.unknown
-    if is_newest and start_us is not None and not forecast.starts_now:
+    is_now = forecast.starts_now and not (is_newest and seen_us - forecast.made_us > NOW_SLACK_US)
+    if is_newest and start_us is not None and not is_now:
         if start_us.p90 <= seen_us:
             start_us = end_us = None
-            unknown = PASSED
+            unknown = NOT_STARTED if forecast.starts_now else PASSED
         else:
             start_us = _from(start_us, seen_us)
             end_us = None if end_us is None else _from(end_us, seen_us)
     return StartForecastView(
         made_at=moment(forecast.made_us),
         age=max(seen_us - forecast.made_us, 0) / 1e6,
-        starts_now=forecast.starts_now,
+        starts_now=is_now,
         start=_band(start_us),
         end=_band(end_us),
         within_hour=None if unknown else forecast.within_hour,
