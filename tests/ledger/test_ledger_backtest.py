@@ -3,6 +3,7 @@
 from contextlib import aclosing
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.app.backtests import ProcessBacktests
 from aliquot.core.model.policy import Policy
@@ -14,9 +15,10 @@ from aliquot.service.backtests.recording import record
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot_schema.errors import NotFound
 from aliquot_schema.ids import AgentId, SessionId, task_id
-from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.policies import Backfill, PolicyDocument, Weights
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import SlotAmounts
+from aliquot_schema.states import SessionState
 from aliquot_schema.views.backtests import BacktestReport
 from recorded_courses import ROOT, RecordedCluster, recorded_cluster
 from store_places import Place
@@ -126,6 +128,50 @@ async def test_a_canceled_task_gives_its_place_in_the_array_up_before_its_device
     outcome = run_history(history, HistoryRunSettings(exact=True))
     assert len(outcome.granted_us) == 2
     assert dict(outcome.granted_us) == starts_of(history)
+
+
+async def test_a_peak_of_the_backlog_that_the_last_pass_found_counts_afterwards(place: Place) -> None:
+    """The age of the long session counts little after the peak, so the short wide one stays ahead, and nothing starts:
+    no time is missing in the record."""
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        weights = Weights(age=64, short=4)
+        document = replace(cluster.on.state.policy, order="relative_age", backfill=Backfill.NONE, weights=weights)
+        await cluster.on.journal.transact(lambda draft: draft.put(document, "changed"), actor="root")
+        given = {"cluster_size": 1, "priority": "low", "time_limit": None}
+        for gpus in ("4", "4", "3"):
+            await cluster.submit("ann", **(given | {"slots": [("cuda.device", gpus)], "time_limit": 7200.0}))
+        await cluster.settle()
+        first, *_ = [
+            await submitted(cluster, **(given | more))
+            for more in (
+                {"slots": [("cuda.device", "4")], "cluster_size": 3, "priority": "critical", "estimated_duration": 60},
+                {"slots": [("cuda.device", "1")], "estimated_duration": 20 * 3600},
+                {"slots": [("cuda.device", "4")], "estimated_duration": 60},
+            )
+        ]
+        await cluster.on.cancel(first)  # type: ignore[arg-type]  # the id of a session
+        last = await submitted(
+            cluster, **(given | {"slots": [("cuda.device", "4")], "cluster_size": 3, "estimated_duration": 20 * 86400})
+        )
+        await cluster.on.cancel(last)  # type: ignore[arg-type]  # the id of a session
+        await cluster.settle()
+        await cluster.waits(30)
+        assert len([one for one in cluster.on.state.sessions.values() if one.state is SessionState.RUNNING]) == 3
+        await cluster.end()
+        await cluster.settle()
+        history = await read(store.ledger)
+    was, outcome = starts_of(history), run_history(history, HistoryRunSettings(exact=True))
+    assert history.gaps_us == ()
+    assert {name: outcome.granted_us.get(name) for name in was} == was
+
+
+async def submitted(cluster: RecordedCluster, **more: object) -> str:
+    """The id of a session that waits, an hour later."""
+    name = await cluster.submit("ann", **more)
+    await cluster.settle()
+    await cluster.waits(3600)
+    return name
 
 
 async def test_a_process_of_its_own_reads_beside_the_server(place: Place) -> None:

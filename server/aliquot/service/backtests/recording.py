@@ -170,6 +170,7 @@ class HistoryRecorder:
         self._first: Final = self._snapshot
         self._around = self._decision_context(self._snapshot, before=None)
         self._first_around: Final = self._around
+        state.backlogs.update(entry.plan.backlogs)
 
     @property
     def revision(self) -> int:
@@ -187,6 +188,7 @@ class HistoryRecorder:
         self._on_event(events[seen:], at_us=at_us)
         self._fold.follow(entry, [event for event in events if event.number > self.revision])
         self._look(at_us)
+        self._fold.state.backlogs.update(entry.plan.backlogs)
         self._passes_us.append(at_us)
         self._wake_us = entry.plan.wake_at_us
         self._planned = entry
@@ -248,7 +250,10 @@ class HistoryRecorder:
             return False
         plan = decide(self._fold.snapshot(), state.rules, now_us=now_us, seed=0, known=self._cache, explains=False)
         self._wake_us = plan.wake_at_us
-        return decides(plan)
+        if decides(plan):
+            return True
+        state.backlogs.update(plan.backlogs)  # as the pass did, of which there is no entry
+        return False
 
     def history(self, *, since_us: int, until_us: int) -> RecordedHistory:
         """The history so far."""
