@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from aliquot.core.foresight.arrivals import ArrivalHistory
 from aliquot.core.foresight.bands import BAND_MAX_US, Band, Corrections, band_of
 from aliquot.core.foresight.engine import Engine, Future, SimulatedStart, unsupported
+from aliquot.core.foresight.never_starts import never_starting
 from aliquot.core.foresight.run_times import RANKS, RunHistory, RunTimeCandidates
 from aliquot.core.model.agent_index import capacity_milli
 from aliquot.core.model.policy import Policy
@@ -200,6 +201,8 @@ class _Sampler:
         snapshot = replace(self._snapshot, run_times=_Predicted(self._snapshot, self._runs, self._arrivals))
         engine = Engine(snapshot, policy, now_us=self._now_us)
         last_us = self._now_us + HORIZON_US
+        never = never_starting(snapshot, policy, until_us=last_us)
+        awaited = [name for name in wanted if name not in never]
         found: dict[SessionId, list[SimulatedStart]] = {name: [] for name in wanted}
         waiting = {name: self.runs_us(row) for name, row in self.rows.items()}
         running = {row.session_id: self._left_us(row) for row in snapshot.running}
@@ -212,7 +215,7 @@ class _Sampler:
                 arrivals=arriving.arrivals,
                 cancels_us=arriving.cancels_us,
             )
-            started = engine.starts(future, until_us=last_us, wanted=wanted)
+            started = engine.starts(future, until_us=last_us, wanted=awaited) if awaited else {}
             for name in wanted:
                 found[name].append(started.get(name) or SimulatedStart(last_us, last_us + run_us[name]))
         return found

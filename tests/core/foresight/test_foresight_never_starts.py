@@ -1,0 +1,118 @@
+"""Sessions that start in no future: futures are not run to their end for them."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from aliquot.core.foresight import forecast
+from aliquot.core.foresight.arrivals import ArrivalHistory
+from aliquot.core.foresight.bands import Corrections
+from aliquot.core.foresight.engine import Engine
+from aliquot.core.foresight.never_starts import never_starting
+from aliquot.core.foresight.run_times import RunHistory
+from aliquot.core.model.policy import Policy
+from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.simulation.cluster import pool
+from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.intervals import Intervals
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
+from aliquot_schema.resources.slots import SlotAmounts
+from aliquot_schema.sessions import Dependency, DependencyCondition
+from aliquot_schema.states import SessionState
+from core_cluster import row
+from foresight_states import HOUR_US, Scene, scene
+
+NOW_US = 10**15
+WEEK_US = 7 * 24 * HOUR_US
+LATER = DependencyCondition.AFTER_ANY
+
+
+def waiting(name: str, *, gpus: int = 1, after: str | None = None, **more: Any) -> PendingRow:
+    links = () if after is None else (Dependency(session_id=SessionId(after), condition=LATER),)
+    return replace(row(name, at=NOW_US - 100, cuda_device=str(gpus)), depends_on=links, **more)
+
+
+def never(*rows: PendingRow, waited_for: Mapping[str, SessionState] | None = None, **more: Any) -> list[str]:
+    states = {SessionId(name): state for name, state in (waited_for or {}).items()}
+    state = Snapshot(revision=1, agents=pool(2), used={}, queue=rows, dependencies=states, **more)
+    return sorted(never_starting(state, Policy(), until_us=NOW_US + WEEK_US))
+
+
+def test_the_held_the_impossible_and_those_of_another_month_never_start() -> None:
+    held = waiting("held", state=SessionState.HELD)
+    large = waiting("large", gpus=3)
+    late, soon = (waiting(name, not_before_us=NOW_US + us) for name, us in (("late", WEEK_US), ("soon", WEEK_US - 1)))
+    assert never(held, large, late, soon, waiting("plain")) == ["held", "large", "late"]
+
+
+def test_what_a_quota_forbids_never_starts_but_what_fills_it_does() -> None:
+    name = quota_id(QuotaScope.USER, "bob")
+    most = SlotAmounts({"cuda.device": 1})
+    quota = Quota(id=name, scope=QuotaScope.USER, name="bob", max_slots=most, gpu_hours_per_month=0)
+    bob = UserId("bob")
+    rows = [waiting(f"s{gpus}", gpus=gpus, owner=bob) for gpus in (1, 2)]
+    assert never(*rows, waiting("another", gpus=2), quotas={name: quota}) == ["s2"]
+
+
+def test_who_depends_on_one_that_does_not_end_never_starts() -> None:
+    held = waiting("held", state=SessionState.HELD)
+    rows = [held, waiting("a", after="held"), waiting("b", after="a"), waiting("c", after="plain"), waiting("plain")]
+    queued = dict.fromkeys(("held", "a", "plain"), SessionState.QUEUED)
+    assert never(*rows, waited_for=queued) == ["a", "b", "held"]
+    tasks = waiting("array", tasks=Intervals.of([0, 1]), tasks_startable=2)
+    assert never(tasks, waiting("after", after="array"), waited_for={"array": SessionState.QUEUED}) == ["after"]
+    for state in (SessionState.COMPLETED, None):
+        ended = {} if state is None else {"gone": state}
+        assert never(waiting("after", after="gone"), waited_for=ended) == []
+
+
+def held_back(seed: int) -> Scene:
+    """A random scene in which some wait for a release, for a time or for others."""
+    found, dice = scene(seed), random.Random(seed)
+    rows, states = list(found.snapshot.queue), dict(found.snapshot.dependencies)
+    for place, one in enumerate(rows):
+        kind, other = dice.choice(["held", "later", "after", *[""] * 7]), dice.choice(rows).session_id
+        if kind == "held":
+            rows[place] = replace(one, state=SessionState.HELD)
+        elif kind == "later":
+            rows[place] = replace(one, not_before_us=found.now_us + dice.randrange(2 * WEEK_US))
+        elif kind == "after":
+            states[other] = SessionState.QUEUED
+            link = Dependency(session_id=other, condition=dice.choice(list(DependencyCondition)))
+            rows[place] = replace(one, depends_on=(link,))
+    snapshot = replace(found.snapshot, queue=rows, dependencies=states)
+    future = replace(found.future, cancels_us={})  # those that wait now are not canceled in futures of forecasts
+    return Scene(snapshot=snapshot, policy=found.policy, future=future, now_us=found.now_us)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_both_engines_start_none_of_them(seed: int) -> None:
+    found = held_back(seed)
+    until_us = found.now_us + WEEK_US
+    named = never_starting(found.snapshot, found.policy, until_us=until_us)
+    for exact in (False, True):
+        engine = Engine(found.snapshot, found.policy, now_us=found.now_us, exact=exact)
+        assert not named & set(engine.starts(found.future, until_us=until_us))
+
+
+def test_a_held_session_does_not_make_forecasts_of_others_dear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a busy history of arrivals, futures of a week took sixty times as long as those until the last start."""
+    asked: list[list[str]] = []
+
+    class Spy(Engine):
+        def starts(self, *args: Any, wanted: Any = None, **more: Any) -> Any:
+            asked.append(list(wanted))
+            return super().starts(*args, wanted=wanted, **more)
+
+    monkeypatch.setattr(forecast, "Engine", Spy)
+    rows = [waiting("first", gpus=2), waiting("second", gpus=2), waiting("held", state=SessionState.HELD)]
+    state = Snapshot(revision=1, agents=pool(2), used={}, queue=rows)
+    history = RunHistory(), ArrivalHistory(), Corrections.new()
+    found = forecast.forecast_all(state, Policy(), *history, now_us=NOW_US, samples=2)
+    assert asked == [["second"], ["second"]]
+    assert found[SessionId("held")].raw_start_us.p10 == NOW_US + WEEK_US
+    assert list(forecast.forecast_all(state, Policy(), *history, now_us=NOW_US, wanted=[SessionId("held")])) == ["held"]
+    assert len(asked) == 2
