@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound
 from aliquot_schema.ids import SessionId, UserId, kernel_id
+from aliquot_schema.orchestration import OrchestratorState
 from aliquot_schema.requests import Caller, NewSession, Role, WhatIf
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.explanations import WhatIfView
@@ -124,6 +126,16 @@ async def test_a_drain_names_those_that_it_displaces_and_those_that_wait_longer(
         assert {delay.session.session_id for delay in later.later} <= {third, fourth}
         assert later.later_count == 1
         assert second
+
+
+async def test_while_scheduling_is_stopped_the_answer_says_so() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await waiting_for_one(on)
+        assert (await ask(on, session=request(1))).note is None
+        stopped = replace(on.state.orchestration, state=OrchestratorState.STOPPED)
+        await on.journal.transact(lambda draft: draft.put(stopped, "stopped"), actor="ann")
+        found = await ask(on, session=request(1))
+        assert found.note == "scheduling is stopped, so nothing starts; the times are those if it were started now"
 
 
 async def test_a_question_without_a_change_or_of_a_viewer_is_refused() -> None:

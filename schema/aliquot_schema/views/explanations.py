@@ -114,7 +114,7 @@ class WhatIfView(Struct, frozen=True, kw_only=True):
     """Mean seconds until waiting sessions start, if all run for their planned durations; None = unknown."""
     wait_after: float | None
     note: str | None
-    """Why later starts are unknown; None = they are known."""
+    """Why later starts are unknown, or nothing starts; None = neither."""
     session: SessionPreview | None
     """Of the one more session."""
     session_start: datetime | None

@@ -150,7 +150,7 @@ class WhatIf:
         description="Mean seconds until the start of the sessions that wait; null if unknown."
     )
     wait_after: float | None = strawberry.field(description="The same with the changes.")
-    note: str | None = strawberry.field(description="Why later starts are unknown; null if they are known.")
+    note: str | None = strawberry.field(description="Why later starts are unknown, or nothing starts; null = neither.")
     session: SessionPreview | None = strawberry.field(description="Preview of the added session.")
     session_start: datetime | None = strawberry.field(
         description="Start of the added session, if all sessions run for their planned durations; null if unknown."

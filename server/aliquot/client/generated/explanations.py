@@ -153,7 +153,7 @@ class WhatIf(Struct, frozen=True, kw_only=True):
     wait_after: float | None
     """The same with the changes."""
     note: str | None
-    """Why later starts are unknown; null if they are known."""
+    """Why later starts are unknown, or nothing starts; null = neither."""
     session: SessionPreview | None
     """Preview of the added session."""
     session_start: datetime | None

@@ -43,6 +43,7 @@ SHOWN_MAX: Final = 20
 """Sessions of a kind that are described."""
 KEPT_US: Final = 1_000_000
 """For how long the run of the present state is used again."""
+STOPPED: Final = "scheduling is stopped, so nothing starts; the times are those if it were started now"
 AGENTS_MAX: Final = 64
 """Agents that are added at most."""
 
@@ -106,7 +107,7 @@ class WhatIfs:
             sooner_count=len(found.sooner),
             wait_before=None if found.waits_s is None else found.waits_s[0],
             wait_after=None if found.waits_s is None else found.waits_s[1],
-            note=_note(before, after),
+            note=_note(before, after, is_stopped=self._state.orchestration.is_stopped),
             session=preview,
             session_start=moment_or_none(start_us),
         )
@@ -171,9 +172,11 @@ def _shown(delays: tuple[Delay, ...]) -> tuple[Delay, ...]:
     return delays[:SHOWN_MAX]
 
 
-def _note(before: PlannedRun, after: PlannedRun) -> str | None:
+def _note(before: PlannedRun, after: PlannedRun, *, is_stopped: bool) -> str | None:
     why_not = before.why_not or after.why_not
-    return None if why_not is None else f"later starts are unknown: the queue is long and has {why_not}"
+    notes = [STOPPED] if is_stopped else []
+    notes += [] if why_not is None else [f"later starts are unknown: the queue is long and has {why_not}"]
+    return "; ".join(notes) or None
 
 
 def _unknown(name: str) -> NotFound:
