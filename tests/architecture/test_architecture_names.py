@@ -24,8 +24,9 @@ CLASS_METAPHORS = {
     "Term", "Then", "Told", "Trail", "Trails", "Voice", "Watching", "WeekCourse", "WorkspaceDoor",
 }  # fmt: skip
 FUNCTION_METAPHORS = {
-    "born_in", "breakage", "door_of", "farewell", "hear", "historian", "in_new_words", "is_shut_out", "known_as", "let_go",
-    "lookout", "made_room", "objection_to", "patiently", "reckon", "reel_of", "roster", "sight_of", "surround", "tend",
+    "born_in", "breakage", "door_of", "farewell", "hear", "historian", "in_new_words", "is_shut_out", "known_as",
+    "let_go", "lookout", "made_room", "objection_to", "patiently", "reckon", "reel_of", "roster", "sight_of",
+    "surround", "tend",
 }  # fmt: skip
 SHARED_NAMES = {"__main__", "agents", "command", "errors", "ports", "sessions", "settings", "tables"}
 """Names that several packages of a layer may use: entry points, and the words of the domain."""
