@@ -3,7 +3,7 @@ protocols; bodies pass in pieces, and a side that does not read slows the other 
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.typing import Subprotocol
 
 from aliquot.api.apps.headers import Header, to_app, to_browser
-from aliquot.api.session_streams import DataRateLimit
+from aliquot.api.session_streams import TRY_AGAIN, DataRateLimit
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 from aliquot_schema.errors import AliquotError
@@ -247,7 +247,7 @@ class SocketExchange:
         if tasks[2].done() and not tasks[2].cancelled():
             return 4401, "Rights changed"
         received = app.protocol.close_rcvd
-        return (1000, "") if received is None else (received.code, received.reason)
+        return (TRY_AGAIN, "The app was lost") if received is None else (received.code, received.reason)
 
     async def _up(self, app: ClientConnection) -> None:
         with suppress(ConnectionClosed):
@@ -286,7 +286,13 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
             await writer.drain()
         writer.write_eof()
 
-    tasks = [asyncio.create_task(_quiet(work)) for work in (up(), down())]
+    async def ending(work: Awaitable[None]) -> None:
+        try:
+            await work
+        except (AliquotError, OSError):
+            writer.close()  # the WebSocket sees that its connection was lost
+
+    tasks = [asyncio.create_task(ending(work)) for work in (up(), down())]
     try:
         yield near
     finally:
@@ -299,17 +305,8 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
             await stream.close()
 
 
-async def _quiet(work: Any) -> None:
-    """Wait for one direction; an error of the stream or the socket ends the WebSocket, which shows it."""
-    with suppress(AliquotError, OSError):
-        await work
-
-
 async def _write(stream: ByteStream, data: bytes, pace: DataRateLimit) -> None:
-    for piece in _pieces(data):
+    for start in range(0, len(data), FRAME_BYTES_MAX):
+        piece = data[start : start + FRAME_BYTES_MAX]
         await pace.take(len(piece))
         await stream.write(piece)
-
-
-def _pieces(data: bytes) -> Iterable[bytes]:
-    return (data[start : start + FRAME_BYTES_MAX] for start in range(0, len(data), FRAME_BYTES_MAX))
