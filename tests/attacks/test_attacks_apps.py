@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from app_origins import OPEN, at, cookie, host, raw, running, socket, stand, ticket
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from aliquot.api.apps.headers import HEADER_BYTES_MAX, is_host_only
@@ -15,6 +14,7 @@ from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot_schema.ids import KernelId
 from aliquot_schema.orchestration import Action
 from api_server import BEARER, TOKEN, ApiServer
+from app_origins import OPEN, at, cookie, host, raw, running, socket, stand, ticket
 
 pytestmark = pytest.mark.anyio
 

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from aliquot.api.apps.addresses import AppAddresses, AppName, AppPorts
-from aliquot.api.apps.headers import cookie_header, fault, jar_of, own_cookie
+from aliquot.api.apps.headers import AppRefused, cookie_header, fault, jar_of, own_cookie
 from aliquot.api.apps.tickets import COOKIE_S, AppTickets
 from aliquot.api.authentication import TokenAuth, caller_of
 from aliquot.api.connections import OpenConnections, OpenCounts
@@ -138,7 +138,7 @@ class AppGateway:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send, host: str) -> Response | None:
         """Pass a request on; returns an answer of this server's own instead, if any."""
-        from aliquot.api.apps.proxy import AppRefused, HttpExchange
+        from aliquot.api.apps.proxy import HttpExchange
 
         app = self._addresses.app_at(scope, host)
         if app is None:
@@ -176,7 +176,7 @@ class AppGateway:
 
     async def _socket(self, browser: WebSocket, host: str) -> Response | None:
         """Pass a WebSocket on; returns why not, if it is refused."""
-        from aliquot.api.apps.proxy import AppRefused, SocketExchange
+        from aliquot.api.apps.proxy import SocketExchange
 
         scope = browser.scope
         app = self._addresses.app_at(scope, host)

@@ -33,6 +33,15 @@ _NOT_TO_BROWSER: Final = _HOP | {b"alt-svc", b"clear-site-data", b"strict-transp
 """The last ones apply to other origins of the browser as well."""
 
 
+class AppRefused(Exception):
+    """The exchange fails; `status` and the text are for the browser."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
 def is_own(name: bytes) -> bool:
     """Whether a cookie belongs to the server; browsers add prefixes like `__Host-` only for secure ones."""
     return name.lower().removeprefix(b"__host-").removeprefix(b"__secure-").startswith(OWN_COOKIES)

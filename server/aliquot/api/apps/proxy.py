@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from aliquot.api.apps.headers import Header, to_app, to_browser
+from aliquot.api.apps.headers import AppRefused, Header, to_app, to_browser
 from aliquot.api.session_streams import TRY_AGAIN, DataRateLimit
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
@@ -25,21 +25,13 @@ BODY_BYTES_MAX: Final = 4 << 30
 BODY_PIECE_S: Final = 60.0
 """Longest pause within the body of a request."""
 ANSWER_S: Final = 600.0
-"""Longest time until an answer begins, and between its pieces."""
+"""Longest time until an answer begins, between its pieces, and for which the app does not read what is sent to it."""
 MESSAGE_BYTES_MAX: Final = 16 << 20
 """One WebSocket message, in either direction."""
 OPEN_S: Final = 20.0
+CLOSE_S: Final = 2.0
 _OWN_CLOSE: Final = frozenset({1005, 1006, 1015})
 """Close codes that are never sent."""
-
-
-class AppRefused(Exception):
-    """The exchange fails; `status` and the text are for the browser."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
 
 
 class _PortStream(httpcore.AsyncNetworkStream):
@@ -123,7 +115,7 @@ class HttpExchange:
             httpcore.URL(scheme=b"http", host=self._host.encode(), port=None, target=self._target),
             headers=[*headers, *body, (b"connection", b"close")],
             content=self._body() if body else self._nothing(),
-            extensions={"timeout": {"read": ANSWER_S}},
+            extensions={"timeout": {"read": ANSWER_S, "write": ANSWER_S}},
         )
         origin = httpcore.Origin(b"http", self._host.encode(), 80)
         try:
@@ -206,7 +198,7 @@ class SocketExchange:
                 await self._browser.accept(app.subprotocol)
                 code, reason = await self._carry(app, cut)
             finally:
-                await app.close()
+                await _close(app)
         with suppress(RuntimeError, WebSocketDisconnect):
             await self._browser.close(1000 if code in _OWN_CLOSE else code, reason)
 
@@ -228,7 +220,7 @@ class SocketExchange:
                 proxy=None,
                 open_timeout=OPEN_S,
                 ping_interval=None,
-                close_timeout=2,
+                close_timeout=CLOSE_S,
                 max_size=MESSAGE_BYTES_MAX,
             )
         except InvalidStatus as error:
@@ -255,9 +247,10 @@ class SocketExchange:
                 data = message.get("bytes")
                 data = message.get("text", "") if data is None else data
                 if len(data) > MESSAGE_BYTES_MAX:
-                    await app.close(1009)
+                    await _close(app, 1009)
                     return
-                await app.send(data)
+                async with asyncio.timeout(ANSWER_S):
+                    await app.send(data)
 
     async def _down(self, app: ClientConnection) -> None:
         async for data in app:
@@ -303,6 +296,15 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
         near.close()
         with suppress(AliquotError):
             await stream.close()
+
+
+async def _close(app: ClientConnection, code: int = 1000) -> None:
+    """Close a WebSocket to an app, which need not read that."""
+    try:
+        async with asyncio.timeout(2 * CLOSE_S):
+            await app.close(code)
+    except TimeoutError:
+        app.transport.abort()
 
 
 async def _write(stream: ByteStream, data: bytes, pace: DataRateLimit) -> None:

@@ -27,6 +27,8 @@ SOCKET: Final = "terminals.sock"
 START_S_MAX: Final = 10.0
 ASK_AGAIN_S: Final = 1.0
 TRY_AGAIN_S: Final = 0.01
+CLOSE_S: Final = 10.0
+"""What was written before a stream is closed is dropped if the other side does not read it in this time."""
 _LISTENS: Final = "0A"
 """State TCP_LISTEN in /proc/net/tcp."""
 _LOOPBACK: Final = {"0100007F": "127.0.0.1", "00000000": "127.0.0.1", "0" * 32: "::1", f"{'0' * 24}01000000": "::1"}
@@ -61,6 +63,8 @@ class SocketStream:
     async def close(self) -> None:
         """Close both directions."""
         self._writer.close()
+        if self._writer.transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(CLOSE_S, self._writer.transport.abort)
 
 
 async def open_stream(kernel: KernelHandle, target: StreamTarget, *, boot_id: str) -> SocketStream:
