@@ -1,9 +1,10 @@
 """Connections between browsers and apps that end in other ways than both sides expect."""
 
 import asyncio
+import logging
 import socket as sockets
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import cast
 
 import pytest
@@ -17,9 +18,57 @@ from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 from api_server import ApiServer
-from app_origins import at, cookie, socket, stand
+from app_origins import REVOKE, at, cookie, person, running, socket, stand
 
 pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[None]:
+    """All apps answer this to each request, and close the connection."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+        server.streams.listener = listener.sockets[0].getsockname()[1]
+        yield
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "length", "body"),
+    [
+        (b"304 Not Modified\r\ncontent-length: 10", 304, None, b""),
+        (b"200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n0", 200, None, b"abcd"),
+        (b"200 OK\r\ncontent-length: 0", 200, "0", b""),
+        (b"600 Other\r\ncontent-length: 0", 502, "44", b"The app gave no valid answer: the status 600"),
+    ],
+)
+async def test_odd_answers_of_apps_are_no_errors_of_the_server(
+    answer: bytes, status: int, length: str | None, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stand() as server:
+        headers = {"cookie": await cookie(server)}
+        async with answering(server, b"HTTP/1.1 " + answer + b"\r\n\r\n"):
+            got = await at(server, "/", headers=headers)
+        assert (got.status_code, got.headers.get("content-length"), got.content) == (status, length, body)
+        assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_a_request_that_waits_while_its_key_ends_is_refused() -> None:
+    async with stand() as server:
+        key_id, bearer = await person(server, "eve", "user")
+        await running(server, owner="eve")
+        headers = {"cookie": await cookie(server, bearer)}
+        _, stopped, used = breaking(server)
+        stopped.set()
+        asking = asyncio.create_task(at(server, "/", headers=headers))
+        async with asyncio.timeout(20):
+            await used.wait()
+        await server.data(REVOKE, id=key_id)
+        assert (await asking).status_code == 401
 
 
 class Breaking:
@@ -53,20 +102,22 @@ class Breaking:
         await self._inner.close()
 
 
-def breaking(server: ApiServer) -> tuple[asyncio.Event, asyncio.Event]:
-    """Events that break all streams that are opened from now on, see `Breaking`."""
-    lost, stopped, known = asyncio.Event(), asyncio.Event(), server.streams.open_stream
+def breaking(server: ApiServer) -> tuple[asyncio.Event, asyncio.Event, asyncio.Event]:
+    """Events that break all streams opened from now on, see `Breaking`. The third is set when one is opened."""
+    lost, stopped, used = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    known = server.streams.open_stream
 
     async def open_stream(agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> SocketStream:
+        used.set()
         return cast("SocketStream", Breaking(await known(agent_id, kernel_id, target), lost, stopped))
 
     server.streams.open_stream = open_stream  # type: ignore[method-assign]
-    return lost, stopped
+    return lost, stopped, used
 
 
 async def test_a_websocket_ends_when_its_agent_is_lost() -> None:
     async with stand() as server:
-        lost, _ = breaking(server)
+        lost, _, _ = breaking(server)
         async with socket(server, {"cookie": await cookie(server)}) as browser:
             await browser.recv()
             lost.set()
@@ -104,7 +155,7 @@ async def until_blocked(write: Callable[[bytes], Awaitable[None]], limit_s: floa
 @pytest.mark.usefixtures("deaf")
 async def test_a_websocket_to_an_app_that_does_not_read_ends() -> None:
     async with stand() as server:
-        _, stopped = breaking(server)
+        _, stopped, _ = breaking(server)
         async with socket(server, {"cookie": await cookie(server)}) as browser:
             await browser.recv()
             stopped.set()

@@ -13,26 +13,12 @@ from aliquot.api.apps.proxy import MESSAGE_BYTES_MAX
 from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot_schema.ids import KernelId
 from aliquot_schema.orchestration import Action
-from api_server import BEARER, TOKEN, ApiServer
-from app_origins import OPEN, at, cookie, host, raw, running, socket, stand, ticket
+from api_server import BEARER, TOKEN
+from app_origins import OPEN, REVOKE, at, cookie, host, person, raw, running, socket, stand, ticket
 
 pytestmark = pytest.mark.anyio
 
 PAGE = {"accept": "text/html"}
-CREATE_USER = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
-CREATE_KEY = """
-mutation ($input: CreateApiKeyInput!) {
-  create_api_key(input: $input) { ... on CreateApiKeySuccess { secret api_key { id } } }
-}
-"""
-REVOKE = "mutation ($id: ID!) { revoke_api_key(id: $id) { __typename } }"
-
-
-async def person(server: ApiServer, name: str, role: str) -> tuple[str, dict[str, str]]:
-    await server.data(CREATE_USER, input={"name": name, "role": role})
-    wanted = {"user": name, "name": "laptop", "scope": "admin"}
-    made = (await server.data(CREATE_KEY, input=wanted))["create_api_key"]
-    return made["api_key"]["id"], {"authorization": f"Bearer {made['secret']}"}
 
 
 async def test_an_app_gets_the_request_without_the_servers_credentials_and_it_is_in_the_audit() -> None:

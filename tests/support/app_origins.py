@@ -21,6 +21,13 @@ from api_server import BEARER, ApiServer, api_server, listening
 from core_records import kernel, session
 
 OPEN = "/sessions/ses_1/apps/lab"
+CREATE_USER = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
+CREATE_KEY = """
+mutation ($input: CreateApiKeyInput!) {
+  create_api_key(input: $input) { ... on CreateApiKeySuccess { secret api_key { id } } }
+}
+"""
+REVOKE = "mutation ($id: ID!) { revoke_api_key(id: $id) { __typename } }"
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,3 +123,11 @@ async def raw(server: ApiServer, request: str) -> int:
 def socket(server: ApiServer, headers: dict[str, str], name: str = "lab-1", **more: Any) -> connect:
     url = f"ws://{host(server, name)}/ws?x=1"
     return connect(url, host="127.0.0.1", port=server.port, additional_headers=headers, compression=None, **more)
+
+
+async def person(server: ApiServer, name: str, role: str) -> tuple[str, dict[str, str]]:
+    """A user: the id of a key of theirs, and the header with it."""
+    await server.data(CREATE_USER, input={"name": name, "role": role})
+    wanted = {"user": name, "name": "laptop", "scope": "admin"}
+    made = (await server.data(CREATE_KEY, input=wanted))["create_api_key"]
+    return made["api_key"]["id"], {"authorization": f"Bearer {made['secret']}"}

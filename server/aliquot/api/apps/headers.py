@@ -81,10 +81,14 @@ def to_app(scope: Scope, host: str, scheme: str, *, token: str, jar: str = "") -
     return [(b"host", host.encode()), *found, *forwarded]
 
 
-def to_browser(headers: Iterable[Header], jar: str = "") -> list[Header]:
-    """The headers of the app's answer, without cookies for other hosts or of the server."""
+def to_browser(headers: Iterable[Header], jar: str = "", *, status: int = 200) -> list[Header]:
+    """The headers of the app's answer, without cookies for other hosts or of the server. A length that is not that of
+    the content is removed: that of a 304 is of the page that is not sent, and a Transfer-Encoding overrides it (RFC
+    9110, 8.6; RFC 9112, 6.3)."""
     listed = list(headers)
     named = _named(listed)
+    if status == 304 or any(name.lower() == b"transfer-encoding" for name, _ in listed):
+        named.add(b"content-length")
     found = [
         (name.lower(), jar.encode() + value.lstrip() if lower == b"set-cookie" else value)
         for name, value in listed

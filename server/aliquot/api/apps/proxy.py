@@ -100,6 +100,8 @@ class HttpExchange:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if tasks[0].done():
                 tasks[0].result()
+            elif cut.is_set():
+                raise AppRefused(401, "Sign in first: the rights of the sign-in have changed.")
         finally:
             for task in tasks:
                 task.cancel()
@@ -129,7 +131,9 @@ class HttpExchange:
             raise AppRefused(502, f"The app gave no valid answer: {error}") from None
 
     async def _answer(self, answer: httpcore.Response) -> None:
-        headers = to_browser(answer.headers, self._jar)
+        if answer.status > 599:
+            raise AppRefused(502, f"The app gave no valid answer: the status {answer.status}")
+        headers = to_browser(answer.headers, self._jar, status=answer.status)
         self.has_begun = True
         await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
         async for piece in answer.aiter_stream():
