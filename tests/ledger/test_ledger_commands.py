@@ -65,6 +65,11 @@ def test_another_policy_is_another_decision(folder: Path, tmp_path: Path) -> Non
     outcome = aliquot("replay", "--last", "40", "--policy", str(policy), folder=folder)
     assert outcome.exit_code == 1
     assert " verdicts " in outcome.stdout or " placements " in outcome.stdout
+    plain = aliquot("replay", "--last", "40", "--policy", str(policy), "--json", folder=folder)
+    assert plain.exit_code == 1
+    differences = [difference for one in json.loads(plain.stdout) for difference in one["differences"]]
+    assert outcome.stdout.endswith(f", {len(differences)} differences\n")
+    assert all(isinstance(one["was"] or one["now"], dict | int) for one in differences)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import Struct
-from msgspec.structs import asdict
 
 from aliquot.cli.connection.server import AsJson
 from aliquot.cli.db import DatabaseUrl, Folder, reported_errors, with_database
@@ -119,4 +117,7 @@ def _plain(one: "Replayed") -> dict[str, object]:
 
 
 def _jsonable(value: object) -> object:
-    return asdict(value) if isinstance(value, Struct) else value
+    """A recorded value as the database stores it."""
+    from aliquot.store.mapping import ENCODER
+
+    return json.loads(ENCODER.encode(value))
