@@ -184,6 +184,20 @@ async def test_the_queue_adds_up(history: HistoryStage) -> None:
         assert float(summed.mean[index_of(MeasureKind.QUEUE, "submitted"), 0]) == 120.0
 
 
+async def test_a_long_wait_of_many_sessions_is_stored_whole(history: HistoryStage) -> None:
+    waited, many = index_of(MeasureKind.QUEUE, "waited"), 10**10
+    grid = covering(T0, T0 + HOUR, step_s=3600)
+    async with history.store() as store:
+        for number in range(3):
+            store.take(queue_sample(T0 + number * 10 * SECOND, started=many * (number % 2)))
+        await store.flush()
+        for after_us in (HOUR, 3 * HOUR, 2 * DAY):
+            history.clock.now = T0 + after_us
+            await store.maintain()
+            found = (await store.gathered(MeasureKind.QUEUE, "", grid))[WHOLE]
+            assert float(found.mean[waited, 0]) == 2.0 * many
+
+
 async def test_nothing_is_missed_or_counted_twice_while_it_is_written(history: HistoryStage) -> None:
     grid = covering(T0, T0 + HOUR, step_s=3600)
     submitted = index_of(MeasureKind.QUEUE, "submitted")

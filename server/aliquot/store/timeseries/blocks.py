@@ -25,7 +25,9 @@ _HEAD: Final = struct.Struct("<qHHHB")
 _PLANE: Final = struct.Struct("<BBB")
 """Which values are present (nothing, all, some), the kind of difference, bytes per number."""
 _NOTHING, _ALL, _SOME = range(3)
-_LIMIT: Final = 2**30
+_LIMIT: Final = 2**51
+"""Numbers beyond it are stored as it. A float holds all differences exactly. The seconds that 10,000 sessions waited
+for half a day, as in an hour of a large job array, are 2**32 of the quantum."""
 
 Bytes = NDArray[np.uint8]
 
@@ -96,7 +98,8 @@ def _pack(plane: Floats) -> bytes:
     choices = [_zigzag(relative), _zigzag(rows)]
     is_difference = int(_bits(choices[1]) <= _bits(choices[0]))
     chosen = choices[is_difference]
-    width = 1 if (top := int(chosen.max())) < 1 << 8 else 2 if top < 1 << 16 else 4
+    top = int(chosen.max())
+    width = next(width for width in (1, 2, 4, 8) if top < 1 << 8 * width)
     shuffled = chosen.astype(f"<u{width}").reshape(-1, 1).view(np.uint8).T
     head = _PLANE.pack(_SOME if some else _ALL, is_difference, width)
     return b"".join([head, some, np.ascontiguousarray(shuffled).tobytes()])
