@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -157,3 +158,20 @@ def test_a_schema_before_the_baseline_is_refused(tmp_path: Path) -> None:
         assert outcome.exit_code == 2
         assert "has schema 0016; this version of Aliquot upgrades schema 0017 and later. Start a" in outcome.stderr
     assert [path.name for path in file.parent.glob("*.backup")] == []
+
+
+def test_a_check_lists_what_cannot_be_read(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    file = tmp_path / "server" / "aliquot.db"
+    shutil.copy(folder / "server" / "aliquot.db", file)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        newest = "(SELECT max(number) FROM events WHERE entity = 'lease')"
+        connection.execute(f"UPDATE events SET payload = substr(payload, 1, 40) WHERE number = {newest}")
+        connection.execute("UPDATE sessions SET state = 'bogus' WHERE id = (SELECT min(id) FROM sessions)")
+    outcome = aliquot("db", "check", folder=tmp_path)
+    assert outcome.exit_code == 1
+    chain, lease, session = outcome.stdout.splitlines()
+    assert chain.endswith("was changed after it was written")
+    assert lease.startswith("leases: ses_")
+    assert lease.endswith("has a newest event that cannot be read: DecodeError: Input data was truncated")
+    assert session.endswith("cannot be read: KeyError: 'bogus'")

@@ -3,6 +3,7 @@
 `verified` stops at the first fault; `checked` collects faults. Neither changes anything.
 """
 
+import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -54,6 +55,8 @@ def _unrecorded_passes(connection: Connection) -> int:
 
 SHOWN_MAX: Final = 20
 """Faults reported per table."""
+_UNREADABLE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
+"""What stored values raise that no version of Aliquot wrote."""
 
 
 class IntegrityResult(Struct, frozen=True, kw_only=True):
@@ -74,6 +77,8 @@ def checked(connection: Connection) -> IntegrityResult:
         holdings = verified(connection).holdings
     except ChainBroken as broken:
         found.append(str(broken))
+    except _UNREADABLE as error:
+        found.append(f"a chain or the table of holdings cannot be read: {_named(error)}")
     for mapping in MAPPINGS.values():
         found += list(_row_faults(connection, mapping))[:SHOWN_MAX]
     return IntegrityResult(faults=found, holdings=holdings)
@@ -103,8 +108,24 @@ def _row_faults(connection: Connection, mapping: RecordMapping[Any]) -> Iterator
         *values, payload = tuple(row)
         if payload is None and (not is_sealed or _has_events(connection, mapping, row.id)):
             yield f"{table.name}: {row.id} has version {row.version}, and no event recorded that version"
-        elif payload is not None and not mapping.matches(values, mapping.from_payload(payload)):
-            yield f"{table.name}: {row.id} differs from its newest event"
+        elif payload is not None and (fault := _difference(mapping, values, payload)) is not None:
+            yield f"{table.name}: {row.id} {fault}"
+
+
+def _difference(mapping: RecordMapping[Any], values: list[Any], payload: str) -> str | None:
+    """How a row differs from its newest event; None if it does not."""
+    try:
+        newest = mapping.from_payload(payload)
+    except _UNREADABLE as error:
+        return f"has a newest event that cannot be read: {_named(error)}"
+    try:
+        return None if mapping.matches(values, newest) else "differs from its newest event"
+    except _UNREADABLE as error:
+        return f"cannot be read: {_named(error)}"
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _has_events(connection: Connection, mapping: RecordMapping[Any], entity_id: str) -> bool:
