@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
+from aliquot.clock import SystemClock
 from aliquot.store.engines.sqlite import FileLock
 from ledger_course import course_on
 from store_places import Place
@@ -95,7 +96,8 @@ def test_a_folder_without_a_database_is_told_of_and_stays_empty(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_held_a_device(folder: Path) -> None:
+def test_who_held_a_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SystemClock, "now_us", lambda _: 4_000_000_000_000_000)  # long after everything has happened
     ever = ["--since", "2000-01-01", "--until", "2100-01-01", "--json"]
     found = dict[str, list[dict[str, object]]]()
     for device in [f"{agent}-gpu-{index}" for agent in "abc" for index in range(4)]:
@@ -103,6 +105,8 @@ def test_who_held_a_device(folder: Path) -> None:
     assert any(found.values())
     for device, holdings in found.items():
         assert all(one["device_id"] == device and one["pass_number"] and one["session_id"] for one in holdings)
+    until = json.loads(aliquot("audit", "device", "a-gpu-0", *ever[2:], folder=folder).stdout)
+    assert until == found["a-gpu-0"]
     before = aliquot("audit", "device", "a-gpu-0", "--at", "2000-01-01", folder=folder).stdout
     assert before == "a-gpu-0 was not held then\n"
     named = aliquot("audit", "device", "a/gpu-0", "--at", "2000-01-01", folder=folder).stdout

@@ -82,7 +82,7 @@ def device(
 
     with reported_errors():
         now_us = SystemClock().now_us()
-        first_us = _us(at or since, otherwise=now_us)
+        first_us = _us(at or since, otherwise=now_us if until is None else 0)
         last_us = _us(at or until, otherwise=now_us)
         query = partial(held_over, device_ids=[device_id], first_us=first_us, last_us=last_us)
         seals_query = partial(seals_after, first_us=first_us)
