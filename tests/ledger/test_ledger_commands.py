@@ -48,6 +48,12 @@ def aliquot(*arguments: str, folder: Path) -> Result:
     return CliRunner().invoke(main, [*arguments, "--data-folder", str(folder)])
 
 
+def copied(folder: Path, other: Path) -> Path:
+    """The database of a data folder, copied into another one."""
+    (other / "server").mkdir()
+    return shutil.copy(folder / "server" / "aliquot.db", other / "server" / "aliquot.db")
+
+
 def test_the_last_passes_replay_without_a_difference(folder: Path) -> None:
     outcome = aliquot("replay", "--last", "20", folder=folder)
     assert outcome.exit_code == 0, outcome.output
@@ -119,6 +125,17 @@ def test_the_log_tells_who_did_what(folder: Path) -> None:
     assert "hunter2" not in aliquot("audit", "log", "--last", "10000", folder=folder).stdout
 
 
+def test_texts_of_people_do_not_forge_lines_of_the_log(folder: Path, tmp_path: Path) -> None:
+    file = copied(folder, tmp_path)
+    newest = "(SELECT max(number) FROM events WHERE entity = 'session' AND entity_version > 1)"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        text = "a\x1b[2J\n9999  root  policy.changed  policy"
+        changed = f"UPDATE events SET payload = json_set(payload, '$.name', ?) WHERE number = {newest}"
+        connection.execute(changed, (text,))
+    told = aliquot("audit", "log", "--kind", "session", "--last", "1", folder=tmp_path).stdout
+    assert "-> a\ufffd[2J\ufffd9999  root  policy.changed  policy\n" in told
+
+
 def test_the_chains_are_whole(folder: Path) -> None:
     outcome = aliquot("audit", "verify", folder=folder)
     assert outcome.exit_code == 0
@@ -165,9 +182,7 @@ def test_a_schema_before_the_baseline_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_check_lists_what_cannot_be_read(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "server").mkdir()
-    file = tmp_path / "server" / "aliquot.db"
-    shutil.copy(folder / "server" / "aliquot.db", file)
+    file = copied(folder, tmp_path)
     with closing(sqlite3.connect(file)) as connection, connection:
         newest = "(SELECT max(number) FROM events WHERE entity = 'lease')"
         connection.execute(f"UPDATE events SET payload = substr(payload, 1, 40) WHERE number = {newest}")

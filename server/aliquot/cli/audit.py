@@ -381,9 +381,8 @@ def _change(change: "Change") -> str:
     request = f" ({change.request_id})" if change.request_id else ""
     at, actor = _text(change.at_us), _actor(change.actor, change.key_id)
     head = f"{change.number}  {at}  {actor}{request}  {change.kind}  {change.entity_id}"
-    if change.before is None:
-        return head
-    return "\n".join([head, *(f"    {name}: {was} -> {change.after[name]}" for name, was in change.before.items())])
+    fields = [f"    {name}: {was} -> {change.after[name]}" for name, was in (change.before or {}).items()]
+    return "\n".join(printable(line) for line in (head, *fields))
 
 
 def _text(at_us: int) -> str:
