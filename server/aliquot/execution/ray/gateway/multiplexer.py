@@ -121,7 +121,7 @@ class Multiplexer:
         self._relays.pop(relay.connection[-1], None)
 
     async def lost(self, relay: Relay) -> None:
-        """Tell the server that the connection ended because the agent's process is gone."""
+        """Tell the server that the connection ended because the agent's process is gone or fails."""
         await self._server.send(ConnectionEnded(connection=relay.connection[-1], died=True))
 
     async def listen(self) -> None:
@@ -185,6 +185,9 @@ class ActorSupervisor:
             except* (RayError, ActorOutdated) as errors:
                 self._problem = _message(errors)
                 log.info("node %s: %s", self._node.hostname, self._problem)
+            except* Exception as faults:
+                self._problem = _message(faults)
+                log.error("node %s: its actor cannot be used", self._node.hostname, exc_info=faults)
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, RETRY_S_MAX)
 
@@ -194,7 +197,7 @@ class ActorSupervisor:
             raise ActorOutdated("its actor runs older code than is installed there and is being replaced")
 
     async def _connect_all(self, actor: Any, agents: list[str]) -> None:
-        """Connect all agents; returns immediately without agents, else raises when the actor is gone."""
+        """Connect all agents; returns immediately without agents, else raises when the actor is gone or fails."""
         self._problems = dict.fromkeys(agents, "connecting")
         async with asyncio.TaskGroup() as group:
             for agent_id in agents:
@@ -211,7 +214,7 @@ class ActorSupervisor:
                 connected = self._problems[agent_id] is None
                 if connected:
                     await relay.run()
-            except (RayActorError, asyncio.CancelledError):  # cancelled: the node is gone
+            except (RayError, asyncio.CancelledError):  # cancelled: the node is gone
                 if connected:
                     await self._multiplexer.lost(relay)
                 raise
