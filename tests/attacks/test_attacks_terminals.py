@@ -1,12 +1,15 @@
 """Terminals and ports of sessions: who is let in, from where, and with how much."""
 
+import asyncio
+
 import pytest
 from starlette.types import Message
 from starlette.websockets import WebSocket
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from aliquot.api import session_streams
 from aliquot.api.limits import Limits
-from aliquot.api.session_streams import KEY_ENDED, MESSAGE_BYTES_MAX, REFUSED, TOO_LARGE, TOO_MANY, Relay
+from aliquot.api.session_streams import KEY_ENDED, MESSAGE_BYTES_MAX, REFUSED, TOO_LARGE, TOO_MANY, TRY_AGAIN, Relay
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.orchestration import Action
 from api_server import TOKEN, ApiServer, api_server, closing_code
@@ -32,6 +35,34 @@ async def test_the_owner_gets_a_terminal_and_it_is_in_the_audit(server: ApiServe
         return echo.is_closed
 
     await until(is_closed)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_stream_to_a_session_that_does_not_read_ends(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    written, closed = asyncio.Event(), asyncio.Event()
+
+    async def never(_: Echo, __: bytes) -> None:
+        written.set()
+        await asyncio.Event().wait()
+
+    async def close(_: Echo) -> None:
+        closed.set()
+
+    monkeypatch.setattr(session_streams, "READ_S", 0.3)
+    monkeypatch.setattr(Echo, "write", never)
+    monkeypatch.setattr(Echo, "close", close)
+    await running(server)
+    async with asyncio.timeout(20), door(server) as socket:
+        assert await opened(socket, {"port": 8888}) == {"opened": True}
+        await socket.send(b"x")
+        await written.wait()
+        if leaves:
+            await socket.close()
+        else:
+            assert await closing_code(socket) == TRY_AGAIN
+        await closed.wait()
 
 
 async def test_a_port_that_cannot_be_recorded_is_refused_each_time(

@@ -38,6 +38,8 @@ TOO_LARGE: Final = 1009
 TRY_AGAIN: Final = 1012
 """Close code when the agent was lost; a terminal continues when the client connects again."""
 END: Final = "end"
+READ_S: Final = 600.0
+"""Longest time for which the session does not read what is sent to it. A client that leaves meanwhile is not seen."""
 
 
 class Opening(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -221,8 +223,9 @@ class Relay:
             elif len(data) > MESSAGE_BYTES_MAX:
                 raise _TooLarge
             else:
-                await self._pace.take(len(data))
-                await stream.write(data)
+                async with asyncio.timeout(READ_S):
+                    await self._pace.take(len(data))
+                    await stream.write(data)
 
     async def _until_closed(self) -> None:
         while (await self._socket.receive())["type"] != "websocket.disconnect":
@@ -246,6 +249,8 @@ class Relay:
                     continue
                 case _TooLarge():
                     return TOO_LARGE, f"Messages have at most {MESSAGE_BYTES_MAX} bytes"
+                case TimeoutError():
+                    return TRY_AGAIN, f"The session has read nothing for {READ_S:g} s; connect again"
                 case Unavailable():
                     return TRY_AGAIN, "The agent was lost; connect again"
                 case AliquotError():
