@@ -84,6 +84,7 @@ async def test_a_ticket_works_once_at_its_own_app_alone() -> None:
         assert (await at(server, path.replace("ticket=", "ticket=x"))).status_code == 403
         parts = urlsplit((await ticket(server)).headers["location"])
         path = f"{parts.path}?{parts.query}"
+        assert (await at(server, path, method="HEAD")).status_code == 405
         assert (await at(server, path)).status_code == 303
         assert (await at(server, path)).status_code == 403
 

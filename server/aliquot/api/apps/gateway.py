@@ -211,9 +211,11 @@ class AppGateway:
         return None if bearer is None else caller_of(bearer, request_id=scope[REQUEST_ID])
 
     def _redeem(self, app: AppName, scope: Scope) -> Response:
+        if scope["method"] != "GET":  # link checkers look at addresses ahead; the ticket stays valid
+            return PlainTextResponse("Open this address in a browser.", 405, headers={"allow": "GET"})
         query = QueryParams(scope["query_string"])
         cookie = self._tickets.redeem(app, query.get("ticket", ""))
-        if cookie is None or scope["method"] != "GET":
+        if cookie is None:
             return PlainTextResponse("This address was already used or has expired. Open the app again.", 403)
         following = query.get("next", "/")
         is_own_path = following.startswith("/") and not following.startswith(("//", "/\\", OWN_PATHS))
