@@ -3,6 +3,8 @@
 import asyncio
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,20 @@ def test_a_changed_archive_is_found(folder: Path, kind: str) -> None:
         outcome = aliquot(*command, folder=folder)
         assert outcome.exit_code == 1
         assert f"{stem_of(file)}: {file} was changed after it was sealed" in outcome.output
+
+
+def test_a_damaged_archive_is_found_before_statements_are_computed_from_it(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "server" / "aliquot.db")) as connection, connection:
+        names = [row[1] for row in connection.execute("PRAGMA table_info(statements)")]
+        known = {"id": "project:p/2026-01", "account": "project:p"}
+        values = [known.get(name, 1) for name in names]
+        connection.execute(f"INSERT INTO statements VALUES ({','.join('?' * len(names))})", values)
+    file = archives(folder, "events-*.parquet")[0]
+    data = file.read_bytes()
+    file.write_bytes(data[:100] + bytes(len(data) - 200) + data[-100:])
+    outcome = aliquot("db", "check", folder=folder)
+    assert outcome.exit_code == 1
+    assert outcome.stdout == f"{stem_of(file)}: {file} was changed after it was sealed\n"
 
 
 def test_a_changed_manifest_and_a_missing_file_are_found(folder: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 from msgspec.structs import asdict
@@ -30,7 +30,7 @@ from aliquot.cli.connection.output import print_result
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
     from aliquot.store.integrity import IntegrityResult, VerifiedCounts
     from aliquot.store.store import Database
@@ -159,11 +159,8 @@ def check(
     with reported_errors():
         folder = archive_path(data_folder=data_folder, archive_folder=archive_folder)
     work = partial(_checked, folder=folder)
-    checked, seals, statements = with_database(work, data_folder=data_folder, database=database)
-    found = checked.faults
-    if not found:
-        with reported_errors():
-            found = [*verified_archives(seals, folder=folder).faults, *(statements or ())]
+    checked, statements = with_database(work, data_folder=data_folder, database=database)
+    found = checked.faults or statements or []
     print_result({"faults": found, "holdings": checked.holdings}, text="\n".join(found) or "intact", as_json=as_json)
     if found:
         raise typer.Exit(1)
@@ -342,13 +339,15 @@ def forget_secrets(
     print_result({"secrets": count}, text=text, as_json=as_json)
 
 
-async def _checked(opened: "Database", *, folder: Path) -> tuple["IntegrityResult", list["Row[Any]"], list[str] | None]:
+async def _checked(opened: "Database", *, folder: Path) -> tuple["IntegrityResult", list[str] | None]:
+    """The faults of the database and the archives, and of the statements that are computed from both."""
     from aliquot.store.integrity import checked
     from aliquot.store.statement_check import statement_faults
 
-    found, seals = await opened.read(checked), await seals_of(opened)
-    recounted = [] if found.faults else await opened.read(partial(statement_faults, folder=folder))
-    return found, seals, recounted
+    found = await opened.read(checked)
+    if not found.faults:
+        found.faults.extend(verified_archives(await seals_of(opened), folder=folder).faults)
+    return found, [] if found.faults else await opened.read(partial(statement_faults, folder=folder))
 
 
 async def _upgraded(opened: "Database") -> None:
