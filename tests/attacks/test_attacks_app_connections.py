@@ -18,23 +18,25 @@ from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 from api_server import ApiServer
-from app_origins import REVOKE, at, cookie, person, running, socket, stand
+from app_origins import REVOKE, at, cookie, host, person, raw, running, socket, stand
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[None]:
-    """All apps answer this to each request, and close the connection."""
+async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[list[bytes]]:
+    """All apps answer this to each request, and close the connection. Gives the heads of the requests."""
+    heads: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
+        with suppress(asyncio.IncompleteReadError):
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(answer)
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
         server.streams.listener = listener.sockets[0].getsockname()[1]
-        yield
+        yield heads
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,29 @@ async def test_odd_answers_of_apps_are_no_errors_of_the_server(
             got = await at(server, "/", headers=headers)
         assert (got.status_code, got.headers.get("content-length"), got.content) == (status, length, body)
         assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("target", "sent", "answer", "status"),
+    [
+        ("/ws?x=1#part", b"/ws?x=1", b"403 Forbidden", 403),
+        ("/ws#part", b"/ws", b"499 Other", 502),
+        ("/a;b@c:d?", b"/a;b@c:d", b"302 Found\r\nlocation: /elsewhere", 502),
+        ("http://elsewhere.example/", None, b"", 400),
+        ("*", None, b"", 400),
+    ],
+)
+async def test_a_websocket_with_an_odd_target_or_answer_is_refused(
+    target: str, sent: bytes | None, answer: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    upgrade = "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: "
+    async with stand() as server:
+        own = await cookie(server)
+        async with answering(server, b"HTTP/1.1 " + answer + b"\r\n\r\n") as heads:
+            headers = f"host: {host(server)}\r\ncookie: {own}\r\n{upgrade}dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            assert await raw(server, f"GET {target} HTTP/1.1\r\n{headers}") == status
+    assert [head.split()[1] for head in heads] == ([] if sent is None else [sent])
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_request_that_waits_while_its_key_ends_is_refused() -> None:

@@ -10,6 +10,7 @@ import logging
 import sys
 from collections.abc import Awaitable
 from html import escape
+from http import HTTPStatus
 from importlib import import_module
 from typing import Final
 from urllib.parse import quote
@@ -202,7 +203,8 @@ class AppGateway:
             except AliquotError as error:
                 return PlainTextResponse(error.message, 503)
             except AppRefused as error:
-                return PlainTextResponse(error.text, error.status if 400 <= error.status < 600 else 502)
+                is_known = error.status >= 400 and error.status in set(HTTPStatus)
+                return PlainTextResponse(error.text, error.status if is_known else 502)
         return None
 
     def _caller(self, app: AppName, scope: Scope) -> Caller | None:
@@ -244,10 +246,10 @@ class AppGateway:
 
 
 def _target(scope: Scope) -> bytes:
-    """Path and query as the browser sent them."""
+    """Path and query as the browser sent them. uvicorn leaves a fragment in those of WebSockets."""
     path: bytes = scope.get("raw_path") or quote(scope["path"], safe="/%").encode()
     query: bytes = scope["query_string"]
-    return path + b"?" + query if query else path
+    return (path + b"?" + query if query else path).partition(b"#")[0]
 
 
 def no_apps_route() -> Route:

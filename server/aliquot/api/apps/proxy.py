@@ -3,7 +3,7 @@ protocols; bodies pass in pieces, and a side that does not read slows the other 
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -207,6 +207,8 @@ class SocketExchange:
             await self._browser.close(1000 if code in _OWN_CLOSE else code, reason)
 
     async def _opened(self, near: socket.socket) -> ClientConnection:
+        if not self._target.startswith(b"/"):
+            raise AppRefused(400, "The target of the request is not a path.")
         scheme = self._browser.scope["scheme"].replace("ws", "http")
         headers = to_app(self._browser.scope, self._host, scheme, token=self._token, jar=self._jar)
         own = {b"host", b"origin", b"user-agent"}
@@ -283,13 +285,13 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
             await writer.drain()
         writer.write_eof()
 
-    async def ending(work: Awaitable[None]) -> None:
+    async def ending(work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work
+            await work()
         except (AliquotError, OSError):
             writer.close()  # the WebSocket sees that its connection was lost
 
-    tasks = [asyncio.create_task(ending(work)) for work in (up(), down())]
+    tasks = [asyncio.create_task(ending(work)) for work in (up, down)]
     try:
         yield near
     finally:
