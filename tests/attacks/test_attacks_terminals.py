@@ -1,16 +1,21 @@
 """Terminals and ports of sessions: who is let in, from where, and with how much."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from starlette.types import Message
 from starlette.websockets import WebSocket
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from aliquot.api import session_streams
 from aliquot.api.limits import Limits
 from aliquot.api.session_streams import KEY_ENDED, MESSAGE_BYTES_MAX, REFUSED, TOO_LARGE, TOO_MANY, TRY_AGAIN, Relay
+from aliquot.app.outputs import leader_stream
 from aliquot.service.ports import StoreUnavailable
+from aliquot_schema.cluster.streams import StreamTarget
+from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.orchestration import Action
 from api_server import TOKEN, ApiServer, api_server, closing_code
 from api_streams import Echo
@@ -63,6 +68,27 @@ async def test_a_stream_to_a_session_that_does_not_read_ends(
         else:
             assert await closing_code(socket) == TRY_AGAIN
         await closed.wait()
+
+
+async def test_a_stream_through_a_leader_that_does_not_read_is_closed() -> None:
+    is_over = asyncio.Event()
+
+    async def leader(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send('{"opened":true}')
+        await is_over.wait()
+
+    async with serve(leader, "127.0.0.1", 0, close_timeout=0.5) as listener:
+        address = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        target = StreamTarget(port=8888)
+        stream = await leader_stream(address, TOKEN, AgentId("a"), KernelId("ses_1.1.0"), target)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                while True:
+                    await stream.write(b"x" * 1_000_000)
+        async with asyncio.timeout(10):
+            await stream.close()
+        is_over.set()
 
 
 async def test_a_port_that_cannot_be_recorded_is_refused_each_time(

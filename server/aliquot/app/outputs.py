@@ -1,5 +1,6 @@
 """Job output and streams across servers: from local agents when this server leads, otherwise through the leader."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import httpx
@@ -19,6 +20,7 @@ from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
 CONNECT_S_MAX = 5.0
+CLOSE_S_MAX = 2.0
 
 
 class LeaderOutputs:
@@ -128,8 +130,12 @@ class LeaderStream:
         await self._send(END)
 
     async def close(self) -> None:
-        """Close both directions."""
-        await self._socket.close()
+        """Close both directions. What the leader does not read is dropped."""
+        try:
+            async with asyncio.timeout(CLOSE_S_MAX):
+                await self._socket.close()
+        except TimeoutError:
+            self._socket.transport.abort()
 
     async def _send(self, data: bytes | str) -> None:
         try:
