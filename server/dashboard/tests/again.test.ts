@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Session } from "../src/session/loading";
 import { formOf, leftOutOf } from "../src/submit/again";
+import { asCommand, asFile, asPython } from "../src/submit/code";
 import { requestOf, wrongsOf } from "../src/submit/form";
 
 const none = { indices: "", count: 0 };
@@ -70,6 +71,26 @@ test("what the form has fields for is asked for once more, and nothing is left o
     held: false,
   });
   expect(leftOutOf(session({}))).toEqual([]);
+});
+
+test("a script is run once more by its interpreter, with its arguments and Slurm's variables", () => {
+  const script = "#!/bin/bash\narr=($1 $2)";
+  const plainly = (command: readonly string[]) => requestOf(formOf(session({ command }))).command;
+  const bash = ["/bin/bash", "-c", script, "job.sh", "7", ""];
+  const slurm = ["/bin/sh", "-c", 'exec "$@"', "slurm-variables"];
+  expect(formOf(session({ command: bash })).command).toBe(script);
+  expect(plainly(bash)).toEqual({ argv: bash });
+  expect(plainly([...slurm, ...bash])).toEqual({ argv: [...slurm, ...bash] });
+  expect(plainly([...slurm, "/bin/sh", "-c", script])).toEqual({ argv: [...slurm, "/bin/sh", "-c", script] });
+  expect(plainly([...slurm, "train", "a b"])).toEqual({ argv: [...slurm, "/bin/sh", "-c", "train 'a b'"] });
+  expect(plainly(["/usr/bin/python3", "-c", "#!/usr/bin/env python3\nprint(1)", "x.py"])).toEqual({
+    argv: ["/usr/bin/python3", "-c", "#!/usr/bin/env python3\nprint(1)", "x.py"],
+  });
+  const edited = { ...formOf(session({ command: bash })), command: "#!/bin/bash\ntrue" };
+  expect(requestOf(edited).command).toEqual({ argv: ["/bin/bash", "-c", "#!/bin/bash\ntrue", "job.sh", "7", ""] });
+  expect(asCommand(requestOf(edited))).toContain("-- /bin/bash -c '#!/bin/bash\ntrue' job.sh 7 ''");
+  expect(asPython(requestOf(edited))).toContain('["/bin/bash", "-c", "#!/bin/bash\\ntrue", "job.sh", "7", ""],');
+  expect(asFile(requestOf(edited))).toContain('command: ["/bin/bash","-c",');
 });
 
 test("an array is asked for whole, wherever its tasks are", () => {

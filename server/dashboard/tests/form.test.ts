@@ -155,6 +155,7 @@ test("a template has what differs from an empty form, and an address has the sam
   expect(formIn(address.searchParams.get("form") ?? "")).toEqual(some);
   expect([formIn(""), formIn("[]"), formIn("nonsense")]).toEqual([null, null, null]);
   expect(filled({ name: 5, evil: "x", cpu: "4", fallbacks: "no" })).toEqual({ ...EMPTY, cpu: "4" });
+  expect(filled({ fallbacks: [1], around: [2], tags: "a=b" })).toEqual({ ...EMPTY, tags: "a=b" });
   saveTemplate(" mine ", some);
   saveTemplate("mine", form({ cpu: "2" }));
   expect(templates.get()).toEqual([{ name: "mine", fields: { command: "true", cpu: "2" } }]);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
-import { commandOf } from "../src/session/Request";
+import { aroundText, commandOf, writtenOf } from "../src/session/command";
 import { Readings } from "../src/session/samples";
 import { arrayOf, asked, nameOf, shortOf, stateOf, tailOf } from "../src/session/standing";
 import {
@@ -113,6 +113,13 @@ test("a command as it was written, or as a shell would take it", () => {
   expect(commandOf(["/usr/bin/python3", "-c", "#!/usr/bin/env python3\nprint(1)"])).toContain("print(1)");
   expect(commandOf(["python", "-c", "print(1)"])).toBe("python -c 'print(1)'");
   expect(commandOf(["python", "a b.py", "it's", "--n=3"])).toBe(`python 'a b.py' 'it'\\''s' --n=3`);
+  const aroundOf = (command: readonly string[]) => aroundText(writtenOf(command).around);
+  expect(aroundOf(["/bin/sh", "-c", "echo $HOME"])).toBeNull();
+  expect(aroundOf(["python", "a.py"])).toBeNull();
+  expect(aroundOf(bash)).toBe("/bin/bash -c … job.sh 7");
+  expect(aroundOf(["/bin/sh", "-c", "exec", "slurm-variables", ...bash])).toBe(
+    "/bin/bash -c … job.sh 7, with Slurm's variables",
+  );
 });
 
 test("sizes and ids in short", () => {

@@ -88,7 +88,9 @@ export function Heading({ session, refresh }: Props) {
               Submit again …
             </Link>
           ) : null}
-          {isMine ? <CodeButtons request={requestOf(formOf(session))} forms={AS_FILE} /> : null}
+          {isMine && !session.hidden.includes("command") ? (
+            <CodeButtons request={requestOf(formOf(session))} forms={AS_FILE} />
+          ) : null}
         </span>
       </div>
       <div className="row">

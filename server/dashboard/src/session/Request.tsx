@@ -6,12 +6,14 @@ import { words } from "../format/words";
 import { CopyButton } from "../parts/CopyButton";
 import { gpuHours } from "../queue/holding";
 import type { Session } from "./loading";
+import { aroundText, commandOf, writtenOf } from "./command";
 import { asked, nameOf, tailOf } from "./standing";
 
 /** The request of a session. */
 export function Request({ session }: { readonly session: Session }) {
   const hours = gpuHours(session, useNow());
   const facts: readonly (readonly [string, string | null])[] = [
+    ["run by", aroundText(writtenOf(session.command).around)],
     ["resources", asked(session)],
     ["GPU-hours of the newest attempt", hours === null ? null : hoursText(hours)],
     ["memory per GPU", session.gpu_memory_gb ? `at least ${session.gpu_memory_gb} GB` : null],
@@ -81,21 +83,6 @@ export function Request({ session }: { readonly session: Session }) {
       </dl>
     </section>
   );
-}
-
-const SLURM_VARIABLES = "slurm-variables";
-
-/**
- * A script as it was written, or arguments with quotes where they are needed. The prelude that sets Slurm's variables
- * is left out, see server/aliquot/cli/session/slurm.py.
- */
-export function commandOf(command: readonly string[]): string {
-  if (command[1] === "-c" && command[3] === SLURM_VARIABLES) return commandOf(command.slice(4));
-  const flag = command.findIndex((word) => word === "-c" || word === "-e");
-  const script = command[flag + 1];
-  const isShell = command.length === 3 && command[0] === "/bin/sh" && flag === 1;
-  if (flag > 0 && script !== undefined && (isShell || script.startsWith("#!"))) return script;
-  return command.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(" ");
 }
 
 /** Tags; one without a value is its name. */

@@ -8,7 +8,7 @@ import { useIdentity } from "../identity/me";
 import { copied } from "../parts/CopyButton";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
-import { commandOf } from "../session/Request";
+import { commandOf } from "../session/command";
 import type { Form } from "./form";
 import { Parameters } from "./Parameters";
 import { parametersOf } from "./parameters";

@@ -1,4 +1,6 @@
+import { Button } from "react-aria-components";
 import { Text } from "../parts/Text";
+import { aroundText } from "../session/command";
 import type { FieldsProps } from "./form";
 import { LABELS } from "./labels";
 import { ProjectChoice } from "./ProjectChoice";
@@ -14,10 +16,20 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         isRequired
         value={form.command}
         wrong={wrongs.command}
-        hint="Run by /bin/sh -c."
+        hint={form.around.length ? undefined : "Run by /bin/sh -c."}
         placeholder="python train.py --epochs 3"
         onChange={(command) => change({ command })}
       />
+      {form.around.length ? (
+        <div className="row">
+          <span className="small">
+            Run by <code>{aroundText(form.around)}</code>, as in the copied session.
+          </span>
+          <Button className="button" onPress={() => change({ around: [] })}>
+            Run by /bin/sh -c
+          </Button>
+        </div>
+      ) : null}
       <Text label={LABELS.name} value={form.name} wrong={wrongs.name} onChange={(name) => change({ name })} />
       <ProjectChoice value={form.project} wrong={wrongs.project} onChange={(project) => change({ project })} />
       <Text

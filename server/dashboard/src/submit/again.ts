@@ -1,6 +1,6 @@
 import type { Session } from "../session/loading";
 import { durationText } from "../format/times";
-import { commandOf } from "../session/Request";
+import { writtenOf } from "../session/command";
 import { EMPTY, type Form } from "./form";
 
 /** The label of agents that sessions with a sandbox require. */
@@ -12,9 +12,11 @@ const IMAGES_LABEL = "aliquot.images";
 export function formOf(session: Session): Form {
   const slots = new Map(session.slots.map(({ slot, amount }) => [slot, amount]));
   const [accelerator = "", ...others] = acceleratorsOf(session);
+  const { text, around } = writtenOf(session.command);
   return {
     ...EMPTY,
-    command: commandOf(session.command),
+    command: text,
+    around,
     slot: accelerator,
     amount: slots.get(accelerator) ?? "",
     otherSlots: others.map((slot) => `${slot}=${slots.get(slot)}`).join("\n"),

@@ -1,5 +1,6 @@
 import { durationText } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
+import { quoted } from "../session/command";
 
 type Pairs = readonly { readonly name: string; readonly value: string }[];
 
@@ -56,7 +57,7 @@ export function asCommand(request: CreateSessionInput): string {
     "fallback requests": request.fallbacks,
   }).flatMap(([name, value]) => (value?.length ? [name] : []));
   const note = left.length ? `# The command has no option for: ${left.join(", ")}.\n` : "";
-  return `${note}${["aliquot session create", ...words, `-- sh -c ${quoted(shellOf(request))}`].join(" \\\n  ")}`;
+  return `${note}${["aliquot session create", ...words, `-- ${wordsOf(request).map(quoted).join(" ")}`].join(" \\\n  ")}`;
 }
 
 /** The request as a session file for `aliquot run`. Its texts are JSON, which is YAML too. */
@@ -155,7 +156,7 @@ export function asPython(request: CreateSessionInput): string {
     "",
     "with BlockingClient.at(find_place()) as client:",
     "    session = client.submit(",
-    `        ${text(shellOf(request))},`,
+    `        ${commandIn(request)},`,
     `        slots=${dictOf(slots.map(({ slot, amount }) => [slot, amount]))},`,
     ...variables,
     ...given,
@@ -210,14 +211,14 @@ function text(value: string): string {
   return JSON.stringify(value);
 }
 
-function shellOf({ command }: CreateSessionInput): string {
-  return command.shell ?? "";
+function wordsOf({ command }: CreateSessionInput): readonly string[] {
+  return command.argv ?? ["sh", "-c", command.shell ?? ""];
+}
+
+function commandIn({ command }: CreateSessionInput): string {
+  return command.argv ? `[${command.argv.map(text).join(", ")}]` : text(command.shell ?? "");
 }
 
 function lasting(seconds: number | null | undefined): string {
   return seconds === null || seconds === undefined ? "" : durationText(seconds);
-}
-
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

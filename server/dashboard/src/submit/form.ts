@@ -1,11 +1,14 @@
 import { amountOf } from "../format/amounts";
 import { DURATION_FORM, secondsOf } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
+import { wordsAround } from "../session/command";
 import { secretsOf, secretsWrong } from "./secrets";
 
 /** The form of a session, as it is typed. */
 export interface Form {
   readonly command: string;
+  /** Copied from another session: the words that run the command, instead of `/bin/sh -c`; see `wordsAround`. */
+  readonly around: readonly string[];
   /** The accelerator slot; empty is none. */
   readonly slot: string;
   readonly amount: string;
@@ -76,6 +79,7 @@ export interface FieldsProps {
 
 export const EMPTY: Form = {
   command: "",
+  around: [],
   slot: "cuda.device",
   amount: "1",
   kernels: "1",
@@ -183,7 +187,7 @@ export function requestOf(form: Form): CreateSessionInput {
     ...variablesOf(form.otherSlots).map(({ name, value }) => ({ slot: name, amount: value.trim() })),
   ].filter((slot) => slot !== null);
   return {
-    command: { shell: form.command },
+    command: form.around.length ? { argv: wordsAround(form.command, form.around) } : { shell: form.command },
     slots,
     cluster_size: Number(form.kernels),
     priority: form.priority,

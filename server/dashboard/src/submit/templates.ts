@@ -1,5 +1,5 @@
 import { Observable } from "../api/observable";
-import { EMPTY, type Form } from "./form";
+import { EMPTY, type Fallback, type Form } from "./form";
 
 /** A form with a name. */
 export interface Template {
@@ -54,9 +54,20 @@ export function filled(fields: unknown): Form | null {
   if (typeof fields !== "object" || fields === null || Array.isArray(fields)) return null;
   const good = Object.entries(fields).filter(([name, value]) => {
     const own = (EMPTY as unknown as Record<string, unknown>)[name];
-    return Object.hasOwn(EMPTY, name) && typeof own === typeof value && Array.isArray(own) === Array.isArray(value);
+    return Object.hasOwn(EMPTY, name) && typeof own === typeof value && isListed(name, own, value);
   });
   return { ...EMPTY, ...Object.fromEntries(good) };
+}
+
+/** Whether both or neither are lists, and all items are of the kind of the field. */
+function isListed(name: string, own: unknown, value: unknown): boolean {
+  if (!Array.isArray(own) || !Array.isArray(value)) return Array.isArray(own) === Array.isArray(value);
+  return value.every((item) => (name === "fallbacks" ? isFallback(item) : typeof item === "string"));
+}
+
+function isFallback(item: unknown): item is Fallback {
+  const { slots, after_s } = (item ?? {}) as Partial<Fallback>;
+  return Array.isArray(slots) && slots.every((one) => typeof one?.amount === "string") && typeof after_s === "number";
 }
 
 function keep(some: readonly Template[]): void {
