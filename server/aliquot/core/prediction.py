@@ -257,7 +257,7 @@ def _median(runs: deque[int]) -> int:
 def program_of(argv: Sequence[str]) -> str | None:
     """The base name of a command's program, of an interpreter's script or module, or of the first command of `sh -c`.
 
-    None if there is none.
+    A script that is passed as text, as by `aliquot session create job.sh`, is named by its file. None if there is none.
     """
     words = list(argv)
     while words and (words[0] in PREFIXES or ASSIGNMENT.fullmatch(words[0])):
@@ -278,8 +278,21 @@ def _of_shell(words: Sequence[str]) -> str | None:
         if not word.startswith("-"):
             return _name(word)
         if not word.startswith("--") and word.endswith("c"):
-            return program_of(words[place + 1].split()) if place + 1 < len(words) else None
+            return _of_text(words[place + 1 :])
     return None
+
+
+def _of_text(words: Sequence[str]) -> str | None:
+    """The program of a shell's text, which may be followed by its name (`$0`) and arguments."""
+    if not words:
+        return None
+    text, *given = words
+    if len(given) > 1 and text.rstrip().endswith('exec "$@"'):
+        return program_of(given[1:])
+    if given and text.startswith("#!"):
+        return _name(given[0])
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return program_of(" ".join(lines).split())
 
 
 def _of_interpreter(words: Sequence[str]) -> str | None:
@@ -287,7 +300,8 @@ def _of_interpreter(words: Sequence[str]) -> str | None:
         if word == "-m" and place + 1 < len(words):
             return words[place + 1][:NAME_CHARS_MAX]
         if word in ("-c", "-e", "-m", "-"):
-            return None
+            text, name = (*words[place + 1 : place + 3], "", "")[:2]
+            return _name(name) if text.startswith("#!") else None
         if not word.startswith("-"):
             return _name(word)
     return None
