@@ -24,6 +24,7 @@ const plain = {
   project: "lab",
   pool: "night",
   environment: [{ name: "A", value: "b=c" }],
+  preflight: null,
   working_directory: "/data",
   preemptible: true,
   labels: [{ name: "aliquot.sandbox", value: "standard" }],
@@ -91,6 +92,34 @@ test("a script is run once more by its interpreter, with its arguments and Slurm
   expect(asCommand(requestOf(edited))).toContain("-- /bin/bash -c '#!/bin/bash\ntrue' job.sh 7 ''");
   expect(asPython(requestOf(edited))).toContain('["/bin/bash", "-c", "#!/bin/bash\\ntrue", "job.sh", "7", ""],');
   expect(asFile(requestOf(edited))).toContain('command: ["/bin/bash","-c",');
+});
+
+test("values of several lines are copied as they are", () => {
+  const [config, note] = [
+    { name: "CONFIG", value: "lr=1\nseed=2" },
+    { name: "note", value: "a\nb" },
+  ];
+  const form = formOf(session({ environment: [...plain.environment, config], tags: [note] }));
+  expect(wrongsOf(form)).toEqual({});
+  expect(requestOf(form)).toMatchObject({ environment: [{ name: "A", value: "b=c" }, config], tags: [note] });
+});
+
+test("the check before the command is copied", () => {
+  const check = { time_limit: 60, failures: 0, agent_id: null, message: null };
+  const formWith = (part: object) => formOf(session({ preflight: { ...check, ...part } }));
+  expect(requestOf(formWith({ command: [] })).preflight).toEqual({});
+  const own = requestOf(formWith({ command: ["/bin/sh", "-c", "nccl-test -q"], time_limit: 90 }));
+  expect(own.preflight).toEqual({ command: { shell: "nccl-test -q" }, time_limit: 90 });
+  expect(asCommand(own)).toContain("--preflight 'nccl-test -q' \\\n  --preflight-limit 1m30s");
+  expect(asFile(own)).toContain('preflight: {"command":"nccl-test -q","limit":"1m30s"}\n');
+  expect(asPython(own)).toContain(
+    'preflight=PreflightInput(command=CommandInput(shell="nccl-test -q"), time_limit=90),',
+  );
+  expect(asCommand(requestOf(formWith({ command: [] })))).toContain("--preflight default");
+  expect(asFile(requestOf(formWith({ command: [] })))).toContain('preflight: "default"\n');
+  expect(Object.keys(wrongsOf({ ...formWith({ command: [] }), preflight: "", preflightLimit: "2m" }))).toEqual([
+    "preflightLimit",
+  ]);
 });
 
 test("an array is asked for whole, wherever its tasks are", () => {

@@ -167,6 +167,10 @@ test("a request as a file for aliquot run", () => {
   const text = asFile(
     requestOf(form({ command: 'echo "a"', tags: "a=b", kernels: "2", limit: "2h", secrets: "KEY=X" })),
   );
+  const gang = form({ checkpointSignal: "SIGUSR1", checkpointEvery: "10m", kernels: "2", topology: "require" });
+  expect(asFile(requestOf(gang))).toContain('checkpoint-every: "10m"\n');
+  expect(asFile(requestOf(gang))).toContain('topology: "require"\n');
+  expect(text).not.toContain("topology");
   expect(text).toContain('command: "echo \\"a\\""\n');
   expect(text).toContain('tags: {"a":"b"}\n');
   expect(text).toContain("cluster-size: 2\n");

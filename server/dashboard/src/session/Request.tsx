@@ -18,6 +18,7 @@ export function Request({ session }: { readonly session: Session }) {
     ["GPU-hours of the newest attempt", hours === null ? null : hoursText(hours)],
     ["memory per GPU", session.gpu_memory_gb ? `at least ${session.gpu_memory_gb} GB` : null],
     ["models", session.models.join(", ") || null],
+    ["check before it", checkText(session.preflight)],
     ["labels", pairs(session.labels)],
     ["pool", session.pool],
     ["project", session.project],
@@ -83,6 +84,15 @@ export function Request({ session }: { readonly session: Session }) {
       </dl>
     </section>
   );
+}
+
+/** The check before the command, and where it failed last. */
+function checkText(check: Session["preflight"]): string | null {
+  if (check === null) return null;
+  const text = commandOf(check.command) || "the agent's own";
+  if (check.failures === 0) return `${text}, within ${duration(check.time_limit * 1000)}`;
+  const times = check.failures === 1 ? "once" : `${check.failures} times`;
+  return `${text}; failed ${times}, no retry used; last on ${check.agent_id}: ${check.message}`;
 }
 
 /** Tags; one without a value is its name. */

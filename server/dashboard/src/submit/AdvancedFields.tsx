@@ -32,6 +32,8 @@ const FIELDS: readonly Field[] = [
   "processes",
   "openFiles",
   "secrets",
+  "preflight",
+  "preflightLimit",
   "isSandboxed",
   "isShared",
   "runId",
@@ -60,6 +62,7 @@ export function AdvancedFields({ form, wrongs, change }: FieldsProps) {
         <>
           <Failures form={form} wrongs={wrongs} change={change} />
           <Places form={form} wrongs={wrongs} change={change} />
+          <Preflight form={form} wrongs={wrongs} change={change} />
           <Confinement form={form} wrongs={wrongs} change={change} />
         </>
       ) : (
@@ -179,6 +182,30 @@ function Places({ form, wrongs, change }: FieldsProps) {
         </div>
       ) : null}
     </>
+  );
+}
+
+/** A check of the devices before the command. */
+function Preflight({ form, wrongs, change }: FieldsProps) {
+  return (
+    <div className="pair">
+      <Text
+        label={LABELS.preflight}
+        value={form.preflight}
+        wrong={wrongs.preflight}
+        placeholder="no check"
+        hint="A command on every rank before yours starts; default = a bandwidth test."
+        onChange={(preflight) => change({ preflight })}
+      />
+      <Text
+        label={LABELS.preflightLimit}
+        value={form.preflightLimit}
+        wrong={wrongs.preflightLimit}
+        placeholder="1m"
+        hint="A longer check has failed."
+        onChange={(preflightLimit) => change({ preflightLimit })}
+      />
+    </div>
   );
 }
 

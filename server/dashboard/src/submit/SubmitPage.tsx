@@ -182,11 +182,13 @@ function useForm() {
   return { form, setForm, leftOut: from ? leftOut : null, isRestored, fill, forget };
 }
 
-/** The API does not return secrets and limits of sessions, so it is unknown whether it had any. */
+/** The API does not return some parts of a request, so it is unknown whether it had any. */
 function againWords(leftOut: readonly string[]): string {
   const hidden = leftOut.length ? ` You may not see its ${leftOut.join(", ")}.` : "";
-  return `Filled in from another session.${hidden} Secrets and limits are not copied: enter them again if it had any.`;
+  return `Filled in from another session.${hidden} ${NOT_RETURNED} are not copied: give them again if it had any.`;
 }
+
+const NOT_RETURNED = "Secrets, limits of processes and files, patterns of metrics and the booking";
 
 async function asked(form: Form): Promise<{ id: string } | Objection> {
   try {

@@ -1,7 +1,7 @@
 import { Button } from "react-aria-components";
 import { Text } from "../parts/Text";
 import { aroundText } from "../session/command";
-import type { FieldsProps } from "./form";
+import type { FieldsProps, Pair } from "./form";
 import { LABELS } from "./labels";
 import { ProjectChoice } from "./ProjectChoice";
 
@@ -73,6 +73,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         placeholder="NAME=value"
         onChange={(environment) => change({ environment })}
       />
+      <Long pairs={form.environmentLong} onDrop={() => change({ environmentLong: [] })} />
       <Text
         label={LABELS.apps}
         value={form.apps}
@@ -90,6 +91,21 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         hint="To find it by; one on each line."
         onChange={(tags) => change({ tags })}
       />
+      <Long pairs={form.tagsLong} onDrop={() => change({ tagsLong: [] })} />
     </section>
+  );
+}
+
+/** Copied values of several lines, which the field above them cannot have. */
+function Long({ pairs, onDrop }: { readonly pairs: readonly Pair[]; readonly onDrop: () => void }) {
+  if (pairs.length === 0) return null;
+  const names = pairs.map(({ name }) => name).join(", ");
+  return (
+    <div className="row">
+      <span className="small">Also copied, of several lines: {names}</span>
+      <Button className="button" aria-label={`Remove ${names}`} onPress={onDrop}>
+        Remove
+      </Button>
+    </div>
   );
 }

@@ -1,12 +1,14 @@
 import type { Session } from "../session/loading";
 import { durationText } from "../format/times";
-import { writtenOf } from "../session/command";
-import { EMPTY, type Form } from "./form";
+import { commandOf, writtenOf } from "../session/command";
+import { EMPTY, OWN_CHECK, type Form, type Pair } from "./form";
 
 /** The label of agents that sessions with a sandbox require. */
 const SANDBOX_LABEL = "aliquot.sandbox";
 /** The label of agents that can run containers. */
 const IMAGES_LABEL = "aliquot.images";
+/** The time limit of a check that has none of its own. */
+const CHECK_LIMIT_S = 60;
 
 /** A form with the request of a session. */
 export function formOf(session: Session): Form {
@@ -34,7 +36,8 @@ export function formOf(session: Session): Form {
     pool: session.pool,
     array: indicesOf(session),
     maxParallel: session.tasks?.max_parallel ? String(session.tasks.max_parallel) : "",
-    environment: pairs(session.environment),
+    environment: pairs(session.environment.filter(isShort)),
+    environmentLong: session.environment.filter((pair) => !isShort(pair)).map(pairOf),
     folder: session.working_directory ?? "",
     workspace: session.workspace ?? "",
     activates: session.activates ?? "",
@@ -47,7 +50,9 @@ export function formOf(session: Session): Form {
     topology: session.topology,
     grace: seconds(session.grace),
     isSandboxed: session.labels.some(({ name }) => name === SANDBOX_LABEL),
-    tags: pairs(session.tags),
+    tags: pairs(session.tags.filter(isShort)),
+    tagsLong: session.tags.filter((pair) => !isShort(pair)).map(pairOf),
+    ...checkOf(session.preflight),
     apps: session.services.map(({ name, asked_port }) => (asked_port ? `${name}=${asked_port}` : name)).join(" "),
     models: session.models.join(", "),
     preferredModels: session.preferred_models.join(", "),
@@ -77,6 +82,8 @@ const REQUEST_FIELDS = new Set([
   "working_directory",
   "workspace",
   "activates",
+  "image",
+  "preflight",
   "run_id",
   "tags",
 ]);
@@ -99,6 +106,22 @@ function seconds(value: number | null): string {
   return value === null ? "" : durationText(value);
 }
 
-function pairs(list: readonly { readonly name: string; readonly value: string }[]): string {
+/** The check before a command, as the form has it. */
+function checkOf(check: Session["preflight"]): Pick<Form, "preflight" | "preflightLimit"> {
+  if (check === null) return { preflight: "", preflightLimit: "" };
+  const preflightLimit = check.time_limit === CHECK_LIMIT_S ? "" : durationText(check.time_limit);
+  return { preflight: commandOf(check.command) || OWN_CHECK, preflightLimit };
+}
+
+/** Whether the form's text can have it: it has a line for each. */
+function isShort({ value }: Pair): boolean {
+  return !/[\r\n]/.test(value);
+}
+
+function pairOf({ name, value }: Pair): Pair {
+  return { name, value };
+}
+
+function pairs(list: readonly Pair[]): string {
   return list.map(({ name, value }) => `${name}=${value}`).join("\n");
 }

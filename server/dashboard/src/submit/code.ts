@@ -1,6 +1,7 @@
 import { durationText } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
 import { quoted } from "../session/command";
+import { OWN_CHECK } from "./form";
 
 type Pairs = readonly { readonly name: string; readonly value: string }[];
 
@@ -30,6 +31,8 @@ export function asCommand(request: CreateSessionInput): string {
   add("--workspace", request.workspace);
   add("--env", request.activates);
   add("--image", request.image);
+  if (request.preflight) add("--preflight", checkIn(request.preflight));
+  add("--preflight-limit", lasting(request.preflight?.time_limit));
   if (request.shares_access) words.push("--shared");
   pairs("-e", request.environment);
   for (const { name, port } of request.apps ?? []) add("--app", port ? `${name}=${port}` : name);
@@ -78,6 +81,7 @@ export function asFile(request: CreateSessionInput): string {
   if (request.cluster_size !== 1) add("cluster-size", request.cluster_size);
   add("cluster-size-min", request.cluster_size_min);
   add("gpu-memory", request.gpu_memory_gb);
+  if (request.topology !== "prefer") add("topology", request.topology);
   add("models", some(request.models));
   add("preferred-models", some(request.preferred_models));
   add("environment", table(request.environment));
@@ -85,6 +89,9 @@ export function asFile(request: CreateSessionInput): string {
   add("workspace", request.workspace);
   add("activate", request.activates);
   add("image", request.image);
+  const check = request.preflight;
+  const limit = lasting(check?.time_limit);
+  add("preflight", check && (limit ? { command: checkIn(check), limit } : checkIn(check)));
   add("shared", request.shares_access);
   for (const [key, field] of [
     ["secrets", "as_env"],
@@ -115,6 +122,7 @@ export function asFile(request: CreateSessionInput): string {
   add("retry-own-failures", request.retries_own_failures);
   add("preemptible", request.preemptible);
   add("checkpoint-signal", request.checkpoint_signal);
+  add("checkpoint-every", lasting(request.checkpoint_every));
   add("grace", lasting(request.grace));
   const fallbacks = (request.fallbacks ?? []).map(({ slots, after_s, cluster_size, gpu_memory_gb }) => ({
     resources: amounts(slots),
@@ -183,6 +191,8 @@ const TYPES: Readonly<Record<string, string>> = {
   limits: "SessionLimitsInput",
   secrets: "SecretUseInput",
   apps: "AppInput",
+  preflight: "PreflightInput",
+  command: "CommandInput",
   fallbacks: "FallbackInput",
   slots: "SlotAmountInput",
 };
@@ -217,6 +227,10 @@ function wordsOf({ command }: CreateSessionInput): readonly string[] {
 
 function commandIn({ command }: CreateSessionInput): string {
   return command.argv ? `[${command.argv.map(text).join(", ")}]` : text(command.shell ?? "");
+}
+
+function checkIn({ command }: NonNullable<CreateSessionInput["preflight"]>): string {
+  return command?.shell ?? OWN_CHECK;
 }
 
 function lasting(seconds: number | null | undefined): string {

@@ -25,6 +25,8 @@ export interface Form {
   readonly pool: string;
   readonly array: string;
   readonly environment: string;
+  /** Copied from another session, like `tagsLong`: variables whose values have several lines. */
+  readonly environmentLong: readonly Pair[];
   readonly folder: string;
   /** Id of an uploaded working directory, of a session that runs again. */
   readonly workspace: string;
@@ -41,6 +43,10 @@ export interface Form {
   readonly isSandboxed: boolean;
   /** NAME=VALUE on each line, as for labels. */
   readonly tags: string;
+  readonly tagsLong: readonly Pair[];
+  /** A command, or `default`; empty = no check. */
+  readonly preflight: string;
+  readonly preflightLimit: string;
   /** NAME or NAME=PORT, separated by spaces. */
   readonly apps: string;
   /** Patterns, separated by commas. */
@@ -66,6 +72,11 @@ export interface Form {
 }
 
 export type Fallback = NonNullable<CreateSessionInput["fallbacks"]>[number];
+
+export interface Pair {
+  readonly name: string;
+  readonly value: string;
+}
 
 export type Field = keyof Form;
 export type Wrongs = Partial<Record<Field, string>>;
@@ -95,6 +106,7 @@ export const EMPTY: Form = {
   pool: "",
   array: "",
   environment: "",
+  environmentLong: [],
   folder: "",
   workspace: "",
   activates: "",
@@ -107,6 +119,9 @@ export const EMPTY: Form = {
   secrets: "",
   isSandboxed: false,
   tags: "",
+  tagsLong: [],
+  preflight: "",
+  preflightLimit: "",
   apps: "",
   models: "",
   preferredModels: "",
@@ -125,6 +140,8 @@ export const EMPTY: Form = {
   fallbacks: [],
 };
 
+/** The check that agents have of their own. */
+export const OWN_CHECK = "default";
 const COMMAND_BYTES_MAX = 128 * 1024;
 /** The sandbox and the shell need some of them. */
 const PROCESSES_MIN = 8;
@@ -138,6 +155,8 @@ function memoryWrong(text: string): string | undefined {
   if (!(bytes > 0)) return "Enter a size, like 32g or 512m.";
   return bytes < MEMORY_BYTES_MIN ? `That is ${text} bytes; write a unit, like ${text}g.` : undefined;
 }
+
+const NO_CHECK = "Enter the command of the check, too.";
 
 /** Error messages of fields, as far as the server is not needed. */
 export function wrongsOf(form: Form): Wrongs {
@@ -162,6 +181,7 @@ export function wrongsOf(form: Form): Wrongs {
     ["secrets", secretsWrong(form.secrets)],
     ["tags", pairsWrong(form.tags)],
     ["apps", appsWrong(form.apps)],
+    ["preflightLimit", form.preflightLimit && !form.preflight.trim() ? NO_CHECK : timeWrong(form.preflightLimit)],
     ["labels", pairsWrong(form.labels)],
     ["preferredLabels", pairsWrong(form.preferredLabels)],
     ["otherSlots", pairsWrong(form.otherSlots)],
@@ -209,8 +229,9 @@ export function requestOf(form: Form): CreateSessionInput {
     ...(form.isSandboxed && { sandbox: "standard" as const }),
     ...(form.secrets.trim() && { secrets: secretsOf(form.secrets) }),
     ...((form.processes || form.openFiles) && { limits: limitsOf(form) }),
-    ...(form.environment.trim() && { environment: variablesOf(form.environment) }),
-    ...(form.tags.trim() && { tags: variablesOf(form.tags) }),
+    ...some("environment", [...variablesOf(form.environment), ...form.environmentLong]),
+    ...some("tags", [...variablesOf(form.tags), ...form.tagsLong]),
+    ...(form.preflight.trim() && { preflight: preflightOf(form) }),
     ...(form.apps.trim() && { apps: appsOf(form.apps) }),
     ...(form.models.trim() && { models: wordsOf(form.models) }),
     ...(form.preferredModels.trim() && { preferred_models: wordsOf(form.preferredModels) }),
@@ -226,6 +247,18 @@ export function requestOf(form: Form): CreateSessionInput {
     ...(form.topology === "require" && { topology: form.topology }),
     ...(form.grace && { grace: secondsOf(form.grace) }),
     ...(form.fallbacks.length && { fallbacks: form.fallbacks }),
+  };
+}
+
+function some(name: "environment" | "tags", pairs: readonly Pair[]) {
+  return pairs.length ? { [name]: pairs } : {};
+}
+
+function preflightOf({ preflight, preflightLimit }: Form) {
+  const shell = preflight.trim();
+  return {
+    ...(shell !== OWN_CHECK && { command: { shell } }),
+    ...(preflightLimit && { time_limit: secondsOf(preflightLimit) }),
   };
 }
 

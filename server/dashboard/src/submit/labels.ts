@@ -26,6 +26,8 @@ export const LABELS = {
   maxParallel: "Tasks at a time",
   dependencies: "Dependencies",
   retries: "Retries",
+  preflight: "Check first",
+  preflightLimit: "Limit of the check",
   checkpointSignal: "Checkpoint signal",
   checkpointEvery: "Checkpoint every",
   grace: "Grace",

@@ -1,5 +1,5 @@
 import { Observable } from "../api/observable";
-import { EMPTY, type Fallback, type Form } from "./form";
+import { EMPTY, type Fallback, type Form, type Pair } from "./form";
 
 /** A form with a name. */
 export interface Template {
@@ -62,7 +62,15 @@ export function filled(fields: unknown): Form | null {
 /** Whether both or neither are lists, and all items are of the kind of the field. */
 function isListed(name: string, own: unknown, value: unknown): boolean {
   if (!Array.isArray(own) || !Array.isArray(value)) return Array.isArray(own) === Array.isArray(value);
-  return value.every((item) => (name === "fallbacks" ? isFallback(item) : typeof item === "string"));
+  const isRight = { fallbacks: isFallback, environmentLong: isPair, tagsLong: isPair }[name] ?? isText;
+  return value.every(isRight);
+}
+
+const isText = (item: unknown) => typeof item === "string";
+
+function isPair(item: unknown): item is Pair {
+  const { name, value } = (item ?? {}) as Partial<Pair>;
+  return isText(name) && isText(value);
 }
 
 function isFallback(item: unknown): item is Fallback {
