@@ -14,6 +14,7 @@ from e2e_sessions import submit
 pytestmark = pytest.mark.anyio
 
 SCREEN = {"width": 1440, "height": 900}
+WIDTHS = "() => [document.documentElement, ...document.querySelectorAll('.queue')].map((one) => one.scrollWidth)"
 HEIGHTS = "() => [document.documentElement.scrollHeight, innerHeight]"
 
 
@@ -51,3 +52,17 @@ async def test_what_waits_runs_and_has_ended_is_accessible(browser: Browser, dem
             await expect(page.get_by_role("link", name=name)).to_be_visible()
             assert await tab.accessibility() == []
         await client.change(CANCEL, {"id": runs})
+
+
+@pytest.mark.parametrize("width", [1300, 375])
+async def test_a_long_name_does_not_widen_a_page(browser: Browser, demo: OwnServer, width: int) -> None:
+    view = {"width": width, "height": 850}
+    async with signed_in(browser, demo, viewport=view) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.shares": "0.5"}, name="x_" * 100)
+        waits = await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name="y_" * 100)
+        for path in (f"/sessions/{runs}", f"/sessions/{waits}", "/sessions"):
+            page = await tab.open(path)
+            await expect(page.get_by_text("x_" * 100).first).to_be_visible()
+            assert max(await page.evaluate(WIDTHS)) <= width
+        for one in (waits, runs):
+            await client.change(CANCEL, {"id": one})
