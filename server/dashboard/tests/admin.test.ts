@@ -63,6 +63,12 @@ test("durations of the policy are typed as everywhere, and sent as seconds", () 
     preemption: { grace: 45 },
   });
   expect(Object.keys(wrongsOf({ ...before, "weights.age": "2h" }))).toEqual(["weights.age"]);
+  expect(wrongsOf({ ...before, backfill_depth: "1.5" })).toEqual({
+    backfill_depth: "Enter a whole number, 0 or more.",
+  });
+  expect(wrongsOf({ ...before, backfill_depth: "9999999999" })).toEqual({
+    backfill_depth: "Enter at most 2147483647.",
+  });
 });
 
 test.each([
@@ -104,6 +110,28 @@ test("a quota as it is typed, there and back", () => {
     ),
   ).toEqual(["name", "max.gpus", "max.cpus", "max.mem", "max.other", "weight"]);
   expect(quotas.wrongsOf({ ...quotas.NEW, scope: "cluster" })).toEqual({});
+});
+
+test("an unlimited amount stays what it is", () => {
+  const draft = quotas.draftOf({
+    scope: "user",
+    name: "ada",
+    version: 3,
+    max_slots: [
+      { slot: "cuda.device", amount: "unlimited" },
+      { slot: "cpu", amount: "unlimited" },
+    ],
+    own_slots: [],
+    max_queued: null,
+    gpu_hours_per_month: null,
+    weight: null,
+    budget: null,
+  } as never);
+  expect(quotas.wrongsOf(draft)).toEqual({});
+  expect(quotas.inputOf(draft).max_slots).toEqual([
+    { slot: "cuda.device", amount: "unlimited" },
+    { slot: "cpu", amount: "unlimited" },
+  ]);
 });
 
 test("a stored quota fills the typed fields", () => {

@@ -18,6 +18,7 @@ describe("what is wrong", () => {
     [{ slot: "cuda.shares", amount: "0.123" }, "amount"],
     [{ kernels: "0" }, "kernels"],
     [{ kernels: "two" }, "kernels"],
+    [{ kernels: "99999999999" }, "kernels"],
     [{ cpu: "many" }, "cpu"],
     [{ mem: "32 apples" }, "mem"],
     [{ mem: "32" }, "mem"],

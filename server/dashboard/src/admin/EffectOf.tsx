@@ -17,9 +17,7 @@ export function EffectOf({ input }: { readonly input: WhatIfInput }) {
     <section aria-label="Effect" aria-live="polite">
       <h3>Effect</h3>
       {!effect ? (
-        <p className="quiet">
-          {live.fault ? "The effect is unknown: the server does not answer." : "Being computed …"}
-        </p>
+        <p className="quiet">{live.fault ? `The effect is unknown. ${live.fault.message}` : "Being computed …"}</p>
       ) : effect.__typename !== "WhatIf" ? (
         <p className="quiet">{"message" in effect ? effect.message : ""}</p>
       ) : (

@@ -40,11 +40,12 @@ export async function change<Data, Variables extends AnyVariables>(
 
 function dataOf<Data>(result: { data?: Data; error?: Parameters<typeof faultOf>[0] }): Data {
   if (result.error) {
-    const fault = faultOf(result.error);
+    const fault = faultOf(result.error, result.data);
     if (fault.kind === "signed_out") signedOut();
     throw new Refusal(fault);
   }
-  if (result.data === undefined) throw new Refusal({ kind: "away", message: "The server sent no data." });
+  if (result.data === undefined)
+    throw new Refusal({ kind: "away", message: "The server sent no data.", mayHaveBegun: true });
   answered.set(Date.now());
   return result.data;
 }

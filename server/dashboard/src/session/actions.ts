@@ -68,7 +68,8 @@ export async function carryOut(done: string, act: () => Promise<Outcome>): Promi
     }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    showNotice({ tone: "bad", text: `${error.message} It is unknown whether the action was carried out.` });
+    const rest = error.fault.mayHaveBegun ? " It is unknown whether the action was carried out." : "";
+    showNotice({ tone: "bad", text: `${error.message}${rest}` });
     return false;
   }
   showNotice({ tone: "good", text: done });

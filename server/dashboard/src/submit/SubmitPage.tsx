@@ -188,6 +188,7 @@ function againWords(leftOut: readonly string[]): string {
   return `Filled in from another session.${hidden} ${NOT_RETURNED} are not copied: give them again if it had any.`;
 }
 
+const CHECK_FIRST = "Check the queue before you submit it again: it may have been accepted.";
 const NOT_RETURNED = "Secrets, limits of processes and files, patterns of metrics and the booking";
 
 async function asked(form: Form): Promise<{ id: string } | Objection> {
@@ -197,10 +198,8 @@ async function asked(form: Form): Promise<{ id: string } | Objection> {
     return objectionOf(answer);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return {
-      message: `${error.message} Check the queue before you submit it again: it may have been accepted.`,
-      field: null,
-    };
+    const rest = error.fault.mayHaveBegun ? ` ${CHECK_FIRST}` : "";
+    return { message: `${error.message}${rest}`, field: null };
   }
 }
 

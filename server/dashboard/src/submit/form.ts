@@ -1,4 +1,5 @@
 import { amountOf } from "../format/amounts";
+import { wholeWrong } from "../format/whole";
 import { DURATION_FORM, secondsOf } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
 import { wordsAround } from "../session/command";
@@ -349,10 +350,6 @@ function amountWrong(slot: string, text: string): string | undefined {
     return "Enter a whole number of devices; choose shares for a part of one.";
   }
   return slot.endsWith(".shares") && !/^\d+(\.\d{1,2}0*)?$/.test(text.trim()) ? "Enter a multiple of 0.01." : undefined;
-}
-
-function wholeWrong(text: string, least: number): string | undefined {
-  return /^\d+$/.test(text.trim()) && Number(text) >= least ? undefined : `Enter a whole number, ${least} or more.`;
 }
 
 function kernelsMinWrong({ kernels, kernelsMin }: Form): string | undefined {

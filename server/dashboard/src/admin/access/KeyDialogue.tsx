@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import { CreateApiKeyDocument } from "../../generated/graphql";
+import { isWhole, wholeWrong } from "../../format/whole";
 import { Check } from "../../parts/Check";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
@@ -59,9 +60,7 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
         <Button
           className="button main"
           type="submit"
-          isDisabled={
-            user.trim() === "" || name.trim() === "" || !isDuration || !isAmount(hours) || !isAmount(sessions)
-          }
+          isDisabled={user.trim() === "" || name.trim() === "" || !isDuration || !isAmount(hours) || !isCount(sessions)}
           onPress={() => void make()}
         >
           Create
@@ -94,7 +93,7 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
           label="Budget in sessions"
           value={sessions}
           hint="Each task of an array counts. Empty means no limit."
-          wrong={isAmount(sessions) && Number.isInteger(Number(sessions)) ? undefined : "Enter a whole number above 0."}
+          wrong={isCount(sessions) ? undefined : wholeWrong(sessions, 1)}
           onChange={setSessions}
         />
       </div>
@@ -107,4 +106,5 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
   );
 }
 
+const isCount = (text: string) => text.trim() === "" || isWhole(text, 1);
 const isAmount = (text: string) => text.trim() === "" || Number(text) > 0;

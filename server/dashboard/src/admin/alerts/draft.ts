@@ -1,6 +1,7 @@
 import type { NoticeRulesQuery, SetNoticeRuleInput } from "../../generated/graphql";
 import type { Severity } from "../../alerts/tones";
 import { DURATION_FORM, duration, durationText, secondsOf } from "../../format/times";
+import { isWhole } from "../../format/whole";
 
 export type Rule = NoticeRulesQuery["notice_rules"][number];
 
@@ -72,8 +73,4 @@ function thresholdWrong({ unit }: Rule, text: string): string | undefined {
   if (unit === "seconds") return secondsOf(text) >= 0 ? undefined : DURATION_FORM;
   if (!isWhole(text)) return "Enter a whole number, 0 or more.";
   return unit === "percent" && Number(text) > 100 ? "Enter at most 100." : undefined;
-}
-
-function isWhole(text: string): boolean {
-  return /^\d+$/.test(text.trim());
 }

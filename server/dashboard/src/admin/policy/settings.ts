@@ -1,3 +1,4 @@
+import { isWhole, wholeWrong } from "../../format/whole";
 import { DURATION_FORM, durationText, secondsOf } from "../../format/times";
 import type { PolicyPartsFragment, UpdatePolicyInput } from "../../generated/graphql";
 import { PRICES_FORM, ratesOf, ratesText } from "./prices";
@@ -204,12 +205,12 @@ export function wrongsOf(values: Values): Readonly<Record<string, string>> {
   const bad = SETTINGS.filter(({ path, options, isDuration, words }) => {
     const text = values[path]?.trim() ?? "";
     if (words) return !words.isRight(text);
-    return !options && (isDuration ? !(secondsOf(text) >= 0) : !/^\d+(\.\d+)?$/.test(text));
+    return !options && (isDuration ? !(secondsOf(text) >= 0) : !isWhole(text));
   });
   return Object.fromEntries(
     bad.map(({ path, isDuration, words }) => [
       path,
-      words?.form ?? (isDuration ? DURATION_FORM : "Enter a number, 0 or more."),
+      words?.form ?? (isDuration ? DURATION_FORM : (wholeWrong(values[path] ?? "") ?? "")),
     ]),
   );
 }

@@ -1,4 +1,5 @@
 import { amountOf } from "../../format/amounts";
+import { isWhole, WHOLE_MAX } from "../../format/whole";
 import type { QuotaScope, QuotasQuery, SetQuotaInput } from "../../generated/graphql";
 
 export type Quota = QuotasQuery["quotas"][number];
@@ -14,6 +15,8 @@ export interface Amounts {
 }
 
 const NONE: Amounts = { gpus: "", cpus: "", mem: "", other: "" };
+/** An amount that is no limit, where another slot of the same devices may have one. */
+const UNLIMITED = "unlimited";
 const GPU_SLOTS = ["cuda.device", "cuda.shares"];
 
 /** The form of a quota. */
@@ -76,9 +79,9 @@ export function wrongsOf(draft: Draft): Wrongs {
     ["name", draft.scope !== "cluster" && !draft.name.trim() ? `Enter the name of the ${draft.scope}.` : undefined],
     ...amountsWrong("max", draft.max),
     ...amountsWrong("own", draft.own),
-    ["queued", wholeWrong(draft.queued)],
-    ["hours", wholeWrong(draft.hours)],
-    ["weight", wholeWrong(draft.weight)],
+    ["queued", countWrong(draft.queued)],
+    ["hours", countWrong(draft.hours)],
+    ["weight", countWrong(draft.weight)],
     ["budget", moneyWrong(draft.budget)],
   ];
   return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;
@@ -118,7 +121,7 @@ function plainNumber(amount: string): string {
 }
 
 function slotsIn({ gpus, cpus, mem, other }: Amounts): { slot: string; amount: string }[] {
-  const slot = Number.isInteger(Number(gpus)) ? "cuda.device" : "cuda.shares";
+  const slot = Number.isInteger(Number(gpus)) || gpus.trim() === UNLIMITED ? "cuda.device" : "cuda.shares";
   return [
     ...(gpus.trim() ? [{ slot, amount: gpus.trim() }] : []),
     ...(cpus.trim() ? [{ slot: "cpu", amount: cpus.trim() }] : []),
@@ -128,10 +131,10 @@ function slotsIn({ gpus, cpus, mem, other }: Amounts): { slot: string; amount: s
 }
 
 function amountsWrong(group: string, amounts: Amounts): (readonly [string, string | undefined])[] {
-  const number = (value: string) => value.trim() === "" || /^\d+(\.\d+)?$/.test(value.trim());
+  const number = (value: string) => ["", UNLIMITED].includes(value.trim()) || /^\d+(\.\d+)?$/.test(value.trim());
   return [
     [`${group}.gpus`, number(amounts.gpus) ? undefined : "Enter a number of GPUs, like 4 or 0.5, or nothing."],
-    [`${group}.cpus`, wholeWrong(amounts.cpus)],
+    [`${group}.cpus`, amounts.cpus.trim() === UNLIMITED ? undefined : countWrong(amounts.cpus)],
     [
       `${group}.mem`,
       amounts.mem.trim() && Number.isNaN(amountOf(amounts.mem)) ? "Enter a size, like 64g or 512m." : undefined,
@@ -162,8 +165,8 @@ function partsOf(list: string): string[] {
     .filter(Boolean);
 }
 
-function wholeWrong(value: string): string | undefined {
-  return value === "" || /^\d+$/.test(value.trim()) ? undefined : "Enter a whole number, or nothing.";
+function countWrong(value: string): string | undefined {
+  return value.trim() === "" || isWhole(value) ? undefined : `Enter a whole number up to ${WHOLE_MAX}, or nothing.`;
 }
 
 function moneyWrong(value: string): string | undefined {

@@ -1,0 +1,19 @@
+import { CombinedError } from "@urql/core";
+import { expect, test } from "vitest";
+import { faultOf } from "../src/api/faults";
+
+const error = (message: string, status = 200) =>
+  new CombinedError({ graphQLErrors: [{ message }], response: { status } as Response });
+
+test("only what the server may have begun is uncertain", () => {
+  const wrong = error("Int cannot represent non-integer value: 1.5");
+  expect(faultOf(wrong, undefined)).toEqual({
+    kind: "refused",
+    message: wrong.graphQLErrors[0]?.message,
+    mayHaveBegun: false,
+  });
+  expect(faultOf(error("internal error"), null).mayHaveBegun).toBe(true);
+  expect(faultOf(error("sign in", 401), undefined)).toMatchObject({ kind: "signed_out", mayHaveBegun: false });
+  const network = new CombinedError({ networkError: new Error("failed") });
+  expect(faultOf(network, undefined)).toMatchObject({ kind: "away", mayHaveBegun: true });
+});
