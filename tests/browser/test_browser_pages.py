@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.acceptance.run import CANCEL
@@ -214,3 +214,20 @@ async def test_the_doctor_asks_every_agent(browser: Browser, demo: OwnServer) ->
         await page.get_by_role("button", name="Examine all agents").click()
         await expect(page.get_by_text("2 agents examined")).to_be_visible()
         await expect(page.get_by_text("No differences")).to_be_visible()
+
+
+async def test_statements_of_earlier_months_are_offered_while_this_month_has_none(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/usage")
+        answers = {"data": {"statements": []}}
+        await page.route("**/graphql", lambda route: route.fulfill(json=answers) if _asks(route) else route.continue_())
+        await page.reload()
+        statements = page.get_by_role("region", name="Statements")
+        await expect(statements).to_contain_text("No project has a statement for this month.")
+        await expect(statements.get_by_role("option")).to_have_count(12)
+
+
+def _asks(route: Route) -> bool:
+    return "query Statements(" in (route.request.post_data or "")

@@ -48,6 +48,20 @@ async def test_results_are_previewed_and_downloaded_and_never_run(browser: Brows
         assert await tab.accessibility() == []
 
 
+async def test_the_results_of_each_rank_are_chosen(browser: Browser, demo: OwnServer) -> None:
+    async with demo.client() as client:
+        session = await submit(client, "echo x > $RESULT_DIR/of-$RANK.txt", {"cpu": "1"}, cluster_size=12)
+        await until_state(client, session, "completed")
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open(f"/sessions/{session}")
+        results = page.get_by_role("region", name="Results")
+        await expect(results).to_contain_text("of-0.txt")
+        for rank in (11, 2):
+            await results.get_by_role("button", name="Rank").click()
+            await page.get_by_role("option", name=f"Rank {rank}", exact=True).click()
+            await expect(results).to_contain_text(f"of-{rank}.txt")
+
+
 async def test_a_session_is_shown_as_a_file_that_submits_the_same(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         more = {"time_limit": 3600.0, "tags": [{"name": "team", "value": "a: b"}], "max_retries": 2}

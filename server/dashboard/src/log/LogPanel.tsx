@@ -2,6 +2,7 @@ import { useEffect, useMemo, useReducer, useState } from "react";
 import { Button, Input, SearchField } from "react-aria-components";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
+import { Numbered, numbered } from "../parts/Numbered";
 import { bytes } from "../format/amounts";
 import { Download } from "./Download";
 import { LogFollower, type LogState, type Which } from "./following";
@@ -149,28 +150,4 @@ function useFollower(which: Which): { follower: LogFollower | null; news: number
     return () => own.stop();
   }, [which]);
   return { follower, news };
-}
-
-interface NumberedProps {
-  readonly label: string;
-  readonly from: number;
-  readonly count: number;
-  readonly value: number;
-  readonly onChange: (value: number) => void;
-}
-
-function Numbered({ label, from, count, value, onChange }: NumberedProps) {
-  return (
-    <Choice
-      label={label}
-      isBare
-      value={String(value)}
-      options={numbered(label, from, count)}
-      onChange={(next) => onChange(Number(next))}
-    />
-  );
-}
-
-function numbered(label: string, from: number, count: number): { id: string; text: string }[] {
-  return Array.from({ length: count }, (_, step) => ({ id: String(from + step), text: `${label} ${from + step}` }));
 }

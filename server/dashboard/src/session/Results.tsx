@@ -1,10 +1,12 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { Button } from "react-aria-components";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
 import { bytes } from "../format/amounts";
 import { moment } from "../format/times";
 import { SessionFilesDocument, type SessionFilesQuery } from "../generated/graphql";
+import { Faults } from "../parts/Faults";
+import { Numbered } from "../parts/Numbered";
 import { ACTIONS, figure, Table } from "../parts/Table";
 import type { Session } from "./loading";
 import { addressOf, previewOf, type Preview } from "./previews";
@@ -31,9 +33,15 @@ export function Results({ session }: { readonly session: Session }) {
     isEnded(session.state) ? {} : { everyMs: EVERY_MS },
   );
   const found = live.data;
+  const wasFound = useRef(false);
+  wasFound.current ||= found !== null;
   // Only the owner and admins see them; others see the session without.
-  if (live.fault?.kind === "refused" && !found) return null;
-  if (!found) return null;
+  if (!wasFound.current) return null;
+  const choose = (next: number) => {
+    setRank(next);
+    setAfter([]);
+    setShown(null);
+  };
   const show = async (file: File) => {
     setShown({ path: file.path, preview: null });
     const preview = await previewOf(addressOf(session.id, rank, file.path), file.path, Number(file.size)).catch(
@@ -45,24 +53,16 @@ export function Results({ session }: { readonly session: Session }) {
     <section className="panel stack" aria-label="Results">
       <div className="row">
         <h2>Results</h2>
-        <span className="quiet small">{summaryOf(found)}</span>
+        {found ? <span className="quiet small">{summaryOf(found)}</span> : null}
         {session.cluster_size > 1 ? (
-          <label>
-            of rank{" "}
-            <input
-              type="number"
-              min={0}
-              max={session.cluster_size - 1}
-              value={rank}
-              onChange={(event) => setRank(Number(event.target.value))}
-            />
-          </label>
+          <Numbered label="Rank" from={0} count={session.cluster_size} value={rank} onChange={choose} />
         ) : null}
       </div>
-      {found.is_over_quota ? (
+      <Faults of={live} />
+      {found?.is_over_quota ? (
         <p className="note warn">They are above the quota. What is above it is not copied when the session ends.</p>
       ) : null}
-      {found.files.length ? (
+      {found?.files.length ? (
         <div className="scroll" tabIndex={0} role="region" aria-label="Files">
           <Table columns={["File", figure("Size"), "Changed", "SHA-256", ACTIONS]}>
             {found.files.map((file) => (
@@ -84,7 +84,7 @@ export function Results({ session }: { readonly session: Session }) {
           </Table>
         </div>
       ) : null}
-      {found.has_more || after.length ? (
+      {found && (found.has_more || after.length) ? (
         <div className="row">
           <Button className="button" isDisabled={!after.length} onPress={() => setAfter((old) => old.slice(0, -1))}>
             Before

@@ -1,7 +1,9 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
+import { Refusal } from "../api/client";
 import { useLive } from "../api/live";
 import { Faults } from "../parts/Faults";
+import { showNotice } from "../parts/notices";
 import { save } from "../parts/saving";
 import { figure, TablePanel } from "../parts/Table";
 import { percent } from "../queue/forecast";
@@ -10,12 +12,11 @@ import { loadStatement, loadStatements, type Statement } from "./loading";
 const EVERY_MS = 60_000;
 const MONTHS = 12;
 
-/** Monthly statements of projects, as a table and as documents; hidden while there are none. */
+/** Monthly statements of projects, as a table and as documents. */
 export function Statements() {
   const months = monthsUntil(new Date());
   const [month, setMonth] = useState(months[0] ?? "");
   const live = useLive(() => loadStatements(month), `statements/${month}`, { everyMs: EVERY_MS });
-  if (!live.data?.length && month === months[0]) return <Faults of={live} />;
   return (
     <section className="panel stack" aria-label="Statements">
       <div className="row">
@@ -30,7 +31,8 @@ export function Statements() {
         </label>
       </div>
       <Faults of={live} />
-      {live.data?.length ? <Projects statements={live.data} /> : <p>No project has a statement for this month.</p>}
+      {live.data?.length ? <Projects statements={live.data} /> : null}
+      {live.data?.length === 0 ? <p>No project has a statement for this month.</p> : null}
     </section>
   );
 }
@@ -81,8 +83,13 @@ function Projects({ statements }: { readonly statements: readonly Statement[] })
 }
 
 async function download(one: Statement, format: "csv" | "html"): Promise<void> {
-  const text = await loadStatement(one.project, one.month, format);
-  save(`${one.project}-${one.month}.${format}`, new Blob([text], { type: `text/${format}` }));
+  try {
+    const text = await loadStatement(one.project, one.month, format);
+    save(`${one.project}-${one.month}.${format}`, new Blob([text], { type: `text/${format}` }));
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    showNotice({ tone: "bad", text: error.message });
+  }
 }
 
 function hoursOf(one: Statement, kinds: readonly string[]): number {
