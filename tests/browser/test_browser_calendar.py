@@ -1,5 +1,7 @@
 """The calendar: what is booked and what runs, booking by dragging, on a phone, and with the keyboard alone."""
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
@@ -90,3 +92,29 @@ async def test_a_spreadsheet_is_previewed_row_by_row_and_then_booked(browser: Br
         await dialogue.get_by_role("button", name="Book 1 row").click()
         await expect(page.get_by_text("1 of 2 rows booked.")).to_be_visible()
         assert [one.gpus for one in await client.reservations() if one.name == "imported"] == [1]
+
+
+async def test_a_spreadsheet_that_is_corrected_can_be_chosen_again(
+    browser: Browser, demo: OwnServer, tmp_path: Path
+) -> None:
+    sheet = tmp_path / "lab.csv"
+    sheet.write_text("name,start,end\none,2027-03-01 09:00,2027-03-01 12:00\ntwo,soon,2027-03-02 12:00\n")
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/calendar?view=day")
+        await page.get_by_role("button", name="Import …").click()
+        dialogue = page.get_by_role("dialog")
+        await _choose(page, sheet)
+        await expect(dialogue).to_contain_text("'soon' is not a time")
+        sheet.write_text(sheet.read_text().replace("soon", "2027-03-02 09:00"))
+        await _choose(page, sheet)
+        await expect(dialogue.get_by_role("button", name="Book 2 rows")).to_be_visible()
+        sheet.write_text("what was not previewed is not booked")
+        await dialogue.get_by_role("button", name="Book 2 rows").click()
+        await expect(page.get_by_text("2 of 2 rows booked.")).to_be_visible()
+        assert {one.name for one in await client.reservations()} >= {"one", "two"}
+
+
+async def _choose(page: Page, path: Path) -> None:
+    async with page.expect_file_chooser() as choosing:
+        await page.get_by_role("dialog").get_by_label("File", exact=True).click()
+    await (await choosing.value).set_files(path)

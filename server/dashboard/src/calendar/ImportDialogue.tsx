@@ -8,18 +8,25 @@ import { showNotice } from "../parts/notices";
 
 type Row = Extract<ImportReservationsMutation["import_reservations"], { readonly rows: unknown }>["rows"][number];
 
+/** A file as it was read for the preview, so that exactly this is booked. */
+interface Read {
+  readonly name: string;
+  readonly content: string;
+}
+
 /** Books the rows of a spreadsheet or a calendar, after a preview of each row. */
 export function ImportDialogue({ onClose }: { readonly onClose: () => void }) {
-  const [file, setFile] = useState<File | null>(null);
+  const [file, setFile] = useState<Read | null>(null);
   const [rows, setRows] = useState<readonly Row[]>([]);
   const [wrong, setWrong] = useState("");
   const [isDone, setDone] = useState(false);
-  const send = async (chosen: File, dryRun: boolean) => {
+  const [isBusy, setBusy] = useState(false);
+  const send = async ({ name, content }: Read, dryRun: boolean) => {
     setWrong("");
+    setBusy(true);
     try {
-      const content = base64Of(new Uint8Array(await chosen.arrayBuffer()));
       const time_zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-      const input = { file_name: chosen.name, content, time_zone, dry_run: dryRun };
+      const input = { file_name: name, content, time_zone, dry_run: dryRun };
       const found = (await change(ImportReservationsDocument, { input })).import_reservations;
       if (!("rows" in found)) {
         setRows([]);
@@ -34,13 +41,23 @@ export function ImportDialogue({ onClose }: { readonly onClose: () => void }) {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       setWrong(error.message);
+    } finally {
+      setBusy(false);
     }
   };
-  const choose = (chosen: File | undefined) => {
-    setFile(chosen ?? null);
+  const choose = async (chosen: File | undefined) => {
+    if (!chosen) return;
+    setFile(null);
     setRows([]);
     setDone(false);
-    if (chosen) void send(chosen, true);
+    try {
+      const read = { name: chosen.name, content: base64Of(new Uint8Array(await chosen.arrayBuffer())) };
+      setFile(read);
+      await send(read, true);
+    } catch (error) {
+      if (!(error instanceof DOMException)) throw error;
+      setWrong("The browser cannot read this file. Choose it again.");
+    }
   };
   const bookable = rows.filter((row) => row.state === "bookable").length;
   return (
@@ -50,7 +67,7 @@ export function ImportDialogue({ onClose }: { readonly onClose: () => void }) {
       onClose={onClose}
       actions={
         file && !isDone ? (
-          <Button className="button main" isDisabled={bookable === 0} onPress={() => void send(file, false)}>
+          <Button className="button main" isDisabled={bookable === 0 || isBusy} onPress={() => void send(file, false)}>
             {bookable === 1 ? "Book 1 row" : `Book ${bookable} rows`}
           </Button>
         ) : null
@@ -62,7 +79,13 @@ export function ImportDialogue({ onClose }: { readonly onClose: () => void }) {
       </p>
       <label className="stack">
         File
-        <input type="file" accept=".csv,.tsv,.xlsx,.ics" onChange={(event) => choose(event.target.files?.[0])} />
+        <input
+          type="file"
+          accept=".csv,.tsv,.xlsx,.ics"
+          // A file that was corrected can be chosen again: the browser reports only another one.
+          onClick={(event) => (event.currentTarget.value = "")}
+          onChange={(event) => void choose(event.target.files?.[0])}
+        />
       </label>
       {wrong ? (
         <p className="note bad" role="alert">
