@@ -18,6 +18,12 @@ pytestmark = pytest.mark.anyio
 
 ME: Final = {"query": "{ me { name } }"}
 PREFERENCES: Final = "{ notice_preferences { email notify } }"
+SEEN: Final = """
+(state) => {
+  Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
 ADD_USER: Final = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
 ADD_KEY: Final = """
 mutation ($input: CreateApiKeyInput!) {
@@ -107,3 +113,17 @@ async def test_a_viewer_is_offered_no_changes(browser: Browser, demo: OwnServer)
             await expect(page.get_by_role("heading", name="You cannot submit sessions")).to_be_visible()
         for session in (waits, runs):
             await client.change(CANCEL, {"id": session})
+
+
+async def test_a_tab_names_the_user_that_another_tab_signed_in(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/sessions")
+        await client.execute(ADD_USER, {"input": {"name": "otto", "role": "viewer"}})
+        made = await client.execute(ADD_KEY, {"input": {"user": "otto", "name": "other"}})
+        authorization = {"authorization": f"Bearer {made['create_api_key']['secret']}"}
+        code = await page.context.request.post(f"{demo.url}/login-code", headers=authorization)
+        await page.context.request.get(demo.url + (await code.json())["path"])
+        for state in ("hidden", "visible"):
+            await page.evaluate(SEEN, state)
+        await expect(page.get_by_role("button", name="Account of otto")).to_be_visible()
+        await expect(page.get_by_role("link", name="Submit")).to_have_count(0)

@@ -1,6 +1,7 @@
 import { createContext, useContext } from "react";
 import { ask } from "../api/client";
 import { useLive, type Live } from "../api/live";
+import { user } from "../api/presence";
 import { MeDocument, type MeQuery } from "../generated/graphql";
 
 export type Me = MeQuery["me"] & {
@@ -24,5 +25,7 @@ export function useMe(): Live<Me> {
 
 async function load(): Promise<Me> {
   const { me, policy, orchestrator } = await ask(MeDocument, {});
+  // Another tab of this browser signed in as another user, and this one acts as them too.
+  if (me.name !== user.get()) user.set(me.name);
   return { ...me, priority_max: policy.user_priority_max, is_demo: orchestrator.is_demo };
 }
