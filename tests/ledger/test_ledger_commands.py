@@ -132,7 +132,7 @@ def test_texts_of_people_do_not_forge_lines_of_the_log(folder: Path, tmp_path: P
         text = "a\x1b[2J\n9999  root  policy.changed  policy"
         changed = f"UPDATE events SET payload = json_set(payload, '$.name', ?) WHERE number = {newest}"
         connection.execute(changed, (text,))
-    told = aliquot("audit", "log", "--kind", "session", "--last", "1", folder=tmp_path).stdout
+    told = aliquot("audit", "log", "--kind", "session", "--last", "10000", folder=tmp_path).stdout
     assert "-> a\ufffd[2J\ufffd9999  root  policy.changed  policy\n" in told
 
 
