@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 KEY = "a-key-of-the-tests"
 PREFER = (
     "mutation ($input: SetNoticePreferencesInput!) { set_notice_preferences(input: $input) { __typename ... on Error "
-    "{ message } ... on NoticePreferencesChangeSuccess { preferences { email notify } } } }"
+    "{ message } ... on NoticePreferencesChangeSuccess { preferences { email sends_mail } } } }"
 )
 DELIVERIES = "{ deliveries(first: 50) { edges { node { id receiver kind state tries error user message } } } }"
 AUDIT = '{ audit(first: 100, filter: { kind: "delivery" }) { edges { node { kind fields { name before after } } } } }'
@@ -62,7 +62,7 @@ async def test_an_owner_hears_of_a_failure_with_the_end_of_the_output(tmp_path: 
     async with http_receiver() as hook, mail_server() as mail, told(tmp_path, hook, mail) as server:
         async with server.client() as client:
             changed = await client.execute(PREFER, {"input": {"email": "ann@example.org"}})
-            assert changed["set_notice_preferences"]["preferences"]["email"] == "ann@example.org"
+            assert changed["set_notice_preferences"]["preferences"] == {"email": "ann@example.org", "sends_mail": True}
             failed = await submit(client, FAILS, {"cuda.shares": "0.2"})
             await until_state(client, failed, "failed")
             ((to, letter),) = await mail.until(1)

@@ -111,6 +111,8 @@ class NoticePreferencesView(Struct, frozen=True, kw_only=True):
 
     email: str | None
     notify: tuple[NoticeKind, ...]
+    sends_mail: bool
+    """Whether the server sends mail to owners of sessions."""
 
 
 class NoticePreferencesChanges(Struct, frozen=True, kw_only=True):

@@ -258,7 +258,12 @@ def _print_preferences(found: "NoticePreferences", *, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print(
-        f"mail goes to {found.email}" if found.email else "no mail address; set one with `aliquot notices me --email`"
-    )
+    print(_mail_words(found))
     print(f"you are notified of {', '.join(kind.value for kind in found.notify) or 'nothing'}")
+
+
+def _mail_words(found: "NoticePreferences") -> str:
+    if not found.sends_mail:
+        address = f"your address is {found.email}, but " if found.email else ""
+        return f"{address}this server sends no mail; an admin can set it up"
+    return f"mail goes to {found.email}" if found.email else "you have no mail address; --email sets one"

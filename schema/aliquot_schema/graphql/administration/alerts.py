@@ -139,6 +139,7 @@ class Delivery:
 class NoticePreferences:
     email: str | None = strawberry.field(description="Email address; null = none.")
     notify: list[NoticeKind] = strawberry.field(description="Kinds of notices that are sent.")
+    sends_mail: bool = strawberry.field(description="Whether an admin has set up mail to owners of sessions.")
 
 
 _ON_RULE: Final = (*ALWAYS, errors.VersionConflict)

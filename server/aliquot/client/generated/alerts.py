@@ -87,6 +87,8 @@ class NoticePreferences(Struct, frozen=True, kw_only=True):
     """Email address; null = none."""
     notify: tuple[NoticeKind, ...]
     """Kinds of notices that are sent."""
+    sends_mail: bool
+    """Whether an admin has set up mail to owners of sessions."""
 
 
 class NoticeReceiver(Struct, frozen=True, kw_only=True):

@@ -296,7 +296,7 @@ granted_at started_at ended_at exit_code signal timed_out message""",
     "NotFound": """code message kind id""",
     "NotMultipleOfQuantum": """code message field slot amount quantum""",
     "NotPlaced": """code message reason holders { ...Blocker } until""",
-    "NoticePreferences": """email notify""",
+    "NoticePreferences": """email notify sends_mail""",
     "NoticePreferencesChangeResult": """
 __typename ... on NoticePreferencesChangeSuccess { preferences { ...NoticePreferences }
 revision } ... on InvalidRequest { code message field } ... on LimitExceeded { code

@@ -97,8 +97,8 @@ def delivery_view(one: Delivery) -> DeliveryView:
     )
 
 
-def preferences_view(known: Subscriber | None) -> NoticePreferencesView:
+def preferences_view(known: Subscriber | None, *, sends_mail: bool) -> NoticePreferencesView:
     """Preferences of a user, with the defaults for a user who has set none."""
     if known is None:
-        return NoticePreferencesView(email=None, notify=OWNERS_HEAR_UNASKED)
-    return NoticePreferencesView(email=known.email, notify=known.notify)
+        return NoticePreferencesView(email=None, notify=OWNERS_HEAR_UNASKED, sends_mail=sends_mail)
+    return NoticePreferencesView(email=known.email, notify=known.notify, sends_mail=sends_mail)

@@ -223,7 +223,7 @@ class AlertCommands(RuleChanges):
 
     def notice_preferences(self, caller: Caller) -> NoticePreferencesView:
         """The caller's own preferences."""
-        return preferences_view(self._state.alert_index.subscribers.get(caller.user))
+        return preferences_view(self._state.alert_index.subscribers.get(caller.user), sends_mail=self._sends_mail())
 
     async def set_notice_preferences(
         self, caller: Caller, changes: NoticePreferencesChanges
@@ -246,12 +246,16 @@ class AlertCommands(RuleChanges):
 
         request_id = RequestId(caller.request_id)
         changed = await self._journal.transact(change, actor=caller.actor, request_id=request_id)
-        return NoticePreferencesChanged(preferences=preferences_view(changed), revision=self._state.revision)
+        preferences = preferences_view(changed, sends_mail=self._sends_mail())
+        return NoticePreferencesChanged(preferences=preferences, revision=self._state.revision)
 
     def _records(self) -> NoticeRecords:
         if self._stored is None:
             raise Unavailable("this server keeps no record of alerts and deliveries")
         return self._stored
+
+    def _sends_mail(self) -> bool:
+        return any(one.tells_owners and one.needs_address for one in self._receivers())
 
     def _receivers(self) -> list[Receiver]:
         return [] if self._plan is None else [address.receiver for address in self._plan.addresses.values()]

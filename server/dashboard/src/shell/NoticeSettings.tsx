@@ -61,7 +61,7 @@ export default function NoticeSettings({ onClose }: { readonly onClose: () => vo
           <Text
             label="Email"
             value={shown.email ?? ""}
-            hint="Notices are sent here when an admin has set up a mail receiver."
+            hint={shown.sends_mail ? undefined : "This server sends no mail. An admin can set it up."}
             onChange={(email) => setDraft({ ...shown, email })}
           />
           <fieldset className="stack tight">
