@@ -19,6 +19,7 @@ from aliquot.store.audit.log import AuditAuthor, action, note_within, with_retri
 from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, text_column, text_key
 from aliquot.store.engines.database import Runner
 from aliquot.store.mapping import SECRETS as NAMES
+from aliquot.store.migration import check_unused
 from aliquot.store.secrets.keys import SecretKeys
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import Unavailable
@@ -236,7 +237,9 @@ async def rotate(database: Runner, *, keys: SecretKeys, by: AuditAuthor) -> int:
 
     Raises:
         Unavailable: a secret cannot be decrypted, or the file cannot be written; nothing is lost.
+        StoreUnavailable: servers use the database; they would not read the new keys, nor notice the changes.
     """
+    await database.read(check_unused)
     keys.begin_rotation()
     count = await database.write(with_retries(partial(reencrypt, keys=keys, by=by)))
     keys.end_rotation(used=await database.read(key_ids))
@@ -248,5 +251,7 @@ async def forget(database: Runner, *, keys: SecretKeys, by: AuditAuthor) -> int:
 
     Raises:
         Unavailable: the key file cannot be used.
+        StoreUnavailable: servers use the database; they would not notice the changes.
     """
+    await database.read(check_unused)
     return await database.write(with_retries(partial(delete_unreadable, known=keys.ids(), by=by)))
