@@ -317,9 +317,8 @@ async def test_the_process_has_the_snapshot_that_the_server_has() -> None:
 
 def _through(on: Stage, difference: SnapshotDifference, mirror: SnapshotMirror) -> tuple[Any, Any]:
     snapshot = take(on.state)
-    ask = ForecastRequest(
-        number=1, snapshot=snapshot, policy=Policy(), now_us=1, wanted=None, first_rows=None, samples=1
-    )
+    how = {"number": 1, "now_us": 1, "wanted": None, "first_rows": None, "samples": 1}
+    ask = ForecastRequest(snapshot=snapshot, policy=Policy(), **how)  # type: ignore[arg-type]
     for message in difference.messages(ask):
         arrived = pickle.loads(pickle.dumps(message))
         if isinstance(arrived, Rows):

@@ -96,6 +96,8 @@ async def test_of_an_array_it_says_how_many_tasks_would_start() -> None:
     async with stage([agent("a", devices=2)]) as on:
         shown = await preview(on, array="0-4")
         assert (shown.tasks_starting, shown.starts_now, len(given(shown))) == (2, True, 1)
+        assert shown.waits is not None
+        assert (shown.waits.blocked_by, "ses_" in shown.waits.message) == ((), False), shown.waits
 
 
 async def test_what_cannot_come_about_any_more_is_said() -> None:

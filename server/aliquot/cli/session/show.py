@@ -286,7 +286,9 @@ def preview_text(client: "BlockingClient", preview: "SessionPreview", wanted: "C
         lines = [f"it would fail: {printable(preview.failure.message)}"]
     lines.append(f"  request: {request_text(preview.slots, kernels=wanted.cluster_size)}")
     if wanted.array is not None:
-        lines.append(f"  tasks: {len(Intervals.parse(wanted.array))}")
+        tasks = len(Intervals.parse(wanted.array))
+        is_part = preview.starts_now and preview.tasks_starting < tasks
+        lines.append(f"  tasks: {tasks}" + (f", of which {preview.tasks_starting} would start now" if is_part else ""))
     if preview.waits is not None:
         lines += [f"  {line}" for line in verdict_lines(preview.waits)]
     if preview.expected_start is not None:

@@ -27,7 +27,7 @@ from aliquot.service.views.sessions import grants, verdict_view
 from aliquot.service.views.start_forecasts import STOPPED, supposed_view
 from aliquot.service.views.terms import estimate_view, microseconds_or_none, moment_or_none
 from aliquot_schema.errors import AliquotError, LimitExceeded, Unavailable
-from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.ids import SessionId, UserId, task_parts
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import OUT_OF_LINE, Reason, Verdict
 from aliquot_schema.requests import Caller, NewSession
@@ -177,12 +177,18 @@ def _rendered(plan: Plan, row: PendingRow, snapshot: Snapshot, *, slots: Resourc
         kernels=_planned(kernels),
         tasks_starting=len(starting),
         queue_position=_line_position(plan, name),
-        waits=None if verdict is None else verdict_view(verdict),
+        waits=None if verdict is None else verdict_view(_without_own_tasks(verdict, name)),
         expected_start=moment_or_none(None if starting else expected_us),
         failure=None if failure is None else FailureView(code=failure.code, message=failure.message),
         displaces=_displaced(plan, name, snapshot, now_us=now_us),
         order_estimate=None,
     )
+
+
+def _without_own_tasks(verdict: Verdict, name: SessionId) -> Verdict:
+    """The verdict of a job array, part of which starts, without naming these tasks: they do not exist."""
+    blocked_by = tuple(other for other in verdict.evidence.blocked_by if task_parts(other)[0] != name)
+    return replace(verdict, evidence=replace(verdict.evidence, blocked_by=blocked_by))
 
 
 def _estimated_us(plan: Plan, row: PendingRow, snapshot: Snapshot, rules: Policy, *, now_us: int) -> int | None:
