@@ -166,6 +166,20 @@ async def test_a_provider_that_is_away_keeps_nobody_with_a_key_out() -> None:
         assert (await who(here, "the-servers-own-token"))["role"] == "admin"
 
 
+async def test_projects_that_do_not_fit_into_a_cookie_are_a_clear_refusal() -> None:
+    projects = {f"group-{number:02}": f"{number:02}-{'a' * 60}" for number in range(60)}
+    people = {"ann": {"preferred_username": "ann", "groups": list(projects)}}
+    with provider(people) as there:
+        async with (
+            stand(there.issuer, oidc_users="new", oidc_projects=projects) as here,
+            httpx.AsyncClient(base_url=here.url, timeout=60) as browser,
+        ):
+            form = {"key": there.token("ann")}
+            entered = await browser.post("/login", data=form, headers={"origin": here.url})
+    assert entered.status_code == 401
+    assert "more projects than fit" in entered.text, entered.text
+
+
 async def test_a_browser_is_signed_in_by_a_token_as_long_as_it_holds(there: Provider, here: Stand) -> None:
     token = there.token("ann")
     async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:

@@ -32,6 +32,12 @@ COOKIE_S: Final = 30 * 86_400
 _NUMBER_CHARS: Final = 16
 _NUMBER_SEPARATOR: Final = "~"
 """Occurs in no key id."""
+_COOKIE_CHARS_MAX: Final = 3900
+"""Browsers drop cookies of more than 4,096 characters, name and attributes included."""
+_TOO_MANY_PROJECTS: Final = (
+    "Your groups at the identity provider give you more projects than fit into the browser's cookie. Ask an admin to "
+    "give projects to fewer groups (`oidc-projects`), or sign in with an API key."
+)
 
 
 class CookieContent(Struct, frozen=True, kw_only=True):
@@ -59,9 +65,16 @@ class Cookies:
         self._now = now
 
     def new(self, key_id: KeyId | None) -> str:
-        """A cookie valid for `COOKIE_S` seconds, or until its key ends."""
+        """A cookie valid for `COOKIE_S` seconds, or until its key ends.
+
+        Raises:
+            Unauthenticated: browsers would not keep it, because the identity provider names too many projects.
+        """
         number = secrets.token_urlsafe(_NUMBER_CHARS)[:_NUMBER_CHARS]
-        return self._signer.sign(f"{key_id or ''}{_NUMBER_SEPARATOR}{number}").decode()
+        cookie = self._signer.sign(f"{key_id or ''}{_NUMBER_SEPARATOR}{number}").decode()
+        if len(cookie) > _COOKIE_CHARS_MAX:
+            raise Unauthenticated(_TOO_MANY_PROJECTS)
+        return cookie
 
     def read(self, cookie: str) -> CookieContent | None:
         """The content of a cookie; None if no server of the cluster signed it, or it is older than `COOKIE_S`."""
