@@ -224,6 +224,19 @@ def test_the_next_task_of_a_limited_array_follows_one_that_was_queued_again(exac
     assert [start.run_id for start in cluster.run(NOW_US + 1).starts] == ["ses_a_1"]
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_task_that_was_queued_again_starts_as_itself(exact: bool, waits: bool) -> None:
+    """Whether other tasks of its array still wait or not."""
+    array = replace(_first_row(SessionId("ses_a")), tasks=Intervals.parse("1-2"), tasks_startable=2)
+    again = _first_row(SessionId("ses_a_0"))
+    queue = [again, array] if waits else [again]
+    snapshot = Snapshot(revision=0, agents=pool(4), used={}, queue=queue, usage=Usage())
+    future = Future(left_us={}, run_us={row.session_id: HOUR_US + at for at, row in enumerate(queue)})
+    found = starts(snapshot, Policy(order="fcfs"), future, now_us=NOW_US, exact=exact)
+    assert found == {row.session_id: (NOW_US, NOW_US + HOUR_US + at) for at, row in enumerate(queue)}
+
+
 def _first_row(name: SessionId) -> PendingRow:
     return replace(plain_rows(1, seed=0)[0], session_id=name, request=gpu_request(1000), cluster_size=1)
 

@@ -346,6 +346,7 @@ class FastCluster:
             need=bucket.need,
             quotas=bucket.quotas,
             array_id=array_of(name) if index is None else name,
+            queue_id=name,
         )
         self._running.add(session, now_us=now_us)
         self._count(session, 1)

@@ -39,6 +39,7 @@ class RunningSession:
         "need",
         "part",
         "parts",
+        "queue_id",
         "quotas",
         "rate_milli",
         "started_us",
@@ -61,6 +62,7 @@ class RunningSession:
         quotas: tuple[QuotaId, ...],
         is_leaving: bool = False,
         array_id: SessionId | None = None,
+        queue_id: SessionId | None = None,
     ) -> None:
         """
         Args:
@@ -68,6 +70,8 @@ class RunningSession:
             group: number of its pool, and whether it has accelerators.
             part: of its pool, in millionths.
             array_id: the job array that it is a task of; None = it is no task.
+            queue_id: the id that it had in the queue: that of the job array, for a task that waited in its row; None =
+                its own, as of a task that was queued again.
         """
         self.name: Final = name
         self.ends_us: Final = ends_us
@@ -84,11 +88,7 @@ class RunningSession:
         self.quotas: Final = quotas
         self.is_leaving: Final = is_leaving
         self.array_id: Final = array_id
-
-    @property
-    def queue_id(self) -> SessionId:
-        """The id that it had in the queue: that of the job array, for a task."""
-        return self.name if self.array_id is None else self.array_id
+        self.queue_id: Final = name if queue_id is None else queue_id
 
     def work_ms(self, now_us: int) -> int:
         """Predicted run time not yet done, in milliseconds of the whole pool; see `backlog.RunningWork`."""
