@@ -28,6 +28,8 @@ from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill, PolicyDocument
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import ResourceSlot
+from aliquot_schema.sessions import Dependency, DependencyCondition
+from aliquot_schema.states import SessionState
 from foresight_states import HOUR_US, NOW_US, Scene, plain_rows, scene
 
 STATES = 10_000 if os.environ.get("ALIQUOT_TESTS_LONG") else 200
@@ -235,6 +237,30 @@ def test_a_task_that_was_queued_again_starts_as_itself(exact: bool, waits: bool)
     future = Future(left_us={}, run_us={row.session_id: HOUR_US + at for at, row in enumerate(queue)})
     found = starts(snapshot, Policy(order="fcfs"), future, now_us=NOW_US, exact=exact)
     assert found == {row.session_id: (NOW_US, NOW_US + HOUR_US + at) for at, row in enumerate(queue)}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("gpus", [1, 2, 3])
+def test_sessions_that_depend_on_a_job_array_start_after_its_last_task(exact: bool, gpus: int) -> None:
+    """One task runs, one was queued again, and two wait."""
+    array = replace(_first_row(SessionId("ses_a")), tasks=Intervals.parse("0"), tasks_startable=1)
+    began = DecidedCluster(
+        Snapshot(revision=0, agents=pool(gpus), used={}, queue=[array], usage=Usage()), Policy(order="fcfs"), seed=0
+    )
+    assert [start.run_id for start in began.run(NOW_US - HOUR_US).starts] == ["ses_a_0"]
+    again, left = _first_row(SessionId("ses_a_1")), replace(array, tasks=Intervals.parse("2-3"), tasks_startable=2)
+    link = Dependency(session_id=array.session_id, condition=DependencyCondition.AFTER_OK)
+    after = replace(_first_row(SessionId("after")), depends_on=(link,))
+    snapshot = replace(
+        began.snapshot(), queue=[after, again, left], dependencies={array.session_id: SessionState.QUEUED}
+    )
+    future = Future(
+        left_us={SessionId("ses_a_0"): 5 * HOUR_US},
+        run_us={SessionId("ses_a"): 2 * HOUR_US, SessionId("ses_a_1"): HOUR_US, SessionId("after"): HOUR_US},
+    )
+    found = starts(snapshot, Policy(order="fcfs"), future, now_us=NOW_US, exact=exact)
+    last = {1: 10 * HOUR_US, 2: 5 * HOUR_US, 3: 5 * HOUR_US}[gpus]
+    assert found[SessionId("after")].at_us == NOW_US + last
 
 
 def _first_row(name: SessionId) -> PendingRow:

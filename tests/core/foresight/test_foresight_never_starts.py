@@ -62,11 +62,22 @@ def test_who_depends_on_one_that_does_not_end_never_starts() -> None:
     rows = [held, waiting("a", after="held"), waiting("b", after="a"), waiting("c", after="plain"), waiting("plain")]
     queued = dict.fromkeys(("held", "a", "plain"), SessionState.QUEUED)
     assert never(*rows, waited_for=queued) == ["a", "b", "held"]
-    tasks = waiting("array", tasks=Intervals.of([0, 1]), tasks_startable=2)
-    assert never(tasks, waiting("after", after="array"), waited_for={"array": SessionState.QUEUED}) == ["after"]
     for state in (SessionState.COMPLETED, None):
         ended = {} if state is None else {"gone": state}
         assert never(waiting("after", after="gone"), waited_for=ended) == []
+
+
+@pytest.mark.parametrize("on", ["ses_a", "ses_a_1"])
+def test_who_depends_on_a_job_array_or_its_task_waits_for_its_end(on: str) -> None:
+    tasks = waiting("ses_a", tasks=Intervals.of([0, 1]), tasks_startable=2)
+    after, queued = waiting("after", after=on), {on: SessionState.QUEUED}
+    assert never(tasks, after, waited_for=queued) == []
+    held = replace(tasks, state=SessionState.HELD)
+    assert never(held, after, waited_for=queued) == ["after", "ses_a"]
+    again = waiting("ses_a_0", state=SessionState.HELD)
+    stuck = ["after"] if on == "ses_a" else []
+    assert never(tasks, again, after, waited_for=queued) == sorted([*stuck, "ses_a_0"])
+    assert never(after, waited_for=queued) == ["after"]
 
 
 def held_back(seed: int) -> Scene:

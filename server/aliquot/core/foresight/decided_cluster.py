@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from aliquot.core import fairshare
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
 from aliquot.core.foresight.buckets import array_of, is_limited, with_task_ended
+from aliquot.core.foresight.dependencies import Dependencies
 from aliquot.core.model.plan import Eviction, Placement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
@@ -95,7 +96,7 @@ class DecidedCluster:
         self._running = {row.session_id: replace(row, elastic=None) for row in snapshot.running}
         self._used: dict[NodeId, Occupancy] = dict(snapshot.used)
         self._usage = snapshot.usage
-        self._dependencies = dict(snapshot.dependencies)
+        self._dependencies = Dependencies(snapshot.dependencies, queue=self._queue, running=snapshot.running)
         self._limited = {row.session_id for row in self._queue if is_limited(row)}
         """Job arrays that may run only some of their tasks at once."""
         self._preemptions = Counter({row.session_id: row.preemptions for row in snapshot.running})
@@ -110,6 +111,7 @@ class DecidedCluster:
 
     def join(self, row: PendingRow) -> None:
         self._rows[row.session_id] = row
+        self._dependencies.join(row)
         self._queue = self._queue.changed(joined=[row])
         if is_limited(row):
             self._limited.add(row.session_id)
@@ -119,7 +121,7 @@ class DecidedCluster:
         if row is not None:
             self._remove([row])
             self._allow_task(array_of(name))
-            self._resolve(name, SessionState.CANCELED)
+            self._dependencies.end(name, SessionState.CANCELED)
         return row is not None
 
     def end(self, run_id: SessionId, *, now_us: int, state: SessionState = SessionState.COMPLETED) -> None:
@@ -130,9 +132,9 @@ class DecidedCluster:
         """
         if state is not SessionState.QUEUED:
             self.update(run_id, lambda row: replace(row, array_id=None))
+            self._dependencies.end(run_id, state)
         row = self._running.pop(run_id)
         self._hold(row, sign=-1, now_us=now_us)
-        self._resolve(run_id, state)
 
     def release(self, run_id: SessionId, ranks: Collection[int], *, now_us: int) -> int:
         """Release the devices of some kernels of a running session; returns the milli of accelerators that it keeps."""
@@ -170,7 +172,7 @@ class DecidedCluster:
         """Go by other agents, quotas, policy and states of dependencies from now on."""
         self._layouts.update((agent.id, agent.layout) for agent in agents)
         self._snapshot = replace(self._snapshot, agents=agents, quotas=quotas)
-        self._dependencies = dict(dependencies)
+        self._dependencies.replace(dependencies, queue=self._queue, running=self._running.values())
         if policy is not self._policy:
             self._policy, self._known = policy, PassCache()
             self._usage = replace(self._usage, half_life_ms=policy.half_life_ms)
@@ -206,7 +208,7 @@ class DecidedCluster:
             queue=self._queue,
             running=tuple(self._running.values()),
             usage=self._usage,
-            dependencies=self._dependencies.copy(),
+            dependencies=self._dependencies.states.copy(),
         )
 
     def run(self, now_us: int, *, outdated: Collection[SessionId] = ()) -> PassResult:
@@ -232,7 +234,7 @@ class DecidedCluster:
         self._drop_started(plan.placements)
         self._remove([self._rows[name] for name in plan.failures])
         for name in plan.failures:
-            self._resolve(name, SessionState.FAILED)
+            self._dependencies.end(name, SessionState.FAILED)
         wake_us = plan.wake_at_us if plan.wake_at_us is not None and plan.wake_at_us > now_us else None
         return PassResult(starts, plan.evictions, tuple(plan.failures), wake_us)
 
@@ -265,6 +267,7 @@ class DecidedCluster:
             limit_us=None if row.limit_ms is None else now_us + 1000 * row.limit_ms,
         )
         self._running[run_id] = running
+        self._dependencies.start(run_id, running.array_id)
         self._hold(running, sign=1, now_us=now_us)
         return SessionStart(row.session_id, run_id, running.milli)
 
@@ -283,6 +286,7 @@ class DecidedCluster:
                 self._replace(row, replace(row, tasks=tasks, tasks_startable=left))
             else:
                 gone.append(row)
+                self._dependencies.start_last(name)
         self._remove(gone)
 
     def _hold(self, row: RunningRow, *, sign: int, now_us: int) -> None:
@@ -309,8 +313,3 @@ class DecidedCluster:
         """Let one more task of a limited job array start, if any is left."""
         if array_id is not None and array_id in self._limited and array_id in self._rows:
             self._replace(self._rows[array_id], with_task_ended(self._rows[array_id]))
-
-    def _resolve(self, name: SessionId, state: SessionState) -> None:
-        """Note the end of a session that others may depend on."""
-        if name in self._dependencies:
-            self._dependencies[name] = state

@@ -16,6 +16,7 @@ from aliquot.core.foresight.accounts import AccountNames, AccountUsage
 from aliquot.core.foresight.bucket_walk import AGED, BucketScores, BucketWalk
 from aliquot.core.foresight.buckets import Bucket, Buckets, Waiting, array_of, is_limited, with_task_ended
 from aliquot.core.foresight.decided_cluster import PassResult, SessionStart
+from aliquot.core.foresight.dependencies import Dependencies
 from aliquot.core.foresight.node_capacity import NodeCapacity, Nodes, SessionParts
 from aliquot.core.foresight.running import Peaks, RunningSession, RunningSet
 from aliquot.core.foresight.window import Window, reserve
@@ -72,7 +73,7 @@ class FastCluster:
         """Rows in the queue that are not eligible."""
         self._is_checked = False
         """Whether it is known which of them are still not eligible."""
-        self._dependencies = dict(snapshot.dependencies)
+        self._dependencies = Dependencies(snapshot.dependencies, queue=(), running=snapshot.running)
         self._limited: set[SessionId] = set()
         """Job arrays that may run only some of their tasks at once."""
         self._in_pool: dict[int, int] = {}
@@ -117,6 +118,7 @@ class FastCluster:
         pool = self._ground.buckets.pool(row.where.pool)
         self._in_pool[pool] = self._in_pool.get(pool, 0) + 1
         self._accounts.wait(self._ground.names.of((row.project, row.owner)), 1)
+        self._dependencies.join(row)
         if is_limited(row):
             self._limited.add(row.session_id)
         bucket = self._ground.buckets.of(row)
@@ -176,7 +178,7 @@ class FastCluster:
         if self._is_checked and not is_due:
             return []
         ground, queue = self._ground, Queue.of(self._apart.values())
-        state = replace(ground.snapshot, queue=queue, dependencies=self._dependencies)
+        state = replace(ground.snapshot, queue=queue, dependencies=self._dependencies.states)
         found = filter_eligible(state, ground.policy, queue=queue, now_us=now_us, cache=ground.feasibility)
         for row, is_ready in zip(queue, found.ready.tolist(), strict=True):
             bucket = ground.buckets.of(row)
@@ -290,6 +292,7 @@ class FastCluster:
             if is_gone:
                 self._in_pool[bucket.pool] -= 1
                 self._accounts.wait(bucket.account, -1)
+                self._dependencies.start_last(session.queue_id)
             self._accounts.hold(session.account, session.rate_milli, now_us=now_us)
 
     def _first_window(self, blocked: list[Bucket], now_us: int, *, is_whole: bool) -> Window | None:
@@ -349,6 +352,7 @@ class FastCluster:
             queue_id=name,
         )
         self._running.add(session, now_us=now_us)
+        self._dependencies.start(session.name, session.array_id)
         self._count(session, 1)
         return session
 
@@ -377,8 +381,7 @@ class FastCluster:
 
     def _resolve(self, name: SessionId, state: SessionState) -> None:
         """Note the end of a session that others may depend on."""
-        if name in self._dependencies:
-            self._dependencies[name] = state
+        if self._dependencies.end(name, state):
             self._is_checked = False
 
     def _add_running(self, row: RunningRow, place: int) -> None:

@@ -1,9 +1,11 @@
 """Never starts: waiting sessions that start in no possible future. Futures need not be run until they have started."""
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
+from aliquot.core.foresight.buckets import array_of
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.quota import QuotaTracker
@@ -16,8 +18,7 @@ from aliquot_schema.states import ENDED, SessionState
 def never_starting(snapshot: Snapshot, policy: Policy, *, until_us: int) -> frozenset[SessionId]:
     """Waiting sessions that start in no future of a snapshot before a time.
 
-    No held session is released, no agent is opened and no quota is raised there, and sessions depend on single sessions
-    and tasks only: when all tasks of a job array have ended is not foreseen.
+    No held session is released, no agent is opened and no quota is raised there.
     """
     return _Search(snapshot, policy, until_us=until_us).found()
 
@@ -25,7 +26,9 @@ def never_starting(snapshot: Snapshot, policy: Policy, *, until_us: int) -> froz
 class _Search:
     def __init__(self, snapshot: Snapshot, policy: Policy, *, until_us: int) -> None:
         self._rows: Final = {row.session_id: row for row in snapshot.queue}
-        self._running: Final = {row.session_id for row in snapshot.running}
+        ran = [name for row in snapshot.running for name in (row.session_id, row.array_id) if name is not None]
+        self._lives: Final = {*ran, *self._rows, *_arrays_of(self._rows)}
+        """What runs or waits: an array also by a task of its own."""
         self._dependencies = snapshot.dependencies
         self._could_run = feasible_agents(snapshot, policy, cache=FeasibilityCache())
         self._until_us = until_us
@@ -39,7 +42,7 @@ class _Search:
         """All of them."""
         never = {name for name, row in self._rows.items() if self._is_held_back(row)}
         depending = {name: row for name, row in self._rows.items() if row.depends_on and name not in never}
-        while more := {name for name, row in depending.items() if self._waits_for(row, never)}:
+        while more := self._waiting_for(never, depending):
             never |= more
             depending = {name: row for name, row in depending.items() if name not in more}
         return frozenset(never)
@@ -51,13 +54,25 @@ class _Search:
             return True
         return self._could_run(row) is not None or self._quotas.refusal(row) is not None
 
-    def _waits_for(self, row: PendingRow, never: set[SessionId]) -> bool:
-        """Whether it depends on a session that does not end."""
-        return any(self._does_not_end(link.session_id, never) for link in row.depends_on)
+    def _waiting_for(self, never: set[SessionId], depending: Mapping[SessionId, PendingRow]) -> set[SessionId]:
+        """Those that depend on a session that does not end."""
+        without_end = never | _arrays_of(never)
+        return {
+            name
+            for name, row in depending.items()
+            if any(self._does_not_end(link.session_id, never, without_end) for link in row.depends_on)
+        }
 
-    def _does_not_end(self, name: SessionId, never: set[SessionId]) -> bool:
+    def _does_not_end(self, name: SessionId, never: set[SessionId], without_end: set[SessionId]) -> bool:
         state = self._dependencies.get(name)
-        if state is None or state in ENDED or name in self._running:
-            return False  # it has ended, or will end
-        row = self._rows.get(name)
-        return row is None or row.tasks is not None or name in never
+        if state is None or state in ENDED:
+            return False
+        if name in self._lives:
+            return name in without_end
+        array_id = array_of(name)  # tasks that wait have no rows of their own
+        return array_id not in self._rows or array_id in never
+
+
+def _arrays_of(names: Iterable[SessionId]) -> set[SessionId]:
+    """The job arrays of the tasks among some sessions."""
+    return {array_id for name in names if (array_id := array_of(name)) is not None}
