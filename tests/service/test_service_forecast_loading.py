@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from aliquot.core.foresight.shown_forecasts import DAY_US, ForecastOutcome, ForecastRecord
+from aliquot.service.foresight.learning import Learner, PastSessions
+from aliquot.service.foresight.process_messages import Ended
 from aliquot.service.foresight.records import Recorder
 from aliquot.service.metrics.counters import ForecastMeasures
 from aliquot.service.ports import Store, StoreUnavailable
 from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.events import Event
-from aliquot_schema.ids import SessionId, kernel_id
+from aliquot_schema.ids import SessionId, kernel_id, task_id
+from aliquot_schema.intervals import Intervals
 from forecast_records import record, told
 from service_bench import agent
 from service_stage import Stage, stage
@@ -124,3 +127,24 @@ async def test_records_that_are_loaded_again_after_a_failure_are_there_once(data
         assert [score.session_id for score in made.scores()] == [second]
         await on.cancel(third)
         assert [score.session_id for score in made.scores()] == [third]
+
+
+async def test_a_canceled_array_is_taught_with_its_canceled_tasks() -> None:
+    """From the store as from the events. Its row has all tasks by their indices."""
+    async with stage([agent("a", devices=1)]) as on:
+        learner = Learner()
+        on.journal.subscribe(learner.on_event)
+        first = await submitted(on)
+        array = await on.submit(array="3-5")
+        await on.advance()
+        await end(on, first)
+        task = task_id(array, index=3)
+        await on.cancel(array)
+        await end(on, task)
+        read = [one async for page in PastSessions(on.store, on.clock).pages() for one in page]
+        for found in (learner.take(), read):
+            tasks = {type(one).__name__: one.tasks for one in found if one.session_id == array}
+            assert tasks == {"PendingRow": Intervals.parse("3-5"), "Ended": Intervals.parse("3-5")}
+            runs = {one.session_id: one.run for one in found if isinstance(one, Ended)}
+            assert None not in (runs[first], runs[task])
+            assert runs[array] is None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from aliquot.core.foresight.arrivals import DAY_US, HOUR_US, KEPT_US, WEEK_US, ArrivalHistory, Arrivals
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.prediction import Workload
-from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.ids import SessionId, UserId, task_id
 from aliquot_schema.intervals import Intervals
 from core_cluster import row
 from core_effort import examples
@@ -86,6 +86,21 @@ def test_a_job_array_arrives_task_by_task_and_without_conditions() -> None:
     made = future(found, WEEK_US).arrivals
     assert len({one.row.session_id for one in made}) == len(made) == 3
     assert {(one.row.tasks, one.row.not_before_us) for one in made} == {(None, None)}
+
+
+def test_each_task_of_a_job_array_has_its_own_run_time_and_cancellation() -> None:
+    """The first ran, the second has not ended, and the others were canceled: the third while it ran."""
+    array = SessionId("ses_a")
+    found = ArrivalHistory()
+    found.learn(row(array, at=0, tasks=Intervals.parse("2-4,7"), tasks_startable=4))
+    for index, run_ms in ((2, 1_000), (4, 2_000)):
+        found.ended(task_id(array, index=index), run_ms=run_ms)
+    found.ended(task_id(array, index=5), run_ms=1)
+    found.cancelled(array, at_us=HOUR_US, tasks=Intervals.parse("4,7"))
+    drawn = {task_id(array, index=index): index for index in (2, 3, 4, 7)}
+    made = found.futures(WEEK_US, horizon_us=WEEK_US, drawn_us=lambda one, _: drawn[one.session_id], seed=1).of(0)
+    assert [one.run_us for one in made.arrivals] == [1_000_000, 3, 2_000_000, 7]
+    assert made.cancels_us == {made.arrivals[3].row.session_id: WEEK_US + HOUR_US}
 
 
 def test_it_knows_submitted_sessions_until_they_are_old() -> None:

@@ -7,7 +7,7 @@ than a day, nothing arrives. Sessions that were canceled while they waited leave
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, NamedTuple, overload
 
 from msgspec.structs import replace
@@ -16,7 +16,8 @@ from aliquot.core.foresight.engine import Arrival
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.placement.scoreboard import split_mix_64
 from aliquot.core.prediction import Workload
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, task_id, task_parts
+from aliquot_schema.intervals import Intervals
 from aliquot_schema.states import SessionState
 
 HOUR_US: Final = 3_600_000_000
@@ -50,10 +51,17 @@ class _Source:
     row: PendingRow
     """As it was submitted."""
     task: int = 0
-    """Which task of a job array, from 0; they count one by one."""
+    """Index of a task of a job array; 0 for other sessions."""
     run_us: int | None = None
     """None = it has not ended."""
     cancelled_us: int | None = None
+
+    @property
+    def submitted(self) -> PendingRow:
+        """The row; of a task of a job array, with the id of the task."""
+        if self.row.tasks is None:
+            return self.row
+        return replace(self.row, session_id=task_id(self.row.session_id, index=self.task))
 
 
 class ArrivalHistory:
@@ -69,8 +77,8 @@ class ArrivalHistory:
     def learn(self, row: PendingRow) -> None:
         """Add a session as it is submitted; submissions come in the order of their times."""
         self._first_us = row.queued_us if self._first_us is None else self._first_us
-        tasks = 1 if row.tasks is None else min(len(row.tasks), TASKS_MAX)
-        sources = [_Source(row, task) for task in range(tasks)]
+        tasks = [0] if row.tasks is None else islice(row.tasks, TASKS_MAX)
+        sources = [_Source(row, task) for task in tasks]
         self._sources += sources
         self._by_id[row.session_id] = sources
         if row.workload is not None:
@@ -79,14 +87,28 @@ class ArrivalHistory:
             self._forget(row.queued_us - KEPT_US)
 
     def ended(self, session_id: SessionId, *, run_ms: int) -> None:
-        """Note how long a submitted session, or each task of a job array, ran."""
-        for source in self._by_id.get(session_id, ()):
+        """Note how long a submitted session, or a task of a job array, ran."""
+        for source in self._sources_of(session_id):
             source.run_us = max(run_ms, 1) * 1000
 
-    def cancelled(self, session_id: SessionId, *, at_us: int) -> None:
-        """Note that a submitted session left the queue without a start."""
-        for source in self._by_id.get(session_id, ()):
-            source.cancelled_us = at_us
+    def cancelled(self, session_id: SessionId, *, at_us: int, tasks: Intervals | None = None) -> None:
+        """Note that a submitted session left the queue without a start.
+
+        Args:
+            tasks: of a job array, those that were canceled; the ones that have run do not count. None = all.
+        """
+        for source in self._sources_of(session_id):
+            if tasks is None or source.task in tasks:
+                source.cancelled_us = at_us
+
+    def _sources_of(self, session_id: SessionId) -> Sequence[_Source]:
+        """A submitted session; of a task, the task alone."""
+        array_id, index = task_parts(session_id)
+        sources = self._by_id.get(array_id, ())
+        if index is None:
+            return sources
+        place = bisect_left(sources, index, key=lambda source: source.task)
+        return [source for source in sources[place : place + 1] if source.task == index]
 
     def row(self, session_id: SessionId) -> PendingRow | None:
         """A submitted session as it was submitted; None = unknown."""
@@ -180,7 +202,7 @@ class _SampledArrivals(Sequence[Arrival]):
         arrival, source = period[position], period.source(position)
         if source.run_us is not None:
             return arrival
-        return replace(arrival, run_us=self._drawn_us(source.row, self._sample))
+        return replace(arrival, run_us=self._drawn_us(source.submitted, self._sample))
 
 
 class _Period:
@@ -191,7 +213,9 @@ class _Period:
         self._shift_us = shift_us
         self._made: list[Arrival | None] = [None] * len(sources)
         self.cancels_us = {
-            self._name(source): source.cancelled_us + shift_us for source in sources if source.cancelled_us is not None
+            self._name(source): source.cancelled_us + shift_us
+            for source in sources
+            if source.cancelled_us is not None and source.run_us is None
         }
 
     def __len__(self) -> int:

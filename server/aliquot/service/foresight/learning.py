@@ -44,9 +44,13 @@ def run_of(session: Session) -> EndedRun | None:
 
 
 def end_of(session: Session) -> Ended | None:
-    """The end of a session; None while it lives, for job arrays, external allocations, and ends that teach nothing."""
-    if not session.is_ended or session.ended_us is None or not _counts(session) or session.tasks is not None:
+    """The end of a session; None while it lives, for external allocations, and ends that teach nothing. That of a job
+    array says which tasks were canceled."""
+    if not session.is_ended or session.ended_us is None or not _counts(session):
         return None
+    if session.tasks is not None:
+        canceled = session.tasks.canceled
+        return Ended(session_id=session.id, at_us=session.ended_us, run=None, tasks=canceled) if canceled else None
     run = run_of(session)
     never_started = session.scheduled_us is None
     return Ended(session_id=session.id, at_us=session.ended_us, run=run) if run is not None or never_started else None
@@ -126,7 +130,7 @@ def _past(sessions: Iterable[Session], *, since_us: int) -> Iterator[Learned]:
 
 def _all_tasks(tasks: ArrayTasks) -> Intervals:
     sets = (tasks.waiting, tasks.active, tasks.completed, tasks.failed, tasks.canceled)
-    return Intervals.of(range(sum(map(len, sets))))
+    return Intervals.joined(span for indices in sets for span in indices.spans)
 
 
 def _counts(session: Session) -> bool:

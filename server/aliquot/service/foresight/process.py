@@ -88,7 +88,7 @@ class Forecaster:
             if isinstance(one, PendingRow):
                 self._arrivals.learn(one)
             elif one.run is None:
-                self._arrivals.cancelled(one.session_id, at_us=one.at_us)
+                self._arrivals.cancelled(one.session_id, at_us=one.at_us, tasks=one.tasks)
             else:
                 self._runs.learn(one.run)
                 self._arrivals.ended(one.session_id, run_ms=one.run.duration_ms)

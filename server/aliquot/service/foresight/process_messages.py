@@ -19,6 +19,7 @@ from aliquot.core.foresight.shown_forecasts import ForecastRecord, ShownForecast
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot_schema.ids import SessionId
+from aliquot_schema.intervals import Intervals
 
 ROWS_MAX: Final = 25
 """Rows in one frame. A frame is encoded in one call, which holds the interpreter lock: 15 ms for agents with 6 GPUs."""
@@ -31,6 +32,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     at_us: int
     run: EndedRun | None
     """None = it never started."""
+    tasks: Intervals | None = None
+    """Of a job array, the tasks that were canceled; those that had started have own ends. None = it is no array."""
 
 
 Learned = PendingRow | Ended
