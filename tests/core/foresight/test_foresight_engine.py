@@ -55,6 +55,18 @@ def test_the_states_are_not_trivial() -> None:
     assert min(at_once, later, never) > PART
 
 
+@pytest.mark.parametrize("seed", [1, 16, 41, 45, 55, 64, 67, 73])
+def test_elastic_gangs_that_arrive_take_as_many_kernels_as_decide_gives_them(seed: int) -> None:
+    drawn, dice = scene(seed), random.Random(seed)
+    coming = []
+    for one in drawn.future.arrivals:
+        wider = replace(one.row, kernels_max=one.row.cluster_size + dice.choice([1, 2, 5]), tasks=None)
+        coming.append(replace(one, row=replace(wider, tasks_startable=1)) if dice.random() < 0.5 else one)
+    future = replace(drawn.future, arrivals=coming)
+    elastic = Scene(snapshot=drawn.snapshot, policy=drawn.policy, future=future, now_us=drawn.now_us)
+    assert _written(elastic, exact=False) == _written(elastic, exact=True)
+
+
 def test_an_engine_runs_many_futures_of_one_snapshot() -> None:
     drawn = scene(7)
     engine = Engine(drawn.snapshot, drawn.policy, now_us=drawn.now_us)

@@ -145,7 +145,8 @@ def cluster_of(snapshot: Snapshot, policy: Policy, *, seed: int = 0, exact: bool
 
     Args:
         seed: of the random placement strategy.
-        exact: whether it is the one of `decide` in any case. The rows that join later must be supported too.
+        exact: whether it is the one of `decide` in any case. Rows that join later must be supported too, or be
+            elastic gangs.
     """
     if exact or unsupported(snapshot, policy) is not None:
         return DecidedCluster(snapshot, policy, seed=seed)

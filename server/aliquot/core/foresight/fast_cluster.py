@@ -276,7 +276,8 @@ class FastCluster:
             if window is not None and outlasts and (placed := window.place(bucket.spots[-1], placed)) is None:
                 outlasting.add(kind)
                 continue
-            session = self._start(bucket, placed, now_us=now_us)
+            sized, placed = self._grown(bucket, placed, window=window if outlasts else None)
+            session = self._start(bucket, placed, sized=sized, now_us=now_us)
             started.append((bucket, session, session.queue_id not in self))
             if window is not None:
                 window.take(placed.parts, outlasts=outlasts)
@@ -328,7 +329,25 @@ class FastCluster:
                     return True
         return False
 
-    def _start(self, bucket: Bucket, placed: SessionParts, *, now_us: int) -> RunningSession:
+    def _grown(self, bucket: Bucket, placed: SessionParts, *, window: Window | None) -> tuple[Bucket, SessionParts]:
+        """The first session of a bucket with as many kernels as fit and its quotas allow; only elastic gangs grow.
+
+        Args:
+            window: beside whose head it has to fit; None = all that is free may be used.
+        """
+        row = bucket.row
+        for size in range(row.kernels_max or 0, row.cluster_size, -1):
+            sized = self._ground.buckets.of(replace(row, cluster_size=size, kernels_max=None))
+            if sized is None or sized.milli > self._capacity.free_milli() or self._is_refused(sized):
+                continue
+            place = self._capacity.place if window is None else window.beside
+            found = next((found for spot in sized.spots if (found := place(spot)) is not None), None)
+            if found is not None:
+                return sized, found
+        return bucket, placed
+
+    def _start(self, bucket: Bucket, placed: SessionParts, *, sized: Bucket, now_us: int) -> RunningSession:
+        """Start the first session of a bucket; `sized` has what it needs with the kernels that it gets."""
         name, index = self._waiting.start(bucket)
         array = self._waiting.array(name)
         if array is not None and not array.startable:
@@ -343,10 +362,10 @@ class FastCluster:
             rate_milli=placed.rate_milli,
             account=bucket.account,
             group=(bucket.pool, placed.milli > 0),
-            part=self._ground.part(bucket, placed.milli),
+            part=self._ground.part(sized, placed.milli),
             started_us=now_us,
             estimate_ms=bucket.running_ms,
-            need=bucket.need,
+            need=sized.need,
             quotas=bucket.quotas,
             array_id=array_of(name) if index is None else name,
             queue_id=name,

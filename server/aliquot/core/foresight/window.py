@@ -125,7 +125,7 @@ class Window:
         Args:
             placed: where it fits now.
         """
-        beside = self._now.place_beside(spot, self._beside_head())
+        beside = self.beside(spot)
         if beside is not None:
             return beside
         if self._spare is not None and self._spare < self._displaced(placed.parts):
@@ -142,6 +142,10 @@ class Window:
             return None
         self._placed = moved
         return placed
+
+    def beside(self, spot: PlacementNeeds) -> SessionParts | None:
+        """Where a session that outlasts the window fits beside the devices reserved for the head."""
+        return self._now.place_beside(spot, self._beside_head())
 
     def take(self, parts: tuple[Part, ...], *, outlasts: bool) -> None:
         """Count a session as placed, after the present capacity has counted it."""
