@@ -233,10 +233,14 @@ class Forecasting:
             self._rest(kind, took_s=self._clock.monotonic() - began_s)
 
     async def _send_learned(self, channel: Channel) -> None:
-        """Send the history. What happens meanwhile is sent afterwards, unless it was read from the store."""
+        """Send the history. What happens meanwhile is sent afterwards, unless it was read from the store.
+
+        An outcome is written some time after it has become known, so what was read of a record may be from before or
+        after that; records that the recorder knows outcomes of are sent again as they are now.
+        """
         self._hear_all()
+        await self._write()
         self._learner.take()
-        self._recorder.scores()
         past = PastSessions(self._events, self._clock)
         async for learned in past.pages():
             await channel.send([LearningBatch(learned=learned, is_history=True)])
@@ -245,9 +249,11 @@ class Forecasting:
         while records := await self._store.page(last, since_us=since_us, limit=PAGE):
             await channel.send([ScoredRecords(records=records, is_history=True)])
             last = records[-1]
-        self._days = list(await self._store.days())
+        self._days = list(await self._recorder.days())
         self._hear_all()
-        await channel.send([HistoryRead(), *map(_learning_batch, _parts(self._learner.take(past.versions)))])
+        scored = [ScoredRecords(records=part, is_history=True) for part in _parts(self._recorder.scores())]
+        since = map(_learning_batch, _parts(self._learner.take(past.versions)))
+        await channel.send([*scored, HistoryRead(), *since])
 
     async def _next_kind(self, channel: Channel) -> str:
         """Wait until something is to be asked; returns what: `supposed`, `fresh`, `all`, `head` of a long queue,

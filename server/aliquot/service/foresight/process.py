@@ -55,7 +55,8 @@ class Forecaster:
         self._scores = ForecastScorer()
         self._mirror = SnapshotMirror()
         self._past: list[Learned] = []
-        self._past_records: list[ForecastRecord] = []
+        self._past_records: dict[tuple[SessionId, int], ForecastRecord] = {}
+        """By session and age."""
 
     def take(self, message: ToProcess) -> list[FromProcess]:
         """Learn from a message, or answer it."""
@@ -65,7 +66,7 @@ class Forecaster:
             case LearningBatch(learned=learned):
                 self._learn(learned)
             case ScoredRecords(is_history=True, records=records):
-                self._past_records.extend(records)
+                self._past_records.update(((record.session_id, record.age_s), record) for record in records)
             case ScoredRecords(records=records):
                 self._scores.learn(records)
             case HistoryRead():
@@ -80,8 +81,8 @@ class Forecaster:
 
     def _end_history(self) -> None:
         self._learn(sorted(self._past, key=learned_us))
-        self._scores.replay(self._past_records)
-        self._past, self._past_records = [], []
+        self._scores.replay(self._past_records.values())
+        self._past, self._past_records = [], {}
 
     def _learn(self, learned: Iterable[Learned]) -> None:
         for one in learned:

@@ -58,7 +58,8 @@ class ScoredRecords(Struct, frozen=True, kw_only=True):
 
     records: tuple[ForecastRecord, ...]
     is_history: bool = False
-    """Whether they come from the store, in any order; learned at `HistoryRead`."""
+    """Whether they are learned at `HistoryRead`, with all that is known of them: records from the store, in any order,
+    and later versions of these."""
 
 
 class HistoryRead(Struct, frozen=True, kw_only=True):

@@ -158,6 +158,15 @@ class Recorder:
         self._scores.clear()
         return taken
 
+    async def days(self) -> tuple[tuple[int, int], ...]:
+        """(day, sessions that started before any forecast), by day: all that `flush` has returned, and no more.
+
+        Raises:
+            StoreUnavailable.
+        """
+        async with self._writing:
+            return await self._store.days()
+
     async def flush(self, *, now_us: int) -> tuple[tuple[int, int], ...]:
         """Write what has not been written; returns (day, sessions that started before any forecast) written.
 

@@ -1,0 +1,114 @@
+"""The forecast process as the server deals with it: what it is taught when it starts."""
+
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aliquot.core.foresight.scoring import AccuracyReport
+from aliquot.service.foresight.forecasting import Forecasting
+from aliquot.service.foresight.process import Forecaster
+from aliquot.service.foresight.process_messages import (
+    Finished,
+    ForecastRequest,
+    SnapshotDifference,
+    ToProcess,
+)
+from aliquot.service.metrics.counters import ForecastMeasures
+from aliquot.service.retention import ClockJumps
+from aliquot.service.state.forecast_board import QuestionQueue
+from aliquot.service.state.snapshots import take
+from aliquot.store.open import open_store
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.ids import SessionId, kernel_id
+from forecast_records import record
+from service_bench import agent
+from service_stage import Stage, stage
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[DatabaseStore]:
+    store = open_store("", data_folder=tmp_path, now_us=lambda: 1)
+    await store.open()
+    yield store
+    await store.close()
+
+
+class Taught:
+    """A channel to a forecast process in this one."""
+
+    def __init__(self) -> None:
+        self.process = Forecaster()
+
+    async def send(self, messages: Iterable[ToProcess]) -> None:
+        for message in messages:
+            self.process.take(message)
+
+    def report(self, on: Stage) -> AccuracyReport:
+        """What it has been taught of outcomes."""
+        ask = ForecastRequest(
+            number=1,
+            snapshot=take(on.state),
+            policy=on.state.rules,
+            now_us=on.clock.now_us(),
+            wanted=(),
+            first_rows=None,
+            samples=1,
+        )
+        answers = [one for message in SnapshotDifference().messages(ask) for one in self.process.take(message)]
+        return next(one.accuracy for one in answers if isinstance(one, Finished))
+
+
+@pytest.mark.parametrize("when", ["before", "while", "written while", "after"])
+async def test_an_outcome_is_taught_once_whenever_it_becomes_known(
+    database: DatabaseStore, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        forecasting = Forecasting(
+            state=on.state,
+            journal=on.journal,
+            clock=on.clock,
+            events=on.store,
+            store=database.forecasts,
+            relay=None,
+            epoch=1,
+            leaps=ClockJumps(on.clock),
+            measures=ForecastMeasures(),
+            desk=QuestionQueue(),
+        )
+        first, second = await _submitted(on), await _submitted(on)
+        await database.forecasts.add([record(second, on.clock.now_us())])
+        await forecasting._recorder.load(events=on.store, now_us=on.clock.now_us())
+        read = database.forecasts.page
+
+        async def start() -> None:
+            on.executor.ends(kernel_id(first, attempt=1, rank=0))
+            await on.settle()
+            await on.advance()
+            forecasting._hear_all()
+
+        async def page(*args: Any, **query: Any) -> Any:
+            if args[0] is None and "while" in when:
+                await start()
+            if when == "written while":
+                await forecasting._write()
+            return await read(*args, **query)
+
+        monkeypatch.setattr(database.forecasts, "page", page)
+        channel: Any = Taught()
+        if when == "before":
+            await start()
+        await forecasting._send_learned(channel)
+        if when == "after":
+            await start()
+        await channel.send(forecasting._news())
+        assert channel.report(on).waited == 1
+
+
+async def _submitted(on: Stage) -> SessionId:
+    name = await on.submit()
+    await on.advance()
+    return name
