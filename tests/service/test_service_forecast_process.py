@@ -1,5 +1,7 @@
-"""The forecast process as the server deals with it: what it is taught when it starts."""
+"""The forecast process as the server deals with it: what it is taught when it starts, and that it may stop reading."""
 
+import os
+import signal
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -7,14 +9,18 @@ from typing import Any
 import pytest
 
 from aliquot.core.foresight.scoring import AccuracyReport
+from aliquot.service.foresight import supervisor
 from aliquot.service.foresight.forecasting import Forecasting
 from aliquot.service.foresight.process import Forecaster
 from aliquot.service.foresight.process_messages import (
     Finished,
     ForecastRequest,
+    LearningBatch,
+    ProcessReady,
     SnapshotDifference,
     ToProcess,
 )
+from aliquot.service.foresight.supervisor import ProcessEnded, forecast_process
 from aliquot.service.metrics.counters import ForecastMeasures
 from aliquot.service.retention import ClockJumps
 from aliquot.service.state.forecast_board import QuestionQueue
@@ -112,3 +118,16 @@ async def _submitted(on: Stage) -> SessionId:
     name = await on.submit()
     await on.advance()
     return name
+
+
+async def test_a_process_that_is_stopped_is_given_up_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "SEND_S_MAX", 0.5)
+    monkeypatch.setattr(supervisor, "END_S_MAX", 0.1)
+    many: Any = tuple(os.urandom(100_000) for _ in range(20))
+    async with forecast_process() as channel:
+        assert isinstance(await channel.receive(), ProcessReady)
+        os.kill(channel.pid, signal.SIGSTOP)
+        with pytest.raises(ProcessEnded, match="does not read"):
+            await channel.send([LearningBatch(learned=many, is_history=True)])
+    with pytest.raises(ProcessLookupError):
+        os.kill(channel.pid, 0)

@@ -15,6 +15,8 @@ from aliquot.service.foresight.process_messages import DECODER, FromProcess, ToP
 
 PROGRAM: Final = "aliquot.service.foresight.process"
 END_S_MAX: Final = 2.0
+SEND_S_MAX: Final = 120.0
+"""A process that takes nothing for this long is stopped or hangs: it reads in a thread of its own."""
 LENGTH_MAX: Final = 16 << 20
 WAIT_S_MIN: Final = 0.5
 WAIT_S_MAX: Final = 60.0
@@ -49,8 +51,9 @@ class Channel:
             while (frame := await asyncio.to_thread(_next_frame, coming)) is not None:
                 self._writer.write(frame)
                 try:
-                    await self._writer.drain()
-                except ConnectionError:
+                    async with asyncio.timeout(SEND_S_MAX):
+                        await self._writer.drain()
+                except (ConnectionError, TimeoutError):
                     raise ProcessEnded("it does not read any more") from None
 
     async def receive(self) -> FromProcess:
