@@ -98,6 +98,19 @@ async def test_each_remedy_that_its_owner_can_apply_starts_it_when_it_is_applied
             assert on.session(target).state is S.RUNNING, remedy
 
 
+async def test_fewer_kernels_for_an_elastic_gang_are_compared_with_all_its_sizes() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        await on.submit(devices=2)
+        await on.advance()
+        gang = await on.submit(kernels=4, cluster_size_min=3)
+        await on.advance()
+        fewer = by_kind(await why(on, gang))[RemedyKind.FEWER_KERNELS]
+        assert fewer.summary == "with 2 kernels instead of 3 to 4"
+        await on.sessions.update_session(USER, gang, amendment(fewer), None)
+        await on.advance()
+        assert len(on.state.kernels_in(on.session(gang))) == 2
+
+
 async def test_a_command_applies_it_and_those_delayed_are_named() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, head, behind = await crowded(on)

@@ -13,6 +13,7 @@ from aliquot.core.foresight.remedies import Remedy, remedies
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
+from aliquot.core.prediction import Workload
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot_schema.ids import PoolId, ProjectId, QuotaId, SessionId, UserId
@@ -128,7 +129,8 @@ def _everything(
     yield listed(RemedyKind.PREEMPTIBLE, [{"is_preemptible": True}] if not one.is_preemptible else [])
     yield listed(RemedyKind.PROJECT, [{"project": name} for name in "pq" if name != one.project])
     yield listed(RemedyKind.PRIORITY, [{"priority": level} for level in Priority if level > one.priority])
-    yield listed(RemedyKind.FEWER_KERNELS, [_size(cluster_size=count) for count in range(one.cluster_size - 1, 0, -1)])
+    whole = [_size(cluster_size=count, kernels_max=None) for count in range(one.cluster_size - 1, 0, -1)]
+    yield listed(RemedyKind.FEWER_KERNELS, whole)
     asked = dict(one.request)
     rest = tuple((slot, amount) for slot, amount in one.request if not slot.startswith(("cuda", "gpu")))
     devices, shares = asked.get("cuda.device", 0), asked.get("cuda.shares", 0)
@@ -194,6 +196,20 @@ def test_it_offers_as_many_gpus_as_are_free_and_says_when_all_are() -> None:
     assert [held.session_id for held in found[RemedyKind.WAIT].change.gone] == ["a"]
     assert found[RemedyKind.WAIT].starts_us == NOW_US + 3600 * SECOND_US
     assert found[RemedyKind.FEWER_GPUS].delays == ()
+
+
+def test_an_elastic_gang_with_fewer_kernels_than_its_fewest_starts_with_exactly_these() -> None:
+    """As the change of `cluster_size` makes it. Its run time is looked up by all kernels that it asks for."""
+    workload = Workload(user=UserId("ann"), program=None, milli=8000, limit_ms=None)
+    gang = row("gang", kernels=6, kernels_max=8, cuda_device="1", workload=workload)
+    found = of_kind(busy("a", agents=[on("n", gpus(6))], queue=(gang,)), "gang")
+    changed = found[RemedyKind.FEWER_KERNELS].change.row
+    assert (changed.cluster_size, changed.kernels_max) == (5, None)
+    assert changed.workload == replace(workload, milli=5000)
+    assert len(found[RemedyKind.FEWER_KERNELS].kernels) == 5
+    held = replace(gang, cluster_size=5, state=SessionState.HELD)
+    released = of_kind(busy("a", agents=[on("n", gpus(6))], queue=(held,)), "gang")[RemedyKind.RELEASE].change.row
+    assert (released.kernels_max, released.workload) == (8, workload)
 
 
 def test_a_shorter_limit_ends_a_minute_before_the_reservation_that_is_in_its_way() -> None:

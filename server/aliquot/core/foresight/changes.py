@@ -154,7 +154,9 @@ class WaitingSession(Struct, frozen=True, kw_only=True, dict=True):
         request = resized(
             dict(row.request), changes or {}, before=_per_gpu(self.policy, row.where.pool), after=self._per_gpu(there)
         )
-        fields = {"request": request, "cluster_size": cluster_size or row.cluster_size, "where": there}
+        fields: dict[str, Any] = {"request": request, "where": there}
+        if cluster_size is not None:  # one below the fewest kernels of an elastic gang: it would start whole
+            fields |= {"cluster_size": cluster_size, "kernels_max": None}
         if changes or cluster_size:
             fields |= {"fallback_level": 0, "falls_back_us": None}
         return self._with(kind, **fields)
@@ -276,7 +278,8 @@ def _expected(row: PendingRow) -> PendingRow:
     """The row with what its run times are looked up by."""
     if row.workload is None:
         return row
-    milli = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
+    kernels = row.kernels_max or row.cluster_size
+    milli = sum(amount * milli_of(slot) for slot, amount in row.request) * kernels
     return replace(row, workload=replace(row.workload, milli=milli, limit_ms=row.limit_ms))
 
 

@@ -200,7 +200,7 @@ def _summary(
         RemedyKind.POOL: f"in pool {after.where.pool}",
         RemedyKind.PROJECT: f"in project {after.project}",
         RemedyKind.PRIORITY: f"with priority {after.priority.name.lower()}",
-        RemedyKind.FEWER_KERNELS: f"with {_kernels(after.cluster_size)} instead of {row.cluster_size}",
+        RemedyKind.FEWER_KERNELS: f"with {_kernels(after.cluster_size)} instead of {_sizes(row)}",
     }[kind]
 
 
@@ -211,6 +211,11 @@ def _gpus(row: PendingRow) -> str:
 
 def _kernels(count: int) -> str:
     return "1 kernel" if count == 1 else f"{count} kernels"
+
+
+def _sizes(row: PendingRow) -> str:
+    """`4`; of an elastic gang `3 to 4`."""
+    return str(row.cluster_size) if row.kernels_max is None else f"{row.cluster_size} to {row.kernels_max}"
 
 
 def _named(gone: Iterable[RunningRow]) -> str:
