@@ -45,6 +45,11 @@ test("the effect of a change is said in sentences", () => {
 
 test("what is unknown is said", () => {
   expect(sentencesOf({ ...NOTHING, note: "later starts are unknown" })).toEqual(["later starts are unknown."]);
+  const stopped = "scheduling is stopped, so nothing starts";
+  expect(sentencesOf({ ...NOTHING, note: stopped })).toEqual([
+    "No waiting session would start later or sooner.",
+    `${stopped}.`,
+  ]);
 });
 
 test("a preempted session says when it would run again", () => {

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from aliquot.client.generated.explanations import SessionDelay, WhatIf, WhatIfInput
     from aliquot.client.generated.inputs import CreateSessionInput
 
+UNKNOWN: Final = "later starts are unknown"
+"""In the note of an answer that does not know which sessions would start later or sooner."""
 NAMED_MAX: Final = 10
 """Sessions of a kind that are named."""
 
@@ -37,7 +39,8 @@ def lines_of(client: "BlockingClient", found: "WhatIf", wanted: "CreateSessionIn
             yield f"{title}: {len(texts) - NAMED_MAX} more"
     yield from _moved(found.later, found.later_count, "later")
     yield from _moved(found.sooner, found.sooner_count, "sooner")
-    if not (found.later_count or found.sooner_count or found.starts or found.displaced) and found.note is None:
+    has_effect = found.later_count or found.sooner_count or found.starts or found.displaced
+    if not has_effect and UNKNOWN not in (found.note or ""):
         yield "no waiting session would start later or sooner"
     if found.wait_before is not None and found.wait_after is not None:
         before, after = rough_duration(found.wait_before), rough_duration(found.wait_after)

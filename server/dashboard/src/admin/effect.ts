@@ -24,7 +24,9 @@ export function sentencesOf(effect: Effect): string[] {
     later ? `${sessions(later)} would start later.` : "",
     sooner ? `${sessions(sooner)} would start sooner.` : "",
   ].filter(Boolean);
-  if (!found.length && !effect.note) found.push("No waiting session would start later or sooner.");
+  // Also while scheduling is stopped, which a note says too.
+  if (!found.length && !effect.note?.includes("later starts are unknown"))
+    found.push("No waiting session would start later or sooner.");
   if (before !== null && after !== null && before !== after) {
     const times = `${duration(before * 1000)} now, ${duration(after * 1000)} then`;
     found.push(`Mean time until they start: ${times}, if all sessions run for as long as planned.`);
