@@ -95,7 +95,7 @@ def test_the_interval_goes_by_days() -> None:
 def test_groups_go_by_what_was_known_then() -> None:
     wide = replace(FEATURES, size="wide", is_new_user=True, told=">2 h")
     accuracy = Accuracy([resolved(20)] * 3 + [resolved(20, features=wide)])
-    found = {one.group: one.n for one in accuracy.groups()}
+    found = {one.group: one.n for one in accuracy.groups(now_us=0)}
     assert next(iter(found)) == ALL
     assert found == {
         ALL: 4,
@@ -123,10 +123,10 @@ def test_a_share_of_few_is_not_said(n: int, sentence: str | None) -> None:
 
 
 def test_old_forecasts_are_forgotten() -> None:
-    accuracy = Accuracy([resolved(20), resolved(20, day=KEPT_US // DAY_US)])
-    assert accuracy.groups()[0].n == 2
-    accuracy.add(resolved(20, day=KEPT_US // DAY_US + 1))
-    assert accuracy.groups()[0].n == 2
+    accuracy = Accuracy([resolved(20), resolved(20, day=1)])
+    first_us = resolved(20).made_us
+    found = [accuracy.groups(now_us=now_us + KEPT_US) for now_us in (first_us, first_us + 1, first_us + 2 * DAY_US)]
+    assert [groups[0].n if groups else 0 for groups in found] == [2, 1, 0]
 
 
 def test_recent_waits_are_by_size_class_and_give_quantiles_and_an_average() -> None:

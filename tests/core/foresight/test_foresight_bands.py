@@ -114,6 +114,24 @@ def test_many_outcomes_a_week_move_less_each() -> None:
     assert correction.offsets[DEFAULT_POOL].upper - later == STEP_MAX * 9 // 10
 
 
+def test_a_clock_that_is_far_ahead_for_a_moment_does_not_change_how_far_later_outcomes_move() -> None:
+    assert _steps_after(ahead=True) == _steps_after(ahead=False)
+
+
+def _steps_after(*, ahead: bool) -> list[int]:
+    """How far the middle is moved by one outcome after 300 in a week, and by two some weeks later."""
+    correction = BandCorrection()
+    times = [number * WEEK_US // 300 for number in range(300)]
+    for at_us in [*times, *([1000 * WEEK_US] if ahead else [])]:
+        correction.resolved(HOUR_US, RAW, pool=DEFAULT_POOL, at_us=at_us, was_overdue=False)
+    moved = []
+    for at_us in (WEEK_US, 4 * WEEK_US, 4 * WEEK_US + 1):
+        before = correction.offsets[DEFAULT_POOL].middle
+        correction.resolved(100 * HOUR_US, RAW, pool=DEFAULT_POOL, at_us=at_us, was_overdue=False)
+        moved.append(correction.offsets[DEFAULT_POOL].middle - before)
+    return moved
+
+
 @pytest.mark.parametrize("spread", [1, 4])
 def test_bands_that_are_too_narrow_come_to_hold_eight_of_ten(spread: int) -> None:
     correction = BandCorrection()

@@ -129,6 +129,18 @@ def test_only_the_last_90_days_are_counted() -> None:
     assert again.report(runs=0, now_us=96 * DAY_US) == report
 
 
+def test_a_clock_that_is_far_ahead_for_a_moment_takes_nothing_from_the_accuracy() -> None:
+    scores, ahead_us = ForecastScorer(), 5000 * DAY_US
+    scores.learn([started("s1", DAY_US, 30), started("s2", 2 * DAY_US, 30)])
+    scores.note_days([(1, 7)])
+    scores.learn([started("far", ahead_us, 30)])
+    scores.note_days([(5000, 1)])
+    assert scores.report(runs=0, now_us=ahead_us).groups[0].n == 1
+    scores.learn([started("s3", 3 * DAY_US, 30)])
+    report = scores.report(runs=0, now_us=4 * DAY_US)
+    assert (report.groups[0].n, report.waited, report.at_once, report.since_us) == (4, 4, 8, DAY_US)
+
+
 def test_the_newest_of_very_many_judged_forecasts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "RECORDS_MAX", 10)
     scores = ForecastScorer()

@@ -116,7 +116,7 @@ def like(features: Features) -> str:
 
 
 class Accuracy:
-    """Resolved forecasts of the last 90 days."""
+    """Resolved forecasts."""
 
     def __init__(self, resolved: Iterable[ResolvedForecast] = (), *, most: int | None = None) -> None:
         """
@@ -130,12 +130,10 @@ class Accuracy:
     def add(self, resolved: ResolvedForecast) -> None:
         """Add a forecast, in the order of outcomes."""
         self._resolved.append(resolved)
-        while self._resolved[0].made_us < resolved.made_us - KEPT_US:
-            self._resolved.popleft()
 
-    def groups(self) -> list[GroupAccuracy]:
-        """The accuracy of every group with at least one forecast, all of them first."""
-        return by_group(self._resolved)
+    def groups(self, *, now_us: int) -> list[GroupAccuracy]:
+        """The accuracy of every group with at least one forecast of the last 90 days, all of them first."""
+        return by_group(one for one in self._resolved if one.made_us >= now_us - KEPT_US)
 
     def of_like(self, features: Features) -> GroupAccuracy | None:
         """The accuracy of forecasts like this; None without any."""

@@ -8,7 +8,7 @@ P50 is moved by a part m of the way to P90, or to P10: m += step / 2 x (1[wait >
 way. Measured on public logs; see the page on forecasts.
 """
 
-from collections import deque
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, log
 from typing import Final, NamedTuple
@@ -35,6 +35,8 @@ STEP_MIN: Final = 20_000
 STEP_MAX: Final = 100_000
 STEPS_PER_WEEK: Final = 10 * NATS
 """What all outcomes of a week may move an offset by: many outcomes in a row share one error."""
+TIMES_MAX: Final = 2 * STEPS_PER_WEEK // STEP_MIN
+"""Times of outcomes that are kept; twice as many as make the step the smallest."""
 TARGET_TENTHS: Final = 1
 """Part of the outcomes above P90, and below P10, in tenths."""
 
@@ -87,7 +89,8 @@ class BandCorrection:
 
     def __init__(self, offsets: Mapping[PoolId, PoolCorrection] | None = None) -> None:
         self._offsets = dict(offsets or {})
-        self._resolved_us: dict[PoolId, deque[int]] = {}
+        self._resolved_us: dict[PoolId, list[int]] = {}
+        """Sorted, the newest `TIMES_MAX`: times of a clock that was far ahead for a moment change nothing else."""
 
     @property
     def offsets(self) -> Mapping[PoolId, PoolCorrection]:
@@ -126,11 +129,11 @@ class BandCorrection:
 
     def _next(self, pool: PoolId, at_us: int) -> tuple[PoolCorrection, int]:
         """The offsets, and how far this outcome moves them."""
-        recent = self._resolved_us.setdefault(pool, deque())
-        recent.append(at_us)
-        while recent[0] < at_us - WEEK_US:
-            recent.popleft()
-        return self._offsets.get(pool, PoolCorrection()), min(max(STEPS_PER_WEEK // len(recent), STEP_MIN), STEP_MAX)
+        recent = self._resolved_us.setdefault(pool, [])
+        insort(recent, at_us)
+        del recent[:-TIMES_MAX]
+        count = max(bisect_right(recent, at_us) - bisect_left(recent, at_us - WEEK_US), 1)
+        return self._offsets.get(pool, PoolCorrection()), min(max(STEPS_PER_WEEK // count, STEP_MIN), STEP_MAX)
 
 
 class HourTable:

@@ -64,12 +64,14 @@ class AccuracyReport(Struct, frozen=True, kw_only=True):
 
 
 COUNTED_US: Final = 20_000_000
+DAYS_MAX: Final = 2 * KEPT_US // DAY_US
+"""Days whose counts are kept: more than are counted, as a clock that is far ahead for a moment adds later ones."""
 NOW_SLACK_US: Final = 60_000_000
 """A session that was told `now` has started by then."""
 
 
 class _Counts:
-    """Numbers of records of the last 90 days, by the day when the forecast was made."""
+    """Numbers of records, by the day when the forecast was made."""
 
     def __init__(self) -> None:
         self._by_day: dict[int, Counter[str]] = {}
@@ -77,21 +79,21 @@ class _Counts:
         """When the first counted forecast of each day was made."""
 
     def add(self, record: ForecastRecord, what: str, number: int = 1) -> None:
-        """Count a record; older days than it are dropped with it."""
+        """Count a record."""
         day = record.made_us // DAY_US
         self._by_day.setdefault(day, Counter())[what] += number
         self._first_us[day] = min(self._first_us.get(day, record.made_us), record.made_us)
-        for old in [known for known in self._by_day if known < day - KEPT_US // DAY_US]:
-            del self._by_day[old], self._first_us[old]
+        if len(self._by_day) > DAYS_MAX:
+            oldest = min(self._by_day)
+            del self._by_day[oldest], self._first_us[oldest]
 
-    def of(self, what: str) -> int:
-        """How many were counted as this."""
-        return sum(counts[what] for counts in self._by_day.values())
+    def of(self, what: str, *, from_day: int) -> int:
+        """How many were counted as this, from a day on."""
+        return sum(counts[what] for day, counts in self._by_day.items() if day >= from_day)
 
-    @property
-    def since_us(self) -> int | None:
+    def since_us(self, *, from_day: int) -> int | None:
         """When the oldest of them was made."""
-        return min(self._first_us.values(), default=None)
+        return min((first_us for day, first_us in self._first_us.items() if day >= from_day), default=None)
 
 
 class ForecastScorer:
@@ -154,8 +156,8 @@ class ForecastScorer:
         """Count (day, sessions that started without waiting for a forecast)."""
         for day, count in at_once:
             self._days[day] += count
-            for old in [known for known in self._days if known < day - KEPT_US // DAY_US]:
-                del self._days[old]
+            if len(self._days) > DAYS_MAX:
+                del self._days[min(self._days)]
 
     def report(self, *, runs: int, now_us: int) -> AccuracyReport:
         """The accuracy so far. Groups are counted again only after an outcome, and at most once in `COUNTED_US`.
@@ -163,24 +165,26 @@ class ForecastScorer:
         Args:
             runs: ended runs that forecasts are based on.
         """
-        if not self._is_counted and (self._counted_us is None or now_us - self._counted_us >= COUNTED_US):
+        is_recent = self._counted_us is not None and 0 <= now_us - self._counted_us < COUNTED_US
+        if not self._is_counted and not is_recent:
             self._is_counted, self._counted_us = True, now_us
-            counted = self._accuracy.groups()
+            counted = self._accuracy.groups(now_us=now_us)
             self._alike = {group.group: group for group in counted}
             again = [
                 accuracy_of(AGE_GROUPS[age_s], tuple(resolved)) for age_s, resolved in self._again.items() if resolved
             ]
             self._groups = (*counted, *again)
+        counts, from_day = self._counts, now_us // DAY_US - KEPT_US // DAY_US
         return AccuracyReport(
             groups=self._groups,
-            waited=self._counts.of("waited"),
-            started_now=self._counts.of("now"),
-            now_true=self._counts.of("now true"),
-            unknown=self._counts.of("unknown"),
-            censored=self._counts.of("censored"),
-            at_once=self._days.total(),
+            waited=counts.of("waited", from_day=from_day),
+            started_now=counts.of("now", from_day=from_day),
+            now_true=counts.of("now true", from_day=from_day),
+            unknown=counts.of("unknown", from_day=from_day),
+            censored=counts.of("censored", from_day=from_day),
+            at_once=sum(count for day, count in self._days.items() if day >= from_day),
             runs=runs,
-            since_us=self._counts.since_us,
+            since_us=counts.since_us(from_day=from_day),
         )
 
     def _learn_late(self, record: ForecastRecord) -> None:
