@@ -32,7 +32,7 @@ LATER = DependencyCondition.AFTER_ANY
 
 def waiting(name: str, *, gpus: int = 1, after: str | None = None, **more: Any) -> PendingRow:
     links = () if after is None else (Dependency(session_id=SessionId(after), condition=LATER),)
-    return replace(row(name, at=NOW_US - 100, cuda_device=str(gpus)), depends_on=links, **more)
+    return replace(row(name, at=NOW_US - 100, cuda_device=str(gpus)), **{"depends_on": links, **more})
 
 
 def never(*rows: PendingRow, waited_for: Mapping[str, SessionState] | None = None, **more: Any) -> list[str]:
@@ -78,6 +78,16 @@ def test_who_depends_on_a_job_array_or_its_task_waits_for_its_end(on: str) -> No
     stuck = ["after"] if on == "ses_a" else []
     assert never(tasks, again, after, waited_for=queued) == sorted([*stuck, "ses_a_0"])
     assert never(after, waited_for=queued) == ["after"]
+
+
+def test_who_depends_on_one_that_fails_by_its_own_dependency_may_start() -> None:
+    """The large one never starts, but leaves the queue when the first one has not failed."""
+    failing = (Dependency(session_id=SessionId("first"), condition=DependencyCondition.AFTER_FAIL),)
+    large = waiting("large", gpus=3, depends_on=failing)
+    rows = [waiting("first"), large, waiting("after", after="large")]
+    queued = dict.fromkeys(("first", "large"), SessionState.QUEUED)
+    assert never(*rows, waited_for=queued) == ["large"]
+    assert never(replace(rows[0], state=SessionState.HELD), *rows[1:], waited_for=queued) == ["after", "first", "large"]
 
 
 def held_back(seed: int) -> Scene:

@@ -1,6 +1,5 @@
 """Never starts: waiting sessions that start in no possible future. Futures need not be run until they have started."""
 
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -9,7 +8,7 @@ from aliquot.core.foresight.buckets import array_of
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.quota import QuotaTracker
-from aliquot.core.scheduler.eligibility import broken_dependency
+from aliquot.core.scheduler.eligibility import MET_BY, broken_dependency
 from aliquot.core.scheduler.feasibility import FeasibilityCache, feasible_agents
 from aliquot_schema.ids import SessionId
 from aliquot_schema.states import ENDED, SessionState
@@ -27,8 +26,13 @@ class _Search:
     def __init__(self, snapshot: Snapshot, policy: Policy, *, until_us: int) -> None:
         self._rows: Final = {row.session_id: row for row in snapshot.queue}
         ran = [name for row in snapshot.running for name in (row.session_id, row.array_id) if name is not None]
-        self._lives: Final = {*ran, *self._rows, *_arrays_of(self._rows)}
+        arrays = [array_id for name in self._rows if (array_id := array_of(name)) is not None]
+        self._lives: Final = {*ran, *self._rows, *arrays}
         """What runs or waits: an array also by a task of its own."""
+        self._stays: set[SessionId] = set()
+        """Those found that do not leave the queue either, as by a dependency that can no longer be met."""
+        self._arrays: set[SessionId] = set()
+        """Job arrays of the tasks among them."""
         self._dependencies = snapshot.dependencies
         self._could_run = feasible_agents(snapshot, policy, cache=FeasibilityCache())
         self._until_us = until_us
@@ -42,10 +46,14 @@ class _Search:
         """All of them."""
         never = {name for name, row in self._rows.items() if self._is_held_back(row)}
         depending = {name: row for name, row in self._rows.items() if row.depends_on and name not in never}
-        while more := self._waiting_for(never, depending):
-            never |= more
-            depending = {name: row for name, row in depending.items() if name not in more}
-        return frozenset(never)
+        while True:
+            never |= {name for name, row in depending.items() if self._waits_for(row)}
+            depending = {name: row for name, row in depending.items() if name not in never}
+            more = {name for name in never - self._stays if self._may_stay(self._rows[name])}
+            if not more:
+                return frozenset(never)
+            self._stays |= more
+            self._arrays |= {array_id for name in more if (array_id := array_of(name)) is not None}
 
     def _is_held_back(self, row: PendingRow) -> bool:
         if broken_dependency(row.depends_on, self._dependencies) is not None:
@@ -54,25 +62,22 @@ class _Search:
             return True
         return self._could_run(row) is not None or self._quotas.refusal(row) is not None
 
-    def _waiting_for(self, never: set[SessionId], depending: Mapping[SessionId, PendingRow]) -> set[SessionId]:
-        """Those that depend on a session that does not end."""
-        without_end = never | _arrays_of(never)
-        return {
-            name
-            for name, row in depending.items()
-            if any(self._does_not_end(link.session_id, never, without_end) for link in row.depends_on)
-        }
+    def _waits_for(self, row: PendingRow) -> bool:
+        """Whether it depends on a session that does not end."""
+        return any(self._does_not_end(link.session_id) for link in row.depends_on)
 
-    def _does_not_end(self, name: SessionId, never: set[SessionId], without_end: set[SessionId]) -> bool:
+    def _may_stay(self, row: PendingRow) -> bool:
+        """Whether no session that it depends on can still end otherwise than it has to."""
+        return all(
+            self._does_not_end(link.session_id) or self._dependencies.get(link.session_id) in MET_BY[link.condition]
+            for link in row.depends_on
+        )
+
+    def _does_not_end(self, name: SessionId) -> bool:
         state = self._dependencies.get(name)
         if state is None or state in ENDED:
             return False
         if name in self._lives:
-            return name in without_end
+            return name in self._stays or name in self._arrays
         array_id = array_of(name)  # tasks that wait have no rows of their own
-        return array_id not in self._rows or array_id in never
-
-
-def _arrays_of(names: Iterable[SessionId]) -> set[SessionId]:
-    """The job arrays of the tasks among some sessions."""
-    return {array_id for name in names if (array_id := array_of(name)) is not None}
+        return array_id not in self._rows or array_id in self._stays
