@@ -75,6 +75,19 @@ async def test_every_address_of_the_dashboard_is_the_one_page(
     assert page.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize("address", ["/nope", "/cluster", "/sessions/ses_1/nope"])
+async def test_a_mistyped_address_is_a_page_of_the_dashboard_for_browsers_only(
+    built: Path, site: httpx.AsyncClient, address: str
+) -> None:
+    page, said = await site.get(address, headers=HTML | BEARER), await site.get(address, headers=BEARER)
+    assert (page.status_code, said.status_code) == (404, 404)
+    assert page.text.startswith('the dashboard <meta name="aliquot-user" content="ada">')
+    assert "script-src 'self' 'nonce-" in page.headers["content-security-policy"]
+    assert said.json()["detail"] == f"GET {address}: there is no such operation; see /openapi.json"
+    (built / "index.html").unlink()
+    assert "There is no page at this address." in (await site.get(address, headers=HTML)).text
+
+
 async def test_where_apps_have_no_address_their_page_says_so(built: Path, site: httpx.AsyncClient) -> None:
     words = "this server has no addresses for web services of sessions; run `aliquot session forward SESSION PORT`"
     page = await site.get("/sessions/ses_1/apps/web", headers={"accept": "text/html"})

@@ -45,7 +45,7 @@ from aliquot.api.middleware import (
     TokenPrefetch,
     body_too_slow,
 )
-from aliquot.api.refusals import not_here
+from aliquot.api.refusals import NotHere
 from aliquot.api.rest.routes import rest_routes
 from aliquot.api.session_files import MEDIA_TYPE, ResultDownload
 from aliquot.api.session_files import PATH as FILE_PATH
@@ -144,7 +144,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
         requests=RequestCounts(),
         subscribers=lambda: {"socket": socket.sockets.total, "stream": endpoint.streams.total},
     )
-    apps = _apps(deps)
+    apps, not_here = _apps(deps), NotHere(dashboard.missing)
     return Starlette(
         routes=[
             Route("/graphql", endpoint.answer, methods=METHODS),

@@ -67,6 +67,10 @@ class Dashboard:
         """The dashboard; the plain page without a build."""
         return self._document(request, "index.html", styles=_OWN_STYLES) or await self._plain(request)
 
+    def missing(self, request: Request) -> Response | None:
+        """The dashboard, with the status of an address that it does not have; None without a build."""
+        return self._document(request, "index.html", styles=_OWN_STYLES, status=404)
+
     async def graphiql(self, request: Request) -> Response:
         """GraphiQL; the plain page without a build, which says what is missing."""
         return self.editor(request) or await self._plain(request)
@@ -80,7 +84,7 @@ class Dashboard:
         """GraphiQL; None without a build."""
         return self._document(request, "graphiql.html", styles=_EDITOR_STYLES)
 
-    def _document(self, request: Request, name: str, *, styles: str) -> Response | None:
+    def _document(self, request: Request, name: str, *, styles: str, status: int = 200) -> Response | None:
         try:
             text = (self._folder / name).read_text(encoding="utf-8")
         except OSError:
@@ -89,7 +93,7 @@ class Dashboard:
         page = text.replace(_NONCE, nonce).replace(_PROVIDER, escape(self._provider))
         page = page.replace(_USER, escape(self._user(request)))
         policy = _POLICY.format(nonce=nonce, styles=styles.format(nonce=nonce))
-        return HTMLResponse(page, headers={"content-security-policy": policy})
+        return HTMLResponse(page, status, headers={"content-security-policy": policy})
 
     def _user(self, request: Request) -> str:
         try:

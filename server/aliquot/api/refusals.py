@@ -1,6 +1,7 @@
 """Rejections before a request reaches GraphQL or REST, in the error format of that interface."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from markupsafe import Markup
@@ -29,19 +30,33 @@ _NO_PAGE: Final = document(
 )
 
 
-def not_here(request: Request, error: Exception) -> Response:
-    """404 or 405: no such path, or not with this method."""
-    assert isinstance(error, HTTPException)
-    wants_page = "text/html" in request.headers.get("accept", "")
-    if not is_rest(request.scope["path"]) and (error.status_code != 404 or wants_page):
-        if error.status_code == 404 and wants_page:
-            return HTMLResponse(_NO_PAGE, 404, headers={"content-security-policy": _POLICY})
-        return PlainTextResponse(error.detail, error.status_code, headers=error.headers)
-    code = "not_found" if error.status_code == 404 else "method_not_allowed"
-    words = f"{request.method} {request.url.path[:80]}: there is no such operation; see {DOCUMENT_PATH}"
-    response = problem_response(error.status_code, code, words, request_id=request.scope[REQUEST_ID])
-    response.headers.update(error.headers or {})
-    return response
+class NotHere:
+    """404 or 405: no such path, or not with this method. Browsers that open a missing page get the dashboard's own.
+
+    Args:
+        page: the page of the dashboard for an address that it does not have; None without a build.
+    """
+
+    def __init__(self, page: Callable[[Request], Response | None]) -> None:
+        self._page = page
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        """A page for browsers, a problem document on REST paths, text on all others."""
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404 and _wants_page(request):
+            page = self._page(request)
+            return page or HTMLResponse(_NO_PAGE, 404, headers={"content-security-policy": _POLICY})
+        if error.status_code != 404 and not is_rest(request.scope["path"]):
+            return PlainTextResponse(error.detail, error.status_code, headers=error.headers)
+        code = "not_found" if error.status_code == 404 else "method_not_allowed"
+        words = f"{request.method} {request.url.path[:80]}: there is no such operation; see {DOCUMENT_PATH}"
+        response = problem_response(error.status_code, code, words, request_id=request.scope[REQUEST_ID])
+        response.headers.update(error.headers or {})
+        return response
+
+
+def _wants_page(request: Request) -> bool:
+    return request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
 
 
 def unauthenticated(scope: Scope, error: Unauthenticated) -> Response:
