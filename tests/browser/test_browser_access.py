@@ -11,6 +11,8 @@ from browser_tab import NEEDS_AXE, signed_in
 
 pytestmark = pytest.mark.anyio
 
+ADD_USER = """mutation { create_user(input: {name: "kim", role: user}) { __typename } }"""
+
 
 @NEEDS_AXE
 async def test_an_admin_lets_somebody_in_who_signs_in_with_the_key(browser: Browser, demo: OwnServer) -> None:
@@ -64,3 +66,25 @@ async def test_an_admin_lets_somebody_in_who_signs_in_with_the_key(browser: Brow
         answer = await veras.request.post(f"{demo.url}/graphql", data={"query": "{ me { name } }"})
         assert answer.status == 401
         await context.close()
+
+
+async def test_a_new_key_is_copied_and_closed_by_its_button_only(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        async with demo.client() as client:
+            await client.change(ADD_USER, {})
+        page = await tab.open("/admin?tab=access")
+        await page.get_by_role("button", name="New key …").click()
+        await page.get_by_label("User", exact=True).fill("kim")
+        await page.get_by_label("Purpose").fill("desktop")
+        await page.get_by_role("button", name="Create").click()
+        shown = page.get_by_role("dialog").locator("pre")
+        secret = await shown.inner_text()
+        await page.mouse.click(5, 5)
+        await page.keyboard.press("Escape")
+        await expect(shown).to_have_text(secret)
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.get_by_role("button", name="Copy the key").click()
+        await expect(page.get_by_text("The key is on the clipboard.")).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == secret
+        await page.get_by_role("button", name="Close").click()
+        await expect(shown).to_have_count(0)

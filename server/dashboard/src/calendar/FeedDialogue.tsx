@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../api/client";
 import { RenewCalendarFeedDocument } from "../generated/graphql";
+import { CopyButton } from "../parts/CopyButton";
 import { Dialogue } from "../parts/Dialogue";
 import { carryOut } from "../session/actions";
 
@@ -19,6 +20,7 @@ export function FeedDialogue({ onClose }: { readonly onClose: () => void }) {
     <Dialogue
       title="Subscribe in a calendar program"
       isOpen
+      isKept={made !== null}
       onClose={onClose}
       actions={
         made ? null : (
@@ -31,14 +33,24 @@ export function FeedDialogue({ onClose }: { readonly onClose: () => void }) {
       {made ? (
         <>
           <p>They are shown only once. Anyone who has one can read the bookings.</p>
-          <h3>Your bookings</h3>
-          <pre className="command">{at(made.mine)}</pre>
-          <h3>All bookings</h3>
-          <pre className="command">{at(made.all)}</pre>
+          <Address title="Your bookings" address={at(made.mine)} />
+          <Address title="All bookings" address={at(made.all)} />
         </>
       ) : (
         <p>New addresses make your earlier ones invalid.</p>
       )}
     </Dialogue>
+  );
+}
+
+function Address({ title, address }: { readonly title: string; readonly address: string }) {
+  return (
+    <>
+      <div className="row">
+        <h3>{title}</h3>
+        <CopyButton text={address} what={`The address of ${title.toLowerCase()}`} />
+      </div>
+      <pre className="command">{address}</pre>
+    </>
   );
 }

@@ -9,12 +9,20 @@ interface Props {
   /** Buttons beside the one that closes. Enter in a field of one line presses the one of type `submit`. */
   readonly actions?: ReactNode;
   readonly closing?: string;
+  /** Whether only the button closes it: what it shows is lost then. */
+  readonly isKept?: boolean;
 }
 
-/** A modal dialogue; Escape and a click outside close it. */
-export function Dialogue({ title, isOpen, onClose, children, actions, closing = "Close" }: Props) {
+/** A modal dialogue; Escape and a click outside close it, unless it is kept. */
+export function Dialogue({ title, isOpen, onClose, children, actions, closing = "Close", isKept = false }: Props) {
   return (
-    <ModalOverlay className="veil" isOpen={isOpen} onOpenChange={(open) => !open && onClose()} isDismissable>
+    <ModalOverlay
+      className="veil"
+      isOpen={isOpen}
+      onOpenChange={(open) => !open && onClose()}
+      isDismissable={!isKept}
+      isKeyboardDismissDisabled={isKept}
+    >
       <Modal>
         <Dialog className="dialog">
           <Fields>

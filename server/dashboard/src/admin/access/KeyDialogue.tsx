@@ -5,6 +5,7 @@ import { CreateApiKeyDocument } from "../../generated/graphql";
 import { isWhole, wholeWrong } from "../../format/whole";
 import { Check } from "../../parts/Check";
 import { Choice } from "../../parts/Choice";
+import { CopyButton } from "../../parts/CopyButton";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
@@ -46,8 +47,14 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
     });
   if (secret !== null)
     return (
-      <Dialogue title="The new key" isOpen onClose={onClose}>
-        <p>It is shown only once. Give it to {user}, who should keep it where only they can read it.</p>
+      <Dialogue
+        title="The new key"
+        isOpen
+        isKept
+        onClose={onClose}
+        actions={<CopyButton text={secret} what="The key" />}
+      >
+        <p>It is shown only once. Give it to {user.trim()}, who should keep it where only they can read it.</p>
         <pre className="command">{secret}</pre>
       </Dialogue>
     );
