@@ -81,6 +81,10 @@ async def test_a_spreadsheet_is_previewed_row_by_row_and_then_booked(browser: Br
     sheet = "name,start,end,gpus\nimported,2027-02-01 09:00,2027-02-01 12:00,1\nslashed,02/03/2027,02/04/2027,1\n"
     files = {"name": "lab.csv", "mimeType": "text/csv", "buffer": sheet.encode()}
     async with signed_in(browser, demo) as tab, demo.client() as client:
+        start = await page.get_by_role("dialog").get_by_label("From").input_value()
+        await page.get_by_role("dialog").get_by_label("From").fill("2020-01-01T10:00")
+        await expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("From: it is in the past")
+        await page.get_by_role("dialog").get_by_label("From").fill(start)
         page = await tab.open("/calendar?view=day")
         await page.get_by_role("button", name="Import …").click()
         dialogue = page.get_by_role("dialog")

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bookedAtMost, endOf, entriesOf, type Booking, type Running } from "../src/calendar/entries";
+import { bookedAtMost, effectText, endOf, entriesOf, type Booking, type Running } from "../src/calendar/entries";
 
 const HOUR = 3_600_000;
 const at = (hours: number) => new Date(hours * HOUR).toISOString();
@@ -40,6 +40,13 @@ test("the most that is booked at one moment counts, not the sum over the window"
   const bookings = [booking("p", 1, 2, 2), booking("q", 2, 3, 3)];
   expect(bookedAtMost(bookings, 0, 4 * HOUR)).toBe(3);
   expect(bookedAtMost([], 0, 4 * HOUR)).toBe(0);
+});
+
+test("a refused booking names the fields as the form does", () => {
+  const refused = { refusal: "starts_at: it is in the past", delayed_count: 0, delay_max: null };
+  expect(effectText(refused as unknown as Parameters<typeof effectText>[0])).toBe(
+    "It would be refused. From: it is in the past.",
+  );
 });
 
 test("a running session ends by its forecast, else by its limit, else not in what is shown", () => {

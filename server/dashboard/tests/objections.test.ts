@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { EMPTY, wrongsOf, type Field, type Form } from "../src/submit/form";
 import { correctText, LABELS } from "../src/submit/labels";
-import { objectedField, objectionOf, shownWrongs } from "../src/submit/objections";
+import { inForm, objectedField, objectionOf, shownWrongs } from "../src/submit/objections";
 
 const form = (part: Partial<Form> = {}): Form => ({ ...EMPTY, command: "true", ...part });
 
@@ -41,10 +41,21 @@ test("fields that were changed show their errors, and the one that the server ob
 test.each([
   ["time_limit: it is too long", "It is too long"],
   ["cluster_size: 100000 is more than 4096", "100000 is more than 4096"],
-  ["slots: mem: a kernel asks for 1p", "mem: a kernel asks for 1p"],
+  ["slots: mem: a kernel asks for 1p", "Memory: a kernel asks for 1p"],
 ])("beside its field, %s is %s", (message, shown) =>
   expect(Object.values(shownWrongs({}, new Set(), objectionOf({ message }), form()))).toEqual([shown]),
 );
+
+test.each([
+  [
+    "slots: cuda.device: a kernel asks for 9; ask for less, or for more kernels with cluster_size",
+    'cuda.device: a kernel asks for 9; ask for less, or for more kernels with "Kernels"',
+  ],
+  ["time_limit: it is too long", "Time limit: it is too long"],
+  ["idempotency_key: it is too long", "Idempotency key: it is too long"],
+  ["pool: there is no nope; the pools are default", "Pool: there is no nope; the pools are default"],
+  ["Project vision may hold 4 GPUs and holds 4.", "Project vision may hold 4 GPUs and holds 4."],
+])("in the words of the form, %s is %s", (message, shown) => expect(inForm(message)).toBe(shown));
 
 test("every field that can be wrong has a name", () => {
   const wrong = form({ command: "", cpu: "x", mem: "x", retries: "x", tags: "x", grace: "x", apps: "X", folder: "x" });

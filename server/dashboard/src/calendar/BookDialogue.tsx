@@ -3,12 +3,13 @@ import { Button } from "react-aria-components";
 import { ask, change } from "../api/client";
 import { useLive } from "../api/live";
 import { BookingEffectDocument, ReserveDocument } from "../generated/graphql";
+import { inLabels } from "../format/words";
 import { Dialogue } from "../parts/Dialogue";
 import { useSettled } from "../parts/settled";
 import { Text } from "../parts/Text";
 import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
-import { effectText, localText } from "./entries";
+import { effectText, LABELS, localText } from "./entries";
 
 interface Props {
   readonly fromMs: number;
@@ -39,10 +40,10 @@ export function BookDialogue({ fromMs, toMs, onClose }: Props) {
       asked === "" ? null : (await ask(BookingEffectDocument, { input: JSON.parse(asked) })).reservation_effect,
     asked,
   );
-  const said = effect.data ? effectText(effect.data) : (effect.fault?.message ?? "…");
+  const said = effect.data ? effectText(effect.data) : inLabels(effect.fault?.message ?? "…", LABELS);
   const book = async () => {
     const input = inputOf(name.trim());
-    if (await carryOut("Booked.", async () => (await change(ReserveDocument, { input })).reserve)) onClose();
+    if (await carryOut("Booked.", async () => (await change(ReserveDocument, { input })).reserve, LABELS)) onClose();
   };
   return (
     <Dialogue

@@ -2,9 +2,11 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change, Refusal } from "../api/client";
 import { moment } from "../format/times";
+import { inLabels } from "../format/words";
 import { ImportReservationsDocument, type ImportReservationsMutation } from "../generated/graphql";
 import { Dialogue } from "../parts/Dialogue";
 import { showNotice } from "../parts/notices";
+import { LABELS } from "./entries";
 
 type Row = Extract<ImportReservationsMutation["import_reservations"], { readonly rows: unknown }>["rows"][number];
 
@@ -111,7 +113,7 @@ export function ImportDialogue({ onClose }: { readonly onClose: () => void }) {
                   <td>{row.starts_at ? moment(row.starts_at) : "–"}</td>
                   <td>{row.ends_at ? moment(row.ends_at) : "–"}</td>
                   <td>{row.gpus || "–"}</td>
-                  <td>{row.message ? `${row.state}: ${row.message}` : row.state}</td>
+                  <td>{row.message ? `${row.state}: ${inLabels(row.message, LABELS)}` : row.state}</td>
                 </tr>
               ))}
             </tbody>

@@ -1,4 +1,5 @@
 import { duration } from "../format/times";
+import { inLabels } from "../format/words";
 import type { BookingEffectQuery, BookingsQuery, RunningSessionsQuery } from "../generated/graphql";
 
 export type Booking = BookingsQuery["reservations"][number];
@@ -87,9 +88,12 @@ export function localText(ms: number): string {
   return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
+/** The labels of the form that books, by the API's names. */
+export const LABELS = { name: "Name", gpus: "GPUs", starts_at: "From", ends_at: "To", models: "Models" } as const;
+
 /** What a booking would do to waiting sessions, in words. */
 export function effectText(effect: BookingEffectQuery["reservation_effect"]): string {
-  if (effect.refusal !== null) return `It would be refused. ${effect.refusal}.`;
+  if (effect.refusal !== null) return `It would be refused. ${inLabels(effect.refusal, LABELS)}.`;
   if (effect.delayed_count === 0) return "It would delay no waiting session.";
   const count = effect.delayed_count === 1 ? "1 session" : `${effect.delayed_count} sessions`;
   return effect.delay_max === null

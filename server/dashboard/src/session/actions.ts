@@ -9,6 +9,7 @@ import {
   SetPriorityDocument,
   UpdateSessionDocument,
 } from "../generated/graphql";
+import { inLabels } from "../format/words";
 import { showNotice } from "../parts/notices";
 import { nameOf, summary } from "./standing";
 import { inputOf, type Remedy } from "./remedies";
@@ -58,12 +59,20 @@ export function applyRemedy(id: string, remedy: Remedy): Promise<boolean> {
   );
 }
 
-/** Runs an action and shows its outcome. True if it succeeded. */
-export async function carryOut(done: string, act: () => Promise<Outcome>): Promise<boolean> {
+/**
+ * Runs an action and shows its outcome. True if it succeeded.
+ *
+ * @param labels of the form, by the API's names of its fields, for refusals.
+ */
+export async function carryOut(
+  done: string,
+  act: () => Promise<Outcome>,
+  labels: Readonly<Record<string, string>> = {},
+): Promise<boolean> {
   try {
     const outcome = await act();
     if ("message" in outcome) {
-      showNotice({ tone: "bad", text: outcome.message });
+      showNotice({ tone: "bad", text: inLabels(outcome.message, labels) });
       return false;
     }
   } catch (error) {

@@ -6,6 +6,7 @@ import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
 import { WithLinks } from "../queue/WithLinks";
 import { tailOf } from "../session/standing";
+import { inForm } from "./objections";
 import { placesOf } from "./places";
 import type { Answer, Planned } from "./previewing";
 import { RightSize } from "./RightSize";
@@ -24,7 +25,7 @@ export function Preview({ answer, agents }: Props) {
   if ("message" in answer)
     return (
       <p className="note bad">
-        It would be refused: <WithLinks text={answer.message} />
+        It would be refused: <WithLinks text={inForm(answer.message)} />
       </p>
     );
   if (answer.failure)

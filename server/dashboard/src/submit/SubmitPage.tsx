@@ -18,7 +18,7 @@ import { AdvancedFields } from "./AdvancedFields";
 import { CodeButtons } from "./CodeDialogue";
 import { EMPTY, requestOf, slotFor, wrongsOf, type Field, type Form } from "./form";
 import { correctText } from "./labels";
-import { objectionOf, shownWrongs, type Objection } from "./objections";
+import { inForm, objectionOf, shownWrongs, type Objection } from "./objections";
 import { Preview } from "./Preview";
 import { usePreview } from "./previewing";
 import { ResourceFields } from "./ResourceFields";
@@ -129,7 +129,7 @@ function SubmitForm() {
       ) : null}
       <div className="submit-end panel row">
         <div role="status" className="submit-preview">
-          {refusal ? <p className="note bad">{refusal.message}</p> : null}
+          {refusal ? <p className="note bad">{inForm(refusal.message)}</p> : null}
           {isWhole && !refusal && preview.data ? <Preview answer={preview.data} agents={agents} /> : null}
           {!isWhole && touched.size > 0 ? <p className="note">{correctText(wrongs)}</p> : null}
         </div>

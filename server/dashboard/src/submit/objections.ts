@@ -1,4 +1,6 @@
+import { inLabels } from "../format/words";
 import { EMPTY, variablesOf, type Field, type Form, type Wrongs } from "./form";
+import { LABELS } from "./labels";
 
 /** An error of the server about a request, and the input field that it names. */
 export interface Objection {
@@ -8,7 +10,7 @@ export interface Objection {
 
 /** A message without the API's name of its field, beside which it is shown. */
 function withoutName(message: string): string {
-  const rest = message.replace(/^[a-z_]+: (?=[A-Za-z0-9])/, "");
+  const rest = inForm(message.replace(/^[a-z_]+: (?=[A-Za-z0-9])/, ""));
   return /^[a-z]+[ ,]/.test(rest) ? rest.charAt(0).toUpperCase() + rest.slice(1) : rest;
 }
 
@@ -34,6 +36,19 @@ const FIELDS: Readonly<Record<string, Field>> = {
   checkpoint_every: "checkpointEvery",
   retries_own_failures: "retriesOwn",
 };
+
+/** The labels of the form, by the server's names of fields. */
+const FIELD_LABELS: Readonly<Record<string, string>> = {
+  ...LABELS,
+  ...Object.fromEntries(
+    Object.entries(FIELDS).map(([name, field]) => [name, (LABELS as Partial<Record<Field, string>>)[field] ?? name]),
+  ),
+};
+
+/** A message about a request in the words of the form: `or for more kernels with "Kernels"`. */
+export function inForm(message: string): string {
+  return inLabels(message.replace(/^slots: /, ""), FIELD_LABELS);
+}
 
 /** The field of the form that an error is about. Without a field, the error's message begins with its name. */
 export function objectedField({ message, field }: Objection, form: Form): Field | null {

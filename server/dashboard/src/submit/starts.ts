@@ -1,6 +1,7 @@
 import { clockTime } from "../format/times";
 import type { CreateSessionInput, StartsQuery } from "../generated/graphql";
 import { likelyStart } from "../queue/forecast";
+import { inForm } from "./objections";
 
 export type Start = StartsQuery["preview_forecasts"][number];
 type Foreseen = Extract<Start, { __typename: "PreviewForecast" }>;
@@ -35,7 +36,7 @@ export function shortStart(start: Start, now: number): string {
 
 /** What stands below it: the band, or why there is none. */
 export function bandText(start: Start, now: number): string {
-  if (start.__typename !== "PreviewForecast") return "message" in start ? start.message : "";
+  if (start.__typename !== "PreviewForecast") return "message" in start ? inForm(start.message) : "";
   const told = start.forecast.now;
   if (!told) return start.forecast.missing ?? "";
   if (told.starts_now) return "";

@@ -19,6 +19,7 @@ import { Table } from "../parts/Table";
 import { Text } from "../parts/Text";
 import { standingOf } from "../session/remedies";
 import { nameOf } from "../session/standing";
+import { inForm } from "../submit/objections";
 import { Preview } from "../submit/Preview";
 import { StartLine } from "../submit/Starts";
 import { inputOf, NOTHING, questionOf, searchOf, wrongsOf, type Question, type Wrongs } from "./question";
@@ -184,7 +185,7 @@ function Answer({ input, agents }: { readonly input: WhatIfInput; readonly agent
   const found = live.data;
   if (!found) return <Faults of={live} />;
   if (found.__typename !== "WhatIf")
-    return <p className="note bad">{"message" in found ? found.message : "It cannot be answered."}</p>;
+    return <p className="note bad">{"message" in found ? inForm(found.message) : "It cannot be answered."}</p>;
   return (
     <div className="stack" role="status">
       {found.session ? <Session input={input} effect={found} agents={agents} /> : null}
