@@ -157,3 +157,27 @@ async def test_submit_leads_to_the_field_to_correct(browser: Browser, demo: OwnS
         await button.click()
         await expect(cores).to_be_focused()
         await expect(cores).to_have_attribute("aria-invalid", "true")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("from=ses_00000000-0000-7000-8000-000000000000", "Nothing is filled in: the session was not found."),
+        ("form=%7Bcut", "Nothing is filled in: the address has no complete form."),
+    ],
+)
+async def test_an_address_that_fills_nothing_in_says_so(
+    browser: Browser, demo: OwnServer, address: str, words: str
+) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open(f"/submit?{address}")
+        await expect(page.get_by_text(words)).to_be_visible()
+        await expect(page.get_by_label("Command")).to_have_value("")
+
+
+async def test_a_kernel_that_is_too_large_is_refused_in_words_of_the_form(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/submit")
+        await page.get_by_label("Command").fill("true")
+        await page.get_by_label("GPUs", exact=True).fill("99")
+        await expect(page.get_by_role("status").get_by_text('or for more kernels with "Kernels"')).to_be_visible()

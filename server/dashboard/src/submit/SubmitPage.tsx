@@ -44,7 +44,7 @@ export default function SubmitPage() {
 
 /** The form to submit a session; validated while typing. */
 function SubmitForm() {
-  const { form, setForm, leftOut, isRestored, fill, forget } = useForm();
+  const { form, setForm, source, isRestored, fill, forget } = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -96,7 +96,7 @@ function SubmitForm() {
           <CodeButtons request={isWhole ? requestOf(form) : null} />
         </span>
       </div>
-      {leftOut ? <p className="note">{againWords(leftOut)}</p> : null}
+      {source ? <p className={`note ${source.tone}`}>{source.text}</p> : null}
       {isRestored ? (
         <p className="quiet">
           Restored what you had typed.{" "}
@@ -158,16 +158,20 @@ function useForm() {
   const [left] = useState(() => (name === null ? null : filled(storedDraft(name))));
   const [form, setForm] = useState<Form>(() => left ?? formIn(given ?? "") ?? EMPTY);
   const [isRestored, setRestored] = useState(left !== null);
-  const [leftOut, setLeftOut] = useState<readonly string[] | null>(null);
+  const [source, setSource] = useState<Source | null>(() =>
+    given !== null && formIn(given) === null ? { tone: "bad", text: NO_FORM } : null,
+  );
   useEffect(() => {
     if (!from) return;
     loadSession(from).then(
       ({ session }) => {
-        if (!session) return;
-        setForm(formOf(session));
-        setLeftOut(leftOutOf(session));
+        if (session) setForm(formOf(session));
+        setSource(session ? { tone: "", text: againWords(leftOutOf(session)) } : { tone: "bad", text: NO_SESSION });
       },
-      () => undefined,
+      (error: unknown) => {
+        if (!(error instanceof Refusal)) throw error;
+        setSource({ tone: "bad", text: `Nothing is filled in from the session: ${error.message}` });
+      },
     );
   }, [from, setForm]);
   const changed = changedIn(form);
@@ -179,8 +183,19 @@ function useForm() {
   const forget = () => {
     if (name !== null) storeDraft(name, null);
   };
-  return { form, setForm, leftOut: from ? leftOut : null, isRestored, fill, forget };
+  return { form, setForm, source, isRestored, fill, forget };
 }
+
+/** What the form was filled in from, or why it is empty. */
+interface Source {
+  readonly tone: "" | "bad";
+  readonly text: string;
+}
+
+const NO_SESSION =
+  "Nothing is filled in: the session was not found. Ended sessions are deleted after a while, and you may not have " +
+  "access to others.";
+const NO_FORM = "Nothing is filled in: the address has no complete form. Ask your colleague to copy the link again.";
 
 /** The API does not return some parts of a request, so it is unknown whether it had any. */
 function againWords(leftOut: readonly string[]): string {
