@@ -12,6 +12,8 @@ from e2e_sessions import submit
 
 pytestmark = pytest.mark.anyio
 
+CREATE_PROJECT = """mutation { set_quota(input: {scope: project, name: "vision"}) { __typename } }"""
+
 
 @NEEDS_AXE
 async def test_questions_are_answered_and_kept_in_the_address(browser: Browser, demo: OwnServer) -> None:
@@ -42,6 +44,15 @@ async def test_questions_are_answered_and_kept_in_the_address(browser: Browser, 
         assert await tab.accessibility() == []
         await page.get_by_role("button", name="Clear").click()
         await expect(page).to_have_url(f"{demo.url}/what-if")
+
+
+async def test_operators_choose_among_all_projects(browser: Browser, demo: OwnServer) -> None:
+    async with demo.client() as client:
+        await client.change(CREATE_PROJECT, {})
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/what-if")
+        await page.get_by_label("Project").click()
+        await expect(page.get_by_role("option", name="vision")).to_be_visible()
 
 
 @NEEDS_AXE

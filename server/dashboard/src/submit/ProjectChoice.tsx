@@ -17,11 +17,8 @@ const DEFAULT = "default";
 
 /** The project that a session is charged to. */
 export function ProjectChoice({ value, wrong, onChange }: Props) {
-  const me = useIdentity();
-  const projects = useProjects();
-  // As the server chooses where none is given: the only project of the user.
-  const usual = (me?.projects.length === 1 ? me.projects[0] : undefined) ?? DEFAULT;
-  const known = [...new Set([usual, DEFAULT, ...projects, value || usual])];
+  const [usual, ...others] = useProjects();
+  const known = [...new Set([usual, ...others, value || usual])];
   return (
     <Choice
       label={LABELS.project}
@@ -33,9 +30,12 @@ export function ProjectChoice({ value, wrong, onChange }: Props) {
   );
 }
 
-/** The projects that the user may charge: their own, for operators all. */
-function useProjects(): readonly string[] {
+/** The projects that the user may charge: their own, for operators all. First the one that the server chooses. */
+export function useProjects(): readonly [string, ...string[]] {
   const me = useIdentity();
   const all = useLive(async () => (await ask(ProjectsDocument, {})).projects, "projects");
-  return mayOperate(me) ? (all.data?.map(({ name }) => name) ?? []) : (me?.projects ?? []);
+  const theirs = mayOperate(me) ? (all.data?.map(({ name }) => name) ?? []) : (me?.projects ?? []);
+  // As the server chooses where none is given: the only project of the user.
+  const usual = (me?.projects.length === 1 ? me.projects[0] : undefined) ?? DEFAULT;
+  return [usual, ...[DEFAULT, ...theirs].filter((name) => name !== usual)];
 }

@@ -7,7 +7,7 @@ import { againOf, sentencesOf, whenText, type Effect } from "../admin/effect";
 import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
 import { useNow } from "../format/clock";
-import { ProjectsDocument, WhatIfDocument, type WhatIfInput } from "../generated/graphql";
+import { WhatIfDocument, type WhatIfInput } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { maySubmit } from "../identity/rights";
 import { Check } from "../parts/Check";
@@ -21,6 +21,7 @@ import { standingOf } from "../session/remedies";
 import { nameOf } from "../session/standing";
 import { inForm } from "../submit/objections";
 import { Preview } from "../submit/Preview";
+import { useProjects } from "../submit/ProjectChoice";
 import { StartLine } from "../submit/Starts";
 import { inputOf, NOTHING, questionOf, searchOf, wrongsOf, type Question, type Wrongs } from "./question";
 
@@ -90,9 +91,7 @@ interface PartProps {
 }
 
 function SessionFields({ question, wrongs, agents, change }: PartProps) {
-  const me = useIdentity();
-  const projects = useLive(async () => (await ask(ProjectsDocument, {})).projects, "projects");
-  const mine = (projects.data ?? []).map(({ name }) => name).filter((name) => me?.projects.includes(name) ?? false);
+  const projects = useProjects();
   return (
     <section className="panel stack" aria-labelledby="ask-session">
       <h2 id="ask-session">one more session were submitted</h2>
@@ -123,7 +122,7 @@ function SessionFields({ question, wrongs, agents, change }: PartProps) {
         />
         <Named label="Pool" value={question.pool} names={poolsOf(agents)} onChange={(pool) => change({ pool })} />
       </div>
-      <Named label="Project" value={question.project} names={mine} onChange={(project) => change({ project })} />
+      <Named label="Project" value={question.project} names={projects} onChange={(project) => change({ project })} />
     </section>
   );
 }
