@@ -162,6 +162,18 @@ test("a stored quota fills the typed fields", () => {
   ]);
 });
 
+test("a new name of a user or project is remarked on", () => {
+  const remark = (scope: "user" | "project" | "key", name: string) =>
+    quotas.newText({ ...quotas.NEW, scope, name }, ["anna", "vision"]);
+  expect(remark("user", "ana")).toBe("There is no user ana yet. The quota is kept for when they are created.");
+  expect(remark("project", "vison")).toBe("Project vison is new: its quota creates it.");
+  expect([remark("user", " anna "), remark("user", ""), remark("project", "default")]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+});
+
 test("the present use stands beside a limit, with a remark when it is above", () => {
   const uses = [
     {

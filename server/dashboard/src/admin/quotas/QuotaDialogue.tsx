@@ -3,12 +3,18 @@ import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
 import { TryLastWeek } from "../../backtest/TryLastWeek";
-import { QuotaUseDocument, SetQuotaDocument } from "../../generated/graphql";
+import {
+  ProjectsDocument,
+  QuotaUseDocument,
+  SetQuotaDocument,
+  UsersDocument,
+  type QuotaScope,
+} from "../../generated/graphql";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
-import { inputOf, wrongsOf, type Amounts, type Draft, type Wrongs } from "./draft";
+import { inputOf, newText, wrongsOf, type Amounts, type Draft, type Wrongs } from "./draft";
 import { countText, nowText, useOf, type Use } from "./use";
 
 interface Props {
@@ -30,6 +36,7 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
   const [draft, setDraft] = useState(start);
   const uses = useLive(async () => (await ask(QuotaUseDocument, {})).quota_use, "quota_use", { everyMs: 10_000 });
   const use = useOf(uses.data ?? NO_USES, draft.scope, draft.name);
+  const names = useLive(() => loadNames(draft.scope), `quota-names/${draft.scope}`);
   const wrongs = wrongsOf(draft);
   const isWrong = Object.keys(wrongs).length > 0;
   const run = { quotas: [inputOf(draft)] };
@@ -59,6 +66,7 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
               label="Name"
               value={draft.name}
               wrong={draft.name ? wrongs["name"] : undefined}
+              hint={names.data ? newText(draft, names.data) : undefined}
               onChange={(name) => edit({ name })}
             />
           )}
@@ -116,6 +124,13 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
       <TryLastWeek key={JSON.stringify(run)} run={run} isDisabled={isWrong} />
     </Dialogue>
   );
+}
+
+/** The names of the users or projects that exist; null for what has no list. */
+async function loadNames(scope: QuotaScope): Promise<readonly string[] | null> {
+  if (scope === "user") return (await ask(UsersDocument, {})).users.map(({ name }) => name);
+  if (scope === "project") return (await ask(ProjectsDocument, {})).projects.map(({ name }) => name);
+  return null;
 }
 
 interface AmountProps {

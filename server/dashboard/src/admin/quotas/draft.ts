@@ -87,6 +87,17 @@ export function wrongsOf(draft: Draft): Wrongs {
   return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;
 }
 
+const DEFAULT_PROJECT = "default";
+
+/** A remark about a name that is new, as a misspelt one is accepted too. */
+export function newText({ scope, name }: Draft, known: readonly string[]): string | undefined {
+  const typed = name.trim();
+  if (typed === "" || known.includes(typed)) return undefined;
+  if (scope === "user") return `There is no user ${typed} yet. The quota is kept for when they are created.`;
+  if (scope === "project" && typed !== DEFAULT_PROJECT) return `Project ${typed} is new: its quota creates it.`;
+  return undefined;
+}
+
 export function inputOf(draft: Draft): SetQuotaInput {
   return {
     scope: draft.scope,
