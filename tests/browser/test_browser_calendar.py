@@ -9,7 +9,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
-from browser_tab import signed_in
+from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit, until_state
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +53,21 @@ async def test_a_window_is_booked_by_dragging_and_given_back(browser: Browser, d
         await expect(page.get_by_text("paper · ")).to_have_count(0)
 
 
+@NEEDS_AXE
+async def test_an_empty_week_is_scrolled_by_keys(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/calendar")
+        await page.set_viewport_size({"width": 1300, "height": 500})
+        await page.get_by_role("button", name="Book …").focus()
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_role("group", name="Hours")).to_be_focused()
+        hours = page.locator(".fc-scroller-liquid-absolute")
+        for key, expected in (("End", "> 0"), ("Home", "== 0"), ("PageDown", "> 0"), ("PageUp", "== 0")):
+            await page.keyboard.press(key)
+            assert await hours.evaluate(f"(hours) => hours.scrollTop {expected}"), key
+        assert await tab.accessibility() == []
+
+
 async def test_a_booking_is_made_by_the_keyboard_on_a_narrow_screen(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/calendar")
@@ -66,6 +81,10 @@ async def test_a_booking_is_made_by_the_keyboard_on_a_narrow_screen(browser: Bro
             "Pool default has 16 GPUs, and 999 were asked for."
         )
         await page.get_by_role("dialog").get_by_label("GPUs").fill("2")
+        start = await page.get_by_role("dialog").get_by_label("From").input_value()
+        await page.get_by_role("dialog").get_by_label("From").fill("2020-01-01T10:00")
+        await expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("From: it is in the past")
+        await page.get_by_role("dialog").get_by_label("From").fill(start)
         await _fill(page, "night")
         (made,) = await client.reservations()
         assert (made.name, made.gpus) == ("night", 2)
@@ -81,10 +100,6 @@ async def test_a_spreadsheet_is_previewed_row_by_row_and_then_booked(browser: Br
     sheet = "name,start,end,gpus\nimported,2027-02-01 09:00,2027-02-01 12:00,1\nslashed,02/03/2027,02/04/2027,1\n"
     files = {"name": "lab.csv", "mimeType": "text/csv", "buffer": sheet.encode()}
     async with signed_in(browser, demo) as tab, demo.client() as client:
-        start = await page.get_by_role("dialog").get_by_label("From").input_value()
-        await page.get_by_role("dialog").get_by_label("From").fill("2020-01-01T10:00")
-        await expect(page.get_by_role("dialog").get_by_role("status")).to_have_text("From: it is in the past")
-        await page.get_by_role("dialog").get_by_label("From").fill(start)
         page = await tab.open("/calendar?view=day")
         await page.get_by_role("button", name="Import …").click()
         dialogue = page.get_by_role("dialog")

@@ -33,6 +33,8 @@ const HOUR_MS = 3_600_000;
 const NARROW_PX = 600;
 /** In narrower windows, entries of a week that are at the same time leave each other no room. */
 const WIDE_PX = 1200;
+/** More than the height of all hours. */
+const DAY_PX = 10_000;
 const EVERYONE = "*";
 const NO_AGENTS: readonly Agent[] = [];
 const VIEWS = [
@@ -172,6 +174,7 @@ export default function CalendarPage() {
         eventMinHeight={20}
         eventMaxStack={stackMax(view)}
         moreLinkDidMount={({ el }) => makeButton(el)}
+        viewDidMount={({ el }) => scrollsByKeys(el)}
         eventOrder={["rank", "start", "-duration", "title"]}
         selectable={maySubmit(me)}
         selectMirror
@@ -245,6 +248,28 @@ function stackMax(view: string): number {
   const width = globalThis.innerWidth;
   if (view === "day") return width < NARROW_PX ? 3 : 8;
   return width < WIDE_PX ? 1 : 2;
+}
+
+/** Lets keys scroll the hours, also while there is no entry to focus. A grid may have no such child, so the view has. */
+function scrollsByKeys(view: HTMLElement): void {
+  view.tabIndex = 0;
+  view.role = "group";
+  view.ariaLabel = "Hours";
+  view.addEventListener("keydown", (event) => {
+    const hours = view.querySelector(".fc-scroller-liquid-absolute");
+    if (event.target !== view || hours === null) return;
+    const by = scrollOf(event.key, hours.clientHeight);
+    if (by === null) return;
+    hours.scrollTop += by;
+    event.preventDefault();
+  });
+}
+
+/** How far a key scrolls, in pixels; null for other keys. */
+function scrollOf(key: string, heightPx: number): number | null {
+  const pagePx = heightPx * 0.9;
+  const keys = { ArrowDown: 40, ArrowUp: -40, PageDown: pagePx, PageUp: -pagePx, Home: -DAY_PX, End: DAY_PX };
+  return Object.hasOwn(keys, key) ? keys[key as keyof typeof keys] : null;
 }
 
 /** Makes a link of FullCalendar a valid button: it has no role, and while it is closed an empty `aria-controls`. */
