@@ -97,6 +97,23 @@ async def test_a_backtest_runs_and_keeps_its_result() -> None:
         await tests.close()
 
 
+async def test_a_result_is_of_the_time_that_the_record_covers() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        runner = FakeRunner()
+        on.clock.passes(30 * 86_400)
+        begins_us, ends_us = on.clock.now_us() - 60_000_000, on.clock.now_us() - 1_000_000
+        runner.last = BacktestNews(report=replace(REPORT, since_us=begins_us, until_us=ends_us))
+        tests = jobs(on, runner)
+        begun = await tests.start_backtest(OPERATOR, FCFS)
+        assert begun.until - begun.since == timedelta(days=7)
+        runner.may_end.set()
+        await until_it_is(BacktestState.COMPLETED, tests, begun.id)
+        found = await tests.backtest(OPERATOR, begun.id)
+        assert found is not None
+        assert (found.since, found.until) == (moment(begins_us), moment(ends_us))
+        await tests.close()
+
+
 async def test_a_year_counted_back_by_the_caller_may_begin_a_moment_earlier() -> None:
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner()

@@ -307,13 +307,13 @@ class Backtests(OperatorCommands):
                 async for last in heard:
                     if last.progress is not None:
                         self._set(name, progress=last.progress)
-            if last is not None and last.report is not None:
-                self._set(name, state=BacktestState.COMPLETED, progress=1.0, report=last.report)
-            elif last is not None and last.tuning is not None:
-                if self._views[name].applies_itself and last.tuning.is_better:
-                    await self._apply_itself(name, last.tuning)
-                self._set(name, state=BacktestState.COMPLETED, progress=1.0, tuning=last.tuning)
-            else:
+            result = None if last is None else last.report or last.tuning
+            if last is None or result is None:
                 said = None if last is None else last.failure
                 failure = said or "the process of the backtest ended early; it may have used an hour of processor time"
                 self._set(name, state=BacktestState.FAILED, failure=failure)
+                return
+            if last.tuning is not None and self._views[name].applies_itself and last.tuning.is_better:
+                await self._apply_itself(name, last.tuning)
+            span = {"since": moment(result.since_us), "until": moment(result.until_us)}  # the record may begin later
+            self._set(name, report=last.report, tuning=last.tuning, **span, state=BacktestState.COMPLETED, progress=1.0)
