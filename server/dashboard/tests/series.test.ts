@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rangeOver, withGaps } from "../src/parts/series";
+import { clockOf, rangeOver, timeAt, withGaps } from "../src/parts/series";
 
 test("a hole between samples is a gap, an even course has none", () => {
   const even = { times: [0, 10, 20], series: [[1, 2, 3]] };
@@ -33,4 +33,13 @@ test("the range over several series, without those that have no value", () => {
     mean: [2, null, 5],
     most: [3, null, 5],
   });
+});
+
+test("times over days have dates, those of seconds have seconds", () => {
+  const at = (hour: number) => new Date(2027, 0, 31, hour).getTime() / 1000;
+  const day = new Date(2027, 0, 31).toLocaleDateString([], { day: "numeric", month: "short" });
+  expect([clockOf(at(0), 43_200), clockOf(at(12), 43_200)]).toEqual([day, "12:00"]);
+  expect([clockOf(at(0), 300), clockOf(at(12), 30)]).toEqual(["00:00", "12:00:00"]);
+  expect(timeAt(at(12), [at(0), at(0) + 7 * 86_400])).toContain(day);
+  expect(timeAt(at(12), [at(11), at(13)])).not.toContain(day);
 });

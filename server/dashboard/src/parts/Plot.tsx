@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useColourScheme } from "../shell/theme";
 import { drawBands, type Band } from "./bands";
-import { rangeOver, withGaps, type Values } from "./series";
+import { clockOf, rangeOver, timeAt, withGaps, type Values } from "./series";
 
 interface Props {
   readonly label: string;
@@ -75,7 +75,7 @@ export default function Plot(props: Props) {
       <div ref={box} className="plot" />
       <div className="plot-legend row small" role="group" aria-label={`Lines of ${label}`}>
         <span className="plot-time quiet">
-          {at === null ? "" : isSteps ? `step ${columns.times[at]}` : timeAt(columns.times[at] ?? 0, barS)}
+          {at === null ? "" : isSteps ? `step ${columns.times[at]}` : timeAt(columns.times[at] ?? 0, columns.times)}
         </span>
         {drawn.map((name, index) => (
           <Button
@@ -184,7 +184,12 @@ function axesOf(element: HTMLElement, barS: number | undefined, isSteps: boolean
   return [
     isSteps
       ? { ...axis, size: 24, space: 70 }
-      : { ...axis, size: 24, values: (_plot, splits) => splits.map((at) => clock(at, barS)), space: 70 },
+      : {
+          ...axis,
+          size: 24,
+          values: (_plot, splits, _axis, _space, stepS) => splits.map((at) => clockOf(at, barS ?? stepS)),
+          space: 70,
+        },
     { ...axis, size: isSteps ? 60 : 40 },
   ];
 }
@@ -196,19 +201,6 @@ function seriesOf(label: string, colour: string, barS: number | undefined): uPlo
 function bars(fill: string, barS: number | undefined): Partial<uPlot.Series> {
   const paths = barS ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined;
   return paths ? { paths, fill } : {};
-}
-
-function clock(seconds: number, barS: number | undefined): string {
-  const date = new Date(seconds * 1000);
-  if (barS && date.getHours() === 0) return date.toLocaleDateString([], { day: "numeric", month: "short" });
-  const parts = { hour: "2-digit", minute: "2-digit", hour12: false } as const;
-  return date.toLocaleTimeString([], barS ? parts : { ...parts, second: "2-digit" });
-}
-
-/** The time at the pointer; with the date for bars, which cover days. */
-function timeAt(seconds: number, barS: number | undefined): string {
-  const date = barS ? ({ day: "numeric", month: "short" } as const) : ({ second: "2-digit" } as const);
-  return new Date(seconds * 1000).toLocaleString([], { hour: "2-digit", minute: "2-digit", hour12: false, ...date });
 }
 
 function figureOf(value: number | null | undefined): string {

@@ -45,3 +45,22 @@ function usualStep(times: readonly number[]): number {
   steps.sort((one, other) => one - other);
   return steps[Math.floor(steps.length / 2)] ?? Infinity;
 }
+
+const HOUR_S = 3600;
+const DAY_S = 24 * HOUR_S;
+const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+const DAY = { day: "numeric", month: "short" } as const;
+
+/** A time on an axis with such steps: with seconds where they differ, and the date where a day begins. */
+export function clockOf(seconds: number, stepS: number): string {
+  const date = new Date(seconds * 1000);
+  if (stepS >= HOUR_S && date.getHours() === 0) return date.toLocaleDateString([], DAY);
+  return date.toLocaleTimeString([], stepS < 60 ? { ...CLOCK, second: "2-digit" } : CLOCK);
+}
+
+/** The time of a sample at the pointer; with the date where the samples cover a day and more. */
+export function timeAt(seconds: number, times: readonly number[]): string {
+  const covered = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  const others = covered < DAY_S - HOUR_S ? ({ second: "2-digit" } as const) : DAY;
+  return new Date(seconds * 1000).toLocaleString([], { ...CLOCK, ...others });
+}
