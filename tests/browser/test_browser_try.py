@@ -7,10 +7,11 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator, Route, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import NEEDS_AXE, counts_clicks, signed_in
+from e2e_sessions import submit, until_state
 
 pytestmark = pytest.mark.anyio
 
@@ -67,3 +68,33 @@ async def test_a_quota_is_raised_in_four_clicks_after_it_was_tried(browser: Brow
             await expect(page).to_have_url(f"{live.url}/admin?tab=quotas")
             [quota] = [one for one in (await client.execute(QUOTAS))["quotas"] if one["name"] == "robotics"]
             assert {"slot": "cuda.device", "amount": "8"} in quota["max_slots"]
+
+
+async def test_a_backtest_is_followed_on_when_the_server_is_back(browser: Browser, demo: OwnServer) -> None:
+    lost = 0
+
+    async def lose_two(route: Route) -> None:
+        nonlocal lost
+        lost += (is_lost := "query Backtest(" in (route.request.post_data or "") and lost < 2)
+        await (route.abort() if is_lost else route.continue_())
+
+    async with demo.client() as client:
+        await until_state(client, await submit(client, "true", {"cuda.device": "1"}), "completed")
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=backtest&id=bkt_gone")
+        await expect(page.get_by_text("The server does not have this backtest any more.")).to_be_visible()
+        tab.is_away_expected = True
+        await page.route("**/graphql", lose_two)
+        await page.get_by_role("button", name="Run", exact=True).click()
+        await expect(page.get_by_text("The server cannot be reached. Trying again …")).to_be_visible()
+        await expect(page.get_by_role("region", name="Figures of the runs")).to_contain_text("fcfs, easy")
+        await expect(page.locator(".wrong")).to_have_count(0)
+
+
+async def test_another_backtest_does_not_keep_the_error_of_one_that_is_gone(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=backtest&id=bkt_gone")
+        await expect(page.get_by_text("The server does not have this backtest any more.")).to_be_visible()
+        await page.get_by_role("region", name="Backtests").get_by_role("button").first.click()
+        await expect(page.get_by_role("region", name="Figures of the runs")).to_be_visible()
+        await expect(page.locator(".wrong")).to_have_count(0)

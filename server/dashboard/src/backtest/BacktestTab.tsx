@@ -29,7 +29,10 @@ export function BacktestTab() {
   const id = search.get("id") ?? "";
   const [found, setFound] = useState<Backtest | null>(null);
   const [wrong, setWrong] = useState("");
-  const open = (next: string) => setSearch({ tab: "backtest", id: next }, { replace: true });
+  const open = (next: string) => {
+    setWrong("");
+    setSearch({ tab: "backtest", id: next }, { replace: true });
+  };
   useFollowed(id, setFound, setWrong);
   const shown = found?.id === id ? found : null;
   return (

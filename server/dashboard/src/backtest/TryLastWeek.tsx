@@ -65,7 +65,7 @@ export function TryLastWeek({ run, isDisabled = false }: Props) {
   );
 }
 
-/** Asks for a backtest until it has ended. */
+/** Asks for a backtest until it has ended, also after the server could not be reached. */
 export function useFollowed(
   id: string,
   onFound: (found: Backtest | null) => void,
@@ -77,14 +77,23 @@ export function useFollowed(
     if (id === "") return undefined;
     let timer = 0;
     let isOver = false;
+    let isAway = false;
     const next = async () => {
-      await said(latest.current.onWrong, async () => {
+      try {
         const found = await load(id);
         if (isOver) return;
+        if (isAway) latest.current.onWrong("");
+        isAway = false;
         latest.current.onFound(found);
         if (found === null) latest.current.onWrong("The server does not have this backtest any more.");
         else if (isOpen(found.state)) timer = window.setTimeout(() => void next(), EVERY_MS);
-      });
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+        if (isOver) return;
+        isAway = error.fault.kind === "away";
+        latest.current.onWrong(isAway ? `${error.message} Trying again …` : error.message);
+        if (isAway) timer = window.setTimeout(() => void next(), EVERY_MS);
+      }
     };
     void next();
     return () => {
