@@ -51,6 +51,7 @@ async def test_a_shell_in_the_browser_is_resized_watched_and_outlives_the_server
         await button.click()
         rows = page.locator(".xterm-rows")
         await expect(rows).to_have_text(re.compile(r"[$#]"))
+        await expect(page.locator(".xterm-viewport")).to_have_css("background-color", "rgba(0, 0, 0, 0)")
         print(f"\nprompt after {time.monotonic() - began:.2f} s")
         await page.keyboard.type("PS1='ready> '; clear; kept=41; echo si''ze $(stty size)\n")
         await expect(rows).to_contain_text(re.compile(r"size \d+ 1\d\d"))
