@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.json import encode
 from msgspec.structs import asdict
 from sqlalchemy import Connection, select, text
 
 from aliquot.service.audit.audit import AuditQuery
 from aliquot.store.audit.holdings import HOLDINGS, follow_all, held_at
-from aliquot.store.audit.log import changes, redacted
+from aliquot.store.audit.log import Account, changes, redacted
 from aliquot.store.hash_chain import ChainBroken
 from aliquot.store.integrity import verified
 from aliquot.store.store import DatabaseStore
@@ -83,6 +84,30 @@ async def test_changes_are_told_with_what_was_before_and_without_secrets(place: 
         assert all(one.request_id for one in people)
     finally:
         await store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "was"), [("stream/ann", None), ("backtest_started", None), ("template/vision/train", "first")]
+)
+async def test_an_action_has_all_its_facts_and_none_of_another_one(name: str, was: str | None) -> None:
+    told = Account()
+    for version, what in ((2, "second"), (3, "second")):
+        row: dict[str, object] = {
+            "entity": "action",
+            "entity_id": name,
+            "entity_version": version,
+            "actor": "ann",
+            "request_id": "req_1",
+        }
+        payload = encode({"id": name, "version": version, "facts": {"what": what}}).decode()
+        row |= {"number": version, "at_us": 1, "kind": "action.done", "pass_number": None, "payload": payload}
+        told.events.insert(0, row)
+        told.payloads["action", name, version] = payload
+    told.payloads["action", name, 1] = encode({"id": name, "version": 1, "facts": {"what": "first"}}).decode()
+    first, again = told.changes()
+    assert first.after["facts"] == {"what": "second"}
+    assert (first.before or {}).get("facts") == (was and {"what": was})
+    assert again.after.get("facts") == (None if was else {"what": "second"})
 
 
 async def test_what_a_key_is_known_by_is_not_told() -> None:

@@ -304,7 +304,8 @@ def _told_change(change: "AuditChange") -> str:
     at, actor = change.at.isoformat(timespec="milliseconds"), _actor(change.actor, change.api_key)
     head = f"{change.number}  {at}  {actor}{request}  {change.kind}  {change.entity_id}"
     fields = [f"    {one.name}: {one.before} -> {one.after}" for one in change.fields if one.before is not None]
-    return "\n".join(printable(line) for line in (head, *fields))
+    facts = [f"    {one.after}" for one in change.fields if one.name == "facts" and change.kind.startswith("action.")]
+    return "\n".join(printable(line) for line in (head, *fields, *facts))
 
 
 def _actor(name: str, key: str | None) -> str:
@@ -382,7 +383,8 @@ def _change(change: "Change") -> str:
     at, actor = _text(change.at_us), _actor(change.actor, change.key_id)
     head = f"{change.number}  {at}  {actor}{request}  {change.kind}  {change.entity_id}"
     fields = [f"    {name}: {was} -> {change.after[name]}" for name, was in (change.before or {}).items()]
-    return "\n".join(printable(line) for line in (head, *fields))
+    facts = [f"    {json.dumps(change.after.get('facts'))}"] if change.kind.startswith("action.") else []
+    return "\n".join(printable(line) for line in (head, *fields, *facts))
 
 
 def _text(at_us: int) -> str:

@@ -76,8 +76,8 @@ class Change(Struct, frozen=True, kw_only=True):
     request_id: str | None
     pass_number: int | None
     before: Mapping[str, Any] | None
-    """Old values of the changed fields; None = the record was created, or its earlier events were removed by
-    retention."""
+    """Old values of the changed fields; None = the record was created, it is an action, or its earlier events were
+    removed by retention."""
     after: Mapping[str, Any]
     """New values of the same fields; all fields when `before` is None."""
 

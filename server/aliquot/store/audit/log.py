@@ -132,7 +132,7 @@ def _is_of_kind(kind: str, column: Callable[[str], Any]) -> Any:
 
 def _change(event: Mapping[str, Any], former: str | None) -> Change:
     after = redacted(msgspec.json.decode(event["payload"]))
-    before = None if former is None else redacted(msgspec.json.decode(former))
+    before = None if former is None or _stands_alone(event) else redacted(msgspec.json.decode(former))
     if before is not None:
         differing = [name for name in after if before.get(name) != after[name] and name != "version"]
         before = {name: before.get(name) for name in differing}
@@ -150,6 +150,11 @@ def _change(event: Mapping[str, Any], former: str | None) -> Change:
         before=before,
         after=after,
     )
+
+
+def _stands_alone(event: Mapping[str, Any]) -> bool:
+    """Whether it is an action: it does not change the one before it of the same id. Templates are kept as actions."""
+    return bool(event["entity"] == "action" and not event["entity_id"].startswith("template/"))
 
 
 T = TypeVar("T")
