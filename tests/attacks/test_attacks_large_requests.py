@@ -10,12 +10,13 @@ import strawberry
 from graphql import parse
 from hypothesis import given
 from hypothesis import strategies as st
+from websockets.asyncio.client import connect
 
 from aliquot.api.encoding import PIECE_BYTES, AnswerTooLarge, ValueCount, answer_json
 from aliquot.api.graphql.query_cost import weigh
 from aliquot.api.graphql.sockets import TOO_LARGE
 from aliquot.api.middleware import ResponseChunking
-from aliquot.cli.listener import HeaderTimeoutHttp
+from aliquot.cli.listener import HeaderTimeoutHttp, PingedWebSocket
 from aliquot_schema.graphql.schema import build_schema
 from api_server import ApiServer, Stage, api_server, closing_code, listening, on_stage, send, sign_in
 
@@ -175,3 +176,61 @@ async def test_who_does_not_read_an_answer_is_cut_off() -> None:
         writer.close()
         stage.application = usual
         assert await server.data("{ __typename }") == {"__typename": "Query"}
+
+
+class HastySocket(PingedWebSocket):
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.ping_interval = self.ping_timeout = self.close_timeout = 0.2
+
+
+@pytest.mark.anyio
+async def test_a_websocket_that_the_server_does_not_read_is_no_silent_one() -> None:
+    """Its pong comes after messages that wait, as when an app does not read an upload."""
+    stage, got = Stage(), list[str]()
+
+    async def busy(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await asyncio.sleep(1.5)
+        while (message := await receive())["type"] == "websocket.receive":
+            got.append(message["text"])
+
+    stage.application = busy
+    async with listening(stage, lifespan="off", ws=HastySocket) as port:
+        async with connect(f"ws://127.0.0.1:{port}/", ping_interval=None) as client:
+            for word in ("one", "two", "three"):
+                await client.send(word)
+            await asyncio.sleep(2)
+            await client.send("four")
+        await asyncio.sleep(0.1)
+    assert got == ["one", "two", "three", "four"]
+
+
+@pytest.mark.anyio
+async def test_a_websocket_whose_client_reads_nothing_ends() -> None:
+    stage, ends, gone = Stage(), list[str](), asyncio.Event()
+
+    class Noting(HastySocket):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            gone.set()
+
+    async def talkative(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        try:
+            while True:
+                await send({"type": "websocket.send", "bytes": b"x" * PIECE_BYTES})
+                await asyncio.sleep(0)
+        except OSError:
+            ends.append((await receive())["type"])
+
+    stage.application = talkative
+    async with listening(stage, lifespan="off", ws=Noting) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        writer.write(f"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{key}".encode())
+        await asyncio.wait_for(gone.wait(), WAIT_S)
+        writer.close()
+    assert ends == ["websocket.disconnect"]

@@ -82,6 +82,7 @@ async def test_a_stream_through_a_leader_that_does_not_read_is_closed() -> None:
         address = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         target = StreamTarget(port=8888)
         stream = await leader_stream(address, TOKEN, AgentId("a"), KernelId("ses_1.1.0"), target)
+        assert (stream._socket.ping_timeout or 0) > session_streams.READ_S  # type: ignore[attr-defined]
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
                 while True:

@@ -40,6 +40,8 @@ TRY_AGAIN: Final = 1012
 END: Final = "end"
 READ_S: Final = 600.0
 """Longest time for which the session does not read what is sent to it. A client that leaves meanwhile is not seen."""
+PAUSE_S_MAX: Final = READ_S + 60.0
+"""Longest time for which a WebSocket's pong may be among messages that are not read. `READ_S` ends the stream first."""
 
 
 class Opening(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from aliquot.api.job_output import OUTPUTS_PATH, unframed
-from aliquot.api.session_streams import END, SERVERS_PATH, ServerOpening
+from aliquot.api.session_streams import END, PAUSE_S_MAX, SERVERS_PATH, ServerOpening
 from aliquot.app.running import OwnOutputs
 from aliquot.execution.remote.codec import from_failure
 from aliquot.service.ports import ByteStream
@@ -90,6 +90,7 @@ async def leader_stream(
             proxy=None,
             open_timeout=CONNECT_S_MAX,
             close_timeout=1,
+            ping_timeout=PAUSE_S_MAX,  # pongs wait while the session, or the client, does not read
         )
     except (OSError, WebSocketException) as error:
         raise Unavailable(f"the leader {leader} cannot be reached: {str(error) or type(error).__name__}") from None

@@ -17,8 +17,10 @@ from typing import Any, Final
 import uvicorn
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from aliquot.api.limits import Limits
+from aliquot.api.session_streams import PAUSE_S_MAX
 from aliquot.app.composition import Server
 from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings
@@ -27,8 +29,6 @@ log: Final = logging.getLogger("aliquot.api")
 
 HEADERS_S: Final = 20.0
 """Time from the connection, or from the first byte of a request, to the end of the headers."""
-
-
 KEEP_ALIVE_S: Final = 75
 """How long a connection without a request stays open. Clients close theirs earlier (httpx after 5 s, browsers after a
 minute or less): were the two times equal, a request could meet the server's close and be lost."""
@@ -83,8 +83,7 @@ class HeaderTimeoutHttp(HttpToolsProtocol):
 
     def _disconnect(self) -> None:
         log.info("disconnected a client that did not read its answer for %g s", self.unread_s)
-        # close() would wait until the client has read the buffer.
-        self.transport.abort()
+        self.transport.abort()  # close() would wait until the client has read the buffer
 
     def _stop_read_timer(self) -> None:
         if self._read_timer is not None:
@@ -100,9 +99,38 @@ class HeaderTimeoutHttp(HttpToolsProtocol):
             self._headers_timer = None
 
 
+class PingedWebSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket protocol, whose ping spares peers that wait to be read, and ends all others."""
+
+    _received_s = 0.0
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        """Note the time: what arrives proves that the peer is alive, though its pong may be later in it."""
+        self._received_s = self.loop.time()
+        super().data_received(data)
+
+    @override
+    def keepalive_timeout(self) -> None:
+        """Wait longer while messages precede the pong; otherwise close."""
+        pong_s = self.ping_timeout or 0.0
+        if self.loop.time() - self._received_s < (PAUSE_S_MAX if self.read_paused else pong_s):
+            self.pong_timer = self.loop.call_later(pong_s, self.keepalive_timeout)
+            return
+        super().keepalive_timeout()
+        self.disconnected = True
+        self.writable.set()
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    @override
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        """Drop a connection whose peer does not read the end: `close` waits for it without limit."""
+        super().on_task_complete(task)
+        self.loop.call_later(2 * self.close_timeout, self.transport.abort)
+
+
 RELOAD_S: Final = 2.0
 """Interval at which the files are checked for changes."""
-
 tls_log: Final = logging.getLogger("aliquot.tls")
 
 
@@ -250,7 +278,7 @@ class Listener(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 http=HeaderTimeoutHttp,
-                ws="websockets-sansio",
+                ws=PingedWebSocket,
                 ws_per_message_deflate=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=SHUTDOWN_S,
