@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
+from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer, sessions
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 from aliquot.client.generated.previews import PreviewForecast
 from aliquot.client.generated.queries import Queries
@@ -58,6 +58,31 @@ async def test_output_goes_on_where_it_was() -> None:
     )
     assert [chunk.text async for chunk in script.logs("ses_1")] == ["one", "two"]
     assert [asked["offset"] for asked in script.asked] == [0, 3, 3]
+
+
+async def test_output_goes_on_after_a_long_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time that passes without output is no time without a server."""
+    now = 0.0
+
+    class Silent(Script):
+        async def subscribe(
+            self, query: str, variables: Mapping[str, Any] | None = None
+        ) -> AsyncGenerator[dict[str, Any], None]:
+            nonlocal now
+            async for data in super().subscribe(query, variables):
+                yield data
+                now += 3600
+
+        async def _sleep(self, seconds: float) -> None:
+            nonlocal now
+            now += seconds
+
+    monkeypatch.setattr(sessions.time, "monotonic", lambda: now)
+    lost, away = SubscriptionClosed(1012, "restart"), ServerUnreachable("away")
+    chunks = [_chunk("one", offset=0), lost, away, _chunk("two", offset=3), lost, _chunk("end", offset=6), {}]
+    assert [chunk.text async for chunk in Silent(*chunks).logs("ses_1")] == ["one", "two", "end"]
+    with pytest.raises(ServerUnreachable):
+        [chunk async for chunk in Silent(_chunk("one", offset=0), *[lost, *[away] * 60]).logs("ses_1")]
 
 
 def _piece(*, offset: int, length: int) -> dict[str, Any]:

@@ -114,31 +114,40 @@ def _filled(command: Sequence[str], task: Mapping[str, object], index: int) -> s
 PATIENCE_S: Final = 60.0
 PAUSE_S_MIN: Final = 0.1
 PAUSE_S_MAX: Final = 2.0
+OPEN_S_MIN: Final = 10.0
+"""Time for which a subscription was open that counts as a success though nothing was sent."""
 
 
 class RetryPolicy:
-    """Exponential pauses between attempts, until nothing has succeeded for `patience_s`."""
+    """Exponential pauses between attempts, until nothing has succeeded for `patience_s` since the first failure."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]], *, patience_s: float = PATIENCE_S) -> None:
         self._sleep = sleep
         self._patience_s = patience_s
+        self._began = 0.0
         self.renew()
 
     def renew(self) -> None:
         """Start over after a success."""
-        self._until = time.monotonic() + self._patience_s
+        self._until: float | None = None
         self._pause_s = PAUSE_S_MIN
 
     async def pause(self, error: Exception) -> None:
-        """Wait before the next attempt.
+        """Wait before the next attempt. A subscription that was open for some time is a success.
 
         Raises:
             Exception: `error`, when the time is over.
         """
-        if time.monotonic() > self._until:
+        now = time.monotonic()
+        if isinstance(error, SubscriptionClosed) and now - self._began > OPEN_S_MIN:
+            self.renew()
+        if self._until is None:
+            self._until = now + self._patience_s
+        elif now > self._until:
             raise error
         await self._sleep(self._pause_s)
         self._pause_s = min(PAUSE_S_MAX, self._pause_s * 2)
+        self._began = time.monotonic()
 
 
 ENDED: Final = frozenset({SessionState.COMPLETED, SessionState.FAILED, SessionState.CANCELED})
