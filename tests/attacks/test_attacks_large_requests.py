@@ -131,6 +131,14 @@ def test_bytes_that_are_asked_for_are_weighed() -> None:
     assert weight.cost == 130
 
 
+@pytest.mark.parametrize(
+    "field", ['session_log(id: "x", bytes_max: %d) { text }', "device_history(points: %d) { step }"]
+)
+def test_negative_sizes_do_not_lower_the_cost_of_the_rest(field: str) -> None:
+    [(_, least)], [(_, weight)] = (weigh(parse(f"{{ {field % size} }}"), SCHEMA) for size in (0, -99999999))
+    assert weight.cost == least.cost > 0
+
+
 @given(st.dictionaries(st.text(), st.text() | st.integers(0, 9)), st.booleans())
 def test_an_answer_is_encoded_in_parts(data: dict[str, Any], is_noted: bool) -> None:
     body: dict[str, Any] = {"data": data, **({"extensions": {"cost": 1}} if is_noted else {})}

@@ -159,9 +159,9 @@ def _argument_units(node: FieldNode, field: GraphQLField, name: str, value_max: 
     for argument in node.arguments or ():
         if argument.name.value == name and name != _STEP:
             literal = argument.value
-            # Bounded, so that huge numbers stay cheap; the resolver rejects them.
+            # Bounded, so that huge numbers stay cheap and negative ones save nothing; the resolver rejects them.
             digits = literal.value if isinstance(literal, IntValueNode) else ""
-            return (min(int(digits), value_max) if digits and len(digits) <= 9 else value_max) // unit
+            return (max(0, min(int(digits), value_max)) if digits and len(digits) <= 9 else value_max) // unit
     default = field.args[name].default_value
     return (default if isinstance(default, int) else value_max) // unit
 
