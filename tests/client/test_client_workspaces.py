@@ -33,6 +33,12 @@ def test_gitignore_files_of_all_folders_decide(tmp_path: Path) -> None:
     assert _scan(tmp_path)[0].id == found.id
 
 
+def test_lines_of_a_gitignore_are_read_as_git_does(tmp_path: Path) -> None:
+    made(tmp_path, **{"a.log": "1", "b.tmp": "1", "c": "1", "sub__d.tmp": "1"})
+    made(tmp_path, **{".gitignore": "\ufeff*.log\r\n!\n\\\n[z-a]\n*.tmp\r\n", "sub__.gitignore": "!*.tmp\n"})
+    assert [file.path for file in _scan(tmp_path)[0].files] == [".gitignore", "c", "sub/.gitignore", "sub/d.tmp"]
+
+
 def test_large_files_are_sent_in_blocks_and_equal_blocks_once(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"a" * (2 * BLOCK_BYTES + 5))
     found, sources = _scan(tmp_path)

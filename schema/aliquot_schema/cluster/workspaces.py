@@ -161,7 +161,9 @@ def _link_fault(file: WorkspaceFile) -> str | None:
     assert file.link is not None
     if file.size or file.blocks or file.executable:
         return "a link has no content"
-    if not 0 < len(file.link) <= 1024 or not file.link.isprintable() or file.link.startswith("/"):
+    if not 0 < len(file.link) <= 1024 or not file.link.isprintable():
+        return "a link must have a target of 1 to 1024 printable characters"
+    if file.link.startswith("/"):
         return "a link must be relative"
     depth = file.path.count("/")
     for part in file.link.split("/"):

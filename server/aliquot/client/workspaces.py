@@ -3,10 +3,12 @@
 import asyncio
 import hashlib
 import os
+import re
 import stat
 import subprocess
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -154,8 +156,7 @@ def _paths(folder: Path) -> Iterator[Path]:
     def walk(at: Path, rules: "list[tuple[Path, GitIgnoreSpec]]") -> Iterator[Path]:
         own = at / IGNORE_FILE
         if own.is_file():
-            lines = own.read_text(errors="replace").splitlines()
-            rules = [*rules, (at, GitIgnoreSpec.from_lines(lines))]
+            rules = [*rules, (at, _rules(own.read_text(encoding="utf-8-sig", errors="replace")))]
         with os.scandir(at) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
         for entry in found:
@@ -171,6 +172,17 @@ def _paths(folder: Path) -> Iterator[Path]:
         yield from walk(folder, [(folder, GitIgnoreSpec.from_lines(_ALWAYS))])
     except OSError as error:
         raise WorkspaceFault(f"{error.filename} cannot be read: {error.strerror}; list it in {IGNORE_FILE}") from None
+
+
+def _rules(text: str) -> "GitIgnoreSpec":
+    """The rules of a `.gitignore`; as in git, a line that is no pattern matches nothing."""
+    from pathspec import GitIgnoreSpec
+
+    found = GitIgnoreSpec.from_lines([])
+    for line in text.split("\n"):
+        with suppress(ValueError, re.error):
+            found += GitIgnoreSpec.from_lines([line])
+    return found
 
 
 def _is_left_out(path: Path, rules: "Iterable[tuple[Path, GitIgnoreSpec]]", *, is_folder: bool) -> bool:
