@@ -24,7 +24,7 @@ from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
 from aliquot_schema.errors import AliquotError, InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.resources.slots import MILLI, Unlimited, parse_amount
-from aliquot_schema.sessions import Priority
+from aliquot_schema.sessions import PRIORITY_FORM, Priority
 
 SYNONYMS: Final[Mapping[str, str]] = {
     "creation_time": "submit_s",
@@ -33,6 +33,8 @@ SYNONYMS: Final[Mapping[str, str]] = {
     "gpu_spec": "gpu_models",
 }
 Row = Mapping[str, Any]
+SECONDS_MAX: Final = 1e10
+"""Of a time or a duration, about 300 years; a column in milliseconds is above it."""
 
 
 def read_jobs(path: Path) -> tuple[Job, ...]:
@@ -45,7 +47,9 @@ def read_jobs(path: Path) -> tuple[Job, ...]:
     for number, row in enumerate(read_rows(path), start=1):
         try:
             job = _job({SYNONYMS.get(name, name): value for name, value in row.items()})
-        except (KeyError, TypeError, ValueError, OverflowError, AliquotError) as error:
+        except KeyError as error:
+            raise InvalidRequest(f"{path}, row {number}: there is no column {error.args[0]}") from error
+        except (TypeError, ValueError, OverflowError, AliquotError) as error:
             raise InvalidRequest(f"{path}, row {number}: {type(error).__name__}: {error}") from error
         if job is not None:
             jobs.append(job)
@@ -63,7 +67,7 @@ def read_rows(path: Path) -> Iterable[Row]:
     try:
         if path.suffix == ".parquet":
             return _parquet_rows(path)
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             return list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidRequest(f"{path} cannot be read: {error}") from error
@@ -82,11 +86,11 @@ def _parquet_rows(path: Path) -> Iterable[Row]:
 
 
 def _job(row: Row) -> Job | None:
-    submit_s, duration_s, request = float(row["submit_s"]), _duration_s(row), _request(row)
+    submit_s, duration_s, request = _seconds(row, "submit_s"), _duration_s(row), _request(row)
     if duration_s <= 0 or not request:
         return None
     group = str(row.get("group") or "all")
-    limit_s = _number(row, "requested_walltime_s", default=-1)
+    limit_s = _seconds(row, "requested_walltime_s") if row.get("requested_walltime_s") else -1
     return Job(
         id=SessionId(""),
         user=UserId(str(row.get("user") or group)),
@@ -106,8 +110,16 @@ def _job(row: Row) -> Job | None:
 
 def _duration_s(row: Row) -> float:
     if "deletion_time" in row and "duration_s" not in row:
-        return float(row["deletion_time"]) - _number(row, "scheduled_time", default=float(row["submit_s"]))
-    return float(row["duration_s"])
+        began = "scheduled_time" if row.get("scheduled_time") not in (None, "") else "submit_s"
+        return _seconds(row, "deletion_time") - _seconds(row, began)
+    return _seconds(row, "duration_s")
+
+
+def _seconds(row: Row, column: str) -> float:
+    found = float(row[column])
+    if abs(found) > SECONDS_MAX:
+        raise ValueError(f"{column}: {found:g} s is more than 300 years")
+    return found
 
 
 def _request(row: Row) -> Request:
@@ -149,7 +161,11 @@ def _kernels(row: Row) -> int:
 
 def _priority(row: Row) -> Priority:
     written = str(row.get("priority") or Priority.NORMAL.name).upper()
-    return Priority(int(float(written))) if written[:1].isdigit() else Priority[written]
+    if written[:1].isdigit():
+        return Priority(int(float(written)))
+    if written not in Priority.__members__:
+        raise ValueError(f"priority: {written[:80]} is not {PRIORITY_FORM}")
+    return Priority[written]
 
 
 def _number(row: Row, column: str, *, default: float = 0) -> float:

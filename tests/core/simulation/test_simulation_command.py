@@ -1,6 +1,7 @@
 """`aliquot simulate`: files that it reads, what it prints, and what it refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow
@@ -46,7 +47,7 @@ def test_parquet_is_read_like_csv(trace: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("submit_s,gpus\n1,2\n", "row 1: KeyError: 'duration_s'"),
+        ("submit_s,gpus\n1,2\n", "row 1: there is no column duration_s"),
         (COLUMNS + "0,1,1,,,\n0,x,1,,,\n", "row 2: ValueError"),
         (COLUMNS + "0,1,1.5,,,\n", "give less than 1, or a whole number"),
         (COLUMNS + "nan,1,1,,,\n", "row 1: ValueError"),
@@ -59,6 +60,28 @@ def test_what_is_no_trace_is_refused_with_the_place(tmp_path: Path, text: str, m
     with pytest.raises(InvalidRequest) as refusal:
         read_jobs(path)
     assert message in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("0,1e18,1,low", "duration_s: 1e+18 s is more than 300 years"),
+        ("1e18,1,1,low", "submit_s: 1e+18 s is more than 300 years"),
+        ("0,1,1,-5", "priority: -5 is not low, normal"),
+    ],
+)
+def test_a_value_out_of_range_names_its_column(tmp_path: Path, row: str, message: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"submit_s,duration_s,gpus,priority\n{row}\n")
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        read_jobs(path)
+
+
+def test_a_trace_of_a_spreadsheet_may_begin_before_its_origin(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("submit_s,duration_s,gpus\n-9,5,1\n0,5,1\n", encoding="utf-8-sig")
+    done = CliRunner().invoke(main, ["simulate", str(path), "--gpus", "4", "--json"])
+    assert json.loads(done.stdout)["fair_share"]["jobs"] == 2
 
 
 def test_each_policy_is_a_row_and_json_has_every_figure(trace: Path) -> None:

@@ -141,11 +141,12 @@ class Source(Struct, frozen=True, kw_only=True):
     def _window(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
         if not jobs:
             raise InvalidRequest("no job requests GPUs", field="gpus")
-        last_s = max(job.submit_us // SECOND_US + 1 for job in jobs)
-        until_s = last_s if self.until_s is None else self.until_s
-        chosen = window(jobs, from_s=self.from_s or 0, until_s=until_s)
+        seconds = [job.submit_us // SECOND_US for job in jobs]
+        from_s = min(seconds) if self.from_s is None else self.from_s
+        until_s = max(seconds) + 1 if self.until_s is None else self.until_s
+        chosen = window(jobs, from_s=from_s, until_s=until_s)
         if not chosen:
-            raise InvalidRequest(f"no job was submitted between {self.from_s or 0} s and {until_s} s", field="from_s")
+            raise InvalidRequest(f"no job was submitted between {from_s} s and {until_s} s", field="from_s")
         return chosen
 
     def _fitting(self, jobs: tuple[Job, ...], agents: Agents) -> tuple[Job, ...]:
