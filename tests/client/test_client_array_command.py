@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -55,6 +56,27 @@ def test_a_function_gets_its_parameters_and_its_result_is_the_last_line(value: s
         capture_output=True, check=True,
     )  # fmt: skip
     assert result_in(done.stdout.decode()) == value * 2
+
+
+def test_types_are_not_evaluated_and_texts_of_an_inner_function_stay_as_they_are() -> None:
+    def quoted(value: str, *, at: Path | None = None) -> str:
+        assert at is None
+        text = """
+one
+    two"""
+        return value + text
+
+    script = function_command(quoted, [{"value": "zero"}], python=sys.executable)
+    done = subprocess.run(["/bin/sh", "-c", script], env={"ALIQUOT_ARRAY_INDEX": "0"}, capture_output=True, check=True)
+    assert result_in(done.stdout.decode()) == "zero\none\n    two"
+
+
+def test_variables_of_the_shell_are_no_parameters() -> None:
+    script = array_command(["sh", "-c", 'echo "${HOME}" {x}'], [{"x": 1}])
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], env={"ALIQUOT_ARRAY_INDEX": "0", "HOME": "/h"}, capture_output=True, check=True
+    )
+    assert done.stdout == b"/h 1\n"
 
 
 def test_what_cannot_be_sent_is_refused_with_the_reason() -> None:

@@ -8,7 +8,6 @@ import ast
 import inspect
 import json
 import shlex
-import textwrap
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -29,6 +28,7 @@ TAIL_BYTES: Final = RESULT_BYTES_MAX + 4096
 SHOWN_LINES: Final = 5
 """Of the output of a failed task, in its error."""
 _RUNNER: Final = """
+from __future__ import annotations  # types are not evaluated: their modules may be missing here
 import json, sys
 {source}
 _value = {name}(**json.loads(sys.argv[1]))
@@ -217,10 +217,14 @@ def _source(function: Callable[..., object]) -> str:
     if not inspect.isfunction(function) or function.__name__ == "<lambda>" or function.__closure__:
         raise ValueError("map sends the source of a function: give one made by `def` that uses no variables around it")
     try:
-        source = textwrap.dedent(inspect.getsource(function))
+        source = inspect.getsource(function)
     except OSError:
         raise ValueError(f"the source of {function.__name__} cannot be found; define it in a file") from None
+    if source[:1].isspace():  # of an inner function; without the indentation its texts would be others
+        source = f"if True:\n{source}"
     [definition] = ast.parse(source).body
+    if isinstance(definition, ast.If):
+        [definition] = definition.body
     if isinstance(definition, ast.AsyncFunctionDef) or getattr(definition, "decorator_list", None):
         raise ValueError(f"{function.__name__} is async or decorated; give a plain function that calls it")
     return source

@@ -78,14 +78,14 @@ async def merged(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[T
         await asyncio.gather(*pumps, return_exceptions=True)
 
 
-_PLACE: Final = re.compile(r"\{(\w+)\}")
+_PLACE: Final = re.compile(r"(?<!\$)\{(\w+)\}")
 
 
 def array_command(command: Sequence[str], parameters: Sequence[Mapping[str, object]]) -> str:
     """A script for /bin/sh that runs the command of its own task.
 
     Args:
-        command: program and arguments; `{name}` in them is replaced by a parameter. Other braces are kept.
+        command: program and arguments; `{name}` in them is replaced by a parameter. `${name}` and others are kept.
         parameters: one mapping per task, numbered from 0.
     Raises:
         ValueError: no task, a missing parameter, or a script above the size limit of a command.
