@@ -108,7 +108,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pyte
         (b"", ServerUnreachable, "without sending a response"),
         (WITH_LENGTH[:-4], ServerUnreachable, "before its answer was complete"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", ServerUnreachable, "Expected HTTP"),
-        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nout", UnexpectedAnswer, "HTTP status 502: out"),
+        (b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nout", ServerUnreachable, "HTTP status 502: out"),
         (b"HTTP/1.1 404 Gone\r\nContent-Length: 7\r\n\r\n<html/>", UnexpectedAnswer, "HTTP status 404: a web page"),
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", Unauthenticated, "does not accept this token"),
     ],
@@ -132,7 +132,7 @@ def test_a_proxy_of_the_environment_is_used(
 ) -> None:
     server = Scripted([b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nout"], closes=True)
     monkeypatch.setenv("http_proxy", server.url)
-    with BlockingClient("http://gpu.invalid:8090", "key") as client, pytest.raises(UnexpectedAnswer):
+    with BlockingClient("http://gpu.invalid:8090", "key") as client, pytest.raises(ServerUnreachable, match="502"):
         method(client)
     server.end()
     assert server.requests[0].startswith(b"POST http://gpu.invalid:8090/graphql HTTP/1.1\r\n")

@@ -1,5 +1,6 @@
 """The client against a server that does everything a server may do."""
 
+import asyncio
 from contextlib import aclosing
 
 import pytest
@@ -43,6 +44,20 @@ async def test_another_kind_of_server_is_told_apart(server_url: str, query: str)
     async with Client(server_url, TOKEN) as client:
         with pytest.raises(UnexpectedAnswer):
             await client.execute(query)
+
+
+async def test_a_proxy_whose_server_is_restarted_is_asked_again() -> None:
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 7\r\nConnection: close\r\n\r\n<html/>")
+        writer.close()
+
+    listener = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    async with listener, Client(url, TOKEN) as client:
+        for request in (client.execute("echo"), _numbers(client, "count", to=1), client.results("ses_1")):
+            with pytest.raises(ServerUnreachable, match="HTTP status 502"):
+                await request
 
 
 async def test_a_change_gives_what_was_done(server_url: str) -> None:

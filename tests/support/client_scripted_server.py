@@ -27,7 +27,7 @@ async def answer(request: Request) -> Response:
     if body["query"] == "echo":
         return JSONResponse({"data": body["variables"]})
     if body["query"] == "text":
-        return PlainTextResponse("out of order", status_code=502)
+        return PlainTextResponse("out of order", status_code=500)
     return JSONResponse(ANSWERS[body["query"]])
 
 

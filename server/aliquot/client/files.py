@@ -12,6 +12,7 @@ import msgspec
 
 from aliquot.client.errors import ClientFailure, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.result_files import ResultFile, SessionFiles
+from aliquot.client.requests import unexpected
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.errors import Unauthenticated
 
@@ -169,7 +170,8 @@ def check_answer(answer: httpx.Response, content: bytes) -> None:
     try:
         problem = msgspec.json.decode(content, type=dict[str, object])
     except msgspec.MsgspecError:
-        raise UnexpectedAnswer(answer.status_code, answer.reason_phrase) from None
+        url = answer.url.netloc.decode()
+        raise unexpected(answer.status_code, answer.reason_phrase.encode(), url=url) from None
     if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
         raise ServerUnreachable(str(problem.get("detail")))
     kind = "".join(word.capitalize() for word in str(problem.get("code")).split("_"))

@@ -14,7 +14,15 @@ from urllib.parse import urlsplit
 import msgspec
 import orjson
 
-from aliquot.client.errors import GraphQLFault, NoPlace, OtherVersion, Refused, UnexpectedAnswer, is_of_other_version
+from aliquot.client.errors import (
+    GraphQLFault,
+    NoPlace,
+    OtherVersion,
+    Refused,
+    ServerUnreachable,
+    UnexpectedAnswer,
+    is_of_other_version,
+)
 from aliquot_schema.errors import Unauthenticated
 
 if TYPE_CHECKING:
@@ -157,17 +165,27 @@ def answer_data(status: int, content: bytes, *, url: str) -> dict[str, Any]:
     Raises:
         GraphQLFault: the answer has errors.
         Unauthenticated: the server does not accept the token.
-        UnexpectedAnswer: see there.
+        ServerUnreachable, UnexpectedAnswer: see there.
     """
     if status == 401:
         raise Unauthenticated(f"the server at {urlsplit(url).netloc.rpartition('@')[2]} does not accept this token")
     try:
         answer = orjson.loads(content)
     except orjson.JSONDecodeError:
-        raise UnexpectedAnswer(status, content.decode(errors="replace")) from None
+        raise unexpected(status, content, url=url) from None
     if not isinstance(answer, dict) or not ({"data", "errors"} & answer.keys()):
-        raise UnexpectedAnswer(status, content.decode(errors="replace"))
+        raise unexpected(status, content, url=url)
     if answer.get("errors"):
         raise GraphQLFault(answer["errors"])
     data: dict[str, Any] = answer["data"]
     return data
+
+
+_OF_PROXIES: Final = frozenset({502, 503, 504})
+"""Statuses by which a proxy says that the server behind it does not answer, as while it is restarted."""
+
+
+def unexpected(status: int, content: bytes, *, url: str) -> ServerUnreachable | UnexpectedAnswer:
+    """The error of an answer that is not Aliquot's."""
+    error = UnexpectedAnswer(status, content.decode(errors="replace"))
+    return ServerUnreachable(f"{url}: {error}") if status in _OF_PROXIES else error

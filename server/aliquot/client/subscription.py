@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.typing import Subprotocol
 
 from aliquot.client.errors import ClientFailure, GraphQLFault, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
+from aliquot.client.requests import unexpected
 from aliquot_schema.errors import Unauthenticated
 
 PROTOCOL: Final = Subprotocol("graphql-transport-ws")
@@ -71,7 +72,7 @@ class Subscription:
         except InvalidStatus as error:
             if error.response.status_code == 401:
                 raise Unauthenticated("the server does not accept this token") from error
-            raise UnexpectedAnswer(error.response.status_code, "the socket was refused") from error
+            raise unexpected(error.response.status_code, b"the socket was refused", url=self._connecting.uri) from error
         except (OSError, InvalidHandshake) as error:
             raise ServerUnreachable(str(error) or type(error).__name__) from error
         try:
