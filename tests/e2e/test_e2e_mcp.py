@@ -138,6 +138,8 @@ async def _course(client: Client) -> None:
     booked = await _called(client, "reserve", name="demo", gpus=2, **window)
     assert (booked["state"], len(booked["gpus"])) == ("booked", 2)
     assert "in the way: demo of anna" in (await _refusal(client, "reserve", name="other", **window)).lower()
+    late = {"starts_at": "9999-12-31T23:00:00Z", "hours": 2}
+    assert "after the year 9999" in await _refusal(client, "reserve", name="late", **late)
     usage = await _called(client, "usage")
     assert (usage["me"]["name"], usage["key"]["name"]) == ("anna", "lab-bot")
 

@@ -145,7 +145,7 @@ class ClusterTools:
         ] = False,
     ) -> Found:
         """Submit a job. It starts when its GPUs are free; the answer has its id and, if it waits, the reason."""
-        asked = {"cpu": f"{cpus:g}", "mem": memory, "gpu": f"{gpus:g}" if gpus else None}
+        asked = {"cpu": f"{cpus:.15g}", "mem": memory, "gpu": f"{gpus:.15g}" if gpus else None}
         wanted = CreateSessionInput(
             command=CommandInput(shell=command),
             slots=[SlotAmountInput(slot=slot, amount=amount) for slot, amount in asked.items() if amount is not None],
@@ -209,7 +209,10 @@ class ClusterTools:
         """Book GPUs for a window of time. They are kept free for it, or the booking is refused with the reason."""
         if starts_at.tzinfo is None:
             raise ToolError("starts_at: give the time zone too, like 2027-01-31T14:00:00Z")
-        ends_at = starts_at + timedelta(hours=hours)
+        try:
+            ends_at = starts_at + timedelta(hours=hours)
+        except OverflowError:
+            raise ToolError("starts_at: the window ends after the year 9999") from None
         wanted = ReserveInput(
             name=name, starts_at=starts_at, ends_at=ends_at, gpus=gpus, models=models, project=project
         )
