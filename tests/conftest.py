@@ -1,4 +1,4 @@
-"""For all suites: what a file of tests leaves behind in the process is found by those after it, in whatever order."""
+"""For all suites: a test file leaves nothing behind in the process that would affect later files."""
 
 import gc
 import logging
@@ -18,7 +18,7 @@ import warm_starts
 from long_tests import IS_LONG
 from machine_lacks import STRICT, MachineLacks
 
-# A busy machine is no fault of a test.
+# A slow machine must not fail a test.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
@@ -28,12 +28,12 @@ if not IS_LONG:
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 LIMITS: Final = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_NPROC)
 OURS: Final = ("aliquot", "uvicorn")
-"""Loggers that servers set up; libraries set up their own when they are imported."""
+"""Loggers configured by servers; libraries configure their own on import."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Leave out a test that needs what the machine lacks; all that lack the same are one line of the summary."""
+    """Skip a test that needs what the machine lacks; equal reasons are one line of the summary."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, MachineLacks) and STRICT not in os.environ:
         report.outcome = "skipped"

@@ -1,4 +1,4 @@
-"""A server over fakes for the tests of the HTTP face."""
+"""A server over fakes for the HTTP API tests."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-// An identity provider of its own, which gives every client a token that says what the test wants it to.
+// An identity provider that issues tokens with the claims chosen by the test.
 //
 // node oidc_provider.mjs PACKAGE_JSON HOST PORT CLIENTS KEYS
 //

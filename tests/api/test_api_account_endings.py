@@ -1,4 +1,4 @@
-"""What is held open by keys ends with them."""
+"""Connections close when their key ends."""
 
 import asyncio
 

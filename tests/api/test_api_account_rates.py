@@ -1,4 +1,4 @@
-"""Rates over HTTP: who asks too much is told when to come again; others are answered meanwhile."""
+"""Rate limits over HTTP: a user over the limit gets 429 and a retry time; others are served."""
 
 import httpx
 import pytest

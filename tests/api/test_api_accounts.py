@@ -1,4 +1,4 @@
-"""Users and keys over HTTP: made by the token's holder, used, and taken away, on open sockets and streams too."""
+"""Users and keys over HTTP: created by an admin, used and revoked, also on open sockets and streams."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ async def new_user(server: ApiServer, name: str, role: str = "user", **more: Any
 
 
 async def new_key(server: ApiServer, user: str, scope: str = "admin", **more: Any) -> tuple[str, str]:
-    """(id, what is shown)."""
+    """Return (id, secret)."""
     made = await server.data(CREATE_KEY, input={"user": user, "name": "laptop", "scope": scope, **more})
     assert made["create_api_key"]["__typename"] == "CreateApiKeySuccess", made
     return made["create_api_key"]["api_key"]["id"], made["create_api_key"]["secret"]
@@ -133,7 +133,7 @@ async def test_a_disabled_user_comes_in_by_no_key_and_back_by_all(server: ApiSer
 
 async def test_a_key_ends_by_itself(server: ApiServer) -> None:
     await new_user(server, "bob")
-    _, secret = await new_key(server, "bob", expires_in=0.001)  # by a clock that stands in 1970
+    _, secret = await new_key(server, "bob", expires_in=0.001)  # the clock is at 1970
     async with browser(server, secret) as client:
         assert (await asks(client, ME)).status_code == 401
 
@@ -218,7 +218,7 @@ async def test_a_stream_of_events_tells_nothing_after_its_key_has_ended(server: 
             await server.data(REVOKE, id=key_id)
             await server.data(submit)
             rest = [line async for line in lines]
-    assert sum(line.startswith("data: {") for line in rest) == 1  # the one that was under way
+    assert sum(line.startswith("data: {") for line in rest) == 1  # the one in flight
 
 
 async def test_only_admins_make_users_and_keys(server: ApiServer) -> None:

@@ -1,4 +1,4 @@
-"""Administration over HTTP: the policy and quotas round, and what is refused as a member of a union."""
+"""Administration over HTTP: policy and quotas, and refusals as members of a union."""
 
 from typing import Any
 

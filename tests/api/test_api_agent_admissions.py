@@ -1,4 +1,4 @@
-"""Many agents connect within seconds: a few register at a time, some wait, the others get the time of their retry."""
+"""Many agents connect within seconds: a few register at a time, some wait, the others get a retry time."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ AGENTS = 1000
 
 
 class Gateway:
-    """Registers an agent in a given number of steps of the loop, and then keeps its connection."""
+    """Registers an agent in a fixed number of loop steps, and then keeps its connection."""
 
     def __init__(self) -> None:
         self.registering = 0
@@ -78,7 +78,7 @@ async def test_of_a_thousand_agents_a_few_register_at_a_time_and_the_others_retu
     times = [int(httpx.Headers(message["headers"])["retry-after"]) for message in turned_away.values()]
     assert times == sorted(times)
     assert max(times) <= AGENTS / RETURNS_PER_S + 2
-    assert max(Counter(times).values()) <= RETURNS_PER_S + 10  # the clock goes on meanwhile
+    assert max(Counter(times).values()) <= RETURNS_PER_S + 10  # the clock keeps running
     again = [asyncio.create_task(connect(socket, name, told)) for name in list(turned_away)[:100]]
     await until_registered(gateway, expected + len(again))
     gateway.end.set()

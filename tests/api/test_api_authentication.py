@@ -1,4 +1,4 @@
-"""Who may come in: the token, the cookie, the one-time address, and how each is refused."""
+"""Authentication: tokens, cookies and login codes, and how invalid ones are refused."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""The budget: what one operation may ask for, and that finding it out stays cheap."""
+"""The query budget: the cost limit of one operation, and cheap cost computation."""
 
 import time
 from typing import Any
@@ -28,7 +28,7 @@ def weight(text: str) -> Weight:
 
 
 def nested_fragments(levels: int) -> str:
-    """Each level spreads the one below twice: 2 ** levels fields for whoever walks every spread."""
+    """Each level spreads the one below twice: 2 ** levels fields if every spread is visited."""
     spreads = [f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(levels)]
     return "\n".join(["{ ...f0 }", *spreads, f"fragment f{levels} on Query {{ __typename }}"])
 

@@ -27,9 +27,9 @@ SCHEMA = reading_schema()
 CORE = SCHEMA._schema
 SDL = SCHEMA.as_str()
 WALKED_MAX = 0.45
-"""So much of all fields is walked by graphql-core at most in the rounds that are compiled."""
+"""At most this share of fields is executed by graphql-core in the compiled rounds."""
 ROUNDS = 3
-"""The first compiles nothing, the second compiles, the third is compiled."""
+"""The first does not compile, the second does, the third runs compiled."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def answer(
     share: float = 0.0,
     **variables: Any,
 ) -> bytes:
-    """Execute as Strawberry does, and give the answer as it goes out."""
+    """Execute as Strawberry does, and return the answer's bytes."""
 
     async def run() -> ExecutionResult:
         result = execute(
@@ -82,7 +82,7 @@ def _compare(runner: asyncio.Runner, fields: list[str], *, examples: int) -> Non
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate],  # a query is small enough to be read as it is
+        phases=[Phase.generate],  # a query is short enough without shrinking
     )
     @given(
         text=queries(SDL, fields=fields),
@@ -104,16 +104,16 @@ def _compare(runner: asyncio.Runner, fields: list[str], *, examples: int) -> Non
         compared["errors"] += b'"errors":[{' in expected
 
     compare()
-    # A comparison of graphql-core with itself would tell nothing.
+    # Comparing graphql-core with itself would prove nothing.
     assert compared["queries"] >= examples
     assert compared["errors"] >= 8
     assert compared["walked"] <= WALKED_MAX * compared["fields"], compared
 
 
 def _counting(executor: type[Executor[Any]], found: Counter[str], name: str) -> type[Executor[Any]]:
-    """The same executor, of which the fields are counted that it executes one by one."""
+    """The same executor, counting the fields that it executes one by one."""
 
-    class Counting(executor):  # type: ignore[misc, valid-type]  # a class that is given
+    class Counting(executor):  # type: ignore[misc, valid-type]  # a class parameter
         def execute_field(self, *args: Any) -> Any:
             found[name] += 1
             return super().execute_field(*args)
@@ -130,7 +130,7 @@ fragment Devices on Agent { devices @include(if: $all) { id memory_bytes holders
 
 @pytest.fixture
 def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The fields that graphql-core executed, one by one."""
+    """The fields graphql-core executed, one by one."""
     found: list[str] = []
     execute_field = CompiledExecutor.execute_field
 
@@ -147,7 +147,7 @@ def test_the_third_time_only_what_has_a_resolver_is_walked(runner: asyncio.Runne
     for _ in range(2):
         answer(runner, document, executor)
     walked.clear()
-    # The last of `failures` is no error at all, so graphql-core goes through that list, and finds each item compiled.
+    # The last of `failures` is no error, so graphql-core runs through that list, and finds each item compiled.
     assert answer(runner, document, executor) == answer(runner, document)
     assert walked == ["Query.agents", "Query.failures"]
 

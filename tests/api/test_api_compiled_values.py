@@ -1,4 +1,4 @@
-"""Each kind of odd value in each kind of field: compiled or not, the answer is the same to the byte."""
+"""Odd values in each kind of field: compiled and uncompiled answers are byte-identical."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace

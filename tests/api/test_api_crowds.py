@@ -1,4 +1,4 @@
-"""Many at once: what one may have so many of is counted before anything else may happen."""
+"""Limits per user on sockets and login codes hold under concurrent requests."""
 
 import asyncio
 import json

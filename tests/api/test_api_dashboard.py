@@ -1,4 +1,4 @@
-"""The built pages and their files: what they may load, whom they know, and what stands there without a build."""
+"""The dashboard's pages and files: security policy, signed-in user, and the page without a build."""
 
 import re
 from collections.abc import AsyncIterator

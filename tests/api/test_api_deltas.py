@@ -1,6 +1,6 @@
-"""Deltas: what was read or told once, and what was told since, is what reading it again gives, at any moment.
+"""Deltas: a snapshot or a read, plus the updates since, always equals a fresh read.
 
-So it is for the queue, for sessions with their kernels, for all devices, and for the event log.
+This holds for the queue, sessions with their kernels, all devices, and the event log.
 """
 
 import random
@@ -38,7 +38,7 @@ CREATE: Final = """mutation ($input: CreateSessionInput!) { create_session(input
   __typename ... on CreateSessionSuccess { session { id } } } }"""
 ACCELERATORS: Final = Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
 FOLLOWED: Final = 5
-"""Sessions that are followed one by one."""
+"""Sessions followed individually."""
 CHANGES: Final = {
     "hold_session": "ChangeSessionInput",
     "release_session": "ChangeSessionInput",
@@ -51,14 +51,14 @@ PRIORITY: Final = (
 
 
 class People:
-    """They submit, hold, release, cancel, retry and reorder, as they come."""
+    """Random changes: submit, hold, release, cancel, retry, reorder."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
         self.known: list[str] = []
 
     async def change(self, client: Client) -> None:
-        """Change one thing; that a server is just down is no matter."""
+        """Make one change; an unreachable server is ignored."""
         with suppress(ServerUnreachable, Refused):
             await self._change(client)
 
@@ -86,7 +86,7 @@ class People:
 
 @dataclass(slots=True)
 class Following:
-    """All that is followed in a test, and what was read meanwhile."""
+    """All subscriptions of a test, and the reads meanwhile."""
 
     queue: Follower
     sessions: dict[str, LiveFollower]
@@ -104,7 +104,7 @@ class Following:
         self.device_polls.append(await poll_devices(client))
 
     async def until_told(self, people: People, client: Client) -> None:
-        """Wait until all that happened was told."""
+        """Wait until all changes were received."""
         last = await people.submit(client)
         await self.queue.told_of(last)
         await self.events.until_told(lambda told: any(event["entity_id"] == last for event in told))
@@ -118,7 +118,7 @@ class Following:
             await self.devices.until_told(lambda told, count=count: len(told) > count)
 
     async def compare(self, client: Client) -> None:
-        """What was told is what was read."""
+        """Compare updates with reads."""
         assert len({revision for revision, _ in self.queues}) > 20
         for revision, queue in self.queues:
             assert self.queue.queue_at(revision) == queue
@@ -133,7 +133,7 @@ class Following:
         await self._compare_events(client)
 
     async def _compare_events(self, client: Client) -> None:
-        told = list(self.events.updates)  # sessions run on, and more is told while the record is read
+        told = list(self.events.updates)  # sessions run on, and more updates come during the read
         numbers = [event["number"] for event in told]
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
         record = {change["number"]: change for change in await audited(client)}

@@ -1,4 +1,4 @@
-"""The documentation at /docs: for everybody, under a policy that allows its own scripts alone."""
+"""The documentation at /docs: public, under a policy that allows only its own scripts."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator

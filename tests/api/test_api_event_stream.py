@@ -1,4 +1,4 @@
-"""Streams of events: how many one may have, and the end of rights of a client that does not read."""
+"""Event streams: the limit per user, and keys that end while a client does not read."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -59,7 +59,7 @@ async def test_nobody_has_more_streams_open_than_one_may_have() -> None:
             assert refused.status_code == 429
             assert refused.json()["errors"][0]["extensions"]["code"] == "too_many_streams"
         async with asyncio.timeout(60):
-            while True:  # until the server has noticed that the two are gone
+            while True:  # until the server has noticed that both are closed
                 async with client.stream("POST", "/graphql", json=body, headers=headers) as answer:
                     if answer.status_code == 200:
                         break

@@ -1,4 +1,4 @@
-"""The guard: other hosts and other sites are refused, whatever they bring."""
+"""The guard refuses requests for other hosts and from other sites."""
 
 import pytest
 from starlette.types import Receive, Scope, Send

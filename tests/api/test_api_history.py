@@ -1,4 +1,4 @@
-"""History over HTTP: of a real server with the demo cluster, over its restart; what it costs; what is refused."""
+"""History over HTTP of a server with the demo cluster: kept over a restart, query cost, and refusals."""
 
 import time
 from pathlib import Path
@@ -26,7 +26,7 @@ def asked(client: httpx.Client, query: str, **variables: Any) -> dict[str, Any]:
 
 
 def measured(client: httpx.Client) -> dict[str, Any]:
-    """The history of the first agent, once there is one."""
+    """The first agent's history, when available."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         found: dict[str, Any] = asked(client, DEVICES, id="demo-1", points=2000)["data"]["device_history"]

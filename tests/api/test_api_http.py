@@ -1,4 +1,4 @@
-"""GraphQL over HTTP: media types, statuses, methods, parameters, and what goes wrong inside."""
+"""GraphQL over HTTP: media types, statuses, methods, parameters, and internal errors."""
 
 import asyncio
 import gzip
@@ -166,7 +166,7 @@ async def test_a_body_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch)
         for _ in range(3):
             writer.write(b"190\r\n" + b"x" * 0x190 + b"\r\n")
         async with asyncio.timeout(30):
-            answer = await reader.read()  # to the end: the server closes, though the body has none
+            answer = await reader.read()  # to EOF: the server closes, though the body has no end
         writer.close()
         assert answer.startswith(b"HTTP/1.1 413 ")
         assert b"1000 bytes" in answer

@@ -1,4 +1,4 @@
-"""Inputs that are built by functions of their own are what Strawberry makes of the same values."""
+"""Input builders give the same values as Strawberry."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ DEPTH_MAX = 3
 
 
 def coerced(kind: GraphQLInputType, *, depth: int = 0) -> st.SearchStrategy[Any]:
-    """Values as graphql-core hands them on."""
+    """Values as coerced by graphql-core."""
     if isinstance(kind, GraphQLNonNull):
         return coerced(kind.of_type, depth=depth)
     if isinstance(kind, GraphQLList):

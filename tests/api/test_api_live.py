@@ -1,4 +1,4 @@
-"""Live: one session, all devices and the event log, followed by all roles and by the clients that people use."""
+"""Live subscriptions to one session, all devices and the event log, by all roles and the npm clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def people(anyio_backend: str) -> AsyncIterator[Scene]:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The characters of each item that was encoded."""
+    """The lengths of all encoded items."""
     found: list[int] = []
     original = SubscriptionSource._encoded
 
@@ -60,7 +60,7 @@ def port(people: Scene) -> int:
 
 @asynccontextmanager
 async def socket_of(people: Scene, secret: str) -> AsyncIterator[ClientConnection]:
-    """A WebSocket that is signed in."""
+    """A signed-in WebSocket."""
     async with connect(f"ws://127.0.0.1:{port(people)}/graphql", subprotocols=[SUBPROTOCOL]) as socket:  # type: ignore[list-item]  # a name
         await sign_in(socket, {"token": secret})
         yield socket
@@ -75,14 +75,14 @@ async def told(socket: ClientConnection) -> dict[str, Any]:
 
 
 async def measure(people: Scene, percent: float) -> None:
-    """Every device of the agent is so busy."""
+    """Set the utilization of all devices."""
     devices = people.stage.state.agents[AgentId(AGENT)].devices
     readings = tuple(DeviceReading(device_id=device.id, utilization_pct=percent) for device in devices)
     await people.stage.on_event(NewReadings(agent_id=AgentId(AGENT), at_us=1, readings=readings))
 
 
 async def end(people: Scene, session_id: str, *, code: int) -> None:
-    """A running session of one kernel ends."""
+    """End a running one-kernel session."""
     people.stage.executor.ends(kernel_id(SessionId(session_id), attempt=1, rank=0), code=code)
     await people.stage.settle()
 
@@ -159,7 +159,7 @@ async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, enco
 
 
 async def test_people_of_every_role_are_told_one_encoding_of_devices(people: Scene, encoded: list[int]) -> None:
-    """And it goes on when the key ends with which it was begun."""
+    """It continues when the key that started it ends."""
     await measure(people, 60.0)
     await people.stage.watching._board.refresh()
     keys = [await people.key_of(user) for user in ("viewer", OTHER, "operator")]
@@ -223,7 +223,7 @@ async def test_how_a_kernel_ended_is_not_told_to_everybody(people: Scene) -> Non
 
 @pytest.mark.parametrize("query", [SESSION, DEVICES, EVENTS], ids=["session", "devices", "events"])
 async def test_a_revoked_key_ends_what_is_followed_by_it(people: Scene, query: str) -> None:
-    # The record is kept by databases, and this scene has none: the socket is open all the same.
+    # Only databases keep the audit record; this scene has none, and the socket still opens.
     key, secret = await people.key_of("operator")
     wanted = {"id": await people.session_of(OTHER)} if query is SESSION else {}
     async with socket_of(people, secret) as socket:

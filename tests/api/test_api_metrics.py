@@ -1,4 +1,4 @@
-"""Metrics as they are scraped: what they say, who may read them, and in which format."""
+"""The metrics endpoint: values, access and formats."""
 
 import gzip
 
@@ -163,7 +163,7 @@ async def test_openmetrics_is_given_to_whoever_asks_for_it() -> None:
         accept = "application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5"
         answer = await server.http.get("/metrics", headers={"accept": accept})
         assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-        # What OpenMetrics calls an info is a gauge elsewhere, and keeps its whole name.
+        # An OpenMetrics info is a gauge in the text format, and keeps its full name.
         found = {f"{family.name}{'_info' * (family.type == 'info')}" for family in openmetrics_families(answer.text)}
         plain = await server.http.get("/metrics", headers={"accept": "text/plain"})
         assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")

@@ -1,4 +1,4 @@
-"""Who reads the metrics, and which settings say so; what is wrong with a server, and how it is told."""
+"""Access to the metrics by key and by setting, and the server's health conditions."""
 
 import asyncio
 from pathlib import Path
@@ -79,11 +79,11 @@ def test_the_token_is_the_files_text(tmp_path: Path) -> None:
 
 
 async def nothing() -> None:
-    """Asks no database."""
+    """Query nothing."""
 
 
 class Patient:
-    """A server with which something may be wrong."""
+    """A server with adjustable faults."""
 
     def __init__(self) -> None:
         self.space, self.lag, self.measures, self.failed = DiskSpace(), LoopLag(), StoreMeasures(), asyncio.Event()
@@ -96,7 +96,7 @@ class Patient:
             role=ServerRole.FOLLOWER, address="https://two:8090", leader_address=self.leader, epoch=3, since_us=None
         )
         running = Running(
-            cases=cast(Any, SimpleNamespace(state=state, history=history)),  # nothing else of them is looked at
+            cases=cast(Any, SimpleNamespace(state=state, history=history)),  # no other fields are read
             agents=cast(Any, None),
             outputs=None,
             side=lambda: None,

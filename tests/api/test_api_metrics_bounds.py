@@ -1,4 +1,4 @@
-"""Bounds of the metrics: no label that a client can make up, and no scrape that others wait for."""
+"""Bounds of the metrics: no labels from client input, and no scrape delays other requests."""
 
 import asyncio
 import time
@@ -24,13 +24,13 @@ NODES = 1_000
 
 
 async def series(server: Scraped) -> set[tuple[str, tuple[tuple[str, str], ...]]]:
-    """All that are shown, without those of the process."""
+    """All series except the process's own."""
     families = (await server.families()).values()
     return {(sample.name, tuple(sorted(sample.labels.items()))) for family in families for sample in family.samples}
 
 
 async def ask_oddly(server: Scraped, odd: str, name: str) -> None:
-    """Requests that name whatever they like."""
+    """Send requests with odd names."""
     http = server.http
     await http.get(f"/api/v1/{odd.encode().hex()}", headers=BEARER)
     await http.request("PROPFIND", f"/{odd.encode().hex()}", headers=BEARER)
@@ -42,7 +42,7 @@ async def ask_oddly(server: Scraped, odd: str, name: str) -> None:
 
 
 def end_oddly(server: Scraped, odd: str, number: int) -> None:
-    """Sessions of people with odd names end, for reasons that nobody has heard of."""
+    """End sessions of users with odd names, for unknown reasons."""
     ended = session(
         SessionState.FAILED,
         id=SessionId(f"ses_{number}"),

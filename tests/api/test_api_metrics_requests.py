@@ -1,4 +1,4 @@
-"""Requests as they are counted: by face, kind and outcome; and who listens."""
+"""Request metrics by face, kind and outcome, and open subscriptions."""
 
 import asyncio
 import logging
@@ -37,16 +37,16 @@ async def ask(server: Scraped, body: object, **headers: str) -> Any:
 
 
 async def counted(server: Scraped) -> dict[tuple[str, str, str], float]:
-    """(face, kind, outcome) of everything but scrapes."""
+    """Counts by (face, kind, outcome), no scrapes."""
     samples = (await server.families())["aliquot_requests"].samples
     found = {(s.labels["face"], s.labels["kind"], s.labels["outcome"]): s.value for s in samples}
     return {key: value for key, value in found.items() if key[0] != "metrics"}
 
 
 async def until(server: Scraped, sample: str, expected: float, **labels: str) -> None:
-    """Wait until a sample is so."""
+    """Wait for a sample's value."""
     async with asyncio.timeout(60):
-        while await server.value(sample, **labels) != expected:  # noqa: ASYNC110 # nobody tells
+        while await server.value(sample, **labels) != expected:  # noqa: ASYNC110 # no event
             await asyncio.sleep(0.02)
 
 

@@ -1,4 +1,4 @@
-"""Mutations: what reaches the writer, and every expected error as a member of a union."""
+"""Mutations: the values passed to the writer, and expected errors as union members."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""The clients that people use: graphql-ws over WebSockets, graphql-sse over event streams, both from npm, in Node."""
+"""The npm clients graphql-ws (WebSockets) and graphql-sse (event streams), run in Node."""
 
 import asyncio
 from typing import Final

@@ -1,4 +1,4 @@
-"""People come in by tokens of an identity provider: a real one, from npm, in a process of its own."""
+"""Authentication by tokens of a real identity provider, from npm, in its own process."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ async def here(there: Provider) -> AsyncIterator[Stand]:
 
 @asynccontextmanager
 async def socket_of(here: Stand, token: str) -> AsyncIterator[websockets.ClientConnection]:
-    """A WebSocket of somebody who was let in."""
+    """A WebSocket of a signed-in user."""
     address = here.url.replace("http", "ws") + "/graphql"
     async with websockets.connect(address, subprotocols=[websockets.Subprotocol("graphql-transport-ws")]) as socket:
         await socket.send(json.dumps({"type": "connection_init", "payload": {"token": token}}))
@@ -125,7 +125,7 @@ async def test_a_disabled_user_is_refused_at_once_and_loses_his_socket(there: Pr
 async def test_an_open_socket_ends_with_its_token(there: Provider) -> None:
     async with stand(there.issuer, **TERMS, oidc_leeway_s=0) as here:
         async with AsyncExitStack() as stack:
-            for left_s in HASTY_S:  # on a busy machine the first is over before the socket is open
+            for left_s in HASTY_S:  # on a busy machine the first ends before the socket is open
                 token = there.token(f"hasty{left_s}")
                 try:
                     socket = await stack.enter_async_context(socket_of(here, token))

@@ -1,4 +1,4 @@
-"""Signing in with a provider in the browser: what is believed of the provider's answer, and what is not."""
+"""Browser sign-in with a provider: which of its answers are accepted, and which are refused."""
 
 import json
 import time
@@ -29,7 +29,7 @@ HOUR_S: Final = 3600.0
 
 @dataclass
 class TestProvider:
-    """A provider whose next identity token a test chooses."""
+    """A provider whose next identity token a test sets."""
 
     __test__ = False
     nonce: str = ""
@@ -79,7 +79,7 @@ async def here() -> AsyncIterator[tuple[Stand, TestProvider, CodeFlow]]:
 
 
 def asked(start: FlowStart) -> dict[str, str]:
-    """The query that the provider gets."""
+    """The query sent to the provider."""
     return {name: values[0] for name, values in parse_qs(urlsplit(start.address).query).items()}
 
 

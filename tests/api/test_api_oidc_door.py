@@ -1,4 +1,4 @@
-"""What the door makes of tokens once their signature is looked at: who comes in, until when, and what others lose."""
+"""Sign-in by token beyond the signature check: refusals, expiry, and no effect on other users."""
 
 import base64
 import json
@@ -30,7 +30,7 @@ ROOT: Final = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN
 
 
 async def told(address: str) -> bytes:
-    """What the provider answers."""
+    """The provider's answers."""
     public: dict[str, Any] = ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
     keys = {"keys": [public | {"kid": "first"}]}
     return json.dumps(keys if address.endswith("/keys") else {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys"}).encode()
@@ -49,7 +49,7 @@ def token(sub: str = "4711", *, left_s: int = 600, **more: Any) -> str:
 
 
 def by_hand(head: str) -> str:
-    """A token that nobody has signed."""
+    """An unsigned token."""
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (head.encode(), b"{}", b"x"))
 
 

@@ -1,4 +1,4 @@
-"""Hostile tokens: what is not signed by the provider, for this server, at this time, lets nobody in."""
+"""Hostile tokens: any not signed by the provider, for this server and time, is refused."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ from aliquot_schema.errors import Unauthenticated
 pytestmark = pytest.mark.anyio
 
 DAY_S: Final = 86_400
-"""Tokens are made when tests are collected, and may be read much later."""
+"""Tokens are made at collection, and may be read much later."""
 NOW: Final = int(time.time())
 ISSUER: Final = "https://id.example.org"
 RSA_KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -55,7 +55,7 @@ KEYS: Final = [
 
 
 class Place:
-    """What the provider answers, and how often it was asked."""
+    """The provider's answers, and a request count."""
 
     def __init__(self, *, keys: Any = KEYS, told: Any = None) -> None:
         self.keys = keys
@@ -92,7 +92,7 @@ def by_hand(head: Any, body: Any, signature: bytes = b"") -> str:
 
 
 def hmac_with_public_key() -> str:
-    """The public key taken for a secret: PyJWT would not sign so."""
+    """The public key as an HMAC secret; PyJWT refuses to sign so."""
     unsigned = by_hand({"alg": "HS256", "kid": "rsa", "typ": "JWT"}, claims())[:-1]
     digest = hmac.new(PEM, unsigned.encode(), hashlib.sha256).digest()
     return f"{unsigned}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"

@@ -1,4 +1,4 @@
-"""Frames of an output between servers: what comes out is what went in, however the stream was cut."""
+"""Output frames between servers: chunks arrive unchanged, however the stream is split."""
 
 import asyncio
 from collections.abc import AsyncIterator

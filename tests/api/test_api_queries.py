@@ -23,7 +23,7 @@ SCHEMA = build_schema(strawberry.Schema)._schema
 
 
 def whole(type_name: str) -> str:
-    """A selection of every field below a type; the types form no cycle."""
+    """A selection of every field of a type; types form no cycle."""
     type_ = SCHEMA.type_map[type_name]
     assert isinstance(type_, GraphQLObjectType)
     parts = []
@@ -34,7 +34,7 @@ def whole(type_name: str) -> str:
 
 
 ELSEWHERE = {"Kernel": {"host_use"}, "Session": {"kept", "kept_at_start"}}
-"""Fields that other types show: `SessionStats.hosts`, `SavedWork`, and `SessionStats.ettr` is made of them."""
+"""Fields shown in other types: `SessionStats.hosts` and `SavedWork`; `SessionStats.ettr` is based on them."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Filters of sessions: every field of the input reaches the reader."""
+"""Session filters: every input field is passed to the reader."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""A piece of a log by query: from a byte, from the end, and what is refused."""
+"""Log ranges by query: from a byte offset, from the end, and refusals."""
 
 from typing import Any
 

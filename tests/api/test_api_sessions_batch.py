@@ -1,4 +1,4 @@
-"""Mutations of sessions beside create, cancel and priority: what reaches the writer, and what is shown."""
+"""Batch and change mutations of sessions: the values passed to the writer, and the answers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sharing: what many follow alike is executed once, each is given everything once, and who is slow is alone with it."""
+"""Sharing: equal subscriptions are executed once, each item is sent once, and a slow client delays no other."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ WAIT_S = 60
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What was executed, one entry each time."""
+    """The event numbers executed."""
     found: list[int] = []
     encoded = SubscriptionSource._encoded
 
@@ -46,12 +46,12 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def nothing() -> Frame:
-    """Of a stream that does not begin with how everything stands."""
+    """For a stream that does not begin with a snapshot."""
     raise AssertionError
 
 
 async def numbers(socket: Any, count: int) -> list[int]:
-    """The next updates, by number."""
+    """The next updates' numbers."""
     found = []
     for _ in range(count):
         message = await receive(socket)
@@ -134,7 +134,7 @@ async def test_a_client_that_does_not_read_delays_nobody_and_is_closed_with_a_co
         for socket in (stalled, reader):
             await sign_in(socket)
             await subscribe(socket, UPDATES, after=41)
-        # One reads; the other's buffers fill, then the server's, and it is cut off.
+        # One reads; the other's buffers fill, then the server's, and it is closed.
         for number in range(42, 142):
             await server.cluster.publish(huge, "session.queued")
             assert await numbers(reader, 1) == [number]
@@ -160,7 +160,7 @@ async def test_an_error_in_the_middle_is_told_to_each_as_it_may_be_seen(server: 
         await publish(server, 1)
         await numbers(first, 1)
         await numbers(second, 1)
-        server.cluster.updates.append("the secret path /var/lib/secret")  # type: ignore[arg-type]  # no update at all
+        server.cluster.updates.append("the secret path /var/lib/secret")  # type: ignore[arg-type]  # not an update
         await publish(server, 1)
         for socket in (first, second):
             message = await receive(socket)
@@ -265,7 +265,7 @@ async def test_a_cancel_reaches_what_waits() -> None:
 
 
 class Line:
-    """A log that grows, and anybody can follow from anywhere."""
+    """A growing log that can be followed from any position."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -296,7 +296,7 @@ async def follow(broadcast: Broadcast, subscriber: Subscriber) -> None:
 
 
 class Reader:
-    """Takes what it is sent, now and then slowly."""
+    """Receives items, sometimes slowly."""
 
     def __init__(self, start: int, chance: random.Random, *, last: int) -> None:
         self.given: list[int] = []

@@ -1,4 +1,4 @@
-"""What broadcasts keep: within the room there is, and for as long as it may be told."""
+"""Broadcasts stay within their memory limit, and snapshots expire."""
 
 import asyncio
 from contextlib import aclosing
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_all_broadcasts_together_keep_no_more_than_there_is_room_for() -> None:
-    """Nobody misses anything by it: what is not kept is executed again."""
+    """No update is lost: frames that are not kept are executed again."""
     memory, ready = ReplayMemory(characters_left=5_000), asyncio.Event()
 
     async def frames(after: int) -> Frames:

@@ -38,13 +38,13 @@ async def test_a_copy_of_the_cookie_is_refused_after_signing_out(server: ApiServ
     assert f'{COOKIE}=""; ' in answer.headers["set-cookie"]
     assert "Max-Age=0" in answer.headers["set-cookie"]
     assert (await post(server, "/graphql", mine)).status_code == 401
-    # Another sign-in of the same person, in the same second, is not concerned.
+    # Another sign-in of the same user, in the same second, stays valid.
     assert (await post(server, "/graphql", other)).status_code == 200
 
 
 async def test_another_spelling_of_the_same_cookie_is_refused_too(server: ApiServer) -> None:
     cookie = new_cookie(server)
-    # The last letter of a signature holds two unused bits.
+    # A signature's last character has two unused bits.
     spelling = cookie[:-1] + LETTERS[LETTERS.index(cookie[-1]) ^ 1]
     assert (await post(server, "/graphql", spelling)).status_code == 200
     await post(server, "/logout", cookie)
@@ -54,7 +54,7 @@ async def test_another_spelling_of_the_same_cookie_is_refused_too(server: ApiSer
 async def test_a_restarted_server_and_another_one_refuse_it_too(server: ApiServer) -> None:
     cookie = new_cookie(server)
     await post(server, "/logout", cookie)
-    # Both have what the log says, and nothing else.
+    # Both know only the event log.
     next_one = TokenAuth(TOKEN, UserId("ada"), people=server.office.state.people)
     with pytest.raises(Unauthenticated):
         next_one.of_headers(None, {COOKIE: cookie})

@@ -239,11 +239,11 @@ async def test_a_client_that_does_not_read_is_cut_off_and_nothing_piles_up(caplo
     async with api_server(slow_client_s=0.3) as server, server.connect(max_queue=1, max_size=None) as socket:
         await sign_in(socket)
         await subscribe(socket, LOGS, id="endless")
-        # Nobody calls recv: the client's own buffers fill, then the server's.
+        # recv is not called: the client's buffers fill, then the server's.
         await asyncio.wait_for(server.watcher.closed.wait(), 60)
         given = server.watcher.given
-        assert given < 500  # of 100 kB each; loopback's own buffers take some MB
-        # Once it reads again it finds what was on the way, and then the reason.
+        assert given < 500  # of 100 kB each; loopback buffers hold some MB
+        # When it reads again it gets the buffered items, then the reason.
         assert await closing_code(socket) == 4429
         assert server.watcher.given == given
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -1,4 +1,4 @@
-"""Every decision has a page of its number, and the index names them all."""
+"""Every decision has a page with its number, and an index entry."""
 
 import re
 

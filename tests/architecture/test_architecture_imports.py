@@ -1,4 +1,4 @@
-"""Who may import whom, and what must not be imported before it is needed."""
+"""Which modules may import which, and which are imported only when needed."""
 
 import ast
 import subprocess
@@ -55,7 +55,7 @@ def test_layers_and_contracts_hold() -> None:
 
 
 def test_the_spawner_needs_the_standard_library_alone() -> None:
-    """It is run by `python -I -S -E`, where nothing else can be found."""
+    """It is run by `python -I -S -E`, which finds nothing else."""
     paths = modules(SPAWNER)
     own = {path.stem for path in paths}
     foreign = [
@@ -99,7 +99,7 @@ def test_a_server_starts_without_the_libraries_it_may_not_need(tmp_path: Path) -
 
 
 def test_an_agent_needs_nothing_of_a_server(tmp_path: Path) -> None:
-    """It runs on every node, beside the jobs: what it does not import takes none of their memory."""
+    """It runs on every node beside the jobs: modules that it does not import cost them no memory."""
     key = tmp_path / "key"
     key.write_text("agk_" + "0" * 64)
     key.chmod(0o600)

@@ -1,4 +1,4 @@
-"""What the machine lacks is said once, and its tests are left out; in CI they fail."""
+"""Missing tools are reported once and their tests skipped; in CI they fail."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ os.geteuid, pwd.getpwnam, shutil.which = (lambda: 0), unknown, (lambda name: Non
 
 
 def outcome_of(folder: Path, *, strict: bool) -> str:
-    """What pytest prints for these tests, where root has no `useradd` and npm no registry."""
+    """Pytest's output for these tests, where root has no `useradd` and npm no registry."""
     (folder / "test_lacking.py").write_text(AS_ROOT + TESTS, encoding="utf-8")
     (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {ROOT / 'tests' / 'support'}\n", encoding="utf-8")

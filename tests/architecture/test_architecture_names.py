@@ -90,7 +90,7 @@ def test_module_docstrings_begin_with_a_noun() -> None:
 
 
 def test_every_folder_with_code_is_a_package() -> None:
-    # `spawner` is run as a folder by `python -I`, and is a package besides.
+    # `spawner` is run as a folder by `python -I`, and is also a package.
     folders = {path.parent for path in modules(SERVER, SCHEMA)}
     assert sorted(place(folder) for folder in folders if not (folder / "__init__.py").is_file()) == []
 

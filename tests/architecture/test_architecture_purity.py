@@ -1,4 +1,4 @@
-"""What import-linter cannot see: hidden randomness and order in `core`, clocks read in the wrong place."""
+"""Checks beyond import-linter: hidden randomness and order in `core`, clocks read in the wrong place."""
 
 import ast
 from collections.abc import Iterator

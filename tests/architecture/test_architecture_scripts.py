@@ -1,4 +1,4 @@
-"""The scripts are whole: bash can read them, and they can be run."""
+"""The scripts are valid bash and executable."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
-"""Sizes: modules of one whole concept each, packages that can be entered, small functions.
+"""Sizes: modules of one whole concept each, packages of limited size, small functions.
 
 Lines are counted whole, with docstrings and blank lines. The limits hold in both directions: a tree of many tiny
-modules is as hard to enter as one of a few huge ones.
+modules is as hard to read as one of a few huge ones.
 """
 
 import ast
@@ -41,7 +41,7 @@ def test_packages_can_be_entered() -> None:
 
 
 def test_no_small_module_serves_one_sibling_alone() -> None:
-    """Such a module belongs into the one that imports it."""
+    """Such a module belongs in the one that imports it."""
     small = [
         place(path)
         for path in _hand_written()
@@ -109,5 +109,5 @@ def _function_lines(*folders: Path) -> dict[str, int]:
 
 
 def _first_line(path: Path, node: Function) -> int:
-    """Where a function begins; a command of the shell with its body, because its options are declared one by one."""
+    """Where a function begins; for a CLI command, where its body begins: options are declared one by one."""
     return node.body[0].lineno if SERVER / "cli" in path.parents else node.lineno

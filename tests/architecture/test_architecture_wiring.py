@@ -1,4 +1,4 @@
-"""Objects are complete when their constructor returns: nothing else fills in an attribute later."""
+"""Objects are complete when their constructor returns: no other code sets their attributes later."""
 
 import ast
 from collections.abc import Iterator
@@ -28,18 +28,18 @@ RECORDS = {
 }
 """Fields of plain records (values without behaviour that change, and the state itself) that a module assigns."""
 DECLARATIONS = {"BaseModel", "BaseSettings", "Protocol"}
-"""Bases of classes whose fields are given to a constructor that is not written by hand."""
+"""Bases of classes whose fields are set by a generated constructor."""
 
 
 def test_the_composition_root_sets_no_attribute() -> None:
-    """It makes objects and hands them to constructors. An attribute set afterwards leaves a time in which the object is
-    incomplete, and a type checker cannot see the places where that matters. What changes while a server runs (it leads,
-    it follows) is state of one object that changes it itself, and that others read through a function."""
+    """It makes objects and passes them to constructors. An attribute set later leaves a time in which the object is
+    incomplete, and a type checker does not find its uses in that time. State that changes while a server runs (leader,
+    follower) belongs to one object that changes it itself, and that others read through a function."""
     assert [place(path, node) for path in modules(APP) for node in ast.walk(tree(path)) if list(assigned(node))] == []
 
 
 def test_services_set_attributes_of_plain_records_only() -> None:
-    """The same rule, with the records listed. An entry that is no longer needed has to be removed."""
+    """The same rule, with the records listed. An entry that is no longer needed must be removed."""
     found: dict[str, set[str]] = {}
     for path in modules(SERVICE):
         targets = {target for node in ast.walk(tree(path)) for target in assigned(node)}
@@ -49,7 +49,7 @@ def test_services_set_attributes_of_plain_records_only() -> None:
 
 
 def test_no_class_declares_an_attribute_to_be_filled_in_later() -> None:
-    """`x: T | None = None` in the body of a class is how that begins."""
+    """`x: T | None = None` in a class body usually starts that."""
     assert [place(path, node) for path in modules(APP, SERVICE) for node in _open_attributes(path)] == []
 
 

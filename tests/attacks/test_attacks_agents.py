@@ -1,4 +1,4 @@
-"""Agents that send without end: cut off at a small size before anything of them is known."""
+"""Agents that send endless messages are cut off at a small size, before registration."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ MORE = b"\1"
 
 
 async def endless(wire: MemoryWire, *, bytes_max: int) -> int:
-    """Send one message that does not end; returns how many bytes were taken."""
+    """Send one endless message; return the bytes taken."""
     piece, sent = MORE + b"x" * (FRAME_BYTES_MAX - 1), 0
     while not wire.is_over and sent < 4 * bytes_max:
         try:

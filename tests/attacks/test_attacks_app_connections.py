@@ -1,4 +1,4 @@
-"""Connections between browsers and apps that end in other ways than both sides expect."""
+"""Connections between browsers and apps that end unexpectedly."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[list[bytes]]:
-    """All apps answer this to each request, and close the connection. Gives the heads of the requests."""
+    """All apps send this answer to each request, and close. Yields the request heads."""
     heads: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,7 +97,7 @@ async def test_a_request_that_waits_while_its_key_ends_is_refused() -> None:
 
 
 class Breaking:
-    """A stream whose agent is lost when `lost` is set, and whose app reads nothing more when `stopped` is."""
+    """A stream whose agent is lost once `lost` is set, and whose app stops reading once `stopped` is."""
 
     def __init__(self, inner: ByteStream, lost: asyncio.Event, stopped: asyncio.Event) -> None:
         self._inner = inner
@@ -128,7 +128,7 @@ class Breaking:
 
 
 def breaking(server: ApiServer) -> tuple[asyncio.Event, asyncio.Event, asyncio.Event]:
-    """Events that break all streams opened from now on, see `Breaking`. The third is set when one is opened."""
+    """Events that break all streams opened later, see `Breaking`; the third reports an opening."""
     lost, stopped, used = asyncio.Event(), asyncio.Event(), asyncio.Event()
     known = server.streams.open_stream
 
@@ -155,7 +155,7 @@ async def test_a_websocket_ends_when_its_agent_is_lost() -> None:
 
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port of an app that reads nothing. The limits are short."""
+    """The port of an app that never reads, with short timeouts."""
     monkeypatch.setattr(proxy, "ANSWER_S", 0.5)
     monkeypatch.setattr(streams, "CLOSE_S", 0.1)
     with sockets.create_server(("127.0.0.1", 0)) as listener:
@@ -171,7 +171,7 @@ async def test_an_upload_to_an_app_that_does_not_read_ends(deaf: int) -> None:
 
 
 async def until_blocked(write: Callable[[bytes], Awaitable[None]], limit_s: float) -> None:
-    """Write for ever, but not longer than this."""
+    """Write until a timeout."""
     async with asyncio.timeout(limit_s):
         while True:
             await write(b"x" * 1_000_000)

@@ -1,4 +1,4 @@
-"""Apps at ports of the server's own host: what they get and set of each other's cookies, and who opens them."""
+"""Apps at ports of the server's own host: isolation of their cookies, and access to them."""
 
 import json
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ OPEN = "/sessions/ses_1/apps/lab"
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Says which headers it got, and sets cookies."""
+    """Returns request headers, and sets cookies."""
     await receive()
     cookies = [b"own=1; Path=/", b"wide=1; Domain=127.0.0.1", b"aliquot_session=eve", b"p1_other=eve"]
     headers = [(b"set-cookie", cookie) for cookie in cookies]
@@ -36,7 +36,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def stand() -> AsyncIterator[tuple[ApiServer, int]]:
-    """A server whose only port for apps is the second one, with a session of ada that its project may enter."""
+    """A server whose only app port is the second one, with a session of ada shared with its project."""
     stage = Stage()
     async with (
         listening(stage, lifespan="off") as port,
@@ -63,7 +63,7 @@ async def stand() -> AsyncIterator[tuple[ApiServer, int]]:
 
 
 async def entered(server: ApiServer, path: str = OPEN) -> tuple[str, str]:
-    """The address that leads in, and the cookie."""
+    """The entry address, and the cookie."""
     leading = await server.http.get(path, headers=BEARER)
     assert leading.status_code == 303, leading.text
     location = leading.headers["location"]

@@ -1,4 +1,4 @@
-"""Apps of sessions: what reaches them, what their answers may do, and who is let in at which origin."""
+"""Apps of sessions: the requests they get, limits on their answers, and access by origin."""
 
 import json
 from collections.abc import AsyncIterator
@@ -256,7 +256,7 @@ async def test_who_is_not_signed_in_is_led_to_the_servers_own_page() -> None:
             f"http://127.0.0.1:{server.port}/sessions/ses_1/apps/lab?next=%2Flab%2Ftree%3Fx%3D1"
         )
         path = urlsplit(answer.headers["location"])
-        # A strict cookie is not sent on the way here; the page that is answered leads here again.
+        # A strict cookie is not sent on this request; the answered page redirects here again.
         again = await ticket(server, PAGE, f"{path.path}?{path.query}")
         assert again.headers["refresh"].startswith("0;url=/sessions/ses_1/apps/lab?next=")
         assert (await ticket(server, PAGE, f"{path.path}?again=1")).headers["location"] == "/login"

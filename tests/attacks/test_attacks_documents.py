@@ -1,4 +1,4 @@
-"""Documents that say one thing and might do another, and numbers that nobody can read."""
+"""Ambiguous GraphQL documents, costly ones, and oversized numbers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Files that are not what they should be: each is answered with a sentence and exit code 2, never with a traceback."""
+"""Damaged or exposed files: each gives a one-sentence error and exit code 2, never a traceback."""
 
 import os
 import random
@@ -27,14 +27,14 @@ DEEP = "a = " + "[" * 20_000 + "]" * 20_000
 
 @pytest.fixture(scope="module")
 async def healthy(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> Path:
-    """The data folder of a server that has run for a while."""
+    """The data folder of a used server."""
     folder = tmp_path_factory.mktemp("healthy")
     await live_two_terms(Place(url="", folder=folder), entries=12)
     return folder
 
 
 def damaged(healthy: Path, folder: Path, *, seed: int) -> Path:
-    """Flip bytes, anywhere in the file of the database."""
+    """Flip random bytes of the database file."""
     draw = random.Random(seed)
     shutil.copytree(healthy, folder)
     content = bytearray((folder / SQLITE_FILE).read_bytes())

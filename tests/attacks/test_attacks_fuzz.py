@@ -1,4 +1,4 @@
-"""Whatever bytes a file, an agent or a browser sends: each parser answers with a value or with its own error.
+"""Fuzzing of the parsers of files, agent messages and cookies: each gives a value or its own error.
 
 `tests/data/fuzz` keeps a corpus for each parser: valid inputs to start from, and inputs that once broke it. Each
 example is one of them with parts removed, doubled, moved or replaced. `scripts/test --long` tries a hundred times as
@@ -77,7 +77,7 @@ TOKENS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """A parser of foreign bytes, and the errors by which it refuses."""
+    """A parser of untrusted bytes, and its expected errors."""
 
     parse: Callable[[bytes, Path], object]
     refuses: tuple[type[Exception], ...]
@@ -114,7 +114,7 @@ def _settings(path: Path) -> object:
 
 
 def _archive(data: bytes, folder: Path) -> None:
-    """The import, once as the bytes are, and once under a right seal, so that changed rows are looked at too."""
+    """Import the bytes as they are, and with a valid seal, so that changed rows are parsed too."""
     lines = data.splitlines(keepends=True)[:-1]
     seal = {"rows": len(lines) - 1, "sha256": hashlib.sha256(b"".join(lines)).hexdigest()}
     try:
@@ -160,7 +160,7 @@ def kept(name: str) -> list[bytes]:
 
 @st.composite
 def spoilt(draw: st.DrawFn, corpus: list[bytes]) -> bytes:
-    """One of the corpus with up to four changes."""
+    """A corpus entry with up to four changes."""
     data = draw(st.sampled_from(corpus))
     for _ in range(draw(st.integers(0, 4))):
         begin = draw(st.integers(0, len(data)))
@@ -194,7 +194,7 @@ def test_no_bytes_break_a_parser(name: str) -> None:
 
 
 def check(name: str, data: bytes, folder: Path) -> None:
-    """A value, or one of the parser's own errors with a message that fits a terminal."""
+    """Expect a value, or an error of the parser that fits a terminal."""
     parser = PARSERS[name]
     try:
         parser.parse(data, folder)

@@ -1,4 +1,4 @@
-"""Large requests and answers: refused before they are decoded, charged for what they hold, and never kept unread."""
+"""Large requests and answers: refused before decoding, charged by size, and cut off if unread."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ async def test_a_message_above_the_limit_closes_its_socket() -> None:
                 operation = {"query": "{ __typename }", "variables": payload}
                 await send(socket, {"id": "1", "type": "subscribe", "payload": operation})
                 assert await closing_code(socket) == TOO_LARGE
-        async with server.connect() as socket:  # who has not signed in yet sends little
+        async with server.connect() as socket:  # the limit is small before sign-in
             await socket.send('{"type": "ping", "a": [' + "1," * 5000 + "1]}")
             assert await closing_code(socket) == TOO_LARGE
         assert await server.data("{ __typename }") == {"__typename": "Query"}
@@ -162,7 +162,7 @@ class HastyHttp(HeaderTimeoutHttp):
 
 @pytest.mark.anyio
 async def test_who_does_not_read_an_answer_is_cut_off() -> None:
-    """The answer is larger than what the kernels of both sides hold."""
+    """The answer is larger than the kernel buffers of both sides."""
     stage = Stage()
     async with listening(stage, lifespan="off", http=HastyHttp) as port, on_stage(stage, port) as server:
 

@@ -1,4 +1,4 @@
-"""Metrics of output: what patterns match, and what an agent may report."""
+"""Metrics from output: pattern matches, and limits on agent reports."""
 
 import json
 from typing import Any

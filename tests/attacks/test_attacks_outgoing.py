@@ -1,4 +1,4 @@
-"""Requests that the server sends: nobody on the other side can turn them to an address of the inside."""
+"""Outgoing requests of the server: no remote side can redirect them to internal addresses."""
 
 import asyncio
 import gzip
@@ -29,7 +29,7 @@ SECRET = "what only the inside says"
 
 
 class Inside:
-    """A listener that must never be asked."""
+    """A listener that must get no request."""
 
     def __init__(self) -> None:
         self.asked = 0

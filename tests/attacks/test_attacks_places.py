@@ -1,4 +1,4 @@
-"""Attacks on two servers on one PostgreSQL database: each refuses for as little, and the other is not held up."""
+"""Attacks on two servers on one PostgreSQL database: refused cheaply, without delaying the other server."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from store_postgres import postgres_cluster
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RestServer, RestServer]]:
-    """The leader and a follower; they share the token."""
+    """Leader and follower with one token."""
     folder = tmp_path_factory.mktemp("several")
     with postgres_cluster() as cluster, cluster.database() as url, ExitStack() as stack:
         flags = ("--database", url, "--no-local-agents", "--stopped")

@@ -1,4 +1,4 @@
-"""Attacks on a whole server in a process of its own, over HTTP: what each costs it is told by the kernel."""
+"""Attacks over HTTP on a server in its own process, with its costs measured by the kernel."""
 
 import json
 import socket
@@ -45,7 +45,7 @@ def reader(server: RestServer, attacker: Attacker) -> Iterator[Attacker]:
 
 
 SENT: Final = [("attacker", name) for name in BODIES] + [("reader", name) for name in BODIES if name not in TEXTS]
-"""Who sends what; a text costs the same whoever sends it."""
+"""Sender and body; a text costs the same from anyone."""
 
 
 @pytest.mark.parametrize(("who", "name"), SENT)
@@ -171,7 +171,7 @@ def test_thirty_megabytes_in_pieces_are_cut_off(server: RestServer, attacker: At
                 line.sendall(piece)
             answer = line.recv(65536)
         except ConnectionError:
-            pass  # cut off while it was sent, or before the answer was read
+            pass  # cut off while sending, or before the answer was read
         else:
             assert answer.startswith(b"HTTP/1.1 413")
     assert attacker.works()
@@ -197,7 +197,7 @@ def test_those_who_drip_cost_nothing_and_keep_nobody_waiting(server: RestServer,
             letter = bytes([next(letters)])
             for number, line in enumerate(lines):
                 line.sendall(letter if number % 2 else b" ")
-            assert attacker.works()  # after what has come before it
+            assert attacker.works()  # after the earlier requests
 
         for line in lines[::2]:
             line.sendall(head(server, "/graphql", "Content-Length: 1000"))

@@ -1,4 +1,4 @@
-"""Results of sessions: what a job, another user, a foreign page or an agent may try with files."""
+"""Result files: attacks by jobs, other users, foreign pages and agents."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ HEAD: dict[str, int] = {"size": 10, "changed_ns": 5, "offset": 0, "length": 10}
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder that job users can reach."""
+    """A folder accessible to job users."""
     with tempfile.TemporaryDirectory(prefix="aliquot-results-") as name:
         os.chmod(name, 0o711)
         yield Path(name)
@@ -62,7 +62,7 @@ async def read(stand: Stand, kernel_id: KernelId, asked: FilesRequest) -> bytes:
 
 
 async def left_by(stand: Stand, script: str) -> tuple[KernelId, dict[str, Any]]:
-    """What a job left in its RESULT_DIR."""
+    """A job's files in its RESULT_DIR."""
     wanted = shell(f"cd $RESULT_DIR; {script}")
     await stand.run(wanted)
     return wanted.kernel_id, json.loads(await read(stand, wanted.kernel_id, FilesRequest()))
@@ -330,7 +330,7 @@ async def test_a_client_that_leaves_before_the_first_byte_of_its_answer_frees_it
     scope = {"type": "http", "method": "GET", "path": FILE, "query_string": b"", "headers": headers}
 
     async def send(_message: object) -> None:
-        await asyncio.Event().wait()  # its connection is full with an answer before
+        await asyncio.Event().wait()  # its connection is full with the answer
 
     async with asyncio.timeout(30):
         await staged[0](scope, AsyncMock(return_value={"type": "http.disconnect"}), send)
@@ -393,7 +393,7 @@ async def test_output_made_to_be_slow_to_search_takes_little_time_and_room(stand
     kernel_id, _ = await left_by(stand, script)
     before = time.process_time()
     found = json.loads(await read(stand, kernel_id, FilesRequest(metrics=patterns)))
-    while found.get("is_partial"):  # on a busy machine the agent's time for a request is over before the end
+    while found.get("is_partial"):  # on a busy machine the agent's request timeout passes before the end
         found = json.loads(await read(stand, kernel_id, FilesRequest(metrics=patterns)))
     assert time.process_time() - before < 10
     assert len(found["series"]) == 32

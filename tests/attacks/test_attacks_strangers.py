@@ -1,4 +1,4 @@
-"""What people without a key can cause: a line of the log, a few times a minute, and no word about the server."""
+"""Requests without a key: a few log lines a minute, and no information about the server."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ FLOOD = 3 * LINES_PER_MINUTE
 
 
 async def half_a_post(server: ApiServer, path: str) -> None:
-    """Begin a request, and go away in the middle of its body."""
+    """Begin a request, and disconnect in its body."""
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     kind = "application/x-www-form-urlencoded" if path == "/login" else "application/json"
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: {kind}\r\n"

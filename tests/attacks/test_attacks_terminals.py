@@ -1,4 +1,4 @@
-"""Terminals and ports of sessions: who is let in, from where, and with how much."""
+"""Access to terminals and ports of sessions, and limits on their data."""
 
 import asyncio
 from contextlib import suppress

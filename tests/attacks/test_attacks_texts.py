@@ -1,4 +1,4 @@
-"""Attacks: each costs the server little, or is refused in words, and the server answers others afterwards."""
+"""Attacks: each costs the server little or is refused with a message, and the server works on."""
 
 import asyncio
 import gc
@@ -37,7 +37,7 @@ from process_attacks import costs_little, cpu_s_max
 pytestmark = pytest.mark.anyio
 
 SOCKET_CPU_S_MAX: Final = 0.005
-"""For a socket that never signs in, with its client."""
+"""Per socket that never signs in, with its client."""
 TRIES: Final = 5
 WAIT_S: Final = 60
 SCHEMA: Final = build_schema(strawberry.Schema)._schema
@@ -55,7 +55,7 @@ async def test_a_text_is_refused_for_little(server: ApiServer, text: str) -> Non
 
 
 def _cheapest(work: Callable[[], Document]) -> tuple[float, Document]:
-    """The CPU time of the best of some tries: the others were disturbed."""
+    """The least CPU time of several tries, to exclude disturbances."""
     tries = []
     gc.disable()
     try:
@@ -168,7 +168,7 @@ async def test_what_was_asked_in_time_may_take_longer_than_its_headers() -> None
         asked = asyncio.create_task(server.data(query, input={"command": {"shell": "x"}, "slots": []}))
         await asyncio.wait_for(server.writer.asked.wait(), WAIT_S)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        assert await asyncio.wait_for(_rest(reader), WAIT_S) == b""  # one that says nothing is given up meanwhile
+        assert await asyncio.wait_for(_rest(reader), WAIT_S) == b""  # a silent connection times out meanwhile
         writer.close()
         server.writer.gate.set()
         assert await asked == {"create_session": {"__typename": "CreateSessionSuccess"}}

@@ -1,4 +1,4 @@
-"""Uploads of working directories: what a viewer, another user and a hostile client may try."""
+"""Uploads of working directories by viewers, other users and hostile clients."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""One running server with somebody of every role."""
+"""One running server with a user of each role."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Fields of sessions and kernels: what each caller sees of what is his own, his project's, and others'."""
+"""Session and kernel fields: visibility to the owner, to project members, and to others."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -31,14 +31,14 @@ def test_every_field_of_what_belongs_to_somebody_has_a_rule(name: str) -> None:
 
 @pytest.fixture(scope="module")
 async def people(anyio_backend: str) -> AsyncIterator[Scene]:
-    """A scene of its own: sessions have to start on it."""
+    """A separate scene, on which sessions can start."""
     async with scene() as found:
         await found.stage.create_project(PROJECT)
         yield found
 
 
 async def failed_session(people: Scene) -> str:
-    """One with a value in every field that is hidden from somebody."""
+    """A session with a value in every field that can be hidden."""
     session_id = await people.session_of(
         OTHER,
         argv=("train", "--password", "hush"),
@@ -88,7 +88,7 @@ async def _check(people: Scene, user: str, sight: Visibility) -> None:
 
 
 def _compare(kind: str, whole: dict[str, Any], found: dict[str, Any], sight: Visibility, hidden: Any) -> None:
-    """Field by field: as it is, or what stands there for those who do not see it."""
+    """Compare each field: its value, or the substitute where it is hidden."""
     stands = {name: shown for some in hidden.values() for name, shown in some.items()}
     for name, least in FIELDS[kind].items():
         if name in ("hidden", "kernels") or name not in whole:

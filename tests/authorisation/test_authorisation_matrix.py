@@ -1,4 +1,4 @@
-"""The matrix: every root field, asked by nobody and by every role, about what is one's own and what is another's."""
+"""The matrix: every root field, requested without a key and by every role, on own and others' objects."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     },
     "Query.what_if": {"input": {"session": COMMAND}},
 }
-"""Arguments that are looked at before the caller is."""
+"""Arguments checked before the caller."""
 
 
 def test_every_root_field_has_a_rule_and_every_rule_a_field() -> None:
@@ -68,7 +68,7 @@ OF_OUTPUT = (
 
 
 async def _arguments(people: Scene, name: str, *, owner: str) -> dict[str, Any]:
-    """What a field is asked with, about something of an owner."""
+    """A field's arguments, for an owner's object."""
     field = root_fields()[name]
     if name in GIVEN:
         return GIVEN[name]
@@ -98,7 +98,7 @@ def _about_session(name: str, session_id: str) -> dict[str, Any]:
 
 
 def _changes_session(name: str) -> bool:
-    """Whether it is about one session that is there."""
+    """Whether it changes one existing session."""
     return ROOTS[name] is CHANGE
 
 
@@ -118,6 +118,6 @@ async def _outcome(people: Scene, name: str, user: str | None, query: str, varia
     codes |= {answer["code"]} if isinstance(answer, dict) and "code" in answer else set()
     assert "internal" not in codes, body
     assert not (_changes_session(name) and codes & {"not_found", "invalid_request"}), body
-    # A key of somebody else looks as if it was not there.
+    # Another user's key looks like a missing one.
     hides = name == "Mutation.revoke_api_key" and codes == {"not_found"}
     return "refused" if codes & REFUSED or hides else "allowed"

@@ -1,4 +1,4 @@
-"""Priorities over HTTP: users ask for what the policy leaves to them, operators for any."""
+"""Priorities over HTTP: users up to the policy's limit, operators without one."""
 
 import pytest
 
@@ -14,7 +14,7 @@ POLICY = """mutation ($input: UpdatePolicyInput!) { update_policy(input: $input)
 
 
 async def submitted(people: Scene, user: str, priority: str) -> str:
-    """The priority that was given, or the code of what stood against it."""
+    """The resulting priority, or the code of the refusal."""
     asked = {"command": {"shell": "true"}, "slots": [{"slot": "cuda.device", "amount": "1"}], "held": True}
     response = await people.ask(user, CREATE, {"input": asked | {"priority": priority}})
     answer = response.json()["data"]["create_session"]

@@ -1,4 +1,4 @@
-"""The matrix of the REST face: every operation, asked by nobody and by every role, about one's own and another's."""
+"""The REST matrix: every operation, requested without a key and by every role, on own and others' objects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Measures: `scripts/bench [--only KEY[,KEY...]] [--json] [--slurm] [--page FILE]`."""
+"""Benchmarks: `scripts/bench [--only KEY[,KEY...]] [--json] [--slurm] [--page FILE]`."""
 
 import argparse
 import asyncio
@@ -41,7 +41,7 @@ import simulation
 
 
 def main() -> int:
-    """Run what was asked for, one after the other, and print it."""
+    """Run the chosen scenarios in order, and print results."""
     options = _options()
     names = frozenset(name for name in (options.only or "").split(",") if name)
     try:
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _measured(options: argparse.Namespace, wanted: tuple[Scenario, ...], names: frozenset[str]) -> int:
-    """Ends with 1 when something could not be measured; the rest of a long run is not lost by it."""
+    """Returns 1 when a measurement failed; the other results of a long run are kept."""
     shown: dict[str, float] = {}
     code = 0
     for one in wanted:

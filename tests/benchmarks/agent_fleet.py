@@ -1,4 +1,4 @@
-"""A fleet of agents over the real protocol: how long a server takes to admit them, and to take them back at once."""
+"""A fleet of agents over the real protocol: the time to admit them, and to readmit them all together."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,7 @@ from registry import Key, scenario
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-# A fake agent's devices are shared with the tests, whose support folder pytest alone knows.
+# A fake agent's devices are shared with the tests; only pytest adds their support folder.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from aliquot.cli.acceptance.processes import OwnServer
@@ -41,7 +41,7 @@ from service_bench import agent
 SIZES: Final = (10, 1_000, 10_000)
 DEVICES: Final = 8
 AT_ONCE: Final = 500
-"""Handshakes under way; the others wait, as they would for a listener's backlog."""
+"""Concurrent handshakes; the others wait, as they would for a listener's backlog."""
 WAIT_S_MAX: Final = 300.0
 KEY: Final = "agk_benchmark"
 SAMPLE_S: Final = 0.05
@@ -52,11 +52,11 @@ class Admitted(NamedTuple):
 
     agents: int
     first_s: float
-    """From the first handshake until every agent has joined, for agents that nobody knows."""
+    """From the first handshake until every agent has joined, for unknown agents."""
     again_s: float
-    """The same after all connections were cut at once."""
+    """The same after all connections were cut together."""
     still_s: float
-    """The longest answer of /healthz meanwhile."""
+    """The longest answer of /healthz in that time."""
     rss_bytes: int
 
 
@@ -107,7 +107,7 @@ async def _admit(size: int) -> Admitted:
 
 @asynccontextmanager
 async def _fleet(server: OwnServer, names: list[AgentId]) -> AsyncIterator[None]:
-    """Connect them all, until what each has is acknowledged; their connections are cut at the end."""
+    """Connect them all, until the inventory of each is acknowledged; connections are cut at the end."""
     slots = asyncio.Semaphore(AT_ONCE)
     joined: dict[AgentId, asyncio.Event] = {name: asyncio.Event() for name in names}
     agents = [asyncio.create_task(_live(server, name, slots, joined[name])) for name in names]

@@ -1,4 +1,4 @@
-"""The measured server: 64 mock GPUs on eight agents, the local executor, everything in a temporary folder."""
+"""The measured server: 64 mock GPUs on eight agents, the local executor, all files in a temporary folder."""
 
 import asyncio
 import time
@@ -43,7 +43,7 @@ async def cluster(*, database: str | None = None) -> AsyncIterator[OwnServer]:
 
 
 def creation(*, argv: list[str], run: str, gpus: int = 1, name: str | None = None) -> bytes:
-    """The body of a request for a session with whole devices."""
+    """The body of a request for a session of whole devices."""
     wanted = {
         "command": {"argv": argv},
         "slots": [{"slot": "cuda.device", "amount": str(gpus)}],
@@ -54,7 +54,7 @@ def creation(*, argv: list[str], run: str, gpus: int = 1, name: str | None = Non
 
 
 async def submit(server: OwnServer, bodies: Iterable[bytes], *, clients: int) -> list[float]:
-    """Post all bodies over so many connections, and return the seconds each took to be acknowledged."""
+    """Post all bodies over this number of connections; returns the seconds until each was acknowledged."""
     waiting = iter(bodies)
     took: list[float] = []
 
@@ -73,14 +73,14 @@ async def submit(server: OwnServer, bodies: Iterable[bytes], *, clients: int) ->
 
 
 async def count(connection: Connection, *, run: str, states: list[str] | None = None) -> int:
-    """How many sessions of a run are in one of the states."""
+    """The number of a run's sessions in one of the states."""
     data = await connection.ask(COUNT, {"run": run, "states": states})
     total: int = data["sessions"]["total_count"]
     return total
 
 
 async def until_count(connection: Connection, at_least: int, *, run: str, states: list[str]) -> None:
-    """Wait until so many sessions of a run are in one of the states."""
+    """Wait until this many sessions of a run are in one of the states."""
     async with asyncio.timeout(WAIT_S_MAX):
         while True:
             if await count(connection, run=run, states=states) >= at_least:
@@ -89,7 +89,7 @@ async def until_count(connection: Connection, at_least: int, *, run: str, states
 
 
 async def occupy(server: OwnServer) -> None:
-    """Give every GPU to a session of its own that never ends by itself."""
+    """Give every GPU to a session that never ends by itself."""
     bodies = [creation(argv=["sleep", "3600"], run="occupy") for _ in range(AGENTS * GPUS)]
     await submit(server, bodies, clients=8)
     async with Connection(server.port, server.token) as connection:
@@ -97,7 +97,7 @@ async def occupy(server: OwnServer) -> None:
 
 
 def percentile(values: list[float], part: float) -> float:
-    """The value below which that part of the values lies, nearest rank."""
+    """The percentile of the values, by nearest rank."""
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 

@@ -18,7 +18,7 @@ from aliquot.cli.acceptance.processes import OwnServer
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from load_crash import CrashFindings, crash_rounds  # the path is made above
+from load_crash import CrashFindings, crash_rounds  # the path is set above
 from store_postgres import postgres_cluster
 
 ROUNDS: Final = int(os.environ.get("ALIQUOT_CRASH_ROUNDS", "25"))
@@ -46,7 +46,7 @@ query ($run: String!, $after: String) {
     Key(name="crash_not_completed", what="jobs that did not come to their good end in spite of it", reach="= 0"),
 )
 async def crash() -> dict[str, float]:
-    """First a server alone under the fastest submissions, then everything in turn, on SQLite and on PostgreSQL."""
+    """First a server alone under the fastest submissions, then every component in turn, on SQLite and PostgreSQL."""
     rounds = [await _on_sqlite(), await _on_postgresql()]
     alone = await server_alone()
     return {
@@ -75,7 +75,7 @@ def _told(found: CrashFindings) -> CrashFindings:
 
 
 async def server_alone() -> dict[str, int]:
-    """Sessions end by themselves after a while, so that some start, run and end around each crash."""
+    """Sessions end by themselves after a while: some start, run and end around each crash."""
     acknowledged: list[tuple[str, str]] = []
     async with cluster() as server:
         for number in range(CRASHES):

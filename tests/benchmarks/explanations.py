@@ -1,4 +1,4 @@
-"""How long an explanation of a waiting session takes, with its remedies: 1,000 wait for 512 GPUs that are held."""
+"""Time to explain a pending session, with remedies: 1,000 wait for 512 GPUs that are all held."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 from registry import Key, scenario
 
-# The cluster is shared with the tests, whose support folder pytest alone knows.
+# The cluster is shared with the tests; only pytest adds their support folder.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from aliquot.cli.serve import GcTuning
@@ -38,7 +38,7 @@ GPUS: Final = 8
 PENDING: Final = 1000
 USERS: Final = 20
 ASKED: Final = 100
-"""Sessions that are explained."""
+"""Number of sessions explained."""
 MINUTE_MS: Final = 60_000
 
 
@@ -50,7 +50,7 @@ MINUTE_MS: Final = 60_000
     )
 )
 async def explanations() -> dict[str, float]:
-    """In a process of its own, whose processor time is counted."""
+    """In a separate process, whose CPU time is counted."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as worker:
         found = await asyncio.get_running_loop().run_in_executor(worker, measure)
     seconds = sorted(found.seconds)
@@ -72,11 +72,11 @@ class Found:
 
 
 def measure() -> Found:
-    """Explain sessions from all over the queue, each with the cache of the one before."""
+    """Explain sessions throughout the queue, each with the cache of the previous one."""
     policy, dice = Policy.of(PolicyDocument()), Random(1)
     state = _full(policy, dice)
     gc.collect()
-    GcTuning().begin()  # as a server does when it has started
+    GcTuning().begin()  # as a server does after its start
     cache = PassCache()
     decide(state, policy, now_us=NOW_US, seed=0, known=cache)
     seconds: list[float] = []
@@ -92,7 +92,7 @@ def measure() -> Found:
 
 
 def _full(policy: Policy, dice: Random) -> Snapshot:
-    """A cluster that is nearly full, and a queue of wide and narrow sessions of which none fits now."""
+    """A nearly full cluster, and a queue of wide and narrow sessions that do not fit now."""
     nodes = [
         on(f"n{number}", [replace(one, id=DeviceId(f"n{number}-{one.id}")) for one in gpus(GPUS)])
         for number in range(NODES)
@@ -115,7 +115,7 @@ def _full(policy: Policy, dice: Random) -> Snapshot:
 
 
 def _row(name: str, number: int, dice: Random, *, kernels: int) -> PendingRow:
-    """Two of three want whole GPUs, the third a share of one."""
+    """Two of three need whole GPUs, the third a share of one."""
     whole, share = {"cuda_device": dice.choice("123468")}, {"cuda_shares": dice.choice(["0.25", "0.5", "0.75"])}
     return row(
         name,

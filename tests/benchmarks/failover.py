@@ -1,4 +1,4 @@
-"""Two servers on PostgreSQL: the leader is killed, frozen or cut off, and the other one places a session again."""
+"""Two servers on PostgreSQL: time from a killed, frozen or cut-off leader to the next placement."""
 
 import asyncio
 import sys
@@ -11,14 +11,14 @@ from registry import Key, scenario
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from failover_cluster import FailoverCluster, failover_cluster, freeze  # the path is made above
+from failover_cluster import FailoverCluster, failover_cluster, freeze  # the path is set above
 from failover_proxy import PostgresProxy, postgres_proxy
 from store_postgres import postgres_cluster
 
 
 @scenario(Key(name="failover_s", what="leader killed -9, until a submission is placed again", reach="<= 10"))
 async def killed() -> dict[str, float]:
-    """With the usual beats and patience of servers and agents."""
+    """With default heartbeats and timeouts of servers and agents."""
     async with _two_servers() as (on, _):
         began = time.perf_counter()
         await on.servers[0].kill()
@@ -42,7 +42,7 @@ async def frozen() -> dict[str, float]:
     )
 )
 async def cut_off() -> dict[str, float]:
-    """As above; both ends keep their TCP connections, and the leader can still be asked."""
+    """As above; both ends keep their TCP connections, and the leader still answers."""
     async with _two_servers() as (on, way):
         began = time.perf_counter()
         way.wire.stall()
@@ -53,7 +53,7 @@ async def cut_off() -> dict[str, float]:
 
 @asynccontextmanager
 async def _two_servers() -> AsyncIterator[tuple[FailoverCluster, PostgresProxy]]:
-    """A cluster that works, and the way from its leader to the database."""
+    """A working cluster, and a proxy from its leader to the database."""
     with postgres_cluster() as postgres:
         url = await asyncio.to_thread(postgres.new_database)
         async with postgres_proxy(postgres, url) as way, failover_cluster(way.url, url, environment={}) as on:
@@ -63,7 +63,7 @@ async def _two_servers() -> AsyncIterator[tuple[FailoverCluster, PostgresProxy]]
 
 
 async def _placed_again(on: FailoverCluster) -> float:
-    """The time at which a session that is submitted now runs, as the second server says."""
+    """The time at which a session submitted now runs, according to the second server."""
     after = await on.submit("exit 0", key="after", first=1)
     await on.until_state(after, "running", "completed", at=on.servers[1])
     return time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a large fleet costs to read page by page, and a small change before the database sees it."""
+"""Cost of reading a large fleet page by page, and of a small change before it reaches the database."""
 
 import sys
 import time
@@ -39,7 +39,7 @@ PRIORITY: Final = 'mutation { update_session_priority(input: {id: "ses_1", prior
     Key(name="graphql_page_100x8_s", what="one of these pages, on average", reach="<= 0.1"),
 )
 async def fleet_reading() -> dict[str, float]:
-    """By the whole service, over agents that have joined."""
+    """By the whole service, over joined agents."""
     best, pages = float("inf"), 0
     async with served(fleet) as server, Connection(server.port, TOKEN) as connection:
         for _ in range(ROUNDS):
@@ -56,7 +56,7 @@ async def fleet_reading() -> dict[str, float]:
 
 @scenario(Key(name="mutation_cpu_ms", what="CPU of a small mutation over HTTP, without its commit", reach="<= 0.5"))
 async def small_mutation() -> dict[str, float]:
-    """The service behind it answers at once."""
+    """The service behind it answers directly."""
     body = request(PRIORITY)
     async with served(changing) as server, Connection(server.port, TOKEN) as connection:
         for _ in range(PAGE):
@@ -76,7 +76,7 @@ async def fleet(serve: Serving) -> None:
 
 
 async def changing(serve: Serving) -> None:
-    """The HTTP face over a writer that answers at once."""
+    """The HTTP API over a writer without delay."""
     on = Stage()
     async with on_stage(on, 0) as running:
         running.cluster.sessions = [views.session(1)]

@@ -1,4 +1,4 @@
-"""How right forecasts of starts would have been on public logs, made from the past alone."""
+"""Accuracy of start forecasts on public logs, made from past data alone."""
 
 import os
 import sys
@@ -45,7 +45,7 @@ def _alone(log: str, prefix: str) -> tuple[Key, ...]:
 
 
 def worst(name: str, values: Iterable[float]) -> float:
-    """The value that is furthest from what is to be reached."""
+    """The value that is furthest from the target."""
     reach = next(reach for key, _, reach in TARGETS if key == name)
     if reach.startswith("="):
         return max(values, key=lambda value: abs(value - float(reach.split()[1])))
@@ -56,7 +56,7 @@ _known: Final[dict[tuple[str, str], Scores]] = {}
 
 
 async def _scores(log: str, prefix: str) -> Scores:
-    """Measured once, forecasts side by side on all cores."""
+    """Measured once; forecasts run in parallel on all cores."""
     if (log, prefix) not in _known:
         with ProcessPoolExecutor() as workers:
             loop = get_running_loop()

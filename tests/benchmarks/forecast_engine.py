@@ -1,4 +1,4 @@
-"""How long 32 possible futures of a full queue take, in processor time of one core.
+"""CPU time of one core to compute 32 possible futures of a full queue.
 
 64 GPUs on 8 nodes, the default policy, 30 users, predicted run times; as many sessions arrive as wait.
 """
@@ -32,7 +32,7 @@ NOW_US: Final = 10**15
 DAY_US: Final = 86_400_000_000
 KEPT: Final = 2000
 HEAD: Final = 100
-"""Sessions that the quick answer is about."""
+"""Sessions in the quick answer."""
 
 
 @scenario(
@@ -45,7 +45,7 @@ HEAD: Final = 100
     ),
 )
 async def forecasts() -> dict[str, float]:
-    """Preparation included; drawing the futures is not."""
+    """Includes preparation, but not drawing the futures."""
     return {
         "forecast_200_s": _whole_s(200),
         "forecast_1000_s": _whole_s(1000),
@@ -79,7 +79,7 @@ def _first_s(pending: int) -> float:
 
 
 class _Draw:
-    """A queue and futures of it. Run times are lognormal around a median of each workload."""
+    """A queue and its futures. Run times are lognormal around a median of each workload."""
 
     def __init__(self, pending: int) -> None:
         self._dice = random.Random(pending)
@@ -94,7 +94,7 @@ class _Draw:
         self.snapshot = replace(begun, queue=rows, run_times=self._run_times())
 
     def future(self, queue: Iterable[PendingRow], *, arrivals: int) -> Future:
-        """One future; the arrivals come while the queue is worked off."""
+        """One future; arrivals are spread over the queue's duration."""
         run_us = {row.session_id: self._run_us(row) for row in queue}
         milli = {row.session_id: dict(row.request).popitem()[1] * row.cluster_size for row in queue}
         span_us = sum(milli[name] * lasts_us for name, lasts_us in run_us.items()) // GPUS
@@ -107,7 +107,7 @@ class _Draw:
         )
 
     def _running(self, empty: Snapshot) -> Snapshot:
-        """The cluster with as many sessions as fit, placed an hour ago."""
+        """The cluster filled with sessions placed an hour ago."""
         cluster = DecidedCluster(empty, self.policy, seed=0)
         cluster.run(NOW_US - DAY_US // 24)
         return cluster.snapshot()

@@ -1,4 +1,4 @@
-"""Forecasts on public logs: what would have been said at submission, from the past alone, beside what became of it."""
+"""Forecasts on public logs, made at submission from past data alone, beside the actual outcomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from aliquot_schema.sessions import DEFAULT_POOL
 from simulation import EASY, FAIR_SHARE, KTH_GPUS, PHILLY_GPUS, log_jobs
 
 POLICIES: Final = {"": FAIR_SHARE, "easy_": EASY}
-"""By the part of a key that names the policy; the default policy has none."""
+"""By the policy's part of a key; the default policy has none."""
 LOGS: Final = {"philly": ("philly_vc", PHILLY_GPUS), "kth": ("kth_sp2", KTH_GPUS)}
 COUNTS: Final = {"philly": 1000, "kth": 2500}
-"""Submissions that are forecast."""
+"""Number of forecasts."""
 SKIPPED: Final = 10
 """The first tenth of each log is not forecast."""
 
 
 class Pass(NamedTuple):
-    """What a pass saw in which a chosen job was submitted."""
+    """The pass at which a chosen job was submitted."""
 
     at_us: int
     session_id: SessionId
@@ -45,7 +45,7 @@ class Truth:
 
     jobs: tuple[Job, ...]
     rows: Mapping[SessionId, PendingRow]
-    """As they were submitted."""
+    """The rows at submission."""
     started_us: tuple[int, ...]
     ended_us: tuple[int, ...]
     passes: tuple[Pass, ...]
@@ -57,7 +57,7 @@ class Truth:
 
 
 def truth(log: str, policy: Policy, *, count: int, jobs_max: int | None = None) -> Truth:
-    """The project's simulation of a log, with what it saw at `count` submissions spread over it."""
+    """The project's simulation of a log, with snapshots at `count` submissions spread over it."""
     trace, gpus = LOGS[log]
     jobs = log_jobs(trace)[:jobs_max]
     first = len(jobs) // SKIPPED
@@ -82,15 +82,15 @@ def truth(log: str, policy: Policy, *, count: int, jobs_max: int | None = None) 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """A forecast at submission, before any correction, what else could have been said then, and the truth."""
+    """A forecast at submission, before any correction, with simpler forecasts and the truth."""
 
     forecast: Forecast
     started_us: int
     ended_us: int
     average_us: int
-    """Moving average of all waits so far, with weight 0.1 for the last."""
+    """Exponential moving average of all waits so far, with weight 0.1."""
     class_average_us: int
-    """The same of sessions of its size class that did wait; 0 if it starts at once."""
+    """The same of its size class, for those that waited; 0 if it starts directly."""
     by_limits_us: int | None
     """The wait if every session runs until its limit and nothing arrives; None where the log has no limits."""
 
@@ -99,7 +99,7 @@ END, SUBMISSION, START = range(3)
 
 
 class Past:
-    """What is known of a log at a time, from the truth until then."""
+    """The known part of a log at a time, from the truth."""
 
     def __init__(self, truth: Truth) -> None:
         self._jobs = {job.id: job for job in truth.jobs}
@@ -114,7 +114,7 @@ class Past:
         self.waits = RecentWaits()
 
     def until(self, now_us: int) -> None:
-        """Learn ends and submissions until this time, and starts before it."""
+        """Add ends and submissions up to this time, and starts before it."""
         while self._events and self._events[-1][:2] < (now_us, START):
             at_us, kind, name = self._events.pop()
             job = self._jobs[name]
@@ -157,7 +157,7 @@ def told(truth: Truth, policy: Policy, *, part: int = 0, parts: int = 1) -> list
 
 
 def _by_limits(snapshot: Snapshot, policy: Policy, name: SessionId, *, now_us: int) -> int:
-    """The wait if every session runs until its limit and nothing arrives."""
+    """The wait if every session runs up to its limit and nothing arrives."""
     future = Future(
         left_us={row.session_id: expected_end_us(row, now_us=now_us) - now_us for row in snapshot.running},
         run_us={row.session_id: (row.limit_ms or 0) * 1000 for row in snapshot.queue},

@@ -1,4 +1,4 @@
-"""The page on forecasts: tables and plots of how right they were, in the place of those before."""
+"""The page on forecasts: replaces its tables and plots of accuracy."""
 
 import sys
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from aliquot.core.foresight.forecast import HOUR_US
 DOCS: Final = Path(__file__).parents[2] / "server" / "docs"
 sys.path.append(str(DOCS))
 
-from aliquot_docs.drawing.policy_plots import plot  # noqa: E402 # the path is made above
+from aliquot_docs.drawing.policy_plots import plot  # noqa: E402 # the path is set above
 from aliquot_docs.drawing.svg import PALETTE  # noqa: E402
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _group_table(runs: Runs) -> list[str]:
 
 
 def _shown_groups(scores: Scores) -> list[GroupAccuracy]:
-    """Groups that can be judged, without mixtures of two and the version of the policy."""
+    """Groups that can be judged, except for mixtures of two and the policy's version."""
     found = (group for group in scores.groups if ", told" not in group.group and "policy" not in group.group)
     return [group for group in found if group.n >= STRATUM_MIN // 4]
 

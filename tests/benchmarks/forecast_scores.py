@@ -1,4 +1,4 @@
-"""Scores of forecasts: corrected in order by the outcomes known by then, and compared with simpler ones."""
+"""Scores of forecasts: corrected in order by outcomes known at that time, and compared with simpler ones."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ OVERDUE, STARTED, ENDED = range(3)
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A forecast as it would have been shown, with its truth."""
+    """A forecast as shown, with its truth."""
 
     told: Told
     forecast: Forecast
 
     @property
     def wait_us(self) -> int:
-        """The truth."""
+        """The true wait."""
         return self.told.started_us - self.forecast.made_us
 
     @property
     def band(self) -> Band:
-        """Of the wait, as shown."""
+        """The wait's band, as shown."""
         assert self.forecast.start_us is not None
         return self.forecast.start_us.later(-self.forecast.made_us)
 
     @property
     def resolved(self) -> ResolvedForecast:
-        """For the counts of accuracy."""
+        """Input of the accuracy counts."""
         return ResolvedForecast(
             made_us=self.forecast.made_us, features=self.forecast.features, shown=self.band, wait_us=self.wait_us
         )
@@ -47,17 +47,17 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """What one log under one policy gives."""
+    """The scores of one log under one policy."""
 
     figures: dict[str, float]
     """By key, without the name of the log."""
     groups: tuple[GroupAccuracy, ...]
-    """Of the forecasts that said to wait; all of them first."""
+    """Of the forecasts with a wait; all of them first."""
     shown: tuple[Shown, ...]
 
 
 def shown(made: Sequence[Told]) -> list[Shown]:
-    """The forecasts with the corrections that outcomes known by then had taught, by time."""
+    """The forecasts with the corrections from outcomes known by then, in order of time."""
     corrections = Corrections.new()
     outcomes: list[tuple[int, int, int]] = []
     found: list[Shown] = []

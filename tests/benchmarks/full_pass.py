@@ -1,6 +1,6 @@
-"""Whole passes over pending sessions of 40 kinds on the openb cluster, under the policy of a new server.
+"""Full passes over pending sessions of 40 kinds on the openb cluster, under the policy of a new server.
 
-Times are of the processor, as a pass neither reads nor waits, so that other work on the machine changes them little.
+Times are CPU time: a pass neither reads nor waits, so that other work on the machine changes them little.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from typing import Final
 from msgspec.structs import replace
 from registry import Key, scenario
 
-# The cluster and the queue are shared with the tests, whose support folder pytest alone knows.
+# The cluster and the queue are shared with the tests; only pytest adds their support folder.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from aliquot.cli.serve import GcTuning
@@ -38,7 +38,7 @@ from placement_traces import ABSENT, is_present, openb
 PENDING: Final = 10_000
 NOW_US: Final = 2 * PENDING * SECOND_US
 ENDS_S: Final = 5_000
-"""Those that run end within so many seconds, one after the other."""
+"""Those that run end within this many seconds, one after the other."""
 ROUNDS_MAX: Final = 20
 SUBMISSIONS: Final = 30
 GROWTH_PENDING: Final = (1_000, 10_000, 100_000)
@@ -55,7 +55,7 @@ GROWTH_NODES: Final = (100, 1_000, 10_000)
     Key(name="decide_10k_rss_bytes", what="memory of a process that makes these passes", reach="<= 536870912"),
 )
 async def full_pass() -> dict[str, float]:
-    """In a process of its own, so that its memory is counted alone."""
+    """In a separate process, whose memory is counted."""
     if not is_present():
         print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
         return {}
@@ -109,7 +109,7 @@ async def growth() -> dict[str, float]:
 
 
 def _exponents(found: Sequence["Growth"]) -> dict[str, float]:
-    """The slopes of lines through the logarithms of each figure, over the queue and over the cluster."""
+    """The slopes of log-log fits of each figure, over the queue and over the cluster."""
     axes = {"pending": found[: len(GROWTH_PENDING)], "nodes": found[len(GROWTH_PENDING) :]}
     return {
         f"{figure} over {axis}": linear_regression(
@@ -130,13 +130,13 @@ class Growth:
     first_s: float
     """On an empty cluster, without a cache."""
     again_s: float
-    """Right after, with the cache: what did not fit still does not."""
+    """Right after, with the cache: the same sessions still do not fit."""
     rss_bytes: int
     """Memory of the process after these passes."""
 
 
 def measure_growth() -> list[Growth]:
-    """Queues of several lengths on the cluster as it is, and 10,000 pending on clusters of several sizes."""
+    """Queues of several lengths on the unchanged cluster, and 10,000 pending on clusters of several sizes."""
     full = Full(openb())
     policy = Policy.of(PolicyDocument())
     gc.collect()
@@ -170,20 +170,20 @@ class Found:
 
     placed: int
     placing_s: float
-    """On an empty cluster, by a memo that knows nothing."""
+    """On an empty cluster, with an empty cache."""
     waiting_s: float
-    """On a cluster where none of them fits, by a memo that knows nothing."""
+    """On a cluster where none of them fits, with an empty cache."""
     one_s: Sequence[float]
-    """With one more each time, by a memo that knows the pass before."""
+    """With one more each time, and the cache of the previous pass."""
     rss_bytes: int
 
 
 def measure() -> Found:
-    """Fill the cluster until none fits, and then submit some more, one by one."""
+    """Fill the cluster until no session fits, then submit some more, one by one."""
     full = Full(openb())
     policy = Policy.of(PolicyDocument())
     gc.collect()
-    GcTuning().begin()  # as a server does when it has started
+    GcTuning().begin()  # as a server does after its start
     rows = full.rows(PENDING, prefix="first-")
     empty = Snapshot(
         revision=1,
@@ -211,7 +211,7 @@ def measure() -> Found:
 
 
 def _full(empty: Snapshot, plan: Plan, policy: Policy, queue: list[PendingRow]) -> Snapshot:
-    """The state once that plan was carried out and as many of the new queue were placed as fit."""
+    """The state after that plan and as many placements of the new queue as fit."""
     state = _carried_out(empty, plan, queue)
     for _ in range(ROUNDS_MAX):
         plan = decide(state, policy, now_us=NOW_US, seed=0)

@@ -1,6 +1,6 @@
-"""A server with 10,000 sessions pending and 64 running: its memory, its lists, and how soon it is back.
+"""A server with 10,000 sessions pending and 64 running: its memory, lists and restart time.
 
-On SQLite, which is in the server's own process, and on PostgreSQL, whose processes are not counted.
+SQLite runs in the server's own process; PostgreSQL's processes are not counted.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What devices of a busy cluster measure, made up: load that jumps and stays, memory in steps, noise on the rest."""
+"""Simulated measurements of busy devices: load that jumps and stays, memory in steps, noise on the rest."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -12,14 +12,14 @@ from aliquot_schema.ids import AgentId, DeviceId, NodeId
 EVERY_S: Final = 2
 MEMORY: Final = 80 * 2**30
 BUSY_S: Final = 3 * 3600
-"""How long a job holds its device, on average."""
+"""Mean time that a job holds its device."""
 IDLE_S: Final = 3600
 
 Numbers = NDArray[np.float64]
 
 
 def samples(*, agents: int, devices: int, hours: int, start_us: int, seed: int) -> Iterator[DeviceSample]:
-    """Agents in turn, each every two seconds; the times shake by some milliseconds."""
+    """Agents in turn, each every two seconds; times jitter by some milliseconds."""
     rng = np.random.default_rng(seed)
     for hour in range(0, hours, 24):
         span = min(24, hours - hour)
@@ -63,7 +63,7 @@ def _course(rng: Any, length: int) -> Numbers:
 
 
 def _run(rng: Any, load: Numbers, memory: Numbers, held: Numbers, job: slice) -> None:
-    """One job: it loads its data, works at its own level, and pauses now and then to write a checkpoint."""
+    """One job: it loads data, runs at its own level, and pauses now and then to write a checkpoint."""
     size = job.stop - job.start
     level, noise = rng.uniform(35, 99), rng.choice([0.5, 2.0, 6.0])
     found = np.clip(level + rng.normal(0, noise, size), 0, 100)

@@ -1,6 +1,6 @@
-"""What history takes: bytes of a month of 8,000 devices that are measured every two seconds, and CPU of a reading.
+"""Size of history: bytes of a month of 8,000 devices measured every two seconds, and CPU time of a reading.
 
-A day of some agents is put through the real store, with a clock of its own, and counted up.
+A day of some agents goes through the real store with a simulated clock, and is extrapolated.
 """
 
 import sys
@@ -28,7 +28,7 @@ AT_ONCE: Final = 2_000
 
 @dataclass
 class Hands:
-    """A clock that stands where it is put."""
+    """A clock that is set by hand."""
 
     now: int = START_US
 
@@ -46,7 +46,7 @@ class Hands:
     Key(name="history_read_s", what="a day of one agent's 8 devices, 300 points", reach="<= 0.5"),
 )
 async def history() -> dict[str, float]:
-    """Raw and minutes are measured by the size of the file before and after summing up."""
+    """Raw samples and minutes are measured by the file's size before and after."""
     taken = list(samples(agents=AGENTS, devices=DEVICES, hours=24, start_us=START_US, seed=1))
     with TemporaryDirectory(prefix="aliquot-bench-") as folder:
         clock = Hands()
@@ -87,7 +87,7 @@ async def _keep(folder: Path, clock: Hands, taken: list[DeviceSample]) -> int:
         clock.now = taken[min(first + AT_ONCE, len(taken)) - 1].at_us
         await store.gathered(
             MeasureKind.QUEUE, "", covering(clock.now, clock.now + 1, step_s=1)
-        )  # all that waits is taken in
+        )  # all waiting data is stored
     await store.close()
     return (folder / FILE).stat().st_size
 

@@ -1,4 +1,4 @@
-"""A lean HTTP client: the machine's two cores are for the server, not for who measures it."""
+"""A lean HTTP client, which leaves the machine's two cores to the server."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""How well idle GPUs are found, on a recording of GPUs that serve models."""
+"""Detection of idle GPUs, on a recording of GPUs that serve models."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ LATE_US: Final = 300 * SECOND_US
 DROPPED_US: Final = 900 * SECOND_US
 MISSING_US: Final = 180 * SECOND_US
 GAP_US: Final = 900 * SECOND_US
-"""A spell does not continue over missing readings for longer than this."""
+"""A spell ends at a longer gap in the readings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """Readings of zero from the first to the last, without any other between them."""
+    """Consecutive readings of zero."""
 
     first_us: int
     last_us: int
@@ -35,7 +35,7 @@ class Spell:
     Key(name="idle_false", what="GPUs reported that were used within the last 30 min, or not measured", reach="= 0"),
 )
 async def idle_gpus() -> dict[str, float]:
-    """The rule was set on the pods with even numbers; the same figures of the others alone are `_held_back`."""
+    """The rule was tuned on the pods with even numbers; the figures of the others alone are `_held_back`."""
     if not FILE.exists():
         raise RuntimeError(ABSENT)
     rule = IdleRule()
@@ -49,7 +49,7 @@ async def idle_gpus() -> dict[str, float]:
     Key(name="use_dropped_alarms", what="alarms of dropped use on 75 GPUs, 57 GPU-days", reach="<= 6"),
 )
 async def dropped_use() -> dict[str, float]:
-    """The recording does not say whether something was wrong, so each alarm counts: an upper bound of false alarms.
+    """The recording does not mark real faults, so each alarm counts: an upper bound of false alarms.
     `use_steady_hours` are the GPU-hours in which one was possible."""
     if not FILE.exists():
         raise RuntimeError(ABSENT)
@@ -78,7 +78,7 @@ def _measured(pods: list[tuple[UseReading, ...]], rule: IdleRule) -> dict[str, f
 
 
 def _reports(readings: tuple[UseReading, ...], rule: IdleRule) -> Iterator[int]:
-    """When a device was reported as idle, once per spell."""
+    """The times at which a device was reported idle."""
     state = IdleState()
     for reading in readings:
         before, state = state, state.after(reading, rule)
@@ -102,8 +102,8 @@ def _spells(readings: tuple[UseReading, ...]) -> Iterator[Spell]:
 
 
 def _is_false(at_us: int, readings: tuple[UseReading, ...], rule: IdleRule) -> bool:
-    """Whether the device was used within the limit, or not measured for that long since it was used: of two readings
-    more than three minutes apart (two missing ones in this recording) nothing between them is known."""
+    """Whether the device was used within the limit, or not measured for that long since its last use: nothing is known
+    between two readings more than three minutes apart (two missing ones in this recording)."""
     known = [one for one in readings if one.at_us <= at_us and one.utilization_pct is not None]
     if any(one.utilization_pct for one in known if one.at_us >= at_us - rule.limit_us):
         return True
@@ -119,7 +119,7 @@ def _pods() -> Iterator[tuple[int, Iterator[UseReading]]]:
     rows = sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
     for pod, of_pod in groupby(rows, key=itemgetter(0)):
         own = list(of_pod)
-        # The size of the device is not in the recording; the most that was ever used stands for it.
+        # The size of the device is not in the recording; its maximum use stands for it.
         total = max(0, *(memory for *_, memory in own))
         yield pod, (_reading(at_s, used, memory, total) for _, at_s, used, memory in own)
 

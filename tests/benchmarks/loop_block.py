@@ -1,4 +1,4 @@
-"""How long the server's event loop stands still: 10,000 sessions on the openb cluster, and more all the while."""
+"""How long the server's event loop is blocked: 10,000 sessions on the openb cluster, and more throughout."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from typing import Final
 
 from registry import Key, scenario
 
-# The cluster, its jobs and the fake executor are shared with the tests, whose support folder pytest alone knows.
+# The cluster, its jobs and the fake executor are shared with the tests; only pytest adds their support folder.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from aliquot.app.composition import SWITCH_INTERVAL_S
@@ -50,7 +50,7 @@ WAIT_S_MAX: Final = 300.0
     ),
 )
 async def loop_block() -> dict[str, float]:
-    """In a process of its own."""
+    """In a separate process."""
     if not is_present():
         print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
         return {}
@@ -78,7 +78,7 @@ class Found:
 
 
 class Agents(FakeExecutor):
-    """Finds the agent of a kernel at once, and starts all it is asked to."""
+    """Finds a kernel's agent without delay, and starts every order."""
 
     async def launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
         agent = self.agents[agent_id]
@@ -89,14 +89,14 @@ class Agents(FakeExecutor):
 
 
 class Lag:
-    """Samples how much later than asked for the loop comes back to a task."""
+    """Samples how much later than requested the loop resumes a task."""
 
     def __init__(self) -> None:
         self.lags_s: list[float] = []
         self.cpu_max_s = 0.0
 
     async def run(self) -> None:
-        """For ever."""
+        """Without end."""
         while True:
             began, cpu = time.perf_counter(), time.thread_time()
             await asyncio.sleep(SAMPLE_S)
@@ -105,7 +105,7 @@ class Lag:
 
 
 def measure() -> Found:
-    """Settings of the interpreter are those of a server."""
+    """Uses the interpreter settings of a server."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
     GcTuning().begin()
@@ -134,8 +134,8 @@ async def _measure() -> Found:
 
 
 async def _until_judged(service: Orchestrator) -> None:
-    """Until everybody either runs or was told why not."""
-    while not service.state.pending.keys() <= service.state.verdicts.keys():  # noqa: ASYNC110 # no event tells of it
+    """Until each session runs or has a verdict."""
+    while not service.state.pending.keys() <= service.state.verdicts.keys():  # noqa: ASYNC110 # no event signals it
         await asyncio.sleep(SAMPLE_S)
 
 

@@ -11,7 +11,7 @@ from aliquot_schema.ids import UserId
 from simulation import FOLDER
 
 LOGS: Final = {"kth_sp2": ("user", "requested_walltime_s"), "philly_vc": ("group", None)}
-"""File, the column of whoever submitted, and that of the time limit."""
+"""File, the column of the submitter, and that of the time limit."""
 JOBS_MAX: Final = 30_000
 ABSENT: Final = "no logs of jobs: set ALIQUOT_TRACES to a folder with jobs/kth_sp2.parquet and jobs/philly_vc.parquet"
 

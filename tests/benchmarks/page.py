@@ -1,4 +1,4 @@
-"""A page that keeps what was measured: each row until it is measured again, on the same machine."""
+"""A page of results: each row is kept until it is measured again on the same machine."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ _ROW: Final = re.compile(r"^\| `(?P<key>\w+)` \|.*\|$", re.MULTILINE)
 def with_figures(
     page: str, measured: Mapping[str, float], *, keys: Sequence[Key], machine: str, circumstances: str
 ) -> str:
-    """The page with these rows in the place of those of the same keys; rows of keys that are no more are gone.
+    """The page with these rows in the place of those of the same keys; rows of removed keys are dropped.
 
     Args:
-        keys: all that there are, in their order.
+        keys: all existing keys, in their order.
         machine: figures of another one are not kept beside the new ones.
         circumstances: date and load, for the last column of the new rows.
     """
@@ -33,7 +33,7 @@ def with_figures(
 
 
 def with_comparison(page: str, *, told: str, table: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
-    """The page with this comparison in the place of the one before; the table's first row is its head."""
+    """The page with this comparison in place of the old one; the table's first row is its header."""
     rows = [*_head(table[0]), *(f"| {' | '.join(row)} |" for row in table[1:])]
     text = ["", told, "", *rows, "", *(f"* {note}" for note in notes), ""]
     return with_section(page, SLURM, "\n".join(text))
@@ -68,7 +68,7 @@ def _section(page: str, name: str) -> str:
 
 
 def with_section(page: str, name: str, text: str) -> str:
-    """The page with this text between the two lines that name a section.
+    """The page with this text between the two marker lines of a section.
 
     Raises:
         ValueError: the page has no such lines.

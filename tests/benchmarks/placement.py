@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 from registry import Key, scenario
 
-# The replay is shared with the tests, whose support folder pytest alone knows.
+# The replay is shared with the tests; only pytest adds their support folder.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from placement_replay import Outcome, mix_of, replay
@@ -27,7 +27,7 @@ REACH: Final = {
     "spread": ">= 0",
     "first_fit": ">= 0",
 }
-"""By strategy; the baselines against what was published for them."""
+"""By strategy; the baselines against published values."""
 CPU_DIVISOR: Final = 8
 
 
@@ -52,7 +52,7 @@ for _strategy, _reach in REACH.items():
 
 @scenario(Key(name="placement_min_gain", what="least gain of least_waste over fgd on one order, points", reach="> 0"))
 async def min_gain() -> dict[str, float]:
-    """Order by order: both strategies see the same jobs."""
+    """Per arrival order: both strategies get the same jobs."""
     if not is_present():
         return _skip()
     ours, theirs = _outcomes("least_waste"), _outcomes("fgd")
@@ -67,7 +67,7 @@ async def min_gain() -> dict[str, float]:
     )
 )
 async def own_cpu_gain() -> dict[str, float]:
-    """The same sizes of shares with the CPU of the original mix make the strategy keep its default."""
+    """With share sizes and CPU of the original mix, the strategy keeps its default."""
     if not is_present():
         return _skip()
     trace = _trace()
@@ -88,7 +88,7 @@ async def own_cpu_gain() -> dict[str, float]:
 
 @scenario(Key(name="placements_per_s", what="least_waste on 1,213 nodes with 6,212 GPUs", reach=">= 8000"))
 async def speed() -> dict[str, float]:
-    """Jobs that fit nowhere cost time too and do not count."""
+    """Jobs that do not fit cost time too, and do not count."""
     if not is_present():
         return _skip()
     outcomes = _outcomes("least_waste").values()

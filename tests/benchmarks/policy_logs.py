@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyLog:
-    """What a log is drawn from."""
+    """The parameters of a log."""
 
     seed: int
     load: float
@@ -27,14 +27,14 @@ class PolicyLog:
     wide: float = 0.05
     """Part of the work in gangs of a quarter of the cluster and more."""
     spread: float = 1.0
-    """Standard deviation of the logarithm of run times within one recipe; 2 = recipes predict little."""
+    """Standard deviation of the logarithm of run times within a recipe; 2 = recipes predict little."""
     limit_factor: float = 4.0
-    """Limits are up to twice this many times a recipe's typical run time."""
+    """Limits are up to twice this multiple of a recipe's typical run time."""
     has_limits: bool = True
     heavy: float = 0.0
-    """Part of the jobs that one user sends; 0 = as the others."""
+    """Part of the jobs that one user submits; 0 = as the others."""
     burst: float = 1.0
-    """Mean number of jobs that are sent at once."""
+    """Mean number of jobs per burst."""
     diurnal: float = 0.5
     """How much busier days are than nights, 0 to 1."""
 
@@ -56,7 +56,7 @@ LOGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recipe:
-    """A kind of job that one user sends again and again."""
+    """A kind of job that one user submits repeatedly."""
 
     typical_s: float
     gpus: int
@@ -64,7 +64,7 @@ class _Recipe:
 
 
 def drawn(log: PolicyLog) -> tuple[Job, ...]:
-    """The jobs of a log; the same for the same log."""
+    """The jobs of a log, reproducible per log."""
     random = np.random.default_rng(log.seed)
     recipes = [[_recipe(log, random) for _ in range(random.integers(1, 5))] for _ in range(log.users)]
     gangs = [_gang(log, random) for _ in range(4)]
@@ -116,7 +116,7 @@ def _with_limit(typical_s: float, gpus: int, log: PolicyLog, random: np.random.G
 
 
 def _ran_s(recipe: _Recipe, log: PolicyLog, random: np.random.Generator) -> float:
-    """A run time; every tenth job dies early."""
+    """A run time; every tenth job ends early."""
     dies = float(random.uniform(0, 0.05)) if random.random() < 0.1 else 1.0
     return float(np.clip(recipe.typical_s * np.exp(random.normal(0, log.spread)) * dies, 5, 2 * DAY_S))
 
@@ -124,7 +124,7 @@ def _ran_s(recipe: _Recipe, log: PolicyLog, random: np.random.Generator) -> floa
 def _widen(
     made: list[tuple[float, _Recipe]], gangs: list[_Recipe], log: PolicyLog, random: np.random.Generator
 ) -> None:
-    """Turn jobs into gangs until these have their part of the work."""
+    """Turn jobs into gangs until gangs have their share of the work."""
     work, wide = sum(ran * one.gpus for ran, one in made), 0.0
     for place in random.permutation(len(made)).tolist():
         if wide >= log.wide * (work + wide):
@@ -137,7 +137,7 @@ def _widen(
 
 
 def _submitted_s(bursts: npt.NDArray[np.int64], work: float, log: PolicyLog, random: np.random.Generator) -> Floats:
-    """When each job is sent: bursts at random times, more of them by day, over a span that gives the load."""
+    """Submission times: bursts at random times, more of them by day, over a span that gives the load."""
     span = work / log.gpus / log.load
     times = np.cumsum(random.gamma(0.5, 1, bursts[-1] + 1))
     times *= span / times[-1]

@@ -1,4 +1,4 @@
-"""The page that compares policies on public logs: their figures, and the waits by width, run time and user."""
+"""The page that compares policies on public logs: figures, and waits by width, run time and user."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from aliquot_schema.resources.slots import MILLI
 DOCS: Final = Path(__file__).parents[2] / "server" / "docs"
 sys.path.append(str(DOCS))
 
-from aliquot_docs.drawing.policy_plots import plot  # noqa: E402 # the path is made above
+from aliquot_docs.drawing.policy_plots import plot  # noqa: E402 # the path is set above
 from aliquot_docs.drawing.svg import PALETTE  # noqa: E402
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The measured server on PostgreSQL, with the database's own settings, which wait for the disk at each commit."""
+"""The measured server on PostgreSQL, whose own settings wait for the disk at each commit."""
 
 import asyncio
 import sys
@@ -12,12 +12,12 @@ from aliquot.cli.acceptance.processes import OwnServer
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from store_postgres import postgres_cluster  # the path is made above
+from store_postgres import postgres_cluster  # the path is set above
 
 
 @asynccontextmanager
 async def cluster_on_postgresql() -> AsyncIterator[OwnServer]:
-    """A server with nothing in its queue, and a database of its own."""
+    """A server with an empty queue, and a database of its own."""
     with postgres_cluster() as postgres:
         url = await asyncio.to_thread(postgres.new_database)
         async with cluster(database=url) as server:
@@ -25,5 +25,5 @@ async def cluster_on_postgresql() -> AsyncIterator[OwnServer]:
 
 
 def as_twins(found: Mapping[str, float]) -> dict[str, float]:
-    """Figures under the names that they have on PostgreSQL."""
+    """Figures under their names on PostgreSQL."""
     return {f"{name}_pg": value for name, value in found.items()}

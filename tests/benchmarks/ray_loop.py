@@ -1,4 +1,4 @@
-"""How long the server's event loop stands still while sessions start on Ray."""
+"""How long the server's event loop is blocked while sessions start on Ray."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ TICK_S = 0.002
 
 @dataclass(slots=True, kw_only=True)
 class Address:
-    """Where the server listens, and its token."""
+    """The server's address and token."""
 
     port: int
     token: str
@@ -39,7 +39,7 @@ class Address:
     Key(name="ray_loop_still_s", what="longest time without a turn of the loop, 200 sessions start", reach="<= 0.100")
 )
 async def still() -> dict[str, float]:
-    """The server is in this process, and its loop is this one; clients are in another process."""
+    """The server runs in this process and on this loop; clients run in another process."""
     clients = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
     with clients, TemporaryDirectory(prefix="aliquot-loop-") as folder:
         async with OwnRay() as ray, _server(ray, Path(folder)) as address:
@@ -53,18 +53,18 @@ async def still() -> dict[str, float]:
 
 
 def until_all_joined(address: Address) -> None:
-    """In the clients' process: wait for the agents, and ask once for all that is read and compiled at first use."""
+    """In the clients' process: wait for the agents, and run one session to load and compile what first use needs."""
     asyncio.run(_until_joined(address))
     asyncio.run(_start(address, count=1, run="first"))
 
 
 def start_all(address: Address) -> None:
-    """In the clients' process: submit everything, and see it end."""
+    """In the clients' process: submit all, and await the end."""
     asyncio.run(_start(address, count=SESSIONS, run="all"))
 
 
 async def _longest_gap(working: asyncio.Future[None]) -> float:
-    """Without the time that this thread was ready and the machine's cores were not: that is the machine's doing."""
+    """Without time in which this thread was ready and waited for a core: the machine's load causes that."""
     longest, last, queued = 0.0, time.perf_counter(), _queued_s()
     while not working.done():
         await asyncio.sleep(TICK_S)
@@ -76,7 +76,7 @@ async def _longest_gap(working: asyncio.Future[None]) -> float:
 
 
 def _queued_s() -> float:
-    """Seconds that this thread has waited for a core so far; second number of proc(5) schedstat."""
+    """Seconds that this thread has waited for a core; second number of proc(5) schedstat."""
     return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
 

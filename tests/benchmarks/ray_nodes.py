@@ -33,7 +33,7 @@ STATES = "query { agents(first: 10, filter: { states: [alive] }) { edges { node 
     Key(name="ray_node_lost_s", what="a raylet is killed -> its agent is given nothing more", reach="<= 5"),
 )
 async def on_ray() -> dict[str, float]:
-    """Every job prints the time at which it runs; all times are of this machine's clock."""
+    """Every job prints its start time; all times are of this machine's clock."""
     async with own_cluster(agents=0, ray=True) as server:
         starts = [await _seconds_to_run(server, run=f"start-{n}", ranks=1) for n in range(ROUNDS)]
         gangs = [await _seconds_to_run(server, run=f"gang-{n}", ranks=16) for n in range(GANGS)]

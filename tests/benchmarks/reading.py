@@ -1,4 +1,4 @@
-"""What GraphQL costs beside raw JSON: the same answer by the API, and by a route that is written for it by hand."""
+"""Cost of GraphQL beside raw JSON: the same answer from the API and from a hand-written route."""
 
 import sys
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-# The read models are shared with the tests, whose support folder pytest alone knows.
+# The read models are shared with the tests; only pytest adds their support folder.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 import api_views as views
@@ -50,7 +50,7 @@ READ: Final = """
     ),
 )
 async def reading() -> dict[str, float]:
-    """Both answer from the same read models in memory, in a process of their own, with the same listener."""
+    """Both answer from the same in-memory read models, in a separate process, with the same listener."""
     graphql_s, answer = await _cpu_s(graphql)
     raw_s, same = await _cpu_s(raw)
     assert orjson.loads(same) == orjson.loads(answer)["data"]

@@ -1,4 +1,4 @@
-"""What can be measured: scenarios, and the keys each of them gives."""
+"""Registry of benchmark scenarios, and the keys that each gives."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One number, and what it should reach on two slow cores."""
+    """One number, and its target on two slow cores."""
 
     name: str
     what: str
@@ -15,7 +15,7 @@ class Key:
     """`<= 0.050`, `>= 100`, `> 0`, `= 0`, or `= 95.39 +- 1`."""
 
     def is_reached(self, value: float) -> bool:
-        """Whether the number is good enough."""
+        """Whether the number meets its target."""
         sign, _, rest = self.reach.partition(" ")
         text, _, slack = rest.partition(" +- ")
         limit = float(text)
@@ -24,13 +24,13 @@ class Key:
 
 
 def written(value: float) -> str:
-    """A number with as many digits as mean something."""
+    """A number with its significant digits."""
     return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:.4g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One setting that gives one or more numbers."""
+    """A setup that gives one or more numbers."""
 
     keys: tuple[Key, ...]
     run: Callable[[], Awaitable[dict[str, float]]]
@@ -53,7 +53,7 @@ def scenario(
 
 
 def scenarios() -> tuple[Scenario, ...]:
-    """All of them, in the order in which they were registered."""
+    """All of them, in order of registration."""
     return tuple(_scenarios)
 
 
@@ -61,9 +61,9 @@ def chosen(names: frozenset[str]) -> tuple[Scenario, ...]:
     """The scenarios that give any of these keys; all of them for no names.
 
     Args:
-        names: keys, or what several begin with: `forecast` is every `forecast_...`.
+        names: keys, or a prefix of several: `forecast` is every `forecast_...`.
     Raises:
-        KeyError: a key that nothing gives; the message names those that there are.
+        KeyError: no scenario gives a key; the message lists the existing keys.
     """
     known = {key.name for scenario in _scenarios for key in scenario.keys}
     if unknown := [name for name in sorted(names) if not any(is_asked(key, frozenset({name})) for key in known)]:
@@ -72,5 +72,5 @@ def chosen(names: frozenset[str]) -> tuple[Scenario, ...]:
 
 
 def is_asked(key: str, names: frozenset[str]) -> bool:
-    """Whether a key is one of these names, or begins with one; every key is for no names."""
+    """Whether a key equals or starts with one of these names; true if there are no names."""
     return not names or any(key == name or key.startswith(f"{name}_") for name in names)

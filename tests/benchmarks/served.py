@@ -1,4 +1,4 @@
-"""Applications of the HTTP face, each served by a process of its own, as the server serves it."""
+"""Applications of the HTTP API, each served in a process of its own, as the server does."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ from aliquot.cli.serve import GcTuning
 START_S_MAX: Final = 120.0
 
 Serving = Callable[[ASGIApp], Coroutine[Any, Any, None]]
-"""Serves an application until the process is ended."""
+"""Serves an application until the process ends."""
 
 
 class Served(NamedTuple):
@@ -30,12 +30,12 @@ class Served(NamedTuple):
     port: int
 
     def cpu_s(self) -> float:
-        """The CPU time that it has used."""
+        """Its CPU time so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rss_bytes(self) -> int:
-        """The memory that it has."""
+        """Its resident memory."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
         return int(line.split()[1]) * 1024
@@ -43,7 +43,7 @@ class Served(NamedTuple):
 
 @asynccontextmanager
 async def served(run: Callable[[Serving], Coroutine[Any, Any, None]]) -> AsyncIterator[Served]:
-    """Start a process that runs a function of a module; it makes an application, and hands it to what it is given."""
+    """Start a process that runs a function of a module; the function makes an application and serves it."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_main, args=(run, theirs), daemon=True)

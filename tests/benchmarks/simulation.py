@@ -1,4 +1,4 @@
-"""How long jobs of public logs would have waited under each policy, by the simulator."""
+"""Simulated waits of jobs of public logs under each policy."""
 
 import os
 import sys
@@ -39,12 +39,12 @@ MOVED_US_MAX: Final = 300_000_000
 JITTER_PERMILLE: Final = 1
 """Noise moves one run by a few per cent."""
 
-# Any device of a pool will do, so the strategy is of no account and the cheapest is taken.
+# Any device of a pool will do, so the strategy does not matter and the cheapest is used.
 FCFS: Final = Policy(order="fcfs", placement="first_fit")
 EASY: Final = replace(FCFS, backfill=Backfill.EASY)
 SJF: Final = replace(EASY, order="sjf")
 FAIR_SHARE: Final = replace(Policy.of(PolicyDocument()), placement="first_fit")
-"""What a new server goes by."""
+"""The policy of a new server."""
 SETTINGS: Final = {
     "FCFS": SimulationSettings(policy=FCFS),
     "EASY, exact limits": SimulationSettings(policy=EASY, estimates=Estimates.EXACT),
@@ -64,7 +64,7 @@ COMPARED: Final = {
     "fcfs, no backfill": SETTINGS["FCFS"],
     "sjf, exact run times": SETTINGS["SJF, exact estimates"],
 }
-"""The policies of the page, by their name there."""
+"""The page's policies, by their name there."""
 PAGE: Final = ROOT / "server" / "docs" / "concepts" / "policies.md"
 _compared: dict[tuple[str, str], Outcome] = {}
 """Runs of this process."""
@@ -78,7 +78,7 @@ FAIR_RUNS: Final = tuple(name for name in SETTINGS if name.startswith("fair shar
     Key(name="peak_util_pct", what="the same, GPU time held while somebody waits", reach=">= 95"),
 )
 async def philly() -> dict[str, float]:
-    """The median of five runs, beside policies that know less or more than a scheduler can."""
+    """The median of five runs, beside policies with less or more information than a scheduler."""
     if not is_present():
         return {}
     found = await _reports("philly_vc", (*FAIR_RUNS, *PHILLY))
@@ -101,7 +101,7 @@ async def philly() -> dict[str, float]:
     Key(name="philly_preempt_300_lost_pct", what="the same, GPU time lost, % of the work", reach="< 1"),
 )
 async def philly_preemptive() -> dict[str, float]:
-    """All jobs are preemptible; `srtf` is printed beside. The log has no users from whose jobs it could predict."""
+    """All jobs are preemptible; `srtf` is printed beside. The log has no users, which prediction would need."""
     if not is_present():
         return {}
     runs = [(order, restart_s) for order in ("las", "srtf") for restart_s in RESTARTS_S]
@@ -127,7 +127,7 @@ async def philly_preemptive() -> dict[str, float]:
 
 
 def preemptive(order: str, restart_s: int) -> tuple[Report, float]:
-    """The report of Philly under a preemptive order, and the GPU time lost in per cent of the work."""
+    """The report of Philly under a preemptive order, and the lost GPU time in percent of the work."""
     jobs = tuple(replace(job, preemptible=True) for job in log_jobs("philly_vc"))
     policy = replace(FAIR_SHARE, order=order, preemption=replace(OFTEN, restart_ms=restart_s * 1000))
     settings = SimulationSettings(policy=policy, checkpoint_ms=CHECKPOINT_MS, restart_ms=restart_s * 1000)
@@ -142,7 +142,7 @@ def preemptive(order: str, restart_s: int) -> tuple[Report, float]:
     Key(name="kth_jct_s", what="KTH, default policy: mean completion time", reach="<= 14000"),
 )
 async def kth() -> dict[str, float]:
-    """At its natural load, with the limits that the users gave."""
+    """At its natural load, with the users' limits."""
     if not is_present():
         return {}
     found = await _reports("kth_sp2", ("EASY", "SJF", *FAIR_RUNS))
@@ -162,7 +162,7 @@ async def kth() -> dict[str, float]:
     Key(name="policy_worst_wait_vs_easy", what="the same, longest wait / EASY's", reach="<= 1.3"),
 )
 async def policies() -> dict[str, float]:
-    """Medians of five runs whose submissions are moved by up to 5 min. Synthetic logs are printed, not judged."""
+    """Medians of five runs with submissions moved by up to 5 min. Synthetic logs are printed, not judged."""
     await _ratios(tuple(LOGS), seeds=range(1))
     if not is_present():
         return {}
@@ -238,7 +238,7 @@ def _moved(log: str, policy: str, seed: int) -> Report:
 
 
 async def _reports(trace: str, names: tuple[str, ...]) -> dict[str, Report]:
-    """The rows of a trace's table, side by side on all cores; each is printed when it is there."""
+    """The rows of a trace's table, computed in parallel on all cores; each is printed when ready."""
     with ProcessPoolExecutor() as workers:
         loop = get_running_loop()
         found = await gather(*(loop.run_in_executor(workers, _row, trace, name) for name in names))
@@ -268,7 +268,7 @@ def log_jobs(trace: str) -> tuple[Job, ...]:
 
 
 def is_present() -> bool:
-    """Whether the logs are here; says so if not."""
+    """Whether the logs are here; reports if not."""
     found = all((FOLDER / f"{trace}.parquet").is_file() for trace in ("philly_vc", "kth_sp2"))
     if not found:
         print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""From submitting to the first line of the job, and one call of the command line, on an idle cluster."""
+"""Time from submission to the job's first line, and of one CLI call, on an idle cluster."""
 
 import json
 import os
@@ -20,7 +20,7 @@ FIRST_LINE = "subscription ($id: ID!) { session_logs(id: $id) { text at_end } }"
 
 @scenario(Key(name="start_latency_p50_s", what="submit -> first line of the job, idle cluster", reach="<= 0.050"))
 async def start_latency() -> dict[str, float]:
-    """The job prints the time at which it runs; both times are of this machine's clock."""
+    """The job prints its start time; both times are of this machine's clock."""
     took = []
     async with cluster() as server, Connection(server.port, server.token) as connection, server.client() as client:
         for number in range(ROUNDS):
@@ -52,7 +52,7 @@ CALLS = (
     Key(name="cli_start_cpu_s", what="the same, CPU time of the call", reach="<= 0.25"),
 )
 async def cli_start() -> dict[str, float]:
-    """The median of each command, and of those the longest; the output goes into a pipe."""
+    """The median of each command, and the longest of these; output goes into a pipe."""
     async with cluster() as server:
         await occupy(server)
         await submit(server, [creation(argv=["true"], run="waiting", name="waiting")], clients=1)
@@ -67,7 +67,7 @@ async def cli_start() -> dict[str, float]:
 
 
 def _took_s(server: OwnServer, call: list[str]) -> tuple[float, float]:
-    """Seconds of one call, by the clock and of CPU time."""
+    """Wall-clock and CPU seconds of one call."""
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""Many who follow the queue: what one event costs for each of them, how late it comes, and how many can be there."""
+"""Subscribers of the queue: CPU cost and delay of one event for each, and how many are possible."""
 
 import asyncio
 import sys
@@ -17,7 +17,7 @@ FOLLOWERS: Final = 1000
 EVENTS: Final = 40
 HELD: Final = 5000
 TOGETHER: Final = 50
-"""Connections that are opened at one time."""
+"""Number of concurrent connection attempts."""
 WAIT_S_MAX: Final = 120.0
 
 REVISION: Final = "{ queue(first: 1) { revision edges { node { session { id } } } } }"
@@ -41,7 +41,7 @@ mutation ($id: ID!, $priority: Priority!) {
     Key(name="sub_p99_s", what="1,000 subscribers: p99 from the change's request to a delivery", reach="<= 0.100"),
 )
 async def followers() -> dict[str, float]:
-    """The change itself is counted in: its request, its commit, and what the server does with it."""
+    """Includes the change itself: its request, its commit, and the server's work for it."""
     async with OwnServer("--no-local-agents", "--log-level=warning") as server:
         async with Connection(server.port, server.token) as connection:
             changes = await _Changes.begin(connection)
@@ -69,7 +69,7 @@ async def held() -> dict[str, float]:
         async with Connection(server.port, server.token) as connection:
             changes = await _Changes.begin(connection)
         sockets = await _follow(server, HELD, after=changes.revision)
-        # That took so long that the connection from before would be closed by now.
+        # By now, the server would have closed the earlier connection.
         async with Connection(server.port, server.token) as connection:
             changes.connection = connection
             await changes.make()
@@ -81,7 +81,7 @@ async def held() -> dict[str, float]:
 
 
 class _Changes:
-    """One session that waits, and whose priority goes up and down."""
+    """One waiting session, whose priority goes up and down."""
 
     def __init__(self, connection: Connection, *, session_id: str, revision: int) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""The page that keeps what was measured, and what stands in the way of Slurm."""
+"""The page of results, and the packages that a run of Slurm lacks."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 FOLDER = Path(__file__).parent
 sys.path.append(str(FOLDER))
 
-import page  # noqa: E402 # the path is made above
+import page  # noqa: E402 # the path is set above
 from registry import Key  # noqa: E402
 
 KEPT = FOLDER.parents[1] / "server" / "docs" / "benchmarks.md"

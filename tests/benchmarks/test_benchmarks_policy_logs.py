@@ -1,4 +1,4 @@
-"""The synthetic logs of the policy benchmark are what they say, and the same every time."""
+"""The policy benchmark's synthetic logs have the stated properties and are reproducible."""
 
 import sys
 from collections import Counter
@@ -9,7 +9,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
-from policy_logs import LOGS, PolicyLog, drawn  # the path is made above
+from policy_logs import LOGS, PolicyLog, drawn  # the path is set above
 
 from aliquot.core.simulation.trace import load
 from aliquot_schema.resources.slots import MILLI

@@ -1,4 +1,4 @@
-"""The way of a request does not grow: how many of the project's own modules run for one session that is submitted."""
+"""Limit on the number of the project's modules that run for one submitted session."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 TRACE = Path(__file__).parent / "request_trace"
 MODULES_MAX = {"resolver_to_answer": 50, "socket_to_shim": 118}
-"""Only ever lowered: a change that shortens the way brings these down with it."""
+"""Only ever lowered: a change that shortens the path lowers these too."""
 
 
 def test_the_way_of_a_request_is_no_longer_than_allowed() -> None:

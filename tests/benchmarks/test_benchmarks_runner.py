@@ -1,4 +1,4 @@
-"""The runner of the benchmarks, from outside. What it measures is not asserted: that depends on the machine."""
+"""The benchmark runner, from outside; measured values depend on the machine and are not asserted."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A Slurm that the benchmarks start, where its packages are installed: it runs a job, and leaves nothing."""
+"""A Slurm started by the benchmarks, where its packages are installed: it runs a job, and leaves nothing."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))
 
-from slurm import configuration, daemons, measures, programs  # the path is made above
+from slurm import configuration, daemons, measures, programs  # the path is set above
 
 pytestmark = pytest.mark.skipif(bool(programs.missing_packages()), reason="Slurm is not installed")
 

@@ -1,4 +1,4 @@
-"""Sessions that do nothing, from the first submission to the last end."""
+"""Throughput of no-op sessions, from first submission to last end."""
 
 import time
 
@@ -12,7 +12,7 @@ CLIENTS = 8
 
 @scenario(Key(name="jobs_per_s", what="`true` sessions started and finished, 64 mock GPUs", reach=">= 100"))
 async def throughput() -> dict[str, float]:
-    """Submitting is part of it: the queue fills while it is worked off."""
+    """Includes submission: the queue fills while it is worked off."""
     async with cluster() as server:
         bodies = [creation(argv=["true"], run="throughput") for _ in range(SESSIONS)]
         began = time.perf_counter()

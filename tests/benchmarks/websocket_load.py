@@ -1,4 +1,4 @@
-"""A lean WebSocket client for graphql-transport-ws: a thousand of them must not need the CPU that is measured."""
+"""A lean WebSocket client for graphql-transport-ws: a thousand must not use the CPU that is measured."""
 
 import asyncio
 import base64
@@ -9,15 +9,15 @@ import time
 from typing import Any, Final
 
 _MASK: Final = bytes(4)
-"""A mask is demanded; nobody demands that it hides anything."""
+"""A mask is required; its value does not matter."""
 
 
 class Socket(asyncio.Protocol):
-    """One connection that counts what comes, and notes when."""
+    """One connection that counts messages with their times."""
 
     def __init__(self) -> None:
         self.messages: list[float] = []
-        """When each message came, by time.perf_counter."""
+        """Arrival of each message, by time.perf_counter."""
         self.last = b""
         self._news = asyncio.Event()
         self._buffer = bytearray()
@@ -30,7 +30,7 @@ class Socket(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take the handshake's answer, then frames."""
+        """Read the handshake's answer, then frames."""
         self._buffer += data
         if not self._is_open:
             head, end, rest = bytes(self._buffer).partition(b"\r\n\r\n")
@@ -61,11 +61,11 @@ class Socket(asyncio.Protocol):
         self._send({"id": "1", "type": "subscribe", "payload": payload})
 
     async def until_messages(self, count: int) -> None:
-        """Wait until so many messages have come."""
+        """Wait until this many messages arrived."""
         await self._until(lambda: len(self.messages) >= count)
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._transport.abort()
 
     async def _until(self, is_so: Any) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of the dashboard over a demo cluster with something going on.
+"""Screenshots of the dashboard on a demo cluster under load.
 
 `PYTHONPATH=tests/support python tests/browser/screenshots.py FOLDER [PAGE...]`; without pages, of all.
 """
@@ -22,11 +22,11 @@ BUSY = (
 )
 SIZES = {"wide": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 READINGS_MS = 7_000
-"""Plots need a few readings, which come every two seconds."""
+"""Plots need a few readings, one every two seconds."""
 
 
 async def take(folder: Path, wanted: Sequence[str] = ()) -> None:
-    """Write one PNG for each page that is wanted (all, without any), size and colour scheme."""
+    """Write a PNG of each wanted page (default: all), size and colour scheme."""
     async with OwnServer("--demo") as server, server.client() as client, async_playwright() as playwright:
         await until_joined(client, agents=2)
         runs, waits = await _scene(client)
@@ -58,7 +58,7 @@ def _pages(session_id: str, waits: str) -> dict[str, str]:
 
 
 async def _scene(client: Client) -> tuple[str, str]:
-    """Sessions of many sizes: some run, some wait. The ids of one that runs and talks, and of one that waits."""
+    """Submit sessions of many sizes; the ids of a running one with output and of a pending one."""
     await submit(client, "true", {"cuda.device": "1"}, name="smoke-test")
     first = await submit(client, BUSY, {"cuda.device": "2", "cpu": "8", "mem": "64g"}, name="llama-sft", cluster_size=2)
     await until_state(client, first, "running")

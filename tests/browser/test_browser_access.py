@@ -1,4 +1,4 @@
-"""Users and keys by hand: made on the Admin page, used to sign in, and taken back."""
+"""Users and keys: created on the Admin page, used to sign in, and revoked."""
 
 import pytest
 

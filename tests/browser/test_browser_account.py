@@ -1,4 +1,4 @@
-"""The user menu, and that pages offer what the role allows, and nothing else."""
+"""The user menu; pages offer only the actions that the role allows."""
 
 import re
 from typing import Final

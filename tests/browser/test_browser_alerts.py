@@ -1,4 +1,4 @@
-"""What is wrong, as a person meets it: a rule is sharpened, an alert opens on every page, and receivers are told."""
+"""Alerts: a rule is made stricter, its alert shows on every page, and receivers get the notice."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -67,7 +67,7 @@ async def test_an_alert_of_a_rule_that_was_changed_by_hand_is_shown_and_told(
         await expect(deliveries.get_by_role("row", name="queue backlog")).to_contain_text("sent")
         assert len(hook.told()) >= 2, "the test, and the alert"
         if AXE.is_file():
-            # What lies below the header that stays in sight is no target, to axe.
+            # axe ignores targets covered by the sticky header.
             await page.evaluate("scrollTo(0, 0)")
             assert await tab.accessibility() == []
 

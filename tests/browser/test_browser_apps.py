@@ -1,4 +1,4 @@
-"""Web services of a session in Chromium: opened from its page, and kept apart from the server's own pages."""
+"""Web apps of a session in Chromium: opened from its page, isolated from the server's own pages."""
 
 import pytest
 
@@ -60,7 +60,7 @@ async def test_an_app_is_opened_from_its_sessions_page_and_reads_nothing_of_the_
         await expect(app.locator("#said")).to_have_text("cookies , server refused")
         [cookie] = await page.context.cookies(app.url)
         assert cookie["value"] != "mine"
-        # An address of the app that is opened without its cookie leads there by way of the server's own pages.
+        # Opening an app's URL without its cookie leads there through the server's own pages.
         await page.context.clear_cookies(name="aliquot_app")
         await app.goto(f"http://{host}:{demo.port}/deep?x=1")
         await expect(app).to_have_url(f"http://{host}:{demo.port}/deep?x=1")

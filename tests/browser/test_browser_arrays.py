@@ -1,4 +1,4 @@
-"""The page of a job array: its tasks by state, and their output together."""
+"""The page of a job array: its tasks by state, and their combined output."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The record, as an operator reads it: who changed what, and who held a device."""
+"""The Audit page: changes by actor, and which session held a device."""
 
 import pytest
 
@@ -23,7 +23,7 @@ async def test_who_changed_what_and_who_held_a_device_are_looked_up(browser: Bro
         page = await tab.open("/admin?tab=audit")
         changes = page.get_by_role("region", name="Past changes")
         await expect(changes.get_by_role("row").filter(has_text="session.queued")).to_contain_text(held)
-        await expect(changes).not_to_contain_text("lease.granted")  # which the server did by itself
+        await expect(changes).not_to_contain_text("lease.granted")  # done by the server itself
 
         await page.get_by_role("radio", name="Include the server's own").click()
         granted = changes.get_by_role("row").filter(has_text="lease.granted")

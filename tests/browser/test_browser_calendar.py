@@ -1,4 +1,4 @@
-"""The calendar: what is booked and what runs, booking by dragging, on a phone, and with the keyboard alone."""
+"""The calendar: reservations and running sessions, booking by drag, on a phone and by keyboard."""
 
 from pathlib import Path
 
@@ -89,7 +89,7 @@ async def test_a_booking_is_made_by_the_keyboard_on_a_narrow_screen(browser: Bro
         (made,) = await client.reservations()
         assert (made.name, made.gpus) == ("night", 2)
         shown = page.get_by_text("night · ").first
-        if made.starts_at.hour == 0:  # the next full hour is tomorrow's first one
+        if made.starts_at.hour == 0:  # the next full hour may be tomorrow's
             await page.get_by_role("button", name="Later", exact=True).click()
         await shown.focus()
         await page.get_by_role("radio", name="By node").click()

@@ -1,4 +1,4 @@
-"""Views of the cluster: filters in the address, the heat map, and who held what in the last day."""
+"""Views of the cluster: filters in the URL, the heat map, and device holders of the last day."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The examples in GraphiQL's menu: each of them is run against a real server, as it stands there."""
+"""The examples in GraphiQL's menu, each run unchanged against a real server."""
 
 import asyncio
 import re
@@ -53,7 +53,7 @@ WITHOUT: Final = {
 
 @pytest.fixture(scope="module")
 async def alone(anyio_backend: str) -> AsyncIterator[OwnServer]:
-    """The demo cluster; it needs no browser."""
+    """The demo cluster, without a browser."""
     async with OwnServer("--demo") as server:
         async with server.client() as client:
             await until_joined(client, agents=2)
@@ -82,7 +82,7 @@ def test_every_field_at_the_root_is_in_some_example() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.title for example in EXAMPLES])
 def test_an_example_says_whom_it_is_for(example: Example) -> None:
-    """A query that is refused one field answers nothing: those for everybody ask for nothing that is for a few."""
+    """A query with one refused field returns nothing, so examples for all roles use no restricted fields."""
     (least,) = {
         max(Role.USER, ROOTS[f"{operation.value.capitalize()}.{name}"].least)
         for operation, name in _fields(example.query)
@@ -102,14 +102,14 @@ async def test_an_example_runs(alone: OwnServer, example: Example) -> None:
 
 
 async def _found(client: Client) -> dict[str, Any]:
-    """What there is to fill in."""
+    """Values for examples."""
     me = (await client.execute(ME))["me"]["name"]
     return await client.execute(LOOKUP, {"me": me, "gpus": True, "rules": True})
 
 
 @asynccontextmanager
 async def _sessions(client: Client, *, are_needed: bool) -> AsyncIterator[None]:
-    """One that has ended, one that waits, and the newest runs; all of them for an example."""
+    """An ended session, a pending one, and, as the newest, a running one, for the examples."""
     if not are_needed:
         yield
         return
@@ -120,12 +120,12 @@ async def _sessions(client: Client, *, are_needed: bool) -> AsyncIterator[None]:
     await until_state(client, runs, "running")
     yield
     for session_id in (waits, runs):
-        # The one that was released may have ended by itself meanwhile: then it answers with a conflict.
+        # The released one may have ended meanwhile: then it answers with a conflict.
         await client.execute(CANCEL, {"id": session_id})
 
 
 async def _first(client: Client, query: str, variables: dict[str, Any]) -> dict[str, Any]:
-    """What it answers; of a subscription, the first that it tells. One that tells only of changes is given one."""
+    """The result; of a subscription, the first message. One that sends only changes gets a change."""
     if "\nsubscription" not in query:
         return await client.execute(query, variables)
     async with asyncio.timeout(WAIT_S), aclosing(client.subscribe(query, variables)) as told:

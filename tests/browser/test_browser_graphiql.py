@@ -1,4 +1,4 @@
-"""GraphiQL: its own build, its menu of examples, and nothing from anywhere else."""
+"""GraphiQL: our own build, its menu of examples, and no requests to other hosts."""
 
 from contextlib import suppress
 
@@ -42,7 +42,7 @@ async def test_the_first_query_answers(browser: Browser, demo: OwnServer, addres
 async def test_an_example_is_ready_when_chosen(
     browser: Browser, demo: OwnServer, group: str, title: str, field: str, answer: str
 ) -> None:
-    """What it needs is filled in; a session that is not there yet is submitted."""
+    """Its variables are filled in; a session that is missing is submitted."""
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/graphiql")
         await choose(page, group, title, field)
@@ -81,7 +81,7 @@ async def test_a_subscription_tells_of_what_happens(browser: Browser, demo: OwnS
         page = await tab.open("/graphiql")
         await choose(page, "Live", "queue live", "queue_updates")
         await execute(page)
-        # It tells of what happens from now on, and nothing says when it is in place: events are made until one is told.
+        # The subscription sends only new events, and its start is not visible: submit until one arrives.
         for _ in range(EVENTS_MAX):
             await submit(client, "true", {"cuda.device": "1"}, name="for-the-editor")
             with suppress(AssertionError):

@@ -1,4 +1,4 @@
-"""GraphiQL's examples in the hands of those who are no operators."""
+"""GraphiQL's examples for users and viewers, not operators."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -29,7 +29,7 @@ COUNT: Final = "query ($owner: String!) { sessions(filter: { owners: [$owner] })
 
 @pytest.fixture(scope="module")
 async def shared(anyio_backend: str, browser: Browser) -> AsyncIterator[OwnServer]:
-    """The demo cluster, where several people may submit."""
+    """The demo cluster, where several users may submit."""
     async with OwnServer("--demo", "--single-trust-domain") as server:
         async with server.client() as client:
             await until_joined(client, agents=2)

@@ -1,4 +1,4 @@
-"""The command palette, shortcuts, and notifications of the browser."""
+"""The command palette, shortcuts, and browser notifications."""
 
 import asyncio
 

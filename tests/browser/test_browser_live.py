@@ -1,4 +1,4 @@
-"""What changes is told, not asked for; where nothing can be told it is asked for, and marked as old."""
+"""Live updates: pages subscribe to changes; without a socket they poll, and mark data as stale."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def test_devices_and_a_session_move_on_while_nobody_asks(browser: Browser,
 
 
 async def _answered_once(page: Page, operation: str) -> None:
-    """Let no more than one such question through."""
+    """Let only the first such query through."""
     answered = 0
 
     async def play(route: Route) -> None:
@@ -99,14 +99,14 @@ def _note(socket: WebSocket, sent: list[dict[str, Any]], told: list[dict[str, An
 
 
 async def _are_sent(sent: Sequence[dict[str, Any]], streams: Sequence[str], *, frames: str) -> bool:
-    """Whether there is a frame of this kind for a subscription to each of the streams."""
+    """Whether a frame of this kind was sent for a subscription to each stream."""
     begun = {one["id"]: one["payload"]["query"] for one in sent if one["type"] == "subscribe"}
     of = [begun[one["id"]] for one in sent if one["type"] == frames]
     return all(any(stream in query for query in of) for stream in streams)
 
 
 async def test_a_quiet_session_is_told_of_anew_when_it_is_looked_at_again(browser: Browser, demo: OwnServer) -> None:
-    """Nothing more will happen to it, and a page that is not told of it would ask for ever."""
+    """No more events follow, so a page that is not sent the state would poll forever."""
     async with signed_in(browser, demo) as tab, demo.client() as client:
         ended = await submit(client, "true", {"cpu": "1"}, name="all-over")
         await until_state(client, ended, "completed")

@@ -1,6 +1,6 @@
-"""A long log: the page keeps and draws a part of it, and the file has all of it, also when it is cut off meanwhile.
+"""A long log: the page keeps and draws a part of it; the download is complete, also after a cut connection.
 
-How long the page was busy at a time is printed, not judged: that is the machine's business too.
+How long the page was blocked is printed but not asserted, as it depends on the machine too.
 """
 
 import re
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 LINES: Final = 1_000_000
 WIDE: Final = 300_000
-"""Characters of a line that is longer than anybody reads."""
+"""Characters of an extremely long line."""
 SCRIPT: Final = f"""awk 'BEGIN {{
   for (i = 1; i <= {LINES}; i++) printf "line %07d of it\\n", i
   for (i = 1; i <= {WIDE}; i++) printf "w"
@@ -31,7 +31,7 @@ ROWS_DRAWN_MAX: Final = 200
 ROW_CHARACTERS_MAX: Final = 2_000
 HEAP_BYTES_MAX: Final = 96 * 2**20
 CUT_AFTER: Final = 60
-"""Messages to the first socket of a download."""
+"""Messages on a download's first socket."""
 CUT: Final = f"""
 window.sockets = null;
 window.WebSocket = class extends WebSocket {{
@@ -43,7 +43,7 @@ window.WebSocket = class extends WebSocket {{
   }}
 }};
 """
-"""Counts sockets, once somebody has set the count to 0, and cuts the first of those off."""
+"""Counts sockets once the count is set to 0, and cuts off the first of them."""
 WATCH: Final = """
 window.busy = [];
 new PerformanceObserver((list) => busy.push(...list.getEntries().map(({ duration }) => Math.round(duration))))
@@ -87,7 +87,7 @@ async def test_a_log_of_a_million_lines_is_followed_searched_and_downloaded(brow
 
 
 async def _heap_bytes(page: Page) -> float:
-    """What its scripts hold."""
+    """Its JavaScript heap."""
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("HeapProfiler.collectGarbage")
     usage = await devtools.send("Runtime.getHeapUsage")

@@ -1,4 +1,4 @@
-"""A screen that shows the whole demo cluster, and what axe finds in views that a click leads to."""
+"""The demo cluster fits one screen, and views opened by a click pass axe."""
 
 import pytest
 

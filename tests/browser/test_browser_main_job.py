@@ -1,4 +1,4 @@
-"""The main job, watched: who holds what on the Cluster page, who waits and why on the Queue page."""
+"""The main job in the browser: device holders on the Cluster page, wait reasons on the Queue page."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from browser_tab import signed_in
 
 pytestmark = pytest.mark.anyio
 
-# Sessions run for a second or so: what was in sight at any time is gathered, not what is at the end.
+# Sessions run for about a second, so everything shown at any time is collected.
 WATCH = """
 (selector) => {
   const seen = (window.seen = new Set());
@@ -41,7 +41,7 @@ async def test_twelve_sessions_are_watched_from_the_queue_to_their_ends(browser:
         names = {task.name for task in TASKS}
         held = set(await cluster.page.evaluate(SEEN))
         waited = set(await queue.page.evaluate(SEEN))
-        # A session of a second may come and go between two paintings of a busy machine's browser; most do not.
+        # A session of a second may fall between two paints of a busy browser; most do not.
         assert held <= names
         assert "canceled" in held
         assert len(held) > len(names) / 2

@@ -1,4 +1,4 @@
-"""Signing in with an identity provider, which is on another site: a real one, from npm, in a process of its own."""
+"""Signing in with an identity provider on another site: a real one from npm, in its own process."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages as a viewer and as an ordinary user see them, and wide tables on a narrow screen."""
+"""Pages for a viewer and for an ordinary user, and wide tables on a narrow screen."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ mutation ($input: CreateApiKeyInput!) {
 """
 PHONE: Final = {"width": 390, "height": 844}
 ROW_PX_MAX: Final = 160
-"""A row of a table higher than this has a column that was squeezed to one word a line."""
+"""A table row higher than this has a column squeezed to one word per line."""
 HIGHEST_ROW: Final = "() => Math.max(...[...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight))"
 
 

@@ -1,4 +1,4 @@
-"""Every page: nothing foreign, no errors, nothing that axe finds wrong; light, dark, and on a phone."""
+"""Every page: no foreign requests, no errors, no axe violations; light, dark, and on a phone."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ TRANSFERRED = """
 """
 CSV_HEADS = "from,seconds,project,gpu_hours,utilization_pct"
 TREND_MS_MAX = 120_000
-"""The queue is measured every ten seconds; a server that has just begun shows no trend."""
+"""The queue is sampled every ten seconds; a new server shows no trend yet."""
 WIDTHS = "() => [document.documentElement.scrollWidth, innerWidth]"
 
 
@@ -44,7 +44,7 @@ async def test_every_page_is_clean(browser: Browser, demo: OwnServer, form: str)
 
 @asynccontextmanager
 async def _busy(demo: OwnServer) -> AsyncIterator[str]:
-    """Something runs, whose id this is, and something waits."""
+    """A running session (its id is returned), and a pending one."""
     async with demo.client() as client:
         runs = await submit(client, "echo hello; sleep 1000", {"cuda.shares": "1.2"}, name="half-and-more")
         await until_state(client, runs, "running")
@@ -57,7 +57,7 @@ async def _busy(demo: OwnServer) -> AsyncIterator[str]:
 
 
 async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) -> dict[str, list[str]]:
-    """What axe finds wrong, by page."""
+    """axe violations, by page."""
     pages = {
         "/": ".tile",
         "/queue": ".queue",
@@ -128,7 +128,7 @@ async def test_a_device_tells_who_holds_it(browser: Browser, demo: OwnServer) ->
 
 
 async def _walk(page: Page) -> None:
-    """One stop of the Tab key for each node; the arrow keys go on from there."""
+    """Each node is one Tab stop; the arrow keys move within it."""
     tiles = page.locator(".tile")
     assert [await tiles.nth(index).get_attribute("tabindex") for index in (0, 1, 8)] == ["0", "-1", "0"]
     await tiles.nth(0).focus()

@@ -1,6 +1,6 @@
-"""The living demo in the browser, and the pictures of it in the documentation.
+"""The live demo in the browser, and its screenshots in the documentation.
 
-`ALIQUOT_PICTURES=1 scripts/test tests/browser/test_browser_pictures.py` takes the pictures anew. Every run opens the
+`ALIQUOT_PICTURES=1 scripts/test tests/browser/test_browser_pictures.py` retakes the pictures. Every run opens the
 same pages, checks that they show what the text beside the pictures says, and that each picture exists in its size.
 """
 
@@ -29,18 +29,18 @@ pytestmark = pytest.mark.anyio
 DOCS: Final = Path(__file__).parents[2] / "server" / "docs"
 WIDTH: Final = 1280
 COLOURS: Final = 128
-"""Colours of a picture, which make it a third as large."""
+"""Colours of the palette; this makes files a third as large."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A page as the documentation shows it."""
+    """A page as shown in the documentation."""
 
     file: str
     path: str
     height: int
     is_shown: Callable[[Page], Awaitable[None]]
-    """Waits until the page shows what the text says."""
+    """Waits until the page matches the text."""
 
 
 async def _cluster(page: Page) -> None:
@@ -68,7 +68,7 @@ async def _usage(page: Page) -> None:
 
 
 async def _busy(client: Client) -> bool:
-    """Whether the load holds so much that a session of eight GPUs has to wait."""
+    """Whether the load is so high that a session of eight GPUs has to wait."""
     found = await client.execute("{ cluster { allocated_gpus } queue(first: 5) { total_count } }")
     return bool(found["cluster"]["allocated_gpus"] > 10 and found["queue"]["total_count"])
 
@@ -106,9 +106,9 @@ async def test_pages_of_the_living_demo_are_full_and_clean(
 async def _take(page: Page, file: Path) -> None:
     if file.name == "dashboard.png":
         await expect(page.locator(".tile", has_text="notebook")).to_contain_text("0 %")
-        # A GPU that has been held for a minute without being used counts as idle.
+        # A GPU that has been held unused for a minute counts as idle.
         await expect(page.get_by_text("held, utilization < 5 %").locator("..")).to_contain_text("1", timeout=90_000)
-    await page.wait_for_timeout(4_000)  # the live values of a few readings
+    await page.wait_for_timeout(4_000)  # a few live readings
     taken = Image.open(io.BytesIO(await page.screenshot()))
     taken.convert("RGB").quantize(COLOURS).save(file, optimize=True)
 

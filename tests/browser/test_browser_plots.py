@@ -1,4 +1,4 @@
-"""Plots: the period is in the address, a drag zooms, the legend hides lines and tells values."""
+"""Plots: the period is in the URL, a drag zooms, the legend hides lines and shows values."""
 
 import re
 
@@ -24,7 +24,7 @@ async def test_a_drag_over_a_plot_of_usage_is_in_the_address(browser: Browser, d
         await page.get_by_role("radio", name="7 d").click()
         await expect(page).to_have_url(f"{demo.url}/usage?range=week")
         plot = page.get_by_role("figure", name="Ended sessions")
-        # The parts above it that are still loading move it.
+        # Loading elements above the plot would move it.
         await expect(page.get_by_role("region", name="Accuracy of forecasts")).to_be_visible()
         await plot.locator(".u-over").scroll_into_view_if_needed()
         box = await plot.locator(".u-over").bounding_box()

@@ -1,4 +1,4 @@
-"""Edits on the policy page are kept when another user saves the policy, and when other pages are visited."""
+"""Edits on the Policy page survive a save by another user and visits to other pages."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Making room: told before it is asked for, and afterwards try by try, with a receipt of each time."""
+"""Preemption: shown before submission, and afterwards for each attempt, with a receipt each time."""
 
 from typing import Any, Final
 
@@ -72,7 +72,7 @@ async def test_what_it_displaces_is_said_first_and_each_time_is_told_afterwards(
 
 
 async def _again(client: Client, urgent: str, *, victim: str) -> None:
-    """Its place is free again, the victim runs there, and makes room for another one."""
+    """The victim runs again, and is preempted by another session."""
     await client.change(CANCEL, {"id": urgent})
     await until_state(client, victim, "running")
     other = await submit(client, "sleep 1000", name="urgent-too", priority="high", **ALL)

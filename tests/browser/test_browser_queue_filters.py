@@ -1,4 +1,4 @@
-"""Filters of the queue: answered by the server, so that what is not on the page is found, too."""
+"""Filters of the queue: applied by the server, so that they also match rows not on the page."""
 
 import pytest
 
@@ -20,7 +20,7 @@ mutation ($sessions: [CreateSessionInput!]!) {
 """
 CREATED = """mutation { set_quota(input: {scope: project, name: "vision"}) { __typename ... on Error { message } } }"""
 ROWS = 100
-"""On the page at first."""
+"""Of the first page."""
 
 
 async def test_what_is_far_down_the_queue_or_has_ended_is_found(browser: Browser, demo: OwnServer) -> None:

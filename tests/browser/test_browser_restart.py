@@ -1,4 +1,4 @@
-"""The server goes and comes back: the page says so, and goes on by itself."""
+"""The server restarts: the page says so, and reconnects by itself."""
 
 from collections.abc import AsyncIterator
 
@@ -34,7 +34,7 @@ async def test_what_is_shown_is_marked_stale_and_goes_on_without_a_reload(browse
         await log.open(f"/sessions/{runs}")
         await expect(log.page.get_by_role("log")).to_contain_text("before")
         for tab in (queue, log):
-            await tab.page.wait_for_load_state("networkidle")  # a part that is loaded later would be missing
+            await tab.page.wait_for_load_state("networkidle")  # a part loaded later would fail
             await tab.page.evaluate("window.isTheSamePage = true")
             tab.is_away_expected = True
 

@@ -1,6 +1,6 @@
-"""A thousand nodes of eight devices, all changing: only what is in sight is drawn.
+"""A thousand nodes of eight devices, all changing: only visible ones are drawn.
 
-The API is played to the page: that many agents would need a machine of their own.
+The API is mocked: that many agents would need a machine of their own.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 NODES = 1000
 PAGE = 100
 TURNS: Final = 8
-"""Agents measure every two seconds, and devices are told of four times a second: an eighth of them each time."""
+"""Agents measure every two seconds; updates come four times a second, with an eighth of the devices each."""
 PAUSE_S: Final = 0.25
 TILES_DRAWN_MAX = 400
 FRAMES = """
@@ -71,7 +71,7 @@ async def test_thousands_of_devices_are_drawn_in_part(browser: Browser, demo: Ow
 
 
 class _Teller:
-    """Plays the server's side of the socket: all devices, and then an eighth of them, again and again."""
+    """Mocks the server's side of the socket: all devices first, then an eighth of them repeatedly."""
 
     def __init__(self) -> None:
         self.number = 0

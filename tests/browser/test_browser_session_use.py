@@ -1,4 +1,4 @@
-"""What a session used, on its page; and pages that do not exist, which lead back."""
+"""A session's usage on its page; pages that do not exist link back."""
 
 import re
 
@@ -27,7 +27,7 @@ new PerformanceObserver((list) => {
   }
 }).observe({ type: "layout-shift", buffered: true });
 """
-"""Notes what moves on the page while it loads."""
+"""Records layout shifts while the page loads."""
 
 
 @NEEDS_AXE
@@ -57,7 +57,7 @@ async def test_nothing_moves_on_its_page_while_it_loads(browser: Browser, demo: 
 
 async def test_a_page_that_does_not_exist_leads_back(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
-        tab.is_away_expected = True  # the browser writes that it got 404
+        tab.is_away_expected = True  # the browser logs the 404
         page = await tab.open("/nowhere")
         await page.get_by_role("link", name="the sessions").click()
         await expect(page).to_have_url(f"{demo.url}/sessions")

@@ -1,4 +1,4 @@
-"""A session by hand: submitted with the keyboard, its log followed, searched and downloaded, and canceled."""
+"""A session: submitted by keyboard, its log followed, searched and downloaded, and canceled."""
 
 import re
 from pathlib import Path
@@ -116,7 +116,7 @@ async def test_what_its_devices_measured_is_shown_while_it_runs_and_afterwards(
 
 
 async def _is_measured(client: Client, session_id: str) -> bool:
-    """Whether history holds enough of it to be drawn."""
+    """Whether its history has enough samples for a plot."""
     found = (await client.execute(MEASURED, {"id": session_id}))["session_history"]["series"]
     return any(sum(value is not None for value in series["values"]) >= 2 for series in found)
 

@@ -1,4 +1,4 @@
-"""The Sessions page: filters in the address, saved views, columns, and actions on several sessions."""
+"""The Sessions page: filters in the URL, saved views, columns, and bulk actions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The form to submit a session: groups, chips, templates, and the same request as a command and as Python."""
+"""The submit form: groups, chips, templates, and the same request as a command and as Python."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Five tasks of a new user, each from the first page in at most four clicks; the fifth is in `test_browser_try`."""
+"""Five tasks of a new user, each at most four clicks from the first page; fifth: `test_browser_try`."""
 
 import pytest
 
@@ -64,7 +64,7 @@ async def test_a_link_to_the_failed_tasks_of_an_array(browser: Browser, demo: Ow
         async with counts_clicks(tab, most=4):
             await page.get_by_role("link", name="Sessions").click()
             await page.get_by_role("radio", name="Ended").click()
-            # The newest rows are its tasks.
+            # The newest rows: its tasks.
             await page.get_by_role("link", name="array halves").first.click()
             await expect(page).to_have_url(f"{demo.url}/sessions/{array}")
             await page.get_by_role("link", name="3 failed").click()

@@ -1,4 +1,4 @@
-"""Templates of a project: saved in the submit form, and there for a colleague."""
+"""Templates of a project: saved in the submit form, and shown to a colleague."""
 
 import re
 from typing import Final

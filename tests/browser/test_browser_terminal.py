@@ -1,4 +1,4 @@
-"""A terminal in the browser: a real shell behind the dashboard in Chromium."""
+"""The terminal in the dashboard: a real shell, used from Chromium."""
 
 import re
 import time
@@ -46,7 +46,7 @@ async def test_a_shell_in_the_browser_is_resized_watched_and_outlives_the_server
         page = await tab.open(f"/sessions/{session}")
         button = page.get_by_role("button", name="Open a terminal")
         async with page.expect_response(re.compile(r"/assets/Terminal-[^/]*\.js$")):
-            await button.hover()  # its code is loaded before it is pressed
+            await button.hover()  # its code loads before the click
         began = time.monotonic()
         await button.click()
         rows = page.locator(".xterm-rows")

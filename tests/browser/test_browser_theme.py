@@ -1,4 +1,4 @@
-"""What is drawn takes other colours with the theme, by the button and by the system."""
+"""Plots and drawings follow the theme, set by the button and by the system."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ DRAWN_IN: Final = """
   return plots.length > 0 && plots.every(fits);
 }
 """
-"""Whether the lines behind every plot have the colour of the theme that holds."""
+"""Whether the grid lines of all plots have the colour of the current theme."""
 
 
 async def test_plots_are_drawn_anew_with_the_theme(browser: Browser, demo: OwnServer) -> None:

@@ -1,4 +1,4 @@
-"""Changes of the policy and of quotas are tried on the last week, before they are saved."""
+"""Policy and quota changes are backtested on the last week before they are saved."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -27,7 +27,7 @@ async def live(anyio_backend: str, browser: Browser) -> AsyncIterator[OwnServer]
 
 
 async def tried(dialogue: Locator) -> Locator:
-    """The figures, once the sessions of the last week were run again."""
+    """The results table, after the backtest of the last week."""
     await dialogue.get_by_role("button", name="Try on the last week").click()
     figures = dialogue.get_by_role("table").filter(has_text="as it was decided")
     await expect(figures).to_be_visible(timeout=BACKTEST_MS)

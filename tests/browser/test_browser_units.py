@@ -1,4 +1,4 @@
-"""The dashboard's own checks: what computes, how it is written, and its types."""
+"""The dashboard's own checks: unit tests, lint, and types."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""An agent that dials in takes what is said of it from flags, then the environment, then the file, as a server does."""
+"""Settings of an agent that dials in: flags before the environment before the file, as for a server."""
 
 import importlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Output of job arrays in the shell, what a wait says, and control sequences of jobs."""
+"""Output of job arrays, reasons shown while waiting, and control sequences of jobs."""
 
 import json
 import os
@@ -16,13 +16,13 @@ from cli_people import Person
 from rest_server import rest_server
 
 CLEAR = "\x1b]52;c;ZXZpbA==\x07"
-"""Would set the clipboard of the terminal."""
+"""Sets the terminal's clipboard."""
 SCRIPT = f"echo begin $ALIQUOT_ARRAY_INDEX; printf 'end {CLEAR} %s' $ALIQUOT_ARRAY_INDEX"
 
 
 @pytest.fixture(scope="module")
 def person() -> Iterator[Person]:
-    """At a demo cluster in a folder that the accounts of jobs can reach, which pytest's own folders are not."""
+    """A user of a demo cluster in a folder open to job accounts, as pytest's own folders are not."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         with rest_server(Path(folder) / "data") as server:
@@ -130,7 +130,7 @@ def test_a_wait_says_why_at_once_and_when_the_reason_changes(person: Person) -> 
 
 
 def _on_terminal(person: Person, *words: str) -> bytes:
-    """What a command prints on a terminal."""
+    """A command's output on a terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "aliquot", *words]
     process = subprocess.Popen(

@@ -30,7 +30,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_time_of_day_is_local_on_its_own_day(berlin: None) -> None:
-    """In April the clocks differ from those of now, in November."""
+    """The UTC offset of April differs from now, in November."""
     start = moment_of("2027-04-10 09:00", option="--from", now=NOW.astimezone())
     assert start == datetime(2027, 4, 10, 7, 0, tzinfo=UTC)
     assert moment_of("12:00", option="--to", now=NOW.astimezone(), after=start) == datetime(2027, 4, 10, 10, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Completion in a shell, as the shell asks for it: names where there are some, and silence where there are none."""
+"""Shell completion: names where there are any, and no output otherwise."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ CLOSED: Final = "http://127.0.0.1:9"
 
 
 def _completed(home: Path, *words: str, **variables: str) -> list[str]:
-    """What is offered for the word that comes next; nothing else may be said."""
+    """Completions for the next word; no other output is allowed."""
     hidden = {name: None for name in os.environ if name.startswith(("ALIQUOT_", "XDG_"))}
     line = {"COMP_WORDS": " ".join(["aliquot", *words, ""]), "COMP_CWORD": str(len(words) + 1)}
     asked = {**hidden, **line, "_ALIQUOT_COMPLETE": "complete_bash", "HOME": str(home), **variables}

@@ -1,4 +1,4 @@
-"""`aliquot pools` and `aliquot projects`: what there is and who uses it, in words, as JSON, and for completion."""
+"""`aliquot pools` and `aliquot projects`: lists and usage as text, as JSON, and for completion."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ HOLDER = "of the divisions"
 
 @pytest.fixture
 def holding(demo_server: RestServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """One GPU and a half are held by this user; the commands ask this server."""
+    """This user holds 1.5 GPUs; commands use this server."""
     monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
     monkeypatch.setenv("ALIQUOT_TOKEN", demo_server.token)
     with demo_server.client() as http:

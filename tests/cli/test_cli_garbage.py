@@ -1,4 +1,4 @@
-"""The collector: what is old is left alone, cycles among it are found when it is time for that."""
+"""Garbage collector tuning: old objects are skipped, except in periodic full collections."""
 
 import gc
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from aliquot.cli.serve import GcTuning
 
 
 class Knot:
-    """Holds itself."""
+    """A cycle."""
 
     def __init__(self) -> None:
         self.own = self
@@ -18,7 +18,7 @@ class Knot:
 
 @pytest.fixture
 def as_before() -> Iterator[list[GcTuning]]:
-    """Collectors that a test has begun; they end with it."""
+    """Collectors started by a test, ended after it."""
     begun: list[GcTuning] = []
     yield begun
     for collector in begun:

@@ -24,7 +24,7 @@ def _run(server: RestServer, *words: str, code: int = 0) -> Result:
 
 @pytest.fixture
 def server(demo_server: RestServer) -> Iterator[RestServer]:
-    """Nodes of 64 CPUs, 512 GiB and 8 GPUs, whose pool gives each GPU its part. The policy is as before afterwards."""
+    """Nodes of 64 CPUs, 512 GiB and 8 GPUs, with a pool share per GPU. Restores the policy afterwards."""
     _run(demo_server, "policy", "set", 'pools=[{"name": "default", "cpu_per_gpu": 8, "mem_per_gpu": "64g"}]')
     yield demo_server
     _run(demo_server, "policy", "set", 'pools=[{"name": "default"}]')

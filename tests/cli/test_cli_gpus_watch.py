@@ -1,4 +1,4 @@
-"""`gpus --watch` and `queue --watch`: what changes is seen, as JSON and in a terminal, until Ctrl-C."""
+"""`gpus --watch` and `queue --watch`: changes as JSON and in a terminal, until Ctrl-C."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from rest_server import RestServer
 
 WATCH = ("--watch", "--interval", "0.2")
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
-"""Of a terminal's alternate screen."""
+"""For the alternate screen."""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def _watching(
 
 @contextmanager
 def _held(server: RestServer) -> Iterator[None]:
-    """A GPU, until this is left."""
+    """Hold a GPU in the block."""
     with server.client() as http:
         http.post("/cluster/gpu-allocate", json={"job_id": "watched"}).raise_for_status()
         try:

@@ -1,4 +1,4 @@
-"""What the command line says of the pull of a session's image."""
+"""Command-line output about pulls of session images."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What a short command imports: the libraries that cost most of its time are left out."""
+"""Short commands do not import the slow libraries."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ print(json.dumps([name for name in json.loads(sys.argv[2]) if sys.modules.get(na
 def _imported(
     call: list[str], *, server: str, token: str, of: tuple[str, ...] = HEAVY
 ) -> tuple[list[str], subprocess.CompletedProcess[str]]:
-    """Which of these modules a call imported, and how it ended."""
+    """The given modules that a call imported, and its result."""
     end = call.index("--") if "--" in call else len(call)
     words = [*call[:end], "--server", server, *call[end:]]
     done = subprocess.run(
@@ -76,7 +76,7 @@ SESSION = f"ses_{'0' * 8}-{'0000-' * 3}{'0' * 12}"
 def test_words_and_numbers_are_read_without_pydantic(
     call: list[str], expected: list[str], demo_server: RestServer
 ) -> None:
-    """Imports are the largest part of the time to a terminal's prompt. A whole id needs no client to look it up."""
+    """Imports take most of the time to a terminal's prompt. A full id needs no client to look it up."""
     of = ("pydantic", "httpx._client", "aliquot.client.client", "aliquot.client.blocking")
     heavy, done = _imported(call, server=demo_server.address, token="a token that no server knows", of=of)
     assert "give the file of a valid key" in done.stderr

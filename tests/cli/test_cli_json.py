@@ -1,4 +1,4 @@
-"""`--json`: every command that ends with a result has it, and prints one value then and nothing else."""
+"""`--json`: every command with a result has it, and prints exactly one value."""
 
 import json
 import sqlite3
@@ -30,7 +30,7 @@ ENDLESS: Final = {
 
 
 def _leaves(command: Any, *path: str) -> Iterator[tuple[str, Any]]:
-    """Commands that do something, by their words; groups that are commands too are among them."""
+    """Runnable commands by their words, including groups that are commands too."""
     below = getattr(command, "commands", {})
     if not below or command.invoke_without_command:
         yield " ".join(path), command
@@ -47,7 +47,7 @@ def _result(*words: object, code: int = 0) -> Any:
 
 @pytest.fixture
 def database(tmp_path: Path) -> tuple[str, Path]:
-    """The option that names a data folder, with a database that nothing has happened in."""
+    """The option for a data folder with an empty database."""
     place = ("--data-folder", tmp_path / "data")
     assert _result("db", "upgrade", *place) == {"version_num": HEAD}
     return place

@@ -1,4 +1,4 @@
-"""What is kept, and for how long, is set in the file or by the environment; what makes no sense is refused in words."""
+"""Retention settings by flag, file and environment; invalid ones are refused with a message."""
 
 import gc
 import importlib
@@ -61,7 +61,7 @@ def test_what_makes_no_sense_is_refused(name: str, value: str, words: str, monke
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """Of garbage: the command turns it off, as it has the process to itself."""
+    """Restores garbage collection: the command disables it for the process."""
     yield
     gc.enable()
 

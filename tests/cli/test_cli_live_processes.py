@@ -1,4 +1,4 @@
-"""What is read from /proc, with real processes."""
+"""Reading real processes from /proc."""
 
 import json
 import os
@@ -15,7 +15,7 @@ WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
 
 @contextmanager
 def running(**environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A process with this environment and nothing else; ended on exit."""
+    """A process with only this environment; ended on exit."""
     process = subprocess.Popen(
         [sys.executable, "-c", WAIT],
         env=environment,

@@ -1,4 +1,4 @@
-"""The last lines of what was printed: whole ones, however long they are."""
+"""The last lines of output: always whole, however long."""
 
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from aliquot.cli.session.logs import last_lines
 
 
 class Printed:
-    """Tells what somebody printed, as a client does; pieces are as small as they may be."""
+    """Returns output as a client does, in the smallest pieces."""
 
     def __init__(self, text: str) -> None:
         self.data = text.encode()

@@ -1,4 +1,4 @@
-"""The checker itself: it must see every kind of difference, and none where there is none."""
+"""The checker itself finds every kind of difference, and none where all agrees."""
 
 import pytest
 from msgspec.structs import replace

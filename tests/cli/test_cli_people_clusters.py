@@ -1,4 +1,4 @@
-"""`aliquot clusters`: the file of clusters, written and read."""
+"""`aliquot clusters`: reading and writing its file."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scripts with directives at their head."""
+"""Job scripts with directives."""
 
 import importlib
 from pathlib import Path
@@ -262,7 +262,7 @@ def test_a_wrong_limit_in_an_array_is_told(
 def _submitted(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, head: str, options: list[str]
 ) -> tuple[Result, list[CreateSessionInput]]:
-    """Submit a script with a directive where there is no server; what would be sent."""
+    """Submit a script with a directive, without a server; return the inputs."""
     sent: list[CreateSessionInput] = []
     module = importlib.import_module("aliquot.cli.session.submit")
     monkeypatch.setattr(module, "submit", lambda _, wanted, **__: sent.append(wanted))

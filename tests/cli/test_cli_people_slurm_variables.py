@@ -1,4 +1,4 @@
-"""The variables of Slurm, in a shell as a job has it."""
+"""The Slurm variables in the shell of a job."""
 
 import subprocess
 
@@ -38,7 +38,7 @@ def test_a_gang_knows_its_places() -> None:
 
 @pytest.mark.parametrize("local", ["5", "1"])
 def test_a_gang_placed_unevenly_has_as_many_nodes_on_each(local: str) -> None:
-    """Five tasks on one node and one on another: of the lonely one, 6 / 1 would be six nodes."""
+    """Five tasks on one node, one on another: for the latter, 6 / 1 would give six nodes."""
     found = _variables(JOB | GANG | {"LOCAL_WORLD_SIZE": local})
     assert (found["SLURM_NNODES"], found["SLURM_JOB_NUM_NODES"]) == ("2", "2")
 

@@ -1,4 +1,4 @@
-"""How values are written on the command line, and answers are printed."""
+"""Parsing of command-line values, and formatting of answers."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -247,7 +247,7 @@ def test_a_quota_keeps_what_is_not_named() -> None:
 def test_wrong_terms_are_told(given: dict[str, object]) -> None:
     nothing = dict.fromkeys(("max_slots", "own_slots", "max_queued", "gpu_hours", "weight"))
     with pytest.raises(typer.Exit):
-        QuotaTerms.read(**(nothing | given))  # type: ignore[arg-type] # whichever is given
+        QuotaTerms.read(**(nothing | given))  # type: ignore[arg-type] # any given
 
 
 def test_a_policy_is_named_leaf_by_leaf() -> None:

@@ -1,4 +1,4 @@
-"""Priorities on the command line: names and numbers, and errors without words of GraphQL."""
+"""Priorities on the command line: names and numbers, and errors without GraphQL terms."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Session files: what they mean, what is refused with which line, and that the schema accepts the same."""
+"""Session files: parsing, errors with line numbers, and agreement with the schema."""
 
 from pathlib import Path
 from typing import Any

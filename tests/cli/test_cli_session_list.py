@@ -1,4 +1,4 @@
-"""`aliquot session list`: what its options ask for, and what a server answers."""
+"""`aliquot session list`: its options, and the answers of a server."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from rest_server import RestServer, rest_server
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestServer]:
-    """One that places nothing, and that is asked unless another one is named."""
+    """A server that places nothing, and the default one."""
     with rest_server(tmp_path, "--stopped") as running:
         monkeypatch.setenv("ALIQUOT_SERVER", running.address)
         monkeypatch.setenv("ALIQUOT_TOKEN", running.token)

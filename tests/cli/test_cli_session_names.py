@@ -1,4 +1,4 @@
-"""How sessions are named on the command line, by every command that takes one."""
+"""Naming sessions on the command line, in every command that takes one."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from rest_server import RestServer, rest_server
 
 @dataclass(frozen=True)
 class Scene:
-    """A server that starts nothing, with sessions: `solo`, twice `twin`, and the array `sweep_1` of five tasks."""
+    """A server that starts nothing, with sessions `solo`, two named `twin`, and `sweep_1`, an array of five."""
 
     server: RestServer
     ids: dict[str, str]

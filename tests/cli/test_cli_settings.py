@@ -1,4 +1,4 @@
-"""Settings: flags before the environment before the file, and everything that is wrong said at once."""
+"""Settings: flags before the environment before the file, and all errors in one report."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `session create` and `policy set` say they did."""
+"""The reports of `session create` and `policy set`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ ID, AHEAD = session_id(1), session_id(2)
 
 @pytest.fixture
 def server(demo_server: RestServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RestServer]:
-    """The one that commands ask, with all 16 GPUs held."""
+    """The default server, with all 16 GPUs held."""
     monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
     monkeypatch.setenv("ALIQUOT_TOKEN", demo_server.token)
     jobs = ("report-1", "report-2")

@@ -1,4 +1,4 @@
-"""A word that is no command is answered with the command that does what it means, never with its opposite."""
+"""Unknown commands: the suggestion is the command that was meant, never its opposite."""
 
 import pytest
 from typer.testing import CliRunner

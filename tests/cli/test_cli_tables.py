@@ -1,4 +1,4 @@
-"""Tables of the command line: they fit the terminal, and a pipe gets everything."""
+"""Command-line tables: they fit the terminal, and a pipe gets all content."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Templates on the command line: parameters, and forms that are session files."""
+"""Templates on the command line: parameters, and their session files."""
 
 import json
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""Input of a terminal's client: what is sent to an agent that counts the input of all viewers together."""
+"""Input sent by a terminal client to an agent that counts the input of all viewers together."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ ATTACHED = {"offset": 0, "input": 0, "recorded": False, "viewers": 1}
 
 
 class Sent:
-    """A stream that keeps the input sent over it."""
+    """A stream that records its input."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []

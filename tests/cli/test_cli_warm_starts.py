@@ -1,4 +1,4 @@
-"""The tests start the program from a warm process: what it sees and leaves behind is that of a cold start."""
+"""Starts of the program from a warm process see and leave the same as a cold start."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ from long_tests import IS_LONG
 from warm_starts import COMMAND
 
 COLD = (sys.executable, "-s", "-m", "aliquot")
-"""With an option of Python, a start is cold."""
+"""Starts with Python options are cold."""
 START_S_MAX = 30.0
 
 
@@ -78,7 +78,7 @@ def test_a_warm_start_is_a_child_with_files_and_signals_of_its_own(tmp_path: Pat
 def open_files(proc: Path) -> set[str]:
     found = set()
     for path in proc.joinpath("fd").iterdir():
-        with suppress(FileNotFoundError):  # it was closed meanwhile
+        with suppress(FileNotFoundError):  # closed meanwhile
             found.add(str(path.readlink()))
     return found
 

@@ -1,4 +1,4 @@
-"""`aliquot when`: one sentence for every state a forecast can be in."""
+"""`aliquot when`: one sentence for every state of a forecast."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""`aliquot why`: changes that were tried, and changes that were forecast."""
+"""`aliquot why`: changes that were tried, and forecast changes."""
 
 from typing import Any
 

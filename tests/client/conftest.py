@@ -1,4 +1,4 @@
-"""A server that speaks the two protocols as scripted, on loopback."""
+"""A scripted server for the two protocols, on loopback."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ def anyio_backend() -> str:
 async def server_url(anyio_backend: str) -> AsyncIterator[str]:
     config = uvicorn.Config(app, log_config=None, ws="websockets-sansio", lifespan="off")
     server = uvicorn.Server(config)
-    # Listening from here on: whoever connects before the server runs waits for it in the queue.
+    # Listening from here on: connections made before the server runs wait in the queue.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -29,7 +29,7 @@ async def server_url(anyio_backend: str) -> AsyncIterator[str]:
 
 @pytest.fixture
 def unused_port() -> Iterator[int]:
-    """A port that is taken by a socket that does not listen, so that nobody else can answer on it."""
+    """A port bound by a socket that does not listen, so that no other process can use it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]

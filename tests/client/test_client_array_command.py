@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aliquot.client.futures import function_command, result_in
 from aliquot.client.sessions import array_command
 
-# A shell's text cannot hold NUL, and an argument that is no UTF-8 cannot be sent.
+# A shell command cannot hold NUL, and non-UTF-8 arguments cannot be sent.
 texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
 
 

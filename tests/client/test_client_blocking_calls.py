@@ -1,4 +1,4 @@
-"""Async calls from code that is not async, which may be interrupted at any instruction."""
+"""Blocking wrappers of async calls, which may be interrupted at any instruction."""
 
 import asyncio
 import subprocess
@@ -11,7 +11,7 @@ from aliquot.client import ServerUnreachable
 from aliquot.client.blocking_calls import BlockingCalls, _Steps
 
 INTERRUPTED = 2000
-"""So often does Ctrl-C come, each time at another moment of a call."""
+"""Number of interrupts by Ctrl-C, at random moments of a call."""
 
 COURSE = f"""
 import asyncio, random, signal
@@ -88,7 +88,7 @@ def test_a_step_that_was_left_behind_is_called_off() -> None:
 
     calls = BlockingCalls()
     steps = _Steps(silence())
-    # Who is interrupted just here has nothing in his hands to cancel it by.
+    # An interrupt just here leaves nothing to cancel it by.
     left = asyncio.run_coroutine_threadsafe(steps.take(), calls._loop)
     calls._run(steps.close())
     assert left.cancelled()

@@ -1,4 +1,4 @@
-"""Connections: errors name what broke, and an idle connection is closed by the client, not by the server."""
+"""Connections: errors name the cause, and the client closes an idle connection, not the server."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Downloads of results: unfinished files beside their targets."""
+"""Downloads of results: partial files next to their targets."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +16,7 @@ CONTENT = bytes(2 * HALF)
 
 
 class Broken(httpx.AsyncByteStream):
-    """The first half of an answer, and a lost connection."""
+    """Half an answer, then a lost connection."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield CONTENT[:HALF]
@@ -24,7 +24,7 @@ class Broken(httpx.AsyncByteStream):
 
 
 class Files(ResultCalls):
-    """Calls to a server that has one content under each path, and keeps the ranges that are asked for."""
+    """Calls to a server with one content for all paths, which records the requested ranges."""
 
     def __init__(self) -> None:
         self.is_broken = False

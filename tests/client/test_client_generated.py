@@ -1,4 +1,4 @@
-"""The client's types and operations are those of the schema, and its documents hold against it."""
+"""The client's types, operations and documents match the schema."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `help()` tells about the calls that submit."""
+"""`help()` for the calls that submit."""
 
 import inspect
 import pydoc

@@ -1,4 +1,4 @@
-"""GPUs held by hand: called for again while the block runs, and given back."""
+"""GPU leases: renewed while the block runs, and released."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -20,7 +20,7 @@ RELEASED: Step = {"release_gpus": {"__typename": "NotFound"}}
 
 
 class Script(Leases):
-    """Answers step by step; `done` is set once it was asked so often."""
+    """Answers by script; `done` is set after the last step."""
 
     _fragments: ClassVar = {"AllocateGpusResult": "id", "ReleaseGpusResult": "id"}
 
@@ -44,7 +44,7 @@ class Script(Leases):
 
 @dataclass
 class Hands:
-    """A clock that stands where it is put, however slow the machine is."""
+    """A clock set by the test, however slow the machine is."""
 
     now: float = 0.0
 
@@ -54,7 +54,7 @@ class Hands:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Hands:
-    """By which leases run out; what is paced goes by the machine's own."""
+    """Leases expire by it; pacing uses the real clock."""
     hands = Hands()
     monkeypatch.setattr(leases, "time", hands)
     return hands
@@ -91,7 +91,7 @@ async def test_a_server_that_fails_for_longer_than_the_lease_has_given_it_up(
     script = Script(_held("ses_1"), Unauthenticated("revoked"))
     with pytest.raises(LeaseLost, match="revoked") if is_lost else nullcontext():
         async with script.lease(shares=0.5, lease_s=LEASE_S):
-            await asyncio.sleep(0)  # it is kept from here on
+            await asyncio.sleep(0)  # renewing starts here
             clock.now = passed_s
             await script.done.wait()
 

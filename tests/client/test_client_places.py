@@ -1,4 +1,4 @@
-"""Which server is meant: arguments, the environment, the file of clusters, this machine."""
+"""Choosing the server: arguments, the environment, the file of clusters, this machine."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""HTTP of the blocking client: connections are kept, and errors name what broke."""
+"""HTTP of the blocking client: connections are reused, errors name the cause."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ INTERIM = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + WITH_LENGTH
 
 
 class Scripted:
-    """A server that answers each request by the next bytes, and counts its connections."""
+    """A server that answers each request from a list of bytes, and counts connections."""
 
     def __init__(self, answers: list[bytes], *, closes: bool) -> None:
         self._answers = answers

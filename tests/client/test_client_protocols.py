@@ -1,4 +1,4 @@
-"""The client against a server that does everything a server may do."""
+"""The client against every kind of server answer."""
 
 import asyncio
 from contextlib import aclosing

@@ -1,4 +1,4 @@
-"""Submitting, waiting and following over a connection that breaks."""
+"""Submitting, waiting and following over a failing connection."""
 
 import weakref
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -18,7 +18,7 @@ Step = dict[str, Any] | Exception
 
 
 class Script(SessionCalls):
-    """Does what it is told, step by step."""
+    """Answers by script, step by step."""
 
     _fragments = dict.fromkeys(
         ("QueueUpdate", "LogChunk", "CreateSessionResult", "SessionConnection", "SessionLog"), "id"

@@ -1,4 +1,4 @@
-"""What of a working directory is uploaded, and what is not sent again."""
+"""Which files of a working directory are uploaded or skipped."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Real containers; `scripts/test --long` installs Podman. Each module says by its fixture `podman` whose they are."""
+"""Real containers; `scripts/test --long` installs Podman. Each module's fixture `podman` chooses the account."""
 
 import shutil
 import tempfile
@@ -26,14 +26,14 @@ def images(podman: Containers) -> Iterator[Registry]:
 
 @pytest.fixture
 def gate(images: Registry) -> Iterator[Held]:
-    """The way to that registry, which holds back the end of the layer."""
+    """A proxy of that registry, which holds back the end of the layer."""
     with held(images.port, bytes_max=PASSED_BYTES) as found:
         yield found
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A folder that the account can reach."""
+    """A folder that the account can access."""
     folder = Path(tempfile.mkdtemp(prefix="aliquot-agent-"))
     folder.chmod(0o711)
     yield folder

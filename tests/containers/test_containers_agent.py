@@ -1,5 +1,7 @@
-"""Kernels with an image in real containers of Podman, of root and of an ordinary account. Skipped, with the reason,
-where Podman is not installed or does not work."""
+"""Kernels with an image in real containers of Podman, of root and of an ordinary account.
+
+Skipped, with the reason, where Podman is not installed or does not work.
+"""
 
 import asyncio
 import os
@@ -80,7 +82,7 @@ async def test_a_job_has_its_account_its_variables_and_folders_and_no_rights(sta
     assert lines[:3] == ["good day open sesame open sesame", str(podman.user.uid), str(work)], lines
     assert report.exit_code == 7
     assert {"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "problem"} <= set(lines)
-    assert "home" not in lines  # a folder of the node
+    assert "home" not in lines  # the node's folder
     session = stand.config.folder / "sessions" / kernel_parts(asked.kernel_id)[0]
     for path in (session / "result" / "result", session / "checkpoint" / "saved", work / "here"):
         assert os.stat(path).st_uid == podman.user.uid
@@ -107,7 +109,7 @@ async def test_granted_gpus_come_by_the_container_device_interface(
     output = stand.output(asked.kernel_id)
     assert output.splitlines()[0] == "aliquot-test-2"
     assert "aliquot-test-1" not in output
-    assert "No space left on device" in output  # it is the device, and the job may use it
+    assert "No space left on device" in output  # the device exists, and the job may use it
 
 
 @contextmanager
@@ -137,7 +139,7 @@ async def test_sigterm_comes_once_and_ends_a_job_that_does_not_handle_it(stand: 
     await started(stand, handles)
     await stand.core.stop(handles.kernel_id, epoch=1, grace_ms=LONG_MS)
     await until(lambda: "asked\n" in stand.output(handles.kernel_id))
-    await asyncio.sleep(0.3)  # time for further signals to arrive
+    await asyncio.sleep(0.3)  # time for more signals
     (stand.folder(handles.kernel_id) / "work" / "go").touch()
     assert (await stand.ended(handles.kernel_id)).exit_code == 3
     assert stand.output(handles.kernel_id).count("asked\n") == 1
@@ -228,7 +230,7 @@ async def test_memory_files_and_processes_are_limited_in_the_container(stand: St
 
 
 async def test_two_containers_of_an_account_do_not_disturb_each_other(stand: Stand) -> None:
-    """The first one started the process that keeps the account's namespaces, which ends with it."""
+    """The first one started the process that keeps the account's namespaces, and ends with it."""
     first, second = (inside("echo ready; while ! test -e go; do sleep 0.05; done") for _ in range(2))
     for one in (first, second):
         await started(stand, one)

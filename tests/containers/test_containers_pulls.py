@@ -39,7 +39,7 @@ async def looked_at(client: Client, id: str) -> tuple[dict[str, Any], list[dict[
 
 
 async def until_pulling(client: Client, id: str) -> dict[str, Any]:
-    """Wait until a part of the image was fetched; the session."""
+    """Wait until part of the image is fetched; the session."""
 
     async def look() -> dict[str, Any] | None:
         found, _ = await looked_at(client, id)

@@ -1,4 +1,4 @@
-"""Images that are pulled from a real registry on loopback, by a real agent and Podman of root and an account."""
+"""Images pulled from a real registry on loopback, by a real agent and Podman of root and an account."""
 
 import base64
 import os
@@ -63,7 +63,7 @@ def pulls(stand: Stand, asked: LaunchOrder) -> list[KernelReport]:
 
 
 async def until_held_back(stand: Stand, asked: LaunchOrder) -> None:
-    """Wait until a part of the layer was fetched."""
+    """Wait until part of the layer is fetched."""
     await until(lambda: any(report.pull is not None and report.pull.bytes_done for report in pulls(stand, asked)))
 
 
@@ -73,7 +73,7 @@ def left_of(asked: LaunchOrder, podman: Containers) -> list[str]:
 
 
 def _drafts(podman: Containers) -> list[str]:
-    """What the account's Podman has left in the folder that it uses by itself."""
+    """Files left by the account's Podman in its default temporary folder."""
     found = list(Path("/var/tmp").glob("storage*"))
     return [str(path) for path in found if path.stat().st_uid == podman.user.uid]
 
@@ -82,7 +82,7 @@ async def test_an_image_is_pulled_before_the_job_starts(stand: Stand, images: Re
     name = images.name("large:1")
     asked = shell("echo job", image=name, time_limit_ms=60_000)
     report = await stand.run(asked)
-    assert (report.exit_code, stand.output(asked.kernel_id)) == (0, "job\n")  # and nothing of the pull
+    assert (report.exit_code, stand.output(asked.kernel_id)) == (0, "job\n")  # without the pull's output
     first, ended = pulls(stand, asked)[0].pull, report.pull
     assert first is not None
     assert ended is not None
@@ -162,7 +162,7 @@ async def test_a_pull_whose_shim_was_killed_ends_and_the_next_one_succeeds(
     again = shell("echo job", image=asked.image)
     gate.go()
     assert (await stand.run(again)).exit_code == 0
-    for drafts in _drafts(podman):  # which the shim would have removed
+    for drafts in _drafts(podman):  # left by the killed shim
         shutil.rmtree(drafts)
 
 
@@ -191,12 +191,12 @@ async def test_an_image_that_does_not_exist_and_a_registry_that_is_not_there(sta
 
 @contextmanager
 def little_space(podman: Containers, *, size_mib: int) -> Iterator[None]:
-    """A small disk for the images of the account, which has none meanwhile."""
+    """A small disk for the account's images, which are hidden meanwhile."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
     folder = podman.podman("info", "--format={{.Store.GraphRoot}}").strip()
     options = f"size={size_mib}m,mode=700,uid={podman.user.uid},gid={podman.user.gid}"
-    podman.podman("system", "migrate")  # ends the process that keeps the account's view of the disks
+    podman.podman("system", "migrate")  # ends the process that holds the account's mount namespace
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "aliquot-test", folder], check=True)
     try:
         yield
@@ -223,7 +223,7 @@ def private(podman: Containers) -> Iterator[Registry]:
 
 
 def with_credentials(text: str, secret: str | None, *, image: str) -> LaunchOrder:
-    """A shell string in an image of a registry that wants credentials."""
+    """A shell string in an image whose registry needs credentials."""
     if secret is None:
         return shell(text, image=image)
     use = SecretUse(name="lab", as_file="registry.json")
@@ -269,7 +269,7 @@ async def test_credentials_are_seen_by_the_pull_alone_and_are_gone_before_the_jo
 
 
 def credentials_of(asked: LaunchOrder) -> Path:
-    """The file that a pull's command line names."""
+    """The credentials file of a pull's command."""
     for pid in marked(asked.kernel_id):
         for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
             if word.startswith(b"--authfile="):
@@ -278,7 +278,7 @@ def credentials_of(asked: LaunchOrder) -> Path:
 
 
 def shown_of(pid: int) -> list[bytes]:
-    """What other processes see of a process."""
+    """What others can read of a process."""
     return [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
 
 

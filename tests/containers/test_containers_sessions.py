@@ -153,7 +153,7 @@ async def test_an_agent_that_holds_the_image_is_preferred(podman: Containers) ->
 
 
 async def _agents_of(*images: str) -> list[str]:
-    """Where sessions with the images run."""
+    """Agents of sessions with the images."""
     async with OwnServer("--no-local-agents") as server, server.client() as client:
         agents = [
             OwnAgent(server, "z-root", "--job-user", "root", "--allow-root-jobs"),

@@ -1,4 +1,4 @@
-"""The profiles of examples, for more and for less than usual; see `core_effort`."""
+"""Hypothesis profiles with more or fewer examples; see `core_effort`."""
 
 from core_effort import register_profiles
 

@@ -1,4 +1,4 @@
-"""Requests: what is taken, as what, and what is refused with which error."""
+"""Requests: validation, normalization, and the error of each refusal."""
 
 from typing import Any
 

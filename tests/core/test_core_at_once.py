@@ -1,4 +1,4 @@
-"""Rows that start at once or not at all: last in the line, turned away rather than kept waiting, in nobody's way."""
+"""No-wait rows start in this pass or are refused: last in the order, and without delaying others."""
 
 from typing import Any
 

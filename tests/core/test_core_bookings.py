@@ -1,4 +1,4 @@
-"""Bookings: which are accepted, what flows around them, and who leaves for them."""
+"""Bookings: acceptance, scheduling around them, and preemption for them."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Scenarios of one pass: who starts where, and why the others wait."""
+"""Scenarios of one pass: placements, and the reasons for waiting."""
 
 from typing import Any
 

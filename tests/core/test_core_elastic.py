@@ -1,4 +1,4 @@
-"""Elastic gangs start with what fits, and never take what is not theirs."""
+"""Elastic gangs start with what fits, and never take reserved devices."""
 
 from typing import Any
 
@@ -108,7 +108,7 @@ def test_it_starts_exactly_when_its_smallest_gang_would(least: int, most: int, g
 
 
 def grown(*, running: int = 1, queue: tuple[PendingRow, ...] = (), policy: Policy | None = None, **held: Any) -> Plan:
-    """A pass over a gang of one to four kernels that has run for an hour on this many of four GPUs."""
+    """A pass over a gang of one to four kernels that has run on `running` of four GPUs for an hour."""
     spec = {"cuda.device": {str(gpu(0).id): 1}}
     one = runs("gang", FOUR, spec, ends_in_s=7200)
     kernels = tuple(

@@ -26,7 +26,7 @@ HOUR_S = 3600
 
 
 def asking(name: str = "r", *, ends_in_s: int = 600, more_s: int = HOUR_S, spec: Any = BOTH, **more: Any) -> RunningRow:
-    """A session with a time limit that asks for a later one."""
+    """A session with a time limit that requests a later one."""
     found = runs(name, TWO, spec, ends_in_s=ends_in_s)
     ends_us = NOW_US + ends_in_s * SECOND_US
     fields = {"owner": UserId("a"), "started_us": NOW_US - HOUR_S * SECOND_US} | more
@@ -58,7 +58,7 @@ def test_it_is_refused_with_the_session_that_would_start_later_and_by_how_much(p
 
 
 def test_a_session_far_back_in_the_queue_counts_too() -> None:
-    """EASY backfill reserves for the head alone."""
+    """EASY backfill reserves for the head only."""
     held = asking("r", spec={"cuda.device": {"cuda1": 1}}, ends_in_s=900)
     other = runs("other", TWO, FIRST, ends_in_s=600)
     queue = [row("head", at=1, cuda_device="1", limit_ms=1000 * HOUR_S), row("behind", at=2, cuda_device="1")]
@@ -99,7 +99,7 @@ def test_what_waits_for_its_end_or_for_its_quota_counts() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_sessions_of_its_owner_do_not_count(policy: Any) -> None:
-    """The next step of a pipeline, and a session that waits for its devices."""
+    """A next pipeline step, and a session waiting for its devices."""
     linked = row("then", after=[("r", "after_ok")], owner=UserId("a"))
     own = row("next", cuda_device="1", owner=UserId("a"))
     state = replace(scene(asking(), queue=[linked, own]), dependencies={SessionId("r"): "running"})  # type: ignore[dict-item]
@@ -114,7 +114,7 @@ def test_two_extensions_of_one_pass_are_decided_one_after_the_other() -> None:
 
 
 def test_the_rest_of_the_pass_plans_with_the_later_end() -> None:
-    """A session that the extension leaves room for still starts, and a granted one holds its devices longer."""
+    """A session that still fits starts, and an extended one holds its devices longer."""
     held = asking(spec=FIRST)
     plan = passed(scene(held, queue=[row("now", cuda_device="1")]))
     assert refusal(plan) is None

@@ -1,4 +1,4 @@
-"""What could never run is refused by name and limit; reasons have words."""
+"""Infeasible requests are refused by name and limit; reasons have texts."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_the_largest_memory_that_would_do_is_named(slots: dict[str, str], memory
 
 
 def amd(index: int, **fields: Any) -> Device:
-    """A GPU of another kind."""
+    """An AMD GPU."""
     costs = {SlotName("rocm.device"): 1000, SlotName("rocm.shares"): 1}
     return gpu(index, id=DeviceId(f"rocm{index}"), name=f"rocm{index}", kind="rocm", costs=costs, **fields)
 

@@ -1,4 +1,4 @@
-"""Who made room lets the one start first that it made room for."""
+"""A preempted session starts after the one it made room for."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def name(number: int) -> SessionId:
 
 
 def line_of(line: list[int], yields: dict[int, int]) -> list[int]:
-    """The line after all have given way."""
+    """The order after all have yielded."""
     wanted = {position: name(first) for position, first in yields.items()}
     found: list[int] = behind_preemptors(np.array(line, dtype=np.int64), wanted, queue=queue_of(10)).tolist()
     return found

@@ -1,4 +1,4 @@
-"""The same input gives the same bytes in another process, with other hashes and the collections in another order."""
+"""The same input gives the same bytes under other hash seeds and collection orders."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Idle process: the steps before a session that does not use its GPUs loses them, and the pass that takes them."""
+"""Idle process: the steps before an idle session loses its GPUs, and the pass that takes them."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_a_policy_that_takes_nothing_makes_nothing_due(action: IdleAction) -> No
 def test_use_ends_the_case_and_another_spell_begins_anew() -> None:
     first = taken(None, seen(30), 30)
     assert taken(first, seen(0, is_used=True), 40).step is IdleStep.OVER
-    between = taken(first, seen(2), 45)  # used between two looks
+    between = taken(first, seen(2), 45)  # used between samples
     assert between.step is IdleStep.OVER
     assert step(between, seen(29), 80) is None
     assert taken(between, seen(30), 90).step is IdleStep.TOLD
@@ -133,7 +133,7 @@ def test_nothing_is_due_that_was_used_since_or_was_not_told_twice(course: list[t
             assert [told[1], again[1], last[1]] == [IdleStep.TOLD, IdleStep.TOLD_AGAIN, IdleStep.DUE]
             assert again[0] - told[0] >= 20
             assert last[0] - again[0] >= 10
-            assert idle >= last[0] - told[0] + 30 - 10  # the whole time, and as long as the first step needs
+            assert idle >= last[0] - told[0] + 30 - 10  # the whole time, at least that of the first step
             return
 
 

@@ -1,4 +1,4 @@
-"""Idle detector: what counts as use, what as idle, and that time without readings counts as nothing."""
+"""Idle detector: use, idleness, and that time without readings is ignored."""
 
 import pytest
 from hypothesis import given
@@ -53,7 +53,7 @@ def test_a_session_that_never_used_its_device_is_told_apart() -> None:
 
 
 def test_missing_readings_are_no_idle_time() -> None:
-    """Two minutes are bridged, ten are left out, twenty are forgotten with what was before."""
+    """Gaps of two minutes count, ten are skipped, twenty discard everything before."""
     assert read(*every_minute(range(10)), *every_minute(range(12, 20))).idle_us == 19 * MINUTE_US
     assert read(*every_minute(range(10)), *every_minute(range(19, 30))).idle_us == (9 + 10) * MINUTE_US
     assert read(*every_minute(range(10)), *every_minute(range(30, 40))).idle_us == 9 * MINUTE_US

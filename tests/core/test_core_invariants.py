@@ -1,4 +1,4 @@
-"""The invariants find what is wrong, and nothing where nothing is."""
+"""The invariants detect violations and accept valid states."""
 
 from typing import Any
 

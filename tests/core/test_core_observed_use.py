@@ -1,4 +1,4 @@
-"""Observed use: hours by person, from looks at all GPUs."""
+"""Observed use: hours by user, from samples of all GPUs."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What tells a command from its owner's others."""
+"""The program name that identifies a command."""
 
 import pytest
 

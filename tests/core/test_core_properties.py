@@ -1,4 +1,4 @@
-"""What is true of the plainest policy, over random clusters and queues: counted without the code that places."""
+"""Properties of the simplest policy on random clusters and queues, checked without the placement code."""
 
 import copy
 from collections.abc import Iterable
@@ -89,7 +89,7 @@ def _parts(amounts: Iterable[Iterable[DeviceId]]) -> list[DeviceId]:
 
 
 def _kernels_that_fit(row: PendingRow, state: Snapshot) -> int:
-    """Counted agent by agent, without the code that places."""
+    """Counted per agent, without the placement code."""
     options = Policy().allocation
     options = type(options)(gpu_memory_bytes=row.gpu_memory_bytes)
     found = 0

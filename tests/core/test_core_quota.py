@@ -1,4 +1,4 @@
-"""Quotas: who is refused and why, who borrows, who may call back what is his, and what is refused at submission."""
+"""Quotas: refusals and reasons, borrowing, reclaiming, and refusals at submission."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -76,7 +76,7 @@ def refused(key: str, slot: str, requested: str, available: str) -> Verdict:
 
 
 def in_short(verdict: Verdict | None) -> Verdict | None:
-    """Without what the quota allows and what is held, once these were found to make up what is left."""
+    """The verdict without limit and held amount, after checking them against the available one."""
     if verdict is None:
         return None
     found = verdict.evidence

@@ -1,4 +1,4 @@
-"""Right-size advice: what it says, and how often it was enough on later runs."""
+"""Right-size advice: its values, and its hit rate on later runs."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Scenario files: those of this project hold; what is wrong in one is said with its place; a failure is seen."""
+"""Scenario files: those of this project pass; errors name their place; failures are detected."""
 
 import json
 from pathlib import Path

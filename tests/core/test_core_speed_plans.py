@@ -1,4 +1,4 @@
-"""Shortcuts change the time that a pass takes, and nothing else."""
+"""Shortcuts change the duration of a pass, not its plan."""
 
 import random
 from collections import Counter
@@ -37,7 +37,7 @@ ASKED = (
     {"cpu": "7", "mem": "2k"},
     {"cpu": "1"},
 )
-"""Of what nodes with GPUs and cores in two NUMA nodes are full of."""
+"""Requests that fill nodes with GPUs and cores in two NUMA nodes."""
 
 
 def node(number: int, dice: random.Random) -> AgentRow:
@@ -59,7 +59,7 @@ def node(number: int, dice: random.Random) -> AgentRow:
 
 
 def queue(dice: random.Random, *, count: int, prefix: str) -> list[PendingRow]:
-    """Rows of few kinds, some of them gangs, some with a time limit."""
+    """Rows of few kinds, some gangs, some with a time limit."""
     return [
         row(
             f"{prefix}{number:03d}",
@@ -74,7 +74,7 @@ def queue(dice: random.Random, *, count: int, prefix: str) -> list[PendingRow]:
 
 
 def then(state: Snapshot, plan: Plan, more: Sequence[PendingRow]) -> Snapshot:
-    """The plan carried out; some of those who ran have ended, others came."""
+    """The state after the plan: its sessions run, and further rows wait."""
     started = [
         RunningRow.of(one.session_id, one.kernels, ends_us=NOW_US + number * 1_000_000, agents=state.agents)
         for number, one in enumerate(plan.placements)

@@ -1,4 +1,4 @@
-"""Moves: only those of the tables, with the numbers that belong to them."""
+"""State transitions: only those of the tables, with the right counters."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Use trend: what counts as dropped use and as far behind the twins, and what is no alarm."""
+"""Use trend: dropped use, use far behind the twins, and cases without an alert."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
@@ -12,7 +12,7 @@ LIMIT_US = 15 * MINUTE_US
 
 
 def minutes(*parts: tuple[int, float | None]) -> list[float | None]:
-    """A reading each minute: so many of each value."""
+    """A reading per minute: `count` of each value."""
     return list(chain.from_iterable(repeat(value, count) for count, value in parts))
 
 

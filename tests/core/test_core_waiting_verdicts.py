@@ -1,4 +1,4 @@
-"""Verdicts as columns: the same as a table, and found again for a queue that has grown."""
+"""Verdicts as columns: equal to a table, and reused for a queue that has grown."""
 
 import numpy as np
 import pytest

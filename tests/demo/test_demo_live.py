@@ -1,4 +1,4 @@
-"""The living demo as a newcomer meets it: everything shows something at once, and their own job starts beside it."""
+"""The living demo for a new user: every page shows data immediately, and their own job starts beside it."""
 
 import asyncio
 import sys
@@ -45,7 +45,7 @@ async def live(anyio_backend: str) -> AsyncIterator[OwnServer]:
 
 
 async def _seen(client: Client, *, is_busy: bool = False) -> dict[str, Any]:
-    """What the pages ask for; with `is_busy`, once the load holds most of the cluster and was measured."""
+    """What the pages query; with `is_busy`, once most of the cluster is in use and measured."""
 
     async def look() -> dict[str, Any] | None:
         found = dict(await client.execute(SEEN))
@@ -59,7 +59,7 @@ async def _seen(client: Client, *, is_busy: bool = False) -> dict[str, Any]:
 
 
 async def _held_gpus(client: Client) -> list[float] | None:
-    """The measured GPUs that were held over the last six days, once the week's readings are stored."""
+    """Measured GPUs in use over the last six days, once the week's readings are stored."""
     since = (datetime.fromtimestamp(SystemClock().now_us() / 1e6, UTC) - timedelta(days=6)).isoformat()
     series = (await client.execute(WEEK, {"since": since}))["queue_history"]["series"]
     values = next((one["values"] for one in series if one["metric"] == "gpus_held"), [])

@@ -1,4 +1,4 @@
-"""The week of history of the living demo: what a server of these sessions would have written, and nothing else."""
+"""The demo's week of history: exactly what a server of these sessions would have written."""
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ def anyio_backend() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredWeek:
-    """A week, and the store of the cluster that it was written to."""
+    """A week, and the store of the cluster that holds it."""
 
     week: GeneratedWeek
     store: DatabaseStore
@@ -151,7 +151,7 @@ def test_one_seed_is_one_week() -> None:
 
 
 async def test_a_cluster_that_exists_is_left_alone(stored: StoredWeek) -> None:
-    """Its mark may be missing after a crash in the first second."""
+    """After a crash in the first second its mark may be missing."""
     settings = with_demo(Settings(demo_live="yes", data_folder=stored.folder.parent))
     assert settings.data_folder == stored.folder
     await stored.store.close()

@@ -17,7 +17,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Stage]]:
-    """Every stage, built by its own commands in a fresh folder, with nothing that is installed here."""
+    """Every stage, built by its own commands in a fresh folder without any installed package."""
     if shutil.which("npm") is None:
         pytest.skip("the images hold the dashboard, and npm is not here to build it")
     folder = tmp_path_factory.mktemp("images")

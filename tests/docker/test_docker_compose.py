@@ -1,4 +1,4 @@
-"""The installation of `docker/compose.yaml`: its commands are run, in its order, out of the images' own folders."""
+"""The installation of `docker/compose.yaml`: its commands run in order, out of the images' own folders."""
 
 import json
 import socket
@@ -40,7 +40,7 @@ def test_two_nodes_join_and_run_what_is_submitted(composition: Composition) -> N
     followed = ["-r", "cuda.shares=0.5", "--follow", "--", "sh", "-c", "echo I have $CUDA_VISIBLE_DEVICES"]
     assert composition.exec("server", "aliquot", "session", "create", *followed).startswith("I have ")
     assert "aliquot_" in composition.scraped()
-    # What is there is left alone.
+    # Existing files are kept.
     before = {path.name: path.read_bytes() for path in composition.configuration.iterdir()}
     composition.run("certificate")
     composition.run("keys")

@@ -1,4 +1,4 @@
-"""What the images hold, and that it runs from any folder."""
+"""Contents of the images, which run from any folder."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Images, compose and units, read by the programs that know them."""
+"""Images, compose and units, checked by their own tools."""
 
 import os
 import re
@@ -53,12 +53,12 @@ def test_jobs_outlive_what_a_unit_runs(unit: Path) -> None:
     lines = unit.read_text(encoding="utf-8").splitlines()
     assert {"KillMode=process", "Delegate=yes", "OOMPolicy=continue", "Slice=aliquot.slice"} <= set(lines)
     assert any(line.startswith("LimitNOFILE=") for line in lines)
-    # systemd sets it anew at each start, under jobs that pass through to their own folders.
+    # systemd sets the mode at each start, and jobs traverse this folder to reach their own.
     assert "StateDirectoryMode=0711" in lines
 
 
 def test_a_key_whose_file_was_lost_is_made_anew(tmp_path: Path) -> None:
-    """The server knows it still, and nobody has it."""
+    """The server still has it, but no file does."""
     (tmp_path / "server").mkdir()
     variables = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -69,7 +69,7 @@ def test_a_key_whose_file_was_lost_is_made_anew(tmp_path: Path) -> None:
     for _ in range(2):
         subprocess.run(["sh", DOCKER / "prepare.sh", "keys", "node-1"], env=variables, check=True)
         made.append((tmp_path / "node-1.key").read_text(encoding="ascii"))
-        (tmp_path / "node-1.key").write_bytes(b"")  # as when the disk was full
+        (tmp_path / "node-1.key").write_bytes(b"")  # as after a full disk
     assert made[0] != made[1] != ""
 
 

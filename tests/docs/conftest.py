@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import docs_tree  # noqa: F401 # makes the generator known
+import docs_tree  # noqa: F401 # registers the generator
 from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import OwnServer
 from docs_running import two_gpu_server

@@ -1,4 +1,4 @@
-"""What the pages show is run, page by page, against a server; what is not run says why."""
+"""Runs the blocks of each page against a server; a block that is not run says why."""
 
 import asyncio
 import re
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.anyio
 
 INLINE = re.compile(r"`(aliquot [a-z][^`\n]*)`")
 STRAY_MAX = 39
-"""Blocks of all pages that are not run; a page that adds one needs a better reason than that it is easier."""
+"""Blocks of all pages that are not run; a page that adds one needs a strong reason."""
 RUN_ELSEWHERE = frozenset({"installation.md"})
-"""Pages that a test of their own runs."""
+"""Pages run by a separate test."""
 
 STATES = "queued, held, scheduled, allocating, running, preempting"
 LEFT = f"""{{
@@ -138,7 +138,7 @@ def _schema() -> GraphQLSchema:
 
 
 async def _cleared(client: Client) -> None:
-    """Leave the next page a cluster on which nothing runs and nothing waits."""
+    """Leave the next page a cluster without running or waiting sessions."""
     async with asyncio.timeout(RUN_S_MAX):
         while True:
             found = await client.execute(LEFT)

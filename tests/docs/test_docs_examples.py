@@ -1,4 +1,4 @@
-"""Each of GraphiQL's examples leads to a page about it, at a heading that exists."""
+"""Each GraphiQL example links to a page about it, at a heading that exists."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ PAGES = Path(__file__).parents[2] / "server" / "docs"
 
 
 def anchor_of(heading: str) -> str:
-    """The name of a heading in an address."""
+    """The anchor of a heading."""
     return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
 
 

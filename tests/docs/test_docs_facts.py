@@ -1,4 +1,4 @@
-"""What the pages say of the code is so: tests that are named exist, numbers are computed again, nothing is missing."""
+"""Facts of the documentation: named tests exist, numbers are computed again, nothing is missing."""
 
 import inspect
 import re

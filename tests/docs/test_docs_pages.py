@@ -1,4 +1,4 @@
-"""The built pages: whole, searchable without a server, and without a request to any other host."""
+"""The built pages: complete, searchable without a server, and without requests to other hosts."""
 
 import re
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""Recipes that need a folder which jobs can reach: environments of uv, what runs log to, and PyTorch on two nodes."""
+"""Recipes that need a folder which jobs can reach: uv environments, experiment logs, and PyTorch on two nodes."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def _block(words: str) -> Block:
 
 @pytest.fixture
 def project(demo: OwnServer) -> Iterator[Path]:
-    """A folder that the accounts of jobs can read, which pytest's own folders are not."""
+    """A folder that job accounts can read, unlike pytest's own folders."""
     folder = demo.folder / "project"
     folder.mkdir()
     folder.chmod(0o755)
@@ -66,7 +66,7 @@ def test_a_job_runs_in_an_environment_of_uv(demo: OwnServer, project: Path) -> N
 
 
 def _with_package(project: Path, package: str) -> None:
-    """An environment of the project with a package, and the programs of the page."""
+    """An environment of the project with a package and the page's programs."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if uv is None:
         raise MachineLacks("uv is not installed")
@@ -80,7 +80,7 @@ def _with_package(project: Path, package: str) -> None:
 
 
 def _result_of(said: str, words: str) -> Path:
-    """The folder that a job printed after these words."""
+    """The folder that a job printed after this prefix."""
     return Path(next(line.partition(words)[2].strip() for line in said.splitlines() if line.startswith(words)))
 
 
@@ -113,7 +113,7 @@ def test_torchrun_runs_over_two_nodes(demo: OwnServer, project: Path) -> None:
     for block in blocks(RECIPES):
         if block.file in ("all_reduce.py", "two_nodes.sh"):
             (project / block.file).write_text(block.text, encoding="utf-8")
-    # Debian's PyTorch 1.13 finds no default for these two options with Python 3.11.
+    # Debian's PyTorch 1.13 has no default for these two options with Python 3.11.
     script = project / "two_nodes.sh"
     script.write_text(script.read_text().replace("distributed.run", "distributed.run --tee 1 --redirects 1"))
     command = _block("two_nodes.sh")

@@ -1,4 +1,4 @@
-"""The lines that install the units: what they copy exists, and what the units read is what the pages write."""
+"""The lines that install the units: files they copy exist, and files the units read are written by the pages."""
 
 import re
 from typing import Final
@@ -15,7 +15,7 @@ SHELL: Final = "".join(block.text for block in blocks(PAGE) if block.language ==
 
 
 def _installed(folder: str) -> set[str]:
-    """Names of files that the lines of the page put into a folder."""
+    """Names of files that the page's lines install."""
     copies = re.findall(rf"^sudo install -m \d+ (.+) {folder}/$", SHELL, re.MULTILINE)
     return {word.rsplit("/", 1)[-1] for words in copies for word in words.split()}
 
@@ -38,7 +38,7 @@ def test_what_units_and_settings_read_is_put_there() -> None:
     read = "".join((_unit("aliquot-server"), _unit("aliquot-agent"), *WRITTEN.values()))
     named = set(re.findall(r"/etc/aliquot/([\w.]+)", read))
     assert WRITTEN.keys() <= named
-    # The key is taken there by hand: it is on no other host.
+    # The key is copied by hand: it is on no other host.
     assert named - _installed("/etc/aliquot") == {"gpu02.key"}
 
 

@@ -1,4 +1,4 @@
-"""Real servers, each with a folder and a port of its own."""
+"""Real servers, each with its own folder and port."""
 
 import shutil
 import subprocess
@@ -24,7 +24,7 @@ reaper.INTERVAL_S = 1.0
 observation.EVERY_S = 0.5
 observation.RECORDED_US = 0
 """
-"""A container's pids are not the driver's; those of the stand-in are. Inspections and sums are frequent."""
+"""A container's pids differ from the driver's; the fake's do not. Inspections and sums are frequent."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def demo(anyio_backend: str) -> AsyncIterator[OwnServer]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresCluster]:
-    """On a disk, and waiting for it: some tests restart it under load."""
+    """A PostgreSQL on disk with fsync: some tests restart it under load."""
     with postgres_cluster() as cluster:
         yield cluster
 
@@ -73,7 +73,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def machine(library: Path) -> Iterator[Path]:
-    """A folder with the library, in which `holders/GPU/PID` is a process on a GPU with its memory."""
+    """A folder with the library, where `holders/GPU/PID` is a process on a GPU with its memory."""
     folder = Path(tempfile.mkdtemp(prefix="aliquot-gpus-"))
     shutil.copy(library, folder)
     for gpu in "01":

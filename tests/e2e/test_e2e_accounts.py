@@ -1,5 +1,4 @@
-"""Several people on one server: users and keys by the command line, jobs as each one's Unix account, all of it kept
-over a restart."""
+"""Several users on one server, with keys and Unix accounts of their own, also after a restart."""
 
 import asyncio
 import json
@@ -23,7 +22,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become som
 
 
 async def aliquot(server: OwnServer, *words: str) -> tuple[int, str]:
-    """Run a command against a server as its admin; (exit code, what it printed)."""
+    """Run a command as the server's admin; (exit code, output)."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aliquot", *words),
         *("--server", server.url, "--token-file", str(server.data_folder / "token")),
@@ -36,7 +35,7 @@ async def aliquot(server: OwnServer, *words: str) -> tuple[int, str]:
 
 
 async def new_user(server: OwnServer, name: str, *more: str) -> str:
-    """Make a user with a key, and return what is shown."""
+    """Create a user with a key, and return the output."""
     code, said = await aliquot(server, "user", "add", name, *more)
     assert code == 0, said
     return await new_key(server, name)

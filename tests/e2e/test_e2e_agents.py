@@ -1,4 +1,4 @@
-"""What a server says without agents, and when one of its agents is restarted under it."""
+"""A server without agents, and one whose agent is restarted."""
 
 import asyncio
 import gc
@@ -65,13 +65,13 @@ async def test_a_server_does_not_hold_what_it_read_at_its_start() -> None:
         async with serving(settings) as server:
             assert server.running.cases.state.agents
         async with serving(settings):
-            # The records of sessions that it forgets later would otherwise stay in memory.
+            # Loaded rows of sessions that are evicted later must not stay in memory.
             assert [one for one in gc.get_objects() if isinstance(one, LoadedRows)] == []
 
 
 @contextmanager
 def own_process() -> Iterator[None]:
-    """A server takes its process for its own, and leaves it as it is when it ends."""
+    """Restore the global state that a server changes in its process."""
     access, turns_s = logging.getLogger("uvicorn.access"), sys.getswitchinterval()
     handlers, propagates = access.handlers[:], access.propagate
     yield
@@ -81,7 +81,7 @@ def own_process() -> Iterator[None]:
 
 @asynccontextmanager
 async def served() -> AsyncIterator[tuple[Server, Client]]:
-    """A server in this process, so that its agents can be got at, behind a real listener."""
+    """A server in this process with a real listener, so that tests can reach its agents."""
     with own_process(), TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)  # jobs may run as another account
         settings = read_settings(data_folder=Path(folder), port=0, accelerators=(TWO_GPUS,))

@@ -1,4 +1,4 @@
-"""Web services at ports of the server's host: a real server listens on them, and a real session answers there."""
+"""Web apps at ports of the server's host: a real server listens there, and a real session answers."""
 
 import json
 import socket
@@ -39,7 +39,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Page).serve_for
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports in a row that nothing listens on."""
+    """Consecutive ports that are not in use."""
     for first in range(21_000, 29_000, count):
         with ExitStack() as probes:
             try:
@@ -56,7 +56,7 @@ def place(server: OwnServer) -> dict[str, str]:
 
 
 async def served(server: OwnServer, port: int) -> str:
-    """Start a session whose app `web` listens on this port; the id of the session."""
+    """Start a session whose app `web` listens on this port; returns its id."""
     command = ("/usr/bin/env", "python3", "-c", SERVE, str(port))
     words = ("session", "create", "-r", "cpu=1", "--app", f"web={port}", "--", *command)
     code, printed, errors = await piped(*words, given=b"", environment=place(server))
@@ -68,7 +68,7 @@ async def served(server: OwnServer, port: int) -> str:
 
 
 async def address_of(server: OwnServer, id: str) -> str:
-    """What `aliquot session open` prints."""
+    """The output of `aliquot session open`."""
     words = ("session", "open", id, "web", "--no-browser")
     code, printed, errors = await piped(*words, given=b"", environment=place(server))
     assert code == 0, errors
@@ -91,7 +91,7 @@ async def test_apps_at_ports_are_reached_signed_in_and_get_no_cookie_of_the_serv
         for id, address in zip(ids, addresses, strict=True):
             assert urlsplit(address).hostname == "127.0.0.1"
             await _is_reached(server, id, address)
-            assert (await _status(address)) == 403  # the address works once
+            assert (await _status(address)) == 403  # the URL works only once
         async with server.client() as client:
             page = await client.audit(filter=AuditFilterInput(kind="action.app_opened"), first=10)
             assert len(page.edges) == 2
@@ -127,7 +127,7 @@ async def _is_reached(server: OwnServer, id: str, address: str) -> None:
 
 
 async def test_a_browser_that_signed_in_reaches_the_app_until_it_signs_out() -> None:
-    """The browser keeps the cookies of all ports of the host together, and sends them to each."""
+    """The browser shares cookies between all ports of a host, and sends them to each."""
     port, inside = free_ports(2)
     environment = {"ALIQUOT_APPS_PORTS": f"{port}-{port}"}
     async with OwnServer("--accelerators", str(TWO_GPUS), environment=environment) as server:

@@ -1,4 +1,4 @@
-"""Web services of sessions: a real server in a session, and a real JupyterLab whose kernel runs a cell."""
+"""Web apps of sessions: a real HTTP server, and a real JupyterLab whose kernel runs a cell."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["ALIQUOT_APP_WEB"])
 
 @pytest.fixture
 async def notebooks(anyio_backend: str) -> AsyncIterator[OwnServer]:
-    """A server whose jobs may use the programs in `JUPYTER`, which may lie in this account's home folder."""
+    """A server whose jobs may use the programs in `JUPYTER`, possibly in this account's home folder."""
     account = ("--allow-root-jobs", "--job-user", "root") if os.geteuid() == 0 else ()
     async with OwnServer(*account, "--accelerators", str(ACCELERATORS / "two_gpus.toml")) as server:
         async with server.client() as client:
@@ -114,7 +114,7 @@ def message(kind: str, content: dict[str, Any]) -> str:
 
 
 async def ran(app: OwnApp, kernel: str, code: str) -> str:
-    """What a cell printed."""
+    """The output of a cell."""
     async with app.socket(f"/api/kernels/{kernel}/channels") as socket, asyncio.timeout(60):
         await socket.send(message("execute_request", {"code": code, "silent": False}))
         while True:
@@ -146,12 +146,12 @@ async def test_jupyterlab_runs_a_cell_and_ends_when_it_is_idle(notebooks: OwnSer
         printed_text = await ran(app, kernel, "import os; print(6 * 7, os.environ['ALIQUOT_SESSION_ID'])")
         assert printed_text == f"42 {id}\n"
         async with app.socket(f"/api/kernels/{kernel}/channels") as tab:
-            # A busy kernel is activity for longer than the limit; the open tab is none afterwards.
+            # A busy kernel counts as activity beyond the limit; an open tab alone does not.
             await tab.send(message("execute_request", {"code": "import time; time.sleep(40)", "silent": False}))
             await asyncio.sleep(35)
             async with notebooks.client() as client:
                 assert (await client.session(id)).state == "running"  # type: ignore[union-attr]
-            for _ in range(3):  # each waits for at most a minute
+            for _ in range(3):  # waits a minute at most
                 with suppress(TimeoutError):
                     async with notebooks.client() as client:
                         await until_state(client, id, "completed", "failed")
@@ -186,7 +186,7 @@ async def test_tensorboard_shows_its_page(notebooks: OwnServer, tmp_path: Path) 
 
 @pytest.mark.skipif(shutil.which("mlflow", path=JUPYTER) is None, reason="there is no MLflow beside JupyterLab")
 async def test_mlflow_answers_its_own_pages_at_its_own_address(notebooks: OwnServer) -> None:
-    """It refuses hosts and origins that it was not told of."""
+    """It rejects unknown hosts and origins."""
     from aliquot.cli.session.app import preset
 
     wanted, home = preset("mlflow"), notebooks.folder / "home"
@@ -206,7 +206,7 @@ async def test_mlflow_answers_its_own_pages_at_its_own_address(notebooks: OwnSer
             return answer.text if answer.status_code == 200 else ""
 
         page = ""
-        for _ in range(3):  # each waits for at most a minute; on a busy machine it starts slowly
+        for _ in range(3):  # waits a minute at most; it starts slowly on a busy machine
             with suppress(TimeoutError):
                 page = page or await until(answered)
         assert "<title>MLflow</title>" in page

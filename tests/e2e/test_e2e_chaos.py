@@ -1,4 +1,4 @@
-"""What fails around the processes: clocks, names, certificates, disks, pids. Running jobs end as they would have."""
+"""Environment faults: clocks, DNS, certificates, disks, reused pids. Running jobs still end correctly."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def hooks(tmp_path: Path) -> Hooks:
 
 @asynccontextmanager
 async def steered(on: Cluster, hooks: Hooks, *, url: str | None = None) -> AsyncIterator[OwnAgent]:
-    """An agent whose machine is steered."""
+    """An agent with injectable faults."""
     agent = OwnAgent(on.server, "demo-1", "--demo-node", "1", url=url, environment=hooks.environment)
     on.agents.append(agent)
     await agent.start()

@@ -1,4 +1,4 @@
-"""A server whose log is ahead of the machine's clock: refused by more than a day, followed with a word otherwise."""
+"""A log ahead of the machine's clock: refused if by more than a day, otherwise followed with an alert."""
 
 import sqlite3
 from contextlib import closing
@@ -12,12 +12,12 @@ from e2e_sessions import until
 pytestmark = pytest.mark.anyio
 
 ALONE = ("--no-local-agents", "--stopped")
-"""The second makes the first event."""
+"""`--stopped` adds the first event."""
 DAY_US = 86_400_000_000
 
 
 def put_ahead(server: OwnServer, by_us: int) -> int:
-    """The log as a clock left it that was ahead; returns the time of its end."""
+    """Shift the log's clock ahead; returns the time of its end."""
     with closing(sqlite3.connect(server.data_folder / SQLITE_FILE)) as connection:
         connection.execute("UPDATE counter SET at_us = at_us + ?", (by_us,))
         connection.commit()

@@ -1,4 +1,4 @@
-"""A server whose database is lost, emptied or exchanged does not begin a new cluster without a word."""
+"""A server whose database is lost, emptied or exchanged refuses to start a new cluster silently."""
 
 import asyncio
 import json
@@ -25,20 +25,20 @@ from store_postgres import PostgresCluster
 pytestmark = pytest.mark.anyio
 
 ALONE = ("--no-local-agents", "--stopped")
-"""The second makes the first event."""
+"""`--stopped` adds the first event."""
 WAYS_ON = "restore a backup with `aliquot db restore`"
 CHANGE = "mutation { orchestrator_start { __typename } orchestrator_stop { __typename } }"
 
 
 class Server(OwnServer):
-    """Without agents: its log has only what these tests do."""
+    """No agents: the log has only these tests' changes."""
 
     def __init__(self, *options: str) -> None:
         super().__init__(*ALONE, *options)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Of its next start."""
+        """Of the next start."""
         return self._options
 
     @options.setter
@@ -76,7 +76,7 @@ class Server(OwnServer):
         return await until(look)
 
     async def revision(self) -> int:
-        """The last event that it has read."""
+        """The last event it has read."""
         async with self.client() as client:
             return int((await client.execute("{ sessions(first: 1) { revision } }"))["sessions"]["revision"])
 
@@ -87,14 +87,14 @@ class Server(OwnServer):
             await self.start()
 
     async def command(self, *arguments: str) -> str:
-        """What a command on its data folder prints."""
+        """The output of a command on its data folder."""
         command = [sys.executable, "-m", "aliquot", *arguments, "--data-folder", str(self.data_folder)]
         return await asyncio.to_thread(subprocess.check_output, command, text=True, timeout=60)
 
 
 @asynccontextmanager
 async def made(*options: str) -> AsyncIterator[Server]:
-    """A server that was not started yet."""
+    """A server that is not started yet."""
     server = Server(*options)
     try:
         yield server
@@ -104,7 +104,7 @@ async def made(*options: str) -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def ended(*options: str) -> AsyncIterator[Server]:
-    """One that was stopped."""
+    """A stopped server."""
     async with made(*options) as server:
         await server.start()
         await server.change()
@@ -149,7 +149,7 @@ async def test_a_deleted_database_is_refused_until_it_is_back_or_a_new_cluster_i
             ServerFailed, match=r"(?s)ended with 2:.*--new begins a new cluster, and the database holds"
         ):
             await server.start_with("--new")
-        await server.start()  # from then on without it
+        await server.start()  # later starts without it
 
 
 @LONG
@@ -202,7 +202,7 @@ async def test_an_older_copy_is_refused_until_it_is_restored(tmp_path: Path) -> 
 
 
 async def test_a_start_that_is_killed_before_its_first_event_starts_again() -> None:
-    """It is killed as soon as its database is there, wherever it is then."""
+    """It is killed as soon as its database exists, at any point."""
     async with made() as server:
         starting = asyncio.create_task(server.start())
 
@@ -268,7 +268,7 @@ async def test_on_postgresql_the_same_holds(postgres: PostgresCluster) -> None:
 async def test_a_copy_that_lags_behind_and_takes_the_place_of_the_database_stops_the_servers(
     postgres: PostgresCluster, database_url: str
 ) -> None:
-    """No change is committed to the copy; servers refuse it until the database is back, or an operator accepts it."""
+    """Nothing is committed to the copy; servers refuse it until the database is back or an operator accepts it."""
     async with made() as leader, made() as follower:
         for server in (leader, follower):
             server.options = (*ALONE, "--database", database_url)
@@ -316,7 +316,7 @@ async def has_read(server: Server, event: int) -> bool:
 
 
 async def changed(server: Server) -> bool:
-    """Whether a change was taken; none is as long as no server leads."""
+    """Whether a change was accepted; without a leader none is."""
     with suppress(AssertionError, GraphQLFault):
         await server.change()
         return True

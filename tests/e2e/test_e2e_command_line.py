@@ -1,4 +1,4 @@
-"""The command line against a real server, each command a process of its own."""
+"""The command line against a real server, each command in its own process."""
 
 import os
 import re
@@ -163,7 +163,7 @@ async def test_a_script_is_read_and_the_command_line_stands_above_it(person: Per
 
 
 async def test_an_array_is_waited_for_and_its_failed_task_tried_again(person: Person, two_gpus: OwnServer) -> None:
-    flag = two_gpus.folder / "mended"  # where jobs of another account can see it
+    flag = two_gpus.folder / "mended"  # readable by jobs of another account
     command = ("sh", "-c", f"echo task $ALIQUOT_ARRAY_INDEX; [ $ALIQUOT_ARRAY_INDEX != 1 ] || [ -e {flag} ]")
 
     def course() -> None:

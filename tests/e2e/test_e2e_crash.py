@@ -1,4 +1,4 @@
-"""kill -9 of the server: what ran goes on, is adopted, and ends with its own exit code."""
+"""kill -9 of the server: jobs continue, are adopted, and end with their own exit code."""
 
 import pytest
 
@@ -48,5 +48,5 @@ async def test_sessions_outlive_the_server(demo: OwnServer) -> None:
 
 
 def own(server: OwnServer) -> dict[str, int]:
-    """Process by kernel."""
+    """Pids by kernel."""
     return {name: live.pid for name, live in live_kernels(server.data_folder).items()}

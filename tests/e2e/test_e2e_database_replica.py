@@ -1,4 +1,4 @@
-"""Servers on PostgreSQL with a streaming replica, which takes the place of the database that is gone for good."""
+"""Servers on PostgreSQL with a streaming replica, which is promoted when the primary is lost."""
 
 import asyncio
 import subprocess
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CLIENTS = 6
 ENOUGH = 12
-"""Acknowledged submissions before and after the database is gone."""
+"""Acknowledged submissions before and after the database is lost."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def test_a_synchronous_replica_takes_over_and_nothing_acknowledged_is_lost
 async def test_a_replica_that_lagged_is_refused_until_its_loss_is_accepted(
     pair: ReplicatedPostgres, database_url: str
 ) -> None:
-    """What the replica has goes on; what it lacks ends, and its GPU is free again."""
+    """Sessions that the replica has continue; others end, and their GPUs become free."""
     await pair.start(synchronous=False)
     async with failover_cluster(database_url, database_url) as on:
         kept = await on.job("kept", code=3)
@@ -82,14 +82,14 @@ async def test_a_replica_that_lagged_is_refused_until_its_loss_is_accepted(
 
 
 async def _is_gone(mark: Path) -> bool:
-    """Whether no process of the job runs any more."""
+    """Whether all processes of the job have ended."""
     return not any(
         str(mark) in word for process in psutil.process_iter(["cmdline"]) for word in process.info["cmdline"] or []
     )
 
 
 async def _accept_loss(server: OwnServer, database_url: str) -> None:
-    """As an operator does who has read the message; the servers share their data folder."""
+    """Accept the loss, as the message says; the servers share a data folder."""
     words = ("db", "restore", "--data-folder", str(server.data_folder))
     command = [sys.executable, "-m", "aliquot", *words, "--database", database_url]
     await asyncio.to_thread(subprocess.check_output, command, text=True, timeout=60)

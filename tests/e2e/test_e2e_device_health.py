@@ -1,4 +1,4 @@
-"""Device health, end to end: faults injected into a stand-in for NVIDIA's library, and what sessions do then."""
+"""Device health: faults injected into a fake NVIDIA library, and the effects on sessions."""
 
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ async def until_on(client: Client, session_id: str, device: str, *, attempt: int
 
 
 async def until_health(client: Client, **wanted: str) -> dict[str, str]:
-    """Wait until the GPUs are as wanted; returns the agent's attributes."""
+    """Wait until the GPUs have this health; returns the agent's attributes."""
 
     async def look() -> dict[str, str] | None:
         (edge,) = (await client.execute(DEVICES))["agents"]["edges"]

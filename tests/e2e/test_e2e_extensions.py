@@ -1,4 +1,4 @@
-"""A later time limit with real processes: it reaches the job, and outlives the server."""
+"""An extended time limit with real processes: it reaches the job, and survives a restart."""
 
 import time
 

@@ -81,13 +81,13 @@ async def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes_up(database
         assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
         assert on.runs("a") == 1
         await _runs_at_both(on)
-        await on.until_measured(old)  # it has no agents any more: the one that leads tells it
+        await on.until_measured(old)  # it has no agents any more: the leader answers
 
 
 async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(
     database_url: str, postgres: PostgresCluster
 ) -> None:
-    """It can still be asked, and its agents could still talk to it."""
+    """It still accepts requests, and its agents could still reach it."""
     async with postgres_proxy(postgres, database_url) as proxy, failover_cluster(proxy.url, database_url) as on:
         old, new = on.servers
         job = await on.job("a", code=3)
@@ -105,7 +105,7 @@ async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(
 
 
 async def _printed(on: FailoverCluster, server: OwnServer, session_id: str, *, until: str | None) -> str:
-    """What a session printed, as one server tells it: up to a text, or to the end."""
+    """The output of a session from one server: up to a text, or to the end."""
     text = ""
     async with asyncio.timeout(60), aclosing(on.client(server).subscribe(LOGS, {"id": session_id})) as pieces:
         async for piece in pieces:
@@ -116,13 +116,13 @@ async def _printed(on: FailoverCluster, server: OwnServer, session_id: str, *, u
 
 
 async def _piece(on: FailoverCluster, server: OwnServer, session_id: str, *, offset: int) -> tuple[str, int, bool]:
-    """(text, where it begins, whether nothing follows) of a piece, as one server tells it at once."""
+    """(text, offset, is at the end) of a piece of log from one server."""
     found = (await on.client(server).execute(PIECE, {"id": session_id, "offset": offset}))["session_log"]
     return found["text"], found["offset"], found["at_end"]
 
 
 async def _runs_at_both(on: FailoverCluster) -> None:
-    """Both servers take sessions, and both see them end."""
+    """Both servers accept sessions and see them end."""
     ids = await asyncio.gather(*(on.submit("exit 0", key=f"at {place}", first=place) for place in range(2)))
     for session_id in ids:
         for server in on.servers:

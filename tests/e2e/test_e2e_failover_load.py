@@ -1,4 +1,4 @@
-"""Several servers on one database under load: the database is restarted, and so are the servers, one by one."""
+"""Several servers on one database under load: database restart, and rolling restart of the servers."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CLIENTS = 6
 ENOUGH = 12
-"""Acknowledged submissions between two blows."""
+"""Acknowledged submissions between faults."""
 UPDATES = "subscription ($after: BigInt) { queue_updates(after: $after) { event_number session { id state } } }"
 
 

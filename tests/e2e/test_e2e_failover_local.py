@@ -1,4 +1,4 @@
-"""Servers with agents of their own on a shared database: one leads, a second one refuses in words."""
+"""Servers with local agents on a shared database: one leads, a second one refuses to start."""
 
 import asyncio
 import subprocess

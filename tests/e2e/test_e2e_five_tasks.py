@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Shell:
-    """The command line of a new user, which counts the commands."""
+    """A new user's command line, which counts the commands."""
 
     def __init__(self, server: OwnServer, home: Path) -> None:
         self._environment = shell_environment(server, home)

@@ -1,4 +1,4 @@
-"""Forecasts of real servers: history grows, a session that waits is told when it starts, and its truth is recorded."""
+"""Forecasts of real servers: history grows, a pending session gets a forecast, its outcome is recorded."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ async def changes(client: Client, session_id: str) -> dict[str, Any]:
 
 
 async def until_forecast(client: Client, session_id: str) -> None:
-    """Wait until the process has answered what changes of a session would mean."""
+    """Wait until the process has forecast the changes of a session."""
 
     async def look() -> bool:
         return not (await changes(client, session_id))["is_forecasting"]
@@ -74,7 +74,7 @@ async def until_forecast(client: Client, session_id: str) -> None:
 
 
 async def until_judged(client: Client, session_id: str) -> dict[str, Any]:
-    """Wait until a session that has started has the outcome of its forecast."""
+    """Wait until a started session has the outcome of its forecast."""
 
     async def look() -> dict[str, Any] | None:
         found = await forecast(client, session_id)
@@ -94,7 +94,7 @@ async def until_process(server: OwnServer, *, other_than: int = 0) -> int:
 
 
 def forecast_processes(server: int) -> list[int]:
-    """Forecast processes whose parent is a server."""
+    """Forecast processes started by a server."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -111,13 +111,13 @@ def is_alive(pid: int) -> bool:
 
 
 async def grow_history(client: Client) -> None:
-    """Enough ended sessions."""
+    """End enough sessions."""
     for session_id in [await submit(client, "true", {"cuda.shares": "0.1"}) for _ in range(RUNS)]:
         await until_state(client, session_id, "completed")
 
 
 async def wait_behind_a_full_cluster(client: Client) -> tuple[list[str], str]:
-    """Two sessions that hold the GPUs until they are told to end, and one that waits for them."""
+    """Two sessions that hold the GPUs until they are ended, and one that waits for them."""
     holders = [await submit(client, "sleep 600", GPU) for _ in range(2)]
     for holder in holders:
         await until_state(client, holder, "running")
@@ -129,10 +129,10 @@ async def cancel(client: Client, session_id: str) -> None:
 
 
 async def course(server: OwnServer) -> tuple[str, str]:
-    """A session is told when it starts; it starts, and is counted; a restart changes nothing about that.
+    """A pending session gets a forecast, starts, and its outcome counts, also after a restart.
 
     Returns:
-        The two sessions that waited, and have ended.
+        The two sessions that waited and ended.
     """
     async with server.client() as client:
         await until_joined(client, agents=1)

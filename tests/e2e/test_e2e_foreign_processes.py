@@ -1,4 +1,4 @@
-"""A real server on stand-ins for two NVIDIA GPUs, and real processes that use them outside Aliquot."""
+"""A real server on two fake NVIDIA GPUs, and real processes that use them outside Aliquot."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ async def served(machine: Path, **settings: str) -> AsyncIterator[tuple[OwnServe
 
 
 async def gpus(client: Client) -> dict[str, tuple[bool, list[str]]]:
-    """Whether each GPU is withheld, and who uses it outside."""
+    """By GPU: whether it is withheld, and its foreign users."""
     (edge,) = (await client.execute(DEVICES))["agents"]["edges"]
     return {
         device["id"]: (device["foreign_usage"], device["foreign_users"])

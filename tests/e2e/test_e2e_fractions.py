@@ -1,4 +1,4 @@
-"""Two sessions share two GPUs by fractions that no single device holds, and give them back."""
+"""Two sessions share two GPUs by fractions that no single device has free, and release them."""
 
 import json
 import os
@@ -97,14 +97,14 @@ async def test_a_file_that_cannot_be_read_hides_no_other(two_gpus: OwnServer) ->
 async def rescanned(
     client: Client, agent_id: str
 ) -> tuple[tuple[int, list[str], list[dict[str, str]]], dict[str, str]]:
-    """What the agent's files say, and the map by them."""
+    """A rescan of the agent's files, and its map."""
     found = (await client.execute(RESCAN, {"agent_id": agent_id}))["rescan_gpu_alloc_maps"]
     by_files: dict[str, str] = json.loads(found["gpu_alloc_map"])
     return (found["scanned"], found["unreadable"], found["differences"]), by_files
 
 
 def spawners(server_pid: int) -> list[int]:
-    """The server's own children that start kernels; there is at least one."""
+    """The server's own spawner processes; at least one."""
     tasks = Path(f"/proc/{server_pid}/task").iterdir()
     children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
     found = [pid for pid in children if b"spawner" in Path(f"/proc/{pid}/cmdline").read_bytes()]

@@ -1,4 +1,4 @@
-"""The grace of the settings holds at the time limit too: the job has so long to save what it did, and no longer."""
+"""The configured grace applies at the time limit too: the job has exactly that long to save."""
 
 from signal import SIGKILL
 from typing import Final
@@ -14,7 +14,7 @@ JOB: Final = (
     "exec 2> /dev/null; trap 'echo stopping; sleep {saving}; echo saved; exit 0' TERM;"
     " echo began; while :; do sleep 0.1; done"
 )
-"""Takes this many seconds to save its work after the stop signal."""
+"""Saves for this many seconds after the stop signal."""
 
 
 @pytest.mark.parametrize(

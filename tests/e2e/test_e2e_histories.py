@@ -1,4 +1,4 @@
-"""What concurrent clients of three servers were answered is explained by one order of their changes, whatever fails."""
+"""Linearizability: concurrent clients of three servers get answers that one order explains, under faults."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(900), LON
 
 CLIENTS: Final = 6
 ENOUGH: Final = 60
-"""Answers between two blows."""
+"""Answers between faults."""
 ROUNDS: Final = 3
 CANCELABLE: Final = 24
 ANSWERED_S_MAX: Final = 120.0
@@ -49,7 +49,7 @@ RELEASE: Final = """mutation ($input: String!) { release_gpus(job_id: $input) { 
 JOBS: Final = ("x", "y", "z")
 """External allocations of three GPUs each; the agent has eight."""
 LEASE_S: Final = 86_400.0
-"""No clock jumps as far as this."""
+"""Longer than any clock jump."""
 JUMP_S: Final = 3600
 
 Answer = tuple[Any, ...]
@@ -57,7 +57,7 @@ Answer = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Histories:
-    """Clients that change quotas, priorities and submissions at whichever server, and what they were answered."""
+    """Clients that change quotas, priorities and submissions at any server, and their answers."""
 
     on: FailoverCluster
     hooks: list[Hooks]
@@ -71,7 +71,7 @@ class Histories:
     cancelable: list[str] = field(default_factory=list)
     keys: dict[str, list[Operation]] = field(default_factory=lambda: defaultdict(list))
     versions: dict[str, int] = field(default_factory=dict)
-    """The last one that some client saw."""
+    """The latest that a client saw."""
     answers: int = 0
     values: int = 0
 
@@ -83,7 +83,7 @@ class Histories:
             await asyncio.sleep(0.01)
 
     async def until_more(self, count: int) -> None:
-        """Wait until clients got this number of further answers."""
+        """Wait until clients got this many more answers."""
         wanted = self.answers + count
         async with asyncio.timeout(ANSWERED_S_MAX):
             while self.answers < wanted:  # noqa: ASYNC110  # counted by the clients
@@ -141,12 +141,12 @@ class Histories:
             (found,) = (await client.execute(query, {"input": wanted})).values()
         except ServerUnreachable as error:
             if isinstance(error.__cause__, httpx.ConnectError):
-                return  # nothing was sent
+                return  # not sent
             found = {"__typename": "Unavailable"}
         except GraphQLFault:
             found = {"__typename": "Unavailable"}
         if found["__typename"] == "NotPlaced" and found["reason"] != "insufficient":
-            return  # the agent has not come back yet: nothing was changed
+            return  # the agent is not back yet: nothing changed
         answer = self._answer(found, name, asked[0])
         if answer is None:
             history.append(Operation(began=began, asked=asked))
@@ -155,7 +155,7 @@ class Histories:
             history.append(Operation(began=began, ended=time.monotonic(), asked=asked, answer=answer))
 
     def _answer(self, found: dict[str, Any], name: str, asked: str) -> Answer | None:
-        """An answer as the models know it; None when the change may or may not have been made."""
+        """An answer in the models' form; None when the change may or may not have been made."""
         match found["__typename"]:
             case "CreateSessionSuccess":
                 return "ok", found["session"]["id"], found["created"]
@@ -181,7 +181,7 @@ class Histories:
         raise Refused(found)
 
     def check(self, started: dict[str, Record]) -> None:
-        """Each object's history has an order that explains it."""
+        """Check that each object's history is linearizable."""
         for name, history in self.quotas.items():
             assert linearized(history, (0, None), versioned) is not None, (name, history)
         for name, history in self.priorities.items():
@@ -199,7 +199,7 @@ class Histories:
 
 @asynccontextmanager
 async def histories(urls: Sequence[str], folder: Path) -> AsyncIterator[Histories]:
-    """Three servers under clients, each with its own URL of the database; checked at the end."""
+    """Three servers with clients, each with its own database URL; checked at the end."""
     async with AsyncExitStack() as stack:
         hooks = [Hooks(folder / str(number)) for number in range(3)]
         for one in hooks:

@@ -1,4 +1,4 @@
-"""The installation that the documentation walks through, on two nodes with their own network, files and processes."""
+"""The documented installation on two nodes, each with its own network, files and processes."""
 
 import importlib.util
 import os

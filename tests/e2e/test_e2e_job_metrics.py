@@ -1,4 +1,4 @@
-"""Metrics in the output of real jobs: by lines, by patterns, thinned out, and of the tasks of an array."""
+"""Metrics in the output of real jobs: by lines, by patterns, downsampled, and of array tasks."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ echo "epoch 3  accuracy: 0.875 (best)"; echo "accuracy: none"; echo "::metric lo
 
 
 async def cli(server: OwnServer, *words: str) -> str:
-    """What a command prints."""
+    """Output of a command."""
     place = {"ALIQUOT_SERVER": server.url, "ALIQUOT_TOKEN_FILE": str(server.data_folder / "token")}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aliquot", *words), stdout=subprocess.PIPE, env={**os.environ, **place}

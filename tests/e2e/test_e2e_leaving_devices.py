@@ -1,4 +1,4 @@
-"""A device leaves an agent's configuration under a running job: the job ends by itself, then the device is dropped."""
+"""A device is removed from an agent's configuration under a running job, and dropped when the job ends."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -23,11 +23,11 @@ CHANGES: Final = {
     "other UUIDs": ("gpus.toml", FILE.read_text().replace(SECOND, THIRD), {FIRST: "healthy", THIRD: "healthy"}),
     "excluded": ("aliquot.toml", EXCLUDED, {FIRST: "healthy"}),
 }
-"""The file that is changed, what it says then, and the GPUs that the agent has for new work."""
+"""The changed file, its new text, and the GPUs left for new work."""
 
 
 async def healths(client: Client, agent_id: str) -> dict[str, str]:
-    """The health of each GPU of an agent."""
+    """Health by GPU of an agent."""
     return {id: gpu["health"] for id, gpu in (await gpus(client, agent_id)).items()}
 
 
@@ -52,7 +52,7 @@ async def leaves_and_ends(
     restart: Callable[[], Awaitable[object]],
     rest: dict[str, str],
 ) -> None:
-    """Hold the second GPU, change the configuration with a restart, and let the job end."""
+    """Hold the second GPU, restart with a changed configuration, and let the job end."""
     marks = folder / "leaving"
     marks.mkdir()
     marks.chmod(0o777)
@@ -119,7 +119,7 @@ async def test_a_held_device_leaves_a_remote_agent_when_its_job_ends(tmp_path: P
 
 
 def configured(folder: Path) -> tuple[Path, dict[str, str]]:
-    """A file with two GPUs and a configuration without any setting: the first, and where the second is."""
+    """A file with two GPUs and an empty configuration: the file, and a variable for the other."""
     (folder / "gpus.toml").write_text(FILE.read_text())
     (folder / "aliquot.toml").write_text("")
     return folder / "gpus.toml", {"ALIQUOT_CONFIG": str(folder / "aliquot.toml")}

@@ -1,4 +1,4 @@
-"""`aliquot session logs` without -f: what was printed so far, or the last lines of it, of what runs on."""
+"""`aliquot session logs` without -f: the output so far of a running session, or its last lines."""
 
 from pathlib import Path
 

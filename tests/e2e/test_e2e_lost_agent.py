@@ -1,4 +1,4 @@
-"""A node that is gone for good: an operator says so, and what ran there is tried again elsewhere."""
+"""A node that is lost for good: an operator declares it, and its sessions are retried elsewhere."""
 
 import signal
 
@@ -48,7 +48,7 @@ async def test_what_a_lost_agent_ran_is_tried_again_elsewhere_once_its_end_is_vo
 
 
 async def second_agent(on: Cluster) -> None:
-    """Another node, which is idle."""
+    """Start a second, idle node."""
     agent = OwnAgent(on.server, "demo-2", "--demo-node", "2")
     on.agents.append(agent)
     await agent.start()

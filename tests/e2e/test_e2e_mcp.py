@@ -1,4 +1,4 @@
-"""`aliquot mcp` with a real client of the protocol, over standard input and output and over HTTP."""
+"""`aliquot mcp` with a real MCP client, over stdio and over HTTP."""
 
 import json
 import socket
@@ -49,7 +49,7 @@ async def _over_stdio(server: OwnServer, key: str) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def _http_server(server: OwnServer) -> AsyncIterator[str]:
-    """The address of an MCP server of its own process, which knows no key."""
+    """The address of an MCP server in its own process, which has no key."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -89,7 +89,7 @@ async def _key(server: OwnServer, user: str, scope: KeyScope, **more: Any) -> st
 
 
 async def _keys_in_audit(server: OwnServer, user: str) -> set[str | None]:
-    """Names of the keys that the changes of a user were made with."""
+    """Names of the keys used for a user's changes."""
     async with ServerClient(server.url, server.token) as admin:
         found = await admin.audit(filter=AuditFilterInput(actor=user), first=50)
     assert {edge.node.actor for edge in found.edges} == {user}
@@ -114,7 +114,7 @@ async def _refusal(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def _course(client: Client) -> None:
-    """What a program does: look, try, submit, follow, cancel."""
+    """A typical client: look, dry run, submit, follow, cancel."""
     assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
     (node,) = (await _called(client, "gpus"))["nodes"]
     assert [gpu["free"] for gpu in node["gpus"]] == [1, 1]
@@ -165,7 +165,7 @@ async def test_a_program_uses_the_cluster_over_http_with_the_key_of_each_request
 
 
 async def _within_budget(client: Client) -> None:
-    """Each request is previewed first, and the third session is one too many."""
+    """Each request needs a preview first, and the third session is refused."""
     for number in range(2):
         told = await _refusal(client, "submit", command="true", name=f"n{number}")
         assert "then submit it within 10 minutes" in told

@@ -1,4 +1,4 @@
-"""Metrics of a server that runs sessions, and what is drawn and watched with them."""
+"""Metrics of a server that runs sessions, its dashboard and alert rules."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 HALF = {"cuda.shares": "0.5"}
 PROMTOOL = shutil.which("promtool") or shutil.which("promtool", path=sysconfig.get_path("scripts"))
-"""`scripts/test` takes it out of Debian's package when it is not here."""
+"""`scripts/test` extracts it from Debian's package if it is missing."""
 JSON_LOG = {"ALIQUOT_LOG_FORMAT": "json", "ALIQUOT_QUEUE_BACKLOG": "2", "ALIQUOT_READINGS_INTERVAL_S": "0.2"}
 
 
@@ -45,13 +45,13 @@ async def families(server: OwnServer) -> dict[str, Metric]:
 
 
 async def value(server: OwnServer, family: str, **labels: str) -> float:
-    """The sum of the samples of a family that have these labels."""
+    """Sum of a family's samples that have these labels."""
     found = (await families(server))[family].samples
     return sum(sample.value for sample in found if labels.items() <= sample.labels.items())
 
 
 def logged(server: OwnServer, event: str) -> list[dict[str, object]]:
-    """Lines of the server's log that tell of an event."""
+    """Lines of the server's log for an event."""
     lines = [
         json.loads(line) for line in (server.folder / "server.log").read_text().splitlines() if line.startswith("{")
     ]
@@ -59,7 +59,7 @@ def logged(server: OwnServer, event: str) -> list[dict[str, object]]:
 
 
 async def run_sessions(server: OwnServer) -> str:
-    """One that ends well, one that fails, one that runs, and three that wait for more than there is beside it."""
+    """One session that completes, one that fails, one running, and three pending that do not fit beside it."""
     async with server.client() as client:
         await until_state(client, await submit(client, "true", HALF), "completed")
         await until_state(client, await submit(client, "exit 3", HALF), "failed")
@@ -88,7 +88,7 @@ async def test_sessions_are_counted_logged_drawn_and_watched(server: OwnServer) 
     text = await scrape(server)
     assert running not in text
 
-    async def is_warned() -> bool:  # the backlog is looked at once a second
+    async def is_warned() -> bool:  # the backlog is checked once a second
         return bool(logged(server, "queue_backlog"))
 
     await until(is_warned)
@@ -99,7 +99,7 @@ async def test_sessions_are_counted_logged_drawn_and_watched(server: OwnServer) 
 
 
 def check_log(server: OwnServer, running: str) -> None:
-    """Who was given what, once each; the backlog, once; and nothing of commands."""
+    """One line per allocation, one for the backlog, and nothing of commands."""
     given = {line["session_id"]: line for line in logged(server, "session_allocated_devices")}
     told = given[running]
     assert (told["attempt"], told["shares"], told["level"]) == (1, [0.5], "INFO")
@@ -111,7 +111,7 @@ def check_log(server: OwnServer, running: str) -> None:
 
 
 def check_drawings(found: dict[str, Metric]) -> None:
-    """Every expression names what the server shows."""
+    """Every expression uses exposed metrics."""
     known = exposed(found.values())
     assert [fault for drawn in dashboard_expressions() for fault in faults(*drawn, known=known)] == []
     assert [fault for rule in rule_expressions() for fault in faults(*rule, known=known)] == []
@@ -129,7 +129,7 @@ def check_drawings(found: dict[str, Metric]) -> None:
 
 
 def promtool(*words: str, given: str = "") -> None:
-    """Prometheus's own opinion."""
+    """Check with promtool."""
     subprocess.run([str(PROMTOOL), "check", *words], input=given.encode(), check=True, timeout=60)
 
 

@@ -1,4 +1,4 @@
-"""Metrics of two servers on one database: sums over both count nothing twice, whoever leads."""
+"""Metrics of two servers on one database: sums count nothing twice, whichever server leads."""
 
 import httpx
 import pytest
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 async def sums(on: FailoverCluster, server: OwnServer) -> dict[str, float]:
-    """What a server shows, summed over labels, by the name of its samples."""
+    """A server's metrics, summed over labels, by sample name."""
     token = on.servers[0].token
     async with httpx.AsyncClient(timeout=60) as http:
         answer = await http.get(f"{server.url}/metrics", headers={"authorization": f"Bearer {token}"})
@@ -45,4 +45,4 @@ async def test_the_leader_tells_of_the_cluster_and_each_server_of_itself(databas
         await on.until_joined(follower)
         after = await sums(on, follower)
         assert (after["aliquot_leader"], after["aliquot_gpus"]) == (1, 8)
-        assert after["aliquot_sessions_ended_total"] == 0  # it counts from when it leads
+        assert after["aliquot_sessions_ended_total"] == 0  # it counts from its election on

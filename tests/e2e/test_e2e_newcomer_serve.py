@@ -1,4 +1,4 @@
-"""`aliquot serve` as somebody meets it who does not know it yet: it stops when told, and says what is wrong."""
+"""`aliquot serve` for a new user: it stops on a signal, and reports mistakes clearly."""
 
 import os
 import re
@@ -25,7 +25,7 @@ Serve = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts `aliquot serve` with a data folder of its own; all are stopped afterwards."""
+    """Start `aliquot serve` with its own data folder; all are stopped at the end."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*options: str, **variables: str) -> subprocess.Popen[str]:
@@ -127,7 +127,7 @@ async def test_an_offset_beyond_every_file_is_the_end(serve: Serve, tmp_path: Pa
 
 
 def _port(process: subprocess.Popen[str]) -> int:
-    """Read until the server has said where it is, and said all that it says then."""
+    """Read the startup output of a server, and return its port."""
     assert process.stdout
     port = None
     for line in process.stdout:
@@ -140,7 +140,7 @@ def _port(process: subprocess.Popen[str]) -> int:
 
 
 def _refusal(process: subprocess.Popen[str]) -> str:
-    """All that a server said that did not start."""
+    """The output of a server that refused to start."""
     output, _ = process.communicate(timeout=END_S_MAX)
     assert process.returncode == 2, output
     assert output.startswith("aliquot cannot start: "), output

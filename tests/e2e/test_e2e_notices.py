@@ -1,4 +1,4 @@
-"""A real server tells real receivers what becomes of sessions, over kill -9 too."""
+"""A real server sends notices of sessions to real receivers, also across kill -9."""
 
 import json
 from collections.abc import AsyncIterator

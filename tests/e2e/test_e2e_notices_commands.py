@@ -1,4 +1,4 @@
-"""`aliquot notices`, against a real server with a real receiver."""
+"""`aliquot notices` against a real server with a real receiver."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ async def test_rules_are_changed_receivers_tried_and_preferences_set(tmp_path: P
 
 
 async def notices(server: OwnServer, *arguments: str) -> tuple[int, str, str]:
-    """Run a command in this process; its exit code and what it printed."""
+    """Run a command in this process; (exit code, stdout, stderr)."""
     asking = ("--server", server.url, "--token-file", str(server.data_folder / "token"))
     done = await asyncio.to_thread(CliRunner().invoke, main, ["notices", *arguments, *asking])
     return done.exit_code, done.stdout, done.stderr

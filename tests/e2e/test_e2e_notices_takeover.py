@@ -1,4 +1,4 @@
-"""Several servers: what the leader was about to send when it was killed, the next one sends, under the same name."""
+"""Failover of notices: the new leader sends those pending at the killed one, under the same id."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real server that observes, with a real agent: it shows who uses which GPU, and starts and stops nothing."""
+"""Observe mode with a real agent: it shows GPU users, and starts and stops nothing."""
 
 import asyncio
 from pathlib import Path
@@ -28,7 +28,7 @@ async def post(server: OwnServer, path: str) -> httpx.Response:
 
 
 async def until_stopped(client: Client, session_id: str) -> None:
-    """Wait until a session waits because scheduling is stopped."""
+    """Wait until a session waits for stopped scheduling."""
 
     async def is_told() -> bool:
         found = await session(client, session_id)

@@ -1,4 +1,4 @@
-"""A data folder that an earlier version left: it opens, has its sessions, and goes on with those that waited."""
+"""A data folder of an earlier version: it opens with its sessions, and pending ones continue."""
 
 import tarfile
 from collections.abc import AsyncIterator
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.anyio
 
 DATA = Path(__file__).parents[1] / "data"
 RECORDED = DATA / "data_folder_0017.tar.xz"
-"""Of the last version that had seventeen revisions: written by a server with the two mock GPUs of `two_gpus.toml`,
-which ran three sessions; then the orchestrator was stopped, three more were submitted, and the server ended."""
+"""Of the last version with seventeen revisions: a server with the two mock GPUs of `two_gpus.toml` ran three
+sessions; then the orchestrator was stopped, three more were submitted, and the server ended."""
 ENDED = {
     "ses_01a2040d-44cb-7140-8ea6-ace32f0a177f": ("completed", 0),
     "ses_01a2040d-4511-75f8-9c22-900648bacae7": ("failed", 3),
@@ -30,7 +30,7 @@ START = "mutation { orchestrator_start { __typename } }"
 
 @pytest.fixture
 async def server() -> AsyncIterator[OwnServer]:
-    """On a copy of the folder; not started yet."""
+    """A server on a copy; not started."""
     kept = ("--keep", "sessions=forever", "--keep", "events=forever", "--keep", "ledger=forever")
     own = OwnServer("--accelerators", str(DATA / "accelerators" / "two_gpus.toml"), *kept)
     with tarfile.open(RECORDED) as archive:
@@ -53,6 +53,6 @@ async def test_a_folder_of_the_last_version_before_the_baseline_opens_and_goes_o
             await until_state(client, session_id, "completed")
         assert (await until_state(client, fresh, "failed"))["exit_code"] == 5
     assert await server.stop() == 0
-    # The database was at the baseline, so only later revisions were applied, after a backup.
+    # The database was at the baseline: only later migrations ran, after a backup.
     (backup,) = server.data_folder.rglob("*.backup")
     assert backup.name.startswith("aliquot.db.0017.")

@@ -1,7 +1,7 @@
-"""A data folder of commit 9f0fe7e with live jobs: it opens, the shims of that commit are adopted, nothing is missing.
+"""A data folder of commit 9f0fe7e with live jobs: it opens, its shims are adopted, and nothing is missing.
 
-`old_folder_recorder` says how the folder was recorded. The jobs that ran then are started again by the spawner of that
-commit, which was recorded with it: files, locks and signals are those of the old shim.
+`old_folder_recorder` says how the folder was recorded. Its jobs are started again by the recorded spawner of that
+commit, so that files, locks and signals are those of the old shim.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ query ($since: DateTime!, $until: DateTime!) {
 }
 """
 NEWCOMER = 12
-"""Exit code of a session of the present version."""
+"""Exit code of a session of this version."""
 
 
 class OldShims:
-    """The running kernels of the recording, each with a shim of the recorded commit."""
+    """The recorded running kernels, each with a shim of the recorded commit."""
 
     def __init__(self, folder: Path, *, sessions: list[str]) -> None:
         kernels = folder / "data" / "agents" / "demo-1" / "kernels"
@@ -61,7 +61,7 @@ class OldShims:
         self._spawner = folder / "spawner"
 
     def start(self) -> None:
-        """Start the old spawner, have it start the shims, and end it: shims stay."""
+        """Start the old spawner, have it start the shims, and end it: shims remain."""
         requests = [self._request(folder) for folder in self._folders]
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-E", str(self._spawner)],
@@ -81,13 +81,13 @@ class OldShims:
         (folder / "work" / "go-on").touch()
 
     def whole_gpus(self) -> set[str]:
-        """Devices that the jobs hold whole, by the files that the old agent wrote."""
+        """Devices held whole by the jobs, from the old agent's files."""
         specs = [json.loads((folder / "resource.json").read_text())["slots"] for folder in self._folders]
         return {device for slots in specs for device in slots.get("cuda.device", {})}
 
     @staticmethod
     def _request(folder: Path) -> bytes:
-        """The request as the agent of that commit sent it. Another boot of the host would end the kernel."""
+        """The request as the old agent sent it, with this boot's id: another boot would end the kernel."""
         file = folder / "order.json"
         stored = json.loads(file.read_text())
         boot_id = stored["boot_id"] = BOOT_ID.read_text().strip()
@@ -123,20 +123,20 @@ class OldShims:
 
 @dataclass(frozen=True)
 class OldCluster:
-    """The folder, its facts, and what runs in it."""
+    """The recorded folder, its facts, and its jobs."""
 
     server: OwnServer
     facts: dict[str, Any]
     shims: OldShims
 
     def jobs(self) -> dict[str, int]:
-        """Pid of each live job by kernel."""
+        """Pids of the live jobs by kernel."""
         return {name: live.pid for name, live in live_kernels(self.server.data_folder).items()}
 
 
 @pytest.fixture
 async def old() -> AsyncIterator[OldCluster]:
-    """A copy of the folder, with its jobs running under old shims; the server is not started yet."""
+    """A copy of the folder, its jobs running under old shims; the server is not started."""
     server = OwnServer("--demo", *(word for kind in FOREVER for word in ("--keep", f"{kind}=forever")))
     with tarfile.open(RECORDED) as archive:
         # The first releases of Python 3.11 have no filters.
@@ -214,13 +214,13 @@ async def _check_sessions(client: Client, facts: dict[str, Any]) -> None:
         await until_state(client, f"{facts['array']}_{index}", state)
     await until_state(client, facts["held"], "held")
     await until_state(client, facts["waiting"], "queued")
-    # Its lease was of a day, which has passed since the recording.
+    # Its lease lasted a day, which has passed since the recording.
     external = await until_state(client, facts["external"], "failed")
     assert external["failure"]["code"] == "lease_expired"
 
 
 async def _held_gpus(client: Client, facts: dict[str, Any]) -> float:
-    """The largest part of a device that was held in the minute before the old server ended, by the history."""
+    """The largest held part of a device in the minute before the old server ended, from the history."""
     last = datetime.fromtimestamp(facts["at_us"] / 1e6, UTC)
     asked = {"since": (last - timedelta(minutes=1)).isoformat(), "until": last.isoformat()}
     series = (await client.execute(HISTORY, asked))["device_history"]["series"]
@@ -228,7 +228,7 @@ async def _held_gpus(client: Client, facts: dict[str, Any]) -> float:
 
 
 async def _check_key_and_secret(old: OldCluster) -> None:
-    """The old key opens, and the secret that was stored with it reaches a job of its owner."""
+    """The old key works, and the secret stored with it reaches a job of its owner."""
     if os.geteuid() == 0:
         known = ("--server", old.server.url, "--token-file", str(old.server.data_folder / "token"))
         code, said = await aliquot("user", "set", "ann", "--unix", "games", *known)
@@ -245,13 +245,13 @@ async def _check_replay(old: OldCluster, passes: list[dict[str, Any]]) -> None:
     oldest = passes[-1]
     assert oldest["code_version"] != code_version()
     code, said = await aliquot("replay", str(oldest["number"]), "--data-folder", str(old.server.data_folder))
-    assert code in (0, 1), said  # another version may decide otherwise; it has to say that it is another one
+    assert code in (0, 1), said  # another version may decide differently; it has to print its version
     assert f"by another version of Aliquot, {oldest['code_version']}" in said
     assert code_version() in said
 
 
 async def aliquot(*words: str) -> tuple[int, str]:
-    """Run a command; (exit code, what it printed)."""
+    """Run a command; (exit code, output)."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aliquot", *words), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )

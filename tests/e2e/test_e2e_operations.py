@@ -1,4 +1,4 @@
-"""What an operator does beside the API: looks into a server that runs, and into the database of one that does not."""
+"""Operator tools outside the API: inspecting a running server, and the database of a stopped one."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ DOCTOR = "{ doctor { differences { kind subject since repair } asked silent } }"
 
 
 async def aliquot(*arguments: str) -> tuple[int, str, str]:
-    """Run a command; its exit code and what it printed."""
+    """Run a command; (exit code, output, errors)."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aliquot", *arguments),
         stdout=asyncio.subprocess.PIPE,
@@ -30,7 +30,7 @@ async def aliquot(*arguments: str) -> tuple[int, str, str]:
 
 
 async def look_into_a_copy(asking: tuple[str, ...], running: str) -> None:
-    """While the server runs."""
+    """Use a live copy."""
     code, path, _ = await aliquot("db", "copy", *asking)
     assert code == 0
     at = ("--database", f"sqlite:///{path.strip()}")

@@ -1,4 +1,4 @@
-"""Preflights of gangs over real agents: a node where one fails is replaced, and no rank starts before all passed."""
+"""Preflights of gangs on real agents: a failing node is replaced, and ranks start when all have passed."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ query ($id: ID!) {
 
 @pytest.fixture
 def marks(tmp_path: Path) -> Path:
-    """A folder that every job may write to."""
+    """A folder writable for all jobs."""
     tmp_path.chmod(0o777)
     return tmp_path
 
@@ -50,7 +50,7 @@ async def gang(client: Client, shell: str, check: str) -> str:
 
 
 async def aliquot(*words: str) -> tuple[int, str]:
-    """A command with its exit code and what it printed."""
+    """Run a command; (exit code, output)."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "aliquot", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
@@ -97,7 +97,7 @@ async def test_no_rank_starts_before_all_have_passed(marks: Path) -> None:
 
 
 async def test_a_server_that_is_killed_while_ranks_wait_goes_on_from_there(marks: Path) -> None:
-    """One rank has passed before, the other one passes while no server runs: the next one starts both."""
+    """One rank passes before, the other one while no server runs: the next server starts both."""
     slow = f"until [ -e {marks}/go ]; do sleep 0.05; done"
     check = f"if [ $ALIQUOT_RANK = 1 ]; then {slow}; fi; touch {marks}/passed-$ALIQUOT_RANK"
     async with cluster() as on:

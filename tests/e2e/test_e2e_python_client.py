@@ -1,4 +1,4 @@
-"""The Python client against a real server, from code that is not async."""
+"""The synchronous Python client against a real server."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -40,7 +40,7 @@ async def test_a_session_is_submitted_followed_and_waited_for(two_gpus: OwnServe
 
 
 def divided(total: int, parts: int) -> dict[str, float]:
-    import math  # a function that is sent imports what it needs itself
+    import math  # a sent function does its own imports
 
     print("computing")
     return {"part": math.floor(total / parts)}

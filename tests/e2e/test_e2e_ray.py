@@ -1,4 +1,4 @@
-"""Sessions on a Ray cluster of two nodes, with everything working."""
+"""Sessions on a Ray cluster of two nodes, without faults."""
 
 import asyncio
 import json

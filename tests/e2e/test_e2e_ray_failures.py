@@ -1,4 +1,4 @@
-"""Sessions on Ray while parts of it, and of the server, are killed and frozen. Each test leaves everything working."""
+"""Sessions on Ray while parts of it and of the server are killed and frozen. Each test leaves all working."""
 
 import signal
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def held(on: Stage, number: int) -> list[str]:
 
 
 async def assert_ends(on: Stage, name: str, session_id: str, code: int = 7) -> None:
-    """The exit code arrives, exact, and there was one start."""
+    """The exact exit code arrives, after a single start."""
     ended = await on.ended(session_id)
     assert (ended["exit_code"], on.runs(name)) == (code, 1)
 
@@ -134,7 +134,7 @@ async def test_a_server_that_is_started_again_adopts_the_actors(on: Stage, crash
     await on.server.start()
     await on.until_connected()
     await assert_ends(on, name, job)
-    # An actor of older code than is on the disk is replaced: that of whoever edits it while this runs.
+    # An actor with outdated code is replaced, as after an edit during this run.
     assert await on.actor(number) == actor or installed_code() != code
 
 
@@ -181,7 +181,7 @@ async def test_sessions_live_through_the_loss_of_rays_head_for_good_and_new_ones
     port = on.ray.head.rpartition(":")[2]
     store = gcs_pid(port)
     assert store is not None
-    send(on.ray.head_node.pid, signal.SIGSTOP)  # so that nobody starts another one yet
+    send(on.ray.head_node.pid, signal.SIGSTOP)  # so that no other one is started
     send(store, signal.SIGKILL)
     on.let_end("early")
     told = await until(lambda: apart(on))
@@ -203,7 +203,7 @@ async def test_a_node_that_was_booted_anew_runs_again_what_ran_there_and_nothing
     job, number = await on.job("boot")
     assert await on.node(number).stop() == 0
     await on.until_agent(number, "suspect")
-    for shim in shims(on.agent_folder(number)):  # first: none of them is there to write an exit down
+    for shim in shims(on.agent_folder(number)):  # first, so that no shim records an exit
         send(shim, signal.SIGKILL)
     kill_mentioning(str(on.ray.folder / "marks" / "boot"))
     assert await held(on, number) == ["1.00"]

@@ -1,4 +1,4 @@
-"""What can never run is refused when it is submitted, by a typed error that names the limit."""
+"""Sessions that can never run are refused with a typed error that names the limit."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ async def test_impossible_requests_are_refused(demo: OwnServer) -> None:
             answer = (await client.execute(MUTATION, {"input": request}))["create_session"]
             if {key: answer.get(key) for key in expected} != expected or not answer["message"]:
                 wrong[name] = answer
-        # The server is none the worse for it.
+        # The server still works.
         session_id = await submit(client, "true", {"cuda.device": "8"}, cluster_size=2)
         await until_state(client, session_id, "completed")
     assert wrong == {}

@@ -1,4 +1,4 @@
-"""Agents in processes of their own: killed, frozen, cut off, and their server restarted."""
+"""Remote agents: killed, frozen, disconnected, and with their server restarted."""
 
 import asyncio
 import json
@@ -107,7 +107,7 @@ async def test_a_connection_that_lets_nothing_through_is_given_up_by_both_sides(
         await on.until_agent("alive")
         job = await on.job("job")
         given_up = await _stalled(on, agent, proxy)
-        while "the server was silent" not in given_up:  # it was dialling anew when the stall began: a slow machine
+        while "the server was silent" not in given_up:  # slow machine: it was reconnecting at the stall
             proxy.mend()
             await on.until_agent("alive")
             given_up = await _stalled(on, agent, proxy)
@@ -137,7 +137,7 @@ async def test_a_server_that_is_restarted_finds_its_agents_and_their_jobs_again(
 
 
 async def _stalled(on: Cluster, agent: OwnAgent, proxy: Proxy) -> str:
-    """Stall until both sides have given the connection up; returns what the agent says of it."""
+    """Stall until both sides have closed the connection; returns the agent's message."""
     said = len(agent.log())
     proxy.stall()
     await on.until_agent("suspect")

@@ -1,4 +1,4 @@
-"""Nodes that are booted, and agents that turn up on another machine: exactly one run, and devices free on evidence."""
+"""Nodes that reboot, and agents that move to another machine: one run, and devices freed on evidence."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ RELEASE = 'mutation { release_lost_agent(id: "demo-1") { __typename } }'
 
 
 async def booted(on: Cluster, boot_id: str, *, node: int = 1, data: str = "data-demo-1") -> OwnAgent:
-    """The agent demo-1 on a machine."""
+    """The agent demo-1 with a boot id."""
     environment = booted_as(boot_id, folder=on.server.folder / "python")
     agent = OwnAgent(on.server, "demo-1", "--demo-node", str(node), environment=environment)
     agent.data_folder = on.server.folder / data
@@ -30,9 +30,9 @@ async def booted(on: Cluster, boot_id: str, *, node: int = 1, data: str = "data-
 
 
 async def power_cut(on: Cluster, agent: OwnAgent) -> None:
-    """Everything of the machine ends at once."""
+    """Kill all processes of the machine."""
     await agent.stop(signal.SIGKILL)
-    for shim in shims(agent.folder):  # first: none of them is there to write an exit down
+    for shim in shims(agent.folder):  # first, so that no shim records an exit
         os.kill(shim, signal.SIGKILL)
     kill_mentioning(str(agent.data_folder))
 

@@ -1,4 +1,4 @@
-"""Ends that the server has: agents tell them no more, also after a restart, and outputs can still be read."""
+"""Acknowledged ends: agents do not report them again after a restart; outputs stay readable."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A gang over two remote agents: its ranks really meet where their variables say."""
+"""A gang over two remote agents: its ranks connect as their variables say."""
 
 import json
 import os

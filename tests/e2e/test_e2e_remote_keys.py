@@ -1,4 +1,4 @@
-"""Who may dial in: keys, names and versions, and what is said to those who may not; and the check before."""
+"""Agent authentication: keys, names and versions, their refusals, and `aliquot agent` checks."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ ACCELERATORS = Path(__file__).parents[1] / "data" / "accelerators"
 
 
 async def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `aliquot agent ...` to its end."""
+    """Run `aliquot agent ...` until it ends."""
     return await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "aliquot", "agent", *arguments],

@@ -1,4 +1,4 @@
-"""A second node without a tunnel: the server listens on every address, and agents come through TLS."""
+"""A second node without a tunnel: the server listens on all addresses, and agents connect by TLS."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Results of sessions: real files of real jobs, listed and downloaded during and after the session, from any place."""
+"""Results of sessions: real files of real jobs, listed and downloaded during and after the session."""
 
 import asyncio
 import hashlib
@@ -35,7 +35,7 @@ def sha256(data: bytes) -> str:
 
 
 async def cli(server: OwnServer, *words: str) -> str:
-    """What a command prints."""
+    """Output of a command."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aliquot", *words),
         stdout=subprocess.PIPE,
@@ -56,7 +56,7 @@ async def ended(client: Client, id: str) -> SessionFiles:
 
 
 async def downloaded(server: OwnServer, id: str, sha: str | None) -> tuple[bytes, str]:
-    """A file of 3 MB over plain HTTP, whole and in ranges, and its entity tag."""
+    """A file of 3 MB over plain HTTP, whole and by ranges, and its ETag."""
     address, headers = f"{server.url}/sessions/{id}/files/model.bin", {"Authorization": f"Bearer {server.token}"}
     async with httpx.AsyncClient(headers=headers) as http:
         whole = await http.get(address)
@@ -112,7 +112,7 @@ async def test_results_are_listed_and_downloaded_with_ranges_by_every_interface(
         told = [json.loads(line) for line in (await cli(two_gpus, "session", "files", id, "--json")).splitlines()]
         assert [one["path"] for one in told[0]] == [one.path for one in listed.files]
 
-        # An interrupted download is continued.
+        # An interrupted download resumes.
         plain_tag = tag.strip('"')
         part = tmp_path / f".{hashlib.sha256(b'model.bin').hexdigest()[:16]}.{plain_tag}.part"
         part.write_bytes(content[:1000])
@@ -129,7 +129,7 @@ async def test_results_are_listed_and_downloaded_with_ranges_by_every_interface(
 
 @pytest.fixture
 def s3() -> Iterator[dict[str, str]]:
-    """The environment of a bucket in moto's server."""
+    """The environment for a bucket in moto's server."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen(
@@ -156,7 +156,7 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 async def check_copies(environment: dict[str, str], folder: Path) -> None:
-    """Results are the same after their agent has gone."""
+    """Results stay the same after their agent is gone."""
     async with (
         OwnServer("--no-local-agents", environment={**QUICK, **environment}) as server,
         server.client() as client,

@@ -1,4 +1,4 @@
-"""`aliquot run`: files of sessions, submitted all or none, in the order of their dependencies."""
+"""`aliquot run`: files of sessions, submitted atomically, in the order of their dependencies."""
 
 import asyncio
 import json

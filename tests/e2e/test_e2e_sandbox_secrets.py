@@ -1,4 +1,4 @@
-"""Secrets and the sandbox, through a real server: a value is where its job is, and nowhere else."""
+"""Secrets and the sandbox on a real server: a value is visible to its job only."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ WHY_NOT = sandbox_fault(resolve_user(JobUserPolicy(), asked=None, uid=os.geteuid
 
 
 def holding(folder: Path) -> list[str]:
-    """Files below a folder in which the value stands. Those that go while they are looked at hold nothing."""
+    """Files in a folder that contain the value. Files that disappear meanwhile are skipped."""
     found = []
     for root, _, names in os.walk(folder):
         for path in (Path(root, name) for name in names):
@@ -48,7 +48,7 @@ def is_there(path: str) -> bool:
 
 
 def on_command_lines() -> list[str]:
-    """Processes that were told the value in an argument."""
+    """Processes with the value in an argument."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
@@ -75,7 +75,7 @@ async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer
         [work] = await until_work(two_gpus, asked)
         assert holding(two_gpus.data_folder) == []
         assert on_command_lines() == []
-        # The server that comes back has them still, under another key, and the job has never noticed.
+        # The restarted server still has the secrets, under a new key, and the job is not affected.
         await two_gpus.stop()
         assert holding(two_gpus.data_folder) == []
         keys = (two_gpus.data_folder / "server" / "secrets.key").read_text()
@@ -110,7 +110,7 @@ async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer
 
 
 async def rotated(data_folder: Path) -> str:
-    """What `aliquot db rotate-secrets` says."""
+    """Output of `aliquot db rotate-secrets`."""
     words = ("-m", "aliquot", "db", "rotate-secrets", "--data-folder", str(data_folder))
     process = await asyncio.create_subprocess_exec(
         sys.executable, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
@@ -119,7 +119,7 @@ async def rotated(data_folder: Path) -> str:
 
 
 async def until_work(server: OwnServer, session_id: str) -> list[Path]:
-    """The work folders of a session's kernels, once they are there."""
+    """The work folders of a session's kernels, once they exist."""
 
     async def look() -> list[Path]:
         return sorted((server.data_folder / "agents").glob(f"*/kernels/{session_id}.*/work"))
@@ -156,7 +156,7 @@ async def test_what_an_agent_says_of_the_sandbox_and_of_limits_is_so(two_gpus: O
 
 
 async def test_what_an_operator_does_not_allow_is_refused_at_submission(anyio_backend: str) -> None:
-    """Where there is no sandbox a session that demands it would wait for ever."""
+    """Without a sandbox, a session that requires it would wait forever."""
     settings = {"ALIQUOT_SANDBOX": "off", "ALIQUOT_COMMAND_DENY": "rm -rf /( |$)", "ALIQUOT_JOB_OPEN_FILES_MAX": "64"}
     files = Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"
     async with OwnServer("--accelerators", str(files), environment=settings) as server, server.client() as client:

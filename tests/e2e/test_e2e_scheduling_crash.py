@@ -1,4 +1,4 @@
-"""What was decided holds when the server is killed: graces that run, and tasks that wait for their turn."""
+"""Decisions survive a crash of the server: running grace periods, and tasks waiting for their turn."""
 
 import pytest
 
@@ -36,7 +36,7 @@ async def test_a_victim_is_stopped_after_its_grace_and_retried_tasks_take_their_
 
 
 async def retried_array(desk: Desk) -> str:
-    """An array of three, one at a time, all of which failed and wait to run again."""
+    """An array of three, one at a time; all have failed and wait for a retry."""
     for index in range(3):
         desk.end(f"task-{index}", code=1)
     shell = f"index=$ALIQUOT_ARRAY_INDEX; {desk.told('task-$index')}"

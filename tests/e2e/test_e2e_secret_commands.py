@@ -1,4 +1,4 @@
-"""`aliquot secret`: stored, listed and deleted, in words and as JSON."""
+"""`aliquot secret`: store, list and delete, as text and as JSON."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ async def test_secrets_are_stored_listed_and_deleted() -> None:
 
 
 async def secret(server: OwnServer, *arguments: str, value: str = "") -> tuple[int, str]:
-    """Run a command in this process; its exit code and what it printed."""
+    """Run a command in this process; (exit code, output)."""
     asking = ("--server", server.url, "--token-file", str(server.data_folder / "token"))
     done = await asyncio.to_thread(CliRunner().invoke, main, ["secret", *arguments, *asking], input=value)
     return done.exit_code, done.stdout

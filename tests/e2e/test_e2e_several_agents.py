@@ -1,4 +1,4 @@
-"""Real servers on one node with two mock GPUs, which two agents share or have divided, in every way there is."""
+"""Real servers on a node with two mock GPUs, shared or divided by two agents in every way."""
 
 import json
 from collections.abc import AsyncIterator
@@ -160,7 +160,7 @@ async def test_a_server_does_not_start_on_a_division_that_cannot_be(tmp_path: Pa
 
 @asynccontextmanager
 async def divided(folder: Path, text: str, *, agents: int) -> AsyncIterator[tuple[OwnServer, Client]]:
-    """A server whose `aliquot.toml` says how the node with the two GPUs is divided."""
+    """A server whose `aliquot.toml` divides the node with two GPUs."""
     config = folder / "aliquot.toml"
     config.write_text(text, encoding="utf-8")
     server = OwnServer("--accelerators", TWO_GPUS, environment={"ALIQUOT_CONFIG": str(config)})
@@ -184,7 +184,7 @@ async def agents_of(client: Client) -> dict[str, Any]:
 
 
 async def capacity(client: Client) -> dict[str, tuple[str, str, str]]:
-    """What the cluster has of GPUs: total, available, allocated."""
+    """The cluster's GPUs: total, available, allocated."""
     found = (await client.execute("{ cluster { capacity { slot total available allocated } } }"))["cluster"]
     amounts = {each["slot"]: (each["total"], each["available"], each["allocated"]) for each in found["capacity"]}
     return {slot: amounts[slot] for slot in ("cuda.device", "cuda.shares")}
@@ -207,7 +207,7 @@ def gpus(agent: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def held(agents: dict[str, Any]) -> dict[str, float]:
-    """Shares held of each GPU, on which all agents that know it agree."""
+    """Held shares of each GPU, equal on all agents that have it."""
     maps = [json.loads(agent["gpu_alloc_map"]) for agent in agents.values()]
     seen = {(gpu, float(share)) for each in maps for gpu, share in each.items()}
     assert len(dict(seen)) == len(seen)

@@ -1,4 +1,4 @@
-"""A sign-in that was ended stays ended after a restart of the server."""
+"""A signed-out login stays ended after a restart of the server."""
 
 import httpx
 import pytest
@@ -22,7 +22,7 @@ async def test_an_ended_sign_in_stays_ended_after_a_restart(anyio_backend: str) 
 
 
 async def _signed_in(server: OwnServer) -> str:
-    """The cookie of a new sign-in."""
+    """The cookie of a new login."""
     headers = {"authorization": f"Bearer {server.token}"}
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as browser:
         path = (await browser.post("/login-code", headers=headers)).json()["path"]

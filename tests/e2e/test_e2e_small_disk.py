@@ -1,4 +1,4 @@
-"""A server whose disk fills up: launches stop before commits fail, and both go on when there is room."""
+"""A server whose disk fills up: launches stop before commits fail; both resume when there is space."""
 
 import json
 import urllib.request

@@ -1,4 +1,4 @@
-"""Spot nodes and switches, with real agents: labels that they tell, eviction notices, and what sessions do then."""
+"""Spot nodes and switches, with real agents: their labels, eviction notices, and the sessions there."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ async def until_waits(on: Cluster, session_id: str) -> dict[str, Any]:
 
 
 def noted(path: Path) -> list[str]:
-    """What a session has noted."""
+    """The notes of a session."""
     return path.read_text().split() if path.exists() else []
 
 
@@ -76,7 +76,7 @@ async def until_eviction(on: Cluster, agent_id: str, reason: str | None) -> None
 
 
 async def agent(on: Cluster, number: int, labels: str, **environment: str) -> OwnAgent:
-    """Start an agent with eight mock GPUs and labels of its own."""
+    """Start an agent with eight mock GPUs and its own labels."""
     made = OwnAgent(
         on.server, f"demo-{number}", "--demo-node", str(number), "--labels", labels, environment=environment
     )

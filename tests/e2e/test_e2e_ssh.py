@@ -1,4 +1,4 @@
-"""OpenSSH's own client, scp and rsync with a session, by way of `aliquot ssh-proxy`."""
+"""OpenSSH's client, scp and rsync with a session, through `aliquot ssh-proxy`."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ server.serve_forever()
 
 
 class Ssh:
-    """The programs of OpenSSH with a configuration of their own."""
+    """OpenSSH's programs with their own configuration."""
 
     def __init__(self, server: OwnServer, folder: Path) -> None:
         self.config = folder / "config"
@@ -43,7 +43,7 @@ class Ssh:
         }
 
     async def configured(self) -> None:
-        """Write what `aliquot ssh-config` prints."""
+        """Write the output of `aliquot ssh-config`."""
         code, printed, errors = await piped("ssh-config", given=b"", environment={})
         assert code == 0, errors
         self.config.write_bytes(printed)

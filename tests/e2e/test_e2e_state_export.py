@@ -1,4 +1,4 @@
-"""A server that writes the state export by itself."""
+"""The state export that a server writes by itself."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Terminals in sessions, with a real pseudo-terminal on this side and a real shell on the other."""
+"""Terminals in sessions, with a real pseudo-terminal on the client and a real shell in the job."""
 
 import asyncio
 import hashlib
@@ -31,7 +31,7 @@ def place(server: OwnServer, url: str | None = None) -> dict[str, str]:
 
 
 async def prompted(terminal: OwnTerminal) -> None:
-    """Wait for the shell, and have it print what is awaited and nothing else."""
+    """Wait for the shell, and make it print only the expected text."""
     terminal.type("PS1='ready> '; stty -echo\n")
     await terminal.until("ready> ")
     terminal.type("echo on''e\n")
@@ -59,7 +59,7 @@ async def test_a_terminal_outlives_its_connections_its_viewers_and_the_server(tw
             if shutil.which("vim"):
                 await other.until("a line of text")
                 other.type(":q!\r")
-                await other.until("ready> ")  # at its end vim drops what was typed
+                await other.until("ready> ")  # vim discards typed input when it ends
             other.type("echo ty''ped $kept\n")
             await other.until("typed 1234")
             await terminal.until("typed 1234")

@@ -1,4 +1,4 @@
-"""The release before is upgraded while jobs run: both databases, agents and clients of either side, and no way back."""
+"""Upgrade from the previous release with running jobs: both databases, mixed agents and clients; no downgrade."""
 
 import asyncio
 import signal
@@ -54,7 +54,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> OldRelease:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> list[str]:
-    """The options that name the database."""
+    """The database options."""
     if request.param == "sqlite":
         return []
     postgres: PostgresCluster = request.getfixturevalue("postgres")
@@ -63,7 +63,7 @@ def database(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture
 async def old_server(release: OldRelease, database: list[str]) -> AsyncIterator[OwnServer]:
-    """A server of the release before with two nodes in its own process."""
+    """A server of the previous release with two local nodes."""
     server = OwnServer("--demo", *database, program=release.program)
     async with server, server.client() as client:
         await until_joined(client, agents=2)
@@ -149,7 +149,7 @@ async def test_a_new_agent_works_for_a_server_of_the_release_before(release: Old
 
 
 async def test_servers_of_two_releases_never_share_a_database(release: OldRelease, postgres: PostgresCluster) -> None:
-    """Neither beside an old leader, nor beside an old follower, nor beside a new one; jobs live on meanwhile."""
+    """Neither beside an old leader or follower, nor beside a new one; jobs keep running."""
     options = ("--no-local-agents", "--database", await asyncio.to_thread(postgres.new_database))
     leader = OwnServer(*options, program=release.program)
     async with leader, leader.client() as client, AsyncExitStack() as stack:
@@ -214,7 +214,7 @@ async def _running(desk: Desk, name: str, *, devices: str = "1") -> str:
 
 
 async def _until_refused(server: OwnServer, *beside: str) -> None:
-    """The new release does not start beside these servers; one that was killed is forgotten in seconds."""
+    """The new release refuses to start beside these servers; a killed one expires in seconds."""
 
     async def look() -> bool:
         with pytest.raises(ServerFailed, match="servers of the older release run on this database") as refused:
@@ -240,7 +240,7 @@ async def _is_connected(agent: OwnAgent) -> bool:
 
 
 async def _check_records(server: OwnServer, database: list[str]) -> None:
-    """What the old release wrote is intact, and its passes can be repeated."""
+    """The old release's records are intact, and its passes can be replayed."""
     place = ("--data-folder", str(server.data_folder), *database)
     for words in (("db", "check"), ("audit", "verify")):
         code, said = await _aliquot(*words, *place)
@@ -252,7 +252,7 @@ async def _check_records(server: OwnServer, database: list[str]) -> None:
 
 
 async def _check_refused(server: OwnServer, release: OldRelease) -> None:
-    """The release before does not start on what the new one has upgraded, and changes nothing."""
+    """The previous release refuses the upgraded data, and changes nothing."""
     server.program = release.program
     with pytest.raises(ServerFailed, match="restore the backup") as refused:
         await server.start()

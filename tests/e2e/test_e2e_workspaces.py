@@ -1,4 +1,4 @@
-"""`--sync` and `--env`: a real server and agent, real uploads, and real environments of uv."""
+"""`--sync` and `--env`: a real server and agent, real uploads, and real uv environments."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ SHOW = "find . -type f -o -type l | sort; cat data/a.txt; echo changed > data/a.
 
 
 class Recording:
-    """A writer that keeps what is sent."""
+    """A writer that records its data."""
 
     def __init__(self, writer: asyncio.StreamWriter, sent: bytearray) -> None:
         self._writer = writer
@@ -84,8 +84,7 @@ async def test_a_second_run_of_an_unchanged_folder_sends_the_listing_alone(two_g
     async with proxied(dial) as proxy, two_gpus.client() as client:
 
         async def run(*words: str) -> tuple[str, int, int, bool]:
-            """What the job printed, how many listings and requests with contents were sent, and whether the text of
-            the file was."""
+            """The job's output, the numbers of listings and of uploads, and whether the file's text was sent."""
             sent.clear()
             code, printed, errors = await piped(*words, given=b"", environment=place(two_gpus, proxy.url))
             assert code == 0, errors
@@ -98,7 +97,7 @@ async def test_a_second_run_of_an_unchanged_folder_sends_the_listing_alone(two_g
         there = ["./.gitignore", "./data/.gitignore", "./data/a.txt", "./data/keep.log", "./link", "./main.py"]
         output, listings, contents, has_text = await run(*create)
         assert output.splitlines() == [*there, "first"]
-        assert (listings, contents, has_text) == (2, 1, True)  # the second listing is answered: nothing is missing
+        assert (listings, contents, has_text) == (2, 1, True)  # the second listing's answer: nothing is missing
         output, listings, contents, has_text = await run(*create)
         assert output.splitlines() == [*there, "first"], "an earlier job changed its own copy alone"
         assert (listings, contents, has_text) == (1, 0, False)
@@ -142,7 +141,7 @@ class Registry(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def registry(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Its address, and what it was asked for."""
+    """Its address, and the requested paths."""
     meta, asked = "dep-1.dist-info", list[str]()
     with zipfile.ZipFile(folder / "wheel", "w") as wheel:
         wheel.writestr("dep.py", "VALUE = 42\n")
@@ -177,7 +176,7 @@ def locked_project(folder: Path, index: str) -> Path:
 
 @pytest.fixture
 def programs() -> Iterator[Path]:
-    """A folder with uv that every account can read."""
+    """A folder with uv, readable for all accounts."""
     folder = Path(tempfile.mkdtemp(prefix="aliquot-programs-"))
     try:
         folder.chmod(0o755)
@@ -197,7 +196,7 @@ IMPORT = "import dep, os, sys; print(dep.VALUE, sys.prefix == os.environ['VIRTUA
     ids=["plain", "sandbox"],
 )
 async def test_packages_of_uv_are_fetched_once(tmp_path: Path, programs: Path, sandbox: tuple[str, ...]) -> None:
-    """The account of the jobs may have no home: what uv keeps outlives the session all the same."""
+    """The job account may have no home: uv's cache still survives the session."""
     mounts = {"ALIQUOT_SANDBOX_MOUNTS": f"{programs}:ro"}
     path = f"PATH={programs}:/usr/bin:/bin"
     async with OwnServer("--accelerators", str(TWO_GPUS), environment=mounts) as server, server.client() as client:

@@ -1,4 +1,4 @@
-"""Every test here runs on both databases, which need not survive the machine: what is tested is what they hold."""
+"""Run every test here on both databases, in memory where possible, since no data has to survive a crash."""
 
 import shutil
 import tempfile
@@ -25,7 +25,7 @@ def postgres() -> Iterator[PostgresCluster]:
 
 @pytest.fixture
 def quick_folder() -> Iterator[Path]:
-    """In memory, where the machine lets us."""
+    """In memory, where the machine can."""
     folder = Path(tempfile.mkdtemp(prefix="aliquot-", dir=in_memory()))
     yield folder
     shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""What administrators do that changes no other record is in the log, in the chain, and read with what was before."""
+"""Administrative actions that change no other record are in the event log and its chain, with old values."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ VALUE = "hush-hush"
 
 @asynccontextmanager
 async def staged(place: Place) -> AsyncIterator[tuple[Stage, DatabaseStore]]:
-    """A stage on a database, which is whole at the end."""
+    """A stage on a database, verified at the end."""
     store = place.store()
     await store.open()
     assert isinstance(store, DatabaseStore)
@@ -92,7 +92,7 @@ async def test_copies_of_the_database(place: Place) -> None:
 
 
 class ReadsFiles:
-    """Looks at agents that hold nothing."""
+    """Inspects idle agents."""
 
     def __init__(self, on: Stage) -> None:
         self._on = on
@@ -170,7 +170,7 @@ async def test_keys_of_secrets_are_rotated_and_what_no_key_opens_is_forgotten(pl
         assert await rotate(store, keys=keys, by=ROOT) == 1
         lost.seal(b"x", owner="ann", name="x")
         assert await forget(store, keys=lost, by=ROOT) == 1
-        await on.journal.catch_up()  # what another process committed
+        await on.journal.catch_up()  # committed by another process
         rotated, forgotten = await changes(store, "action")
         assert rotated.after["facts"] == {"secrets": "1", "key": keys.ids()[0]}
         assert forgotten.after["facts"] == {"secrets": "1"}
@@ -182,7 +182,7 @@ async def test_keys_of_secrets_are_rotated_and_what_no_key_opens_is_forgotten(pl
 
 
 async def test_commands_at_once_are_all_told(place: Place) -> None:
-    """On PostgreSQL, where a server may run meanwhile and other commands may."""
+    """On PostgreSQL, where a server and other commands may run concurrently."""
     async with staged(place) as (on, store):
         others = [place.database() for _ in range(3 if place.url else 0)]
         for database in others:

@@ -1,4 +1,4 @@
-"""Archiving by hand, on the database of a server that was stopped; and everything that reads what was archived."""
+"""Manual archiving on the database of a stopped server, and the commands that read the archives."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def aliquot(*arguments: str, folder: Path) -> Result:
 
 
 def logged(folder: Path, *arguments: str) -> list[dict[str, object]]:
-    """All changes, the oldest first."""
+    """All events, oldest first."""
     outcome = aliquot("audit", "log", "--last", "100000", "--json", *arguments, folder=folder)
     assert outcome.exit_code == 0, outcome.output
     found: list[dict[str, object]] = json.loads(outcome.stdout)
@@ -32,7 +32,7 @@ def logged(folder: Path, *arguments: str) -> list[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder in which something happened, and was archived three years later."""
+    """A data folder with some activity, archived three years later."""
 
     found = tmp_path_factory.mktemp("data")
     asyncio.run(live_two_terms(Place("", found), entries=15))
@@ -55,7 +55,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(prepared: Path, tmp_path: Path) -> Path:
-    """One's own copy."""
+    """A fresh copy."""
     return Path(shutil.copytree(prepared, tmp_path / "data"))
 
 
@@ -66,7 +66,7 @@ def archives(folder: Path, pattern: str) -> list[Path]:
 
 
 def stem_of(file: Path) -> str:
-    """The archive's name, which its file's name begins with."""
+    """The archive's name, a prefix of its file's name."""
     return file.stem.rpartition("-")[0]
 
 

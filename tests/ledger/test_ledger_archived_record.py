@@ -1,4 +1,4 @@
-"""Who did what, and who held a device, is known after it was archived; where it is not, it is said from when on."""
+"""Actions and device holders are known after archiving; where not, the start of the known time is given."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -30,7 +30,7 @@ ALL = Periods(sessions_us=DAY_US, events_us=DAY_US, ledger_us=DAY_US)
 
 @pytest.fixture
 async def store(place: Place) -> AsyncIterator[DatabaseStore]:
-    """What came before the second term's checkpoint is replayed no more."""
+    """Events before the second term's checkpoint are not replayed."""
     async with two_terms(place, entries=8) as opened:
         yield opened
 
@@ -45,7 +45,7 @@ async def archive(store: DatabaseStore, folder: Path | None) -> None:
 
 
 async def moments(store: DatabaseStore) -> list[tuple[str, int]]:
-    """Of every device that was held and given back, in the middle of that."""
+    """For each device that was held and released, the middle of that time."""
     middle = (HOLDINGS.c.from_us + HOLDINGS.c.ended_us) / 2
     asked = select(HOLDINGS.c.device_id, middle.label("middle")).where(HOLDINGS.c.ended_us > HOLDINGS.c.from_us + 1)
     rows = await store.read(lambda connection: connection.execute(asked).all())
@@ -55,7 +55,7 @@ async def moments(store: DatabaseStore) -> list[tuple[str, int]]:
 async def answers(
     store: DatabaseStore, asked: list[tuple[str, int]], *, folder: Path | None = None
 ) -> list[tuple[Holding, ...]]:
-    """`folder`: of the archives; None = not configured."""
+    """`folder`: archives; None = not configured."""
     book = DatabaseAudit(store, archive=folder)
     return [await book.held_at(device_id, at_us) for device_id, at_us in asked]
 
@@ -137,7 +137,7 @@ async def is_told_as_far_as_archives_are_there(store: DatabaseStore, folder: Pat
     newest = await told(store, AuditQuery(limit=1))
     later = await searched(store, AuditQuery(limit=2, first_us=newest[0].at_us, kind="nothing"))
     if await store.read(lambda connection: connection.execute(select(ACTIONS.c.id)).all()):
-        with pytest.raises(StoreUnavailable, match="cannot be read"):  # after a correction, times are not in order
+        with pytest.raises(StoreUnavailable, match="cannot be read"):  # corrected times are not monotonic
             later.run(folder)
     else:
         assert later.run(folder).changes() == ()

@@ -1,4 +1,4 @@
-"""The audit: who held a device is what the log says, values of environments stay inside, and tampering is found."""
+"""The audit: device holders match the log, environment values stay private, and tampering is detected."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def written(place: Place, *, entries: int = 40) -> DatabaseStore:
-    """A store that something has happened in, opened anew."""
+    """A reopened store with some activity."""
     async with course_on(place) as (course, running):
         await course.until_written(running.ledger, entries)
         await course.until_happened(running, {"session.preempting"})
@@ -63,7 +63,7 @@ async def test_who_held_a_device_is_what_the_leases_say(place: Place) -> None:
 
 
 async def _preemptions_are_there(store: DatabaseStore, events: Sequence[Event]) -> None:
-    """Each lease of a session that was asked to make room says so."""
+    """Each lease of a preempted session says so."""
     asked = [event.record for event in events if event.kind == "session.preempting"]
     rows = await store.read(lambda c: c.execute(select(HOLDINGS).where(HOLDINGS.c.preempted_us.is_not(None))).all())
     expected = {f"{record.id}.{record.attempt}" for record in asked if isinstance(record, Session)}

@@ -1,4 +1,4 @@
-"""What operators are told of the record: page by page, without what is not theirs to see, and nobody else."""
+"""The audit trail as operators read it: paged, without confidential values, and for operators only."""
 
 import asyncio
 from collections import Counter
@@ -31,7 +31,7 @@ EVERYTHING = AuditFilter()
 
 
 async def walk(ask: Callable[[PageRequest], Awaitable[CursorPage[Any]]], *, first: int) -> list[Any]:
-    """All pages, one after another."""
+    """All pages in order."""
     found: list[Any] = []
     after = None
     while True:
@@ -44,7 +44,7 @@ async def walk(ask: Callable[[PageRequest], Awaitable[CursorPage[Any]]], *, firs
 
 
 async def told(place: Place, ask: Callable[[Auditing, Course, tuple[Event, ...]], Awaitable[None]]) -> None:
-    """Ask while the service runs, and nothing happens."""
+    """Query while the service is idle."""
     async with course_on(place) as (course, running):
         await course.until_written(running.ledger, 30)
         await ask(course.service.administration.audit, course, await running.events_after(0, limit=100_000))
@@ -168,7 +168,7 @@ async def test_the_holders_of_a_period_are_on_one_page_the_newest_first(place: P
         early = await walk(lambda page: whole(since=None, until=middle, page=page), first=3)
         late = await walk(lambda page: whole(since=middle, until=starts[0], page=page), first=3)
         assert [one.lease_id for one in early] == [one.lease_id for one in found if one.since <= middle]
-        # A holding may be released between the questions.
+        # A holding may be released between the queries.
         assert [one.lease_id for one in late] == [
             one.lease_id for one in found if one.until is None or one.until > middle
         ]

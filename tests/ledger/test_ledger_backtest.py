@@ -1,4 +1,4 @@
-"""A recorded history is run again: under the policies of the time everything starts when it did."""
+"""Backtests of a recorded history: under the original policies every session starts as it did."""
 
 from contextlib import aclosing
 
@@ -37,7 +37,7 @@ async def read(ledger: DatabaseLedger) -> RecordedHistory:
 
 
 def starts_of(history: RecordedHistory) -> dict[str, int]:
-    """When each session started in the record."""
+    """The recorded start of each session."""
     return {name: session.attempts[0].granted_us for name, session in history.sessions.items() if session.attempts}
 
 
@@ -90,7 +90,7 @@ async def test_what_was_done_by_hand_is_done_again_and_named(place: Place) -> No
 
 
 async def test_a_session_that_was_run_again_is_not_counted(place: Place) -> None:
-    """Its last submission is later than its first start: it would count as if it had not waited."""
+    """Its last submission is after its first start: its wait would count as zero."""
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()
         first = [await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=3) for _ in range(2)]
@@ -131,7 +131,7 @@ async def test_a_canceled_task_gives_its_place_in_the_array_up_before_its_device
 
 
 async def test_a_peak_of_the_backlog_that_the_last_pass_found_counts_afterwards(place: Place) -> None:
-    """The age of the long session counts little after the peak, so the short wide one stays ahead, and nothing starts:
+    """Age counts little after the peak, so the short wide session stays ahead of the long one and nothing starts:
     no time is missing in the record."""
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()
@@ -167,7 +167,7 @@ async def test_a_peak_of_the_backlog_that_the_last_pass_found_counts_afterwards(
 
 
 async def submitted(cluster: RecordedCluster, **more: object) -> str:
-    """The id of a session that waits, an hour later."""
+    """The id of a waiting session, an hour later."""
     name = await cluster.submit("ann", **more)
     await cluster.settle()
     await cluster.waits(3600)

@@ -1,4 +1,4 @@
-"""Bookings that are made, used, extended, given back and not used: all of it is decided again."""
+"""Replay of bookings that are made, used, extended, given back, or left unused."""
 
 import asyncio
 from contextlib import suppress
@@ -21,12 +21,12 @@ ANN = Caller(user=UserId("ann"), request_id="req_ann", role=Role.USER)
 ROUNDS = 40
 WAIT_S = 120.0
 LATELY = 4
-"""Requests name one of as many of the newest bookings."""
+"""Requests name one of this many newest bookings."""
 LAST_EVENTS = ("booking.refused", "booking.used", "booking.given_back", "booking.ended", "booking.no_show")
 
 
 async def act(course: Course, number: int) -> None:
-    """Book, extend, give back, or submit into a booking."""
+    """Book, extend, release, or submit into a booking."""
     bookings, draw = course.service.bookings, course.draw
     now = moment(course.clock.now_us())
     what = draw.choice(["book", "book", "extend", "give back", "submit", "submit", "maintain"])
@@ -55,7 +55,7 @@ async def act(course: Course, number: int) -> None:
 
 
 async def empty(course: Course) -> None:
-    """Bring every agent back and end every session, so that a GPU is free."""
+    """Reconnect every agent and end every session, so that a GPU is free."""
     for agent in course.executor.agents:
         course.executor.comes_back(AgentId(agent))
         await course.service.administration.agents.resume_agent(OPERATOR, agent)
@@ -76,7 +76,7 @@ async def until(course: Course, kinds: set[str], kind: str) -> None:
 
 
 async def each_kind(course: Course, kinds: set[str]) -> None:
-    """One booking is refused, one used, one given back, one lasts to its end, and one is released as unused."""
+    """One booking is refused, one used, one given back, one lasts to its end, and one expires unused."""
     for number, kind in enumerate(LAST_EVENTS):
         await empty(course)
         kinds.clear()

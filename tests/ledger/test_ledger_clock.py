@@ -1,4 +1,4 @@
-"""A clock that was ahead once: times follow it again, and replay, fair share and retention know what happened."""
+"""A clock that once ran ahead: times are corrected, and replay, fair share and retention stay right."""
 
 import asyncio
 from itertools import pairwise
@@ -37,7 +37,7 @@ async def submit(course: Course, **fields: Any) -> SessionId:
 
 
 async def set_clock(course: Course, seconds: float) -> None:
-    """Set the machine's clock, and let the keeper see that it stays so."""
+    """Set the machine's clock, and let the keeper accept it."""
     course.clock.is_set(seconds)
     await course.service.keeper.run_once()
     course.clock.waits(PATIENCE_S)

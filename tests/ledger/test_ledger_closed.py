@@ -1,4 +1,4 @@
-"""What is over by itself goes in its time: findings, alerts, notices, and leases that no kernel has."""
+"""Retention of closed findings, alerts, notices, and leases without a kernel."""
 
 import asyncio
 import os
@@ -49,14 +49,14 @@ async def store(place: Place) -> AsyncIterator[DatabaseStore]:
 
 
 def row_of(table: Table, **values: object) -> dict[str, object]:
-    """A row that says nothing but this."""
+    """A row with only these values."""
     plain = {column.name: 0 if column.type.python_type is not str else "" for column in table.c}
     empty = {column.name: None for column in table.c if column.nullable}
     return {**plain, **empty, **values}
 
 
 def put(connection: Connection, *, now_us: int) -> None:
-    """Of each kind one that is over since long, one that is over since yesterday, and one that is not over."""
+    """For each kind one record closed long ago, one closed yesterday, and one that is open."""
     with connection.begin():
         for kind, table in TABLES.items():
             for name, ended_us in (("old", now_us - 400 * DAY_US), ("young", now_us - DAY_US), ("open", None)):
@@ -111,7 +111,7 @@ async def test_one_that_changed_meanwhile_stays(store: DatabaseStore, tmp_path: 
 async def test_two_leaders_write_the_same_archive_without_each_others_harm(
     store: DatabaseStore, tmp_path: Path
 ) -> None:
-    """The one of before ends with nothing, and what the present one sealed stays as it was."""
+    """The old leader ends with nothing, and the new one's sealed archive is unchanged."""
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     present = (await store.present_term()).epoch
@@ -137,7 +137,7 @@ def put_again(connection: Connection, *, now_us: int) -> None:
 async def test_a_file_that_is_discarded_while_it_is_written_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever waits for the thread is canceled, and the thread goes on."""
+    """The task that awaits the thread is canceled; the thread goes on."""
     writing, goes_on = threading.Event(), threading.Event()
     write = ArchiveFile._write
 

@@ -1,4 +1,4 @@
-"""The commands over the database of a server that was stopped."""
+"""The ledger commands on the database of a stopped server."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ ENTRIES = 40
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder that something has happened in."""
+    """A data folder with some activity."""
 
     async def happen() -> None:
         async with course_on(Place("", found)) as (course, running):
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """As a running server holds it."""
+    """Locked as by a server."""
     lock = FileLock.take(path)
     try:
         yield
@@ -103,7 +103,7 @@ def test_a_folder_without_a_database_is_told_of_and_stays_empty(tmp_path: Path) 
 
 
 def test_who_held_a_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SystemClock, "now_us", lambda _: 4_000_000_000_000_000)  # long after everything has happened
+    monkeypatch.setattr(SystemClock, "now_us", lambda _: 4_000_000_000_000_000)  # long after all events
     ever = ["--since", "2000-01-01", "--until", "2100-01-01", "--json"]
     found = dict[str, list[dict[str, object]]]()
     for device in [f"{agent}-gpu-{index}" for agent in "abc" for index in range(4)]:

@@ -1,5 +1,5 @@
-"""Every command that works on a database, or on agents' keys, without asking a server: it changes nothing but what is
-made of the log, or leaves an event with the Unix account that used it."""
+"""Every command that works on a database or agent keys without a server: it changes only data derived from
+the log, or leaves an event with the Unix account that ran it."""
 
 import asyncio
 import inspect
@@ -29,9 +29,9 @@ from store_places import Place
 from store_records import batch, session
 
 OPENS: Final = ("with_database(", "_key_file(")
-"""One of these is in a command that opens what a server keeps; the other commands ask a server."""
+"""Commands that open a server's files contain one of these; the others query a server."""
 DERIVED: Final = {"holdings", "marks"}
-"""Made of the log, and anew at any time."""
+"""Derived from the log at any time."""
 LEAVE: Final = {
     "db upgrade": ("database_upgraded", ()),
     "db archive": ("history_archived", ()),
@@ -41,9 +41,9 @@ LEAVE: Final = {
     "db rotate-secrets": ("secrets_rotated", ()),
     "db forget-secrets": ("secrets_forgotten", ("--yes",)),
 }
-"""The event's kind, and arguments; NEW is a file that is not there."""
+"""The event's kind, and arguments; NEW is a missing file."""
 KEYS: Final = {"agent key create": "created", "agent key revoke": "revoked"}
-"""What the file of keys says of a change until a server has told the log of it, see test_ledger_actions.py."""
+"""The key file's word for a change until a server has logged it, see test_ledger_actions.py."""
 MOVES: Final = {"db import"}
 """Into another, empty database."""
 READ: Final = {
@@ -54,12 +54,12 @@ READ: Final = {
     "db check": (),
     "replay": ("--last", "1"),
 }
-"""These only look, and leave nothing."""
+"""Read-only: no event is left."""
 ACTOR: Final = f"unix:{pwd.getpwuid(os.getuid()).pw_name}"
 
 
 def leaves(command: Any, *path: str) -> Iterator[tuple[str, str]]:
-    """Commands by their words, with the source of each."""
+    """Leaf commands by name, with the source of each."""
     below = getattr(command, "commands", {})
     if command.callback is not None and not below:
         yield " ".join(path), inspect.getsource(inspect.unwrap(command.callback))
@@ -84,7 +84,7 @@ async def happen(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder in which something happened."""
+    """A data folder with some activity."""
     found = tmp_path_factory.mktemp("data")
     asyncio.run(happen(found))
     return found
@@ -92,7 +92,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(prepared: Path, tmp_path: Path) -> Path:
-    """One's own copy."""
+    """A fresh copy."""
     return Path(shutil.copytree(prepared, tmp_path / "data"))
 
 
@@ -103,7 +103,7 @@ def aliquot(path: str, *arguments: object, folder: Path) -> Result:
 
 
 def tables(folder: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """All that the database holds and that is not made of its log."""
+    """All database content that is not derived from its log."""
     with closing(sqlite3.connect(folder / SQLITE_FILE)) as connection:
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names - DERIVED}

@@ -1,4 +1,4 @@
-"""Every mutation leaves an event with who did it and in which request, and with what was before and is after."""
+"""Every mutation leaves an event with its actor, its request, and the values before and after."""
 
 import os
 import pwd
@@ -24,13 +24,13 @@ NEWEST = """{ sessions(first: 1) { edges { node { id } } } api_keys(user: "ada")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The server's."""
+    """Its data."""
     return tmp_path_factory.mktemp("data")
 
 
 @pytest.fixture(scope="module")
 def asked(folder: Path) -> Iterator[httpx.Client]:
-    """A server of its own: every mutation is called on it."""
+    """A separate server: every mutation is called on it."""
     settings = folder / "aliquot.toml"
     settings.write_text(RECEIVER)
     with rest_server(folder / "data", settings={"ALIQUOT_CONFIG": str(settings)}) as server, server.client() as client:
@@ -38,7 +38,7 @@ def asked(folder: Path) -> Iterator[httpx.Client]:
 
 
 def answer(client: httpx.Client, query: str, variables: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
-    """(data, the request's id)."""
+    """(data, the request id)."""
     response = client.post("/graphql", json={"query": query, "variables": variables or {}})
     body = response.json()
     assert "errors" not in body, body
@@ -46,7 +46,7 @@ def answer(client: httpx.Client, query: str, variables: dict[str, Any] | None = 
 
 
 def places(client: httpx.Client) -> dict[str, str]:
-    """What stands in a call for the newest of each."""
+    """The newest ids, by placeholder in calls."""
     data, _ = answer(client, NEWEST)
     nodes = {name: [edge["node"]["id"] for edge in data[name]["edges"]] for name in ("sessions", "agents")}
     found = {SESSION: nodes["sessions"], KEY: [key["id"] for key in data["api_keys"]], AGENT: nodes["agents"]}
@@ -68,7 +68,7 @@ def test_every_mutation_has_a_call_or_a_reason() -> None:
 
 @pytest.mark.parametrize("call", CALLS, ids=[call.mutation for call in CALLS])
 def test_it_leaves_an_event(asked: httpx.Client, call: Call) -> None:
-    """In the order of the table: calls rest on those before them."""
+    """In the order of the table: calls depend on earlier ones."""
     query, variables = operation(f"Mutation.{call.mutation}", filled(dict(call.given), places(asked)))
     data, request_id = answer(asked, query, variables)
     assert "code" not in data[call.mutation], data

@@ -1,4 +1,4 @@
-"""External allocations, and an orchestrator that is stopped now and then: all of it is decided again."""
+"""Replay of external allocations while the orchestrator is stopped now and then."""
 
 from itertools import count, takewhile
 
@@ -17,15 +17,15 @@ pytestmark = pytest.mark.anyio
 
 ANN = Caller(user=UserId("ann"), request_id="req_ann", role=Role.USER)
 ROUNDS = 60
-"""At least."""
+"""Minimum."""
 COUNTS = ("1", "0.5", "2", "9")
-"""Of each job; of the last there never is so much."""
+"""For each job; the last never fits."""
 EVENTS = {"lease.renewed", "session.expired", "orchestration.stopped", "orchestration.started"}
 ANSWERS = {"given", "renewed", "released", "not_placed", "not_found"}
 
 
 async def act(course: Course) -> str:
-    """One call for an external allocation; what became of it, in a word."""
+    """One call for an external allocation; its outcome, in a word."""
     allocations, draw = course.service.external_allocations, course.draw
     number = draw.randrange(len(COUNTS))
     job = f"job {number}"
@@ -48,7 +48,7 @@ async def test_passes_with_external_allocations_replay_without_a_difference(plac
         course.service.journal.subscribe(lambda event: kinds.add(event.kind))
         admin = course.service.administration
         await admin.policy.update_policy(OPERATOR, {"order": "fair_share"}, None)
-        for lease in (60.0, 3600.0):  # later on there may be nothing left to give, and so nothing to hold on to
+        for lease in (60.0, 3600.0):  # later there may be no free GPU, and so nothing to hold
             await course.service.external_allocations.allocate(
                 ANN, NewExternalAllocation(job_id="job 1", gpu_count="0.5", lease=lease)
             )

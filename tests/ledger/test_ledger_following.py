@@ -1,4 +1,4 @@
-"""The table of holdings follows the log, whoever makes it do so."""
+"""The table of holdings follows the log, however it is updated."""
 
 import asyncio
 

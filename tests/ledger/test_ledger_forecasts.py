@@ -1,4 +1,4 @@
-"""What a pass was told to expect of sessions, made again."""
+"""A pass's forecasts of sessions, recomputed in replay."""
 
 import pytest
 from msgspec.structs import replace

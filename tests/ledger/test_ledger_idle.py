@@ -1,4 +1,4 @@
-"""A session that does not use its GPUs leaves for a waiting one: the pass is decided again from the log."""
+"""An idle session is evicted for a waiting one: the pass is replayed from the log."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What happens to the ledger when it cannot be written, when its server is killed, and when it grows old."""
+"""The ledger when it cannot be written, when its server is killed, and when old entries expire."""
 
 import asyncio
 from collections.abc import Sequence
@@ -109,7 +109,7 @@ async def test_a_killed_server_leaves_a_gap_that_the_next_one_tells_of(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     def forget(connection: Connection) -> None:
-        """As if the server had been killed before it wrote these."""
+        """As if the server had been killed before writing these."""
         with connection.begin():
             connection.execute(delete(PASSES).where(PASSES.c.number > kept.number))
             connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.number > kept.number))
@@ -156,7 +156,7 @@ async def test_old_entries_go_up_to_a_checkpoint_and_the_chain_goes_on(place: Pl
 
 
 async def expired(store: DatabaseStore, before_us: int) -> int:
-    """Remove what is older; returns how many entries that were."""
+    """Remove older entries; returns their number."""
     history = DatabaseHistory(store, folder=None, epoch=None, now_us=now_us)
     await history.seal_ledger(before_us)
     removed = 0
@@ -166,7 +166,7 @@ async def expired(store: DatabaseStore, before_us: int) -> int:
 
 
 def starts_before(keys: Sequence[PassKey], number: int) -> int:
-    """How many entries are below a number."""
+    """The count of entries below a number."""
     return sum(key.number < number for key in keys)
 
 

@@ -1,4 +1,4 @@
-"""Event logs and ledgers of earlier releases: they open, they are intact, and every pass is decided again."""
+"""Event logs and ledgers of earlier releases open, are intact, and every pass replays."""
 
 import lzma
 import subprocess

@@ -1,4 +1,4 @@
-"""A busy run is decided again, pass by pass, from the event log and the ledger."""
+"""A busy run is replayed, pass by pass, from the event log and the ledger."""
 
 import pytest
 from msgspec.structs import replace
@@ -17,11 +17,11 @@ from store_places import Place
 pytestmark = pytest.mark.anyio
 
 KINDS = {"agent.draining", "session.preempting", "session.split", "quota.changed", "lease.granted", "policy.changed"}
-"""The kinds of events of which there is one of each in a busy run."""
+"""Event kinds that each occur in a busy run."""
 
 
 async def replayed(ledger: LedgerReader, *, policy: Policy | None = None) -> list[Replayed]:
-    """All of the ledger; by another policy, the end of it."""
+    """The whole ledger; with another policy, its end."""
     keys = await ledger.last(100_000 if policy is None else 200)
     return [one async for one in replay(ledger, first=keys[0].number, last=keys[-1].number, policy=policy)]
 
@@ -33,7 +33,7 @@ async def replayed(ledger: LedgerReader, *, policy: Policy | None = None) -> lis
     indirect=["place"],
 )
 async def test_a_busy_run_replays_without_a_difference(place: Place, entries: int) -> None:
-    """The long one has a checkpoint in its midst; how that is stored elsewhere is tested by a restart."""
+    """The long run contains a checkpoint; how that is stored elsewhere is tested by a restart."""
     async with course_on(place) as (course, running):
         await course.until_happened(running, KINDS)
         await course.until_written(running.ledger, entries)

@@ -1,4 +1,4 @@
-"""What is old is archived, and then removed: chains, replays, balances and what is needed stay whole."""
+"""Old records are archived, then removed: chains, replays, balances and needed records stay intact."""
 
 import asyncio
 import os
@@ -67,7 +67,7 @@ async def count(store: DatabaseStore, table: object) -> int:
 
 
 async def replayed(store: DatabaseStore) -> list[Replayed]:
-    """All that can be replayed."""
+    """Everything replayable."""
     keys = await store.ledger.last(100_000)
     return [one async for one in replay(store.ledger, first=keys[0].number, last=keys[-1].number)]
 
@@ -153,7 +153,7 @@ async def test_a_busy_leader_removes_what_is_old_beside_its_work(
         old = set(course.service.state.sessions)
     monkeypatch.setattr(retention, "FIRST_S", 0.1)
     monkeypatch.setattr(retention, "EVERY_S", 0.1)
-    monkeypatch.setattr(retention, "PATIENCE_S", 0.0)  # the days that pass here pass on the wall alone
+    monkeypatch.setattr(retention, "PATIENCE_S", 0.0)  # these days pass on the wall clock only
     async with course_on(place, seed=2, retention=partial(plan_of, tmp_path)) as (course, running):
         course.clock.passes(500 * 86_400)
         async with asyncio.timeout(300):
@@ -219,7 +219,7 @@ async def test_a_clock_that_leaps_400_days_ahead_removes_nothing_for_a_day_whoev
 
 
 class Asked(DatabaseHistory):
-    """Remembers before which time sessions were too old."""
+    """Records the cutoff times for old sessions."""
 
     def __init__(self, store: DatabaseStore, asked: list[int], *, epoch: int) -> None:
         super().__init__(store, folder=None, epoch=epoch, now_us=later(0).now_us, events_min=20)

@@ -1,4 +1,4 @@
-"""A value of a session's environment: where it may be found afterwards, and where it must not."""
+"""A value of a session's environment: where it may be stored or shown, and where not."""
 
 import asyncio
 import stat
@@ -20,11 +20,11 @@ SECRET = "hunter2-correct-horse"
 ENVIRONMENT = [{"name": "API_TOKEN", "value": SECRET}]
 SLOTS = {"cuda.device": "1"}
 MAY_HOLD = {"sessions", "events"}
-"""A session is started from its row, after a restart and by another server too, and the log's fold is the rows."""
+"""A session starts from its row, also after a restart and by another server; the log's fold is the rows."""
 
 
 async def aliquot(*arguments: str) -> str:
-    """What a command prints, on both ways."""
+    """A command's output, on both streams."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aliquot", *arguments), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
@@ -33,7 +33,7 @@ async def aliquot(*arguments: str) -> str:
 
 
 async def refusals(client: Client) -> str:
-    """What is said of requests that are wrong, each with the secret in it."""
+    """The errors of invalid requests, each containing the secret."""
     wrong = (
         {"environment": [*ENVIRONMENT, {"name": "1=", "value": SECRET}]},
         {"environment": [*ENVIRONMENT, *ENVIRONMENT]},
@@ -64,14 +64,14 @@ async def happen(on: Cluster) -> None:
 
 
 def readable_by_others(agent: OwnAgent) -> list[str]:
-    """Files of an agent with the secret that others may read, or that are below no closed folder."""
+    """Files of an agent with the secret that others may read, or outside any private folder."""
     files = [path for path in agent.data_folder.rglob("*") if path.is_file() and not path.is_symlink()]
     found = [path for path in files if SECRET.encode() in path.read_bytes()]
     return [str(path) for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077]
 
 
 async def outputs(server: OwnServer) -> str:
-    """What commands print of a server that runs, with the files that they write."""
+    """Output of commands on a running server, with the files that they write."""
     asking = ("--server", server.url, "--token-file", str(server.data_folder / "token"))
     folder = server.folder / "state"
     said = [await aliquot("state", "export", str(folder), *asking), await aliquot("doctor", "--json", *asking)]
@@ -81,7 +81,7 @@ async def outputs(server: OwnServer) -> str:
 
 
 async def records(folder: Path) -> str:
-    """What commands print of the database of a server that was stopped."""
+    """Output of commands on the database of a stopped server."""
     at = ("--data-folder", str(folder))
     audit = await aliquot("audit", "log", "--last", "10000", "--json", *at)
     assert "API_TOKEN" in audit, "names are shown"

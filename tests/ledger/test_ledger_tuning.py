@@ -1,4 +1,4 @@
-"""Weights are searched on one part of a recorded history, and judged on a later part that the search has not seen."""
+"""Weights are searched on one part of a recorded history and evaluated on a later, unseen part."""
 
 from contextlib import aclosing
 
@@ -20,7 +20,7 @@ PRESENT = PolicyDocument(weights=replace(Weights(), short=0, age=64), version=3)
 
 
 async def lived(cluster: RecordedCluster) -> tuple[int, int]:
-    """(split, end) of a course of two parts."""
+    """(split, end) of a run of two parts."""
     await cluster.settle()
     await cluster.live(150)
     split_us = cluster.on.clock.now_us()
@@ -72,7 +72,7 @@ async def test_a_process_of_its_own_tunes(place: Place) -> None:
 
 
 async def test_a_record_that_is_younger_than_the_time_is_split_by_its_own_length(place: Place) -> None:
-    """A new cluster is tuned with the same command as an old one."""
+    """A new cluster is tuned with the same command."""
     runner = ProcessBacktests(database_url="", data_folder=place.folder)
     async with recorded_cluster(place, seed=3) as (cluster, _):
         _, end_us = await lived(cluster)

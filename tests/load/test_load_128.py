@@ -1,4 +1,4 @@
-"""128 sessions that really run at once, 500 behind them, and fifty people who cancel and hurry all the while."""
+"""128 running sessions, 500 pending, and fifty users cancelling and raising priorities throughout."""
 
 import asyncio
 import os
@@ -77,7 +77,7 @@ async def test_128_run_500_wait_and_people_meddle(tmp_path: Path) -> None:
 
 
 def _gate(path: Path) -> Path:
-    """Who reads it waits until somebody opens it for writing."""
+    """A FIFO: a reader blocks until it is opened for writing."""
     os.mkfifo(path)
     path.chmod(0o666)
     return path

@@ -1,4 +1,4 @@
-"""Five rounds of kill -9 on each database; fifty are the bench's."""
+"""Five rounds of kill -9 on each database; the benchmark runs fifty."""
 
 import asyncio
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ WHOLE = SoakPlan(
 )
 FIGURES = ("server RSS, MB", "server descriptors", "server threads", "agents' RSS, MB", "agents' descriptors")
 KB_PER_JOB_MAX = 8.0
-"""What a server's RSS may grow by for each job until it keeps 10,000 ended sessions."""
+"""Limit of RSS growth per job until a server keeps 10,000 ended sessions."""
 JOBS_PER_HOUR = 3600 * WHOLE.jobs_per_s
 BOUNDS = (
     Bound(name="server RSS, MB", per_hour_max=JOBS_PER_HOUR * KB_PER_JOB_MAX / 1000),
@@ -39,7 +39,7 @@ BOUNDS = (
 
 
 def check_jobs(found: Soaked) -> None:
-    """Everything that was acknowledged was run once, and completed."""
+    """Every acknowledged job ran once, and completed."""
     print(found.page())
     assert found.acknowledged > 0.5 * found.plan.seconds * found.plan.jobs_per_s
     assert (found.completed, found.repeated) == (found.acknowledged, 0)

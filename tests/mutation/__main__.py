@@ -1,4 +1,4 @@
-"""Breaks the policies line by line: `scripts/mutate [MODULE ...] [--survivors]`."""
+"""Mutation testing of policies:`scripts/mutate [MODULE ...] [--survivors]`."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from workplace import MODULES, PLACE, ROOT, prepare
 
 
 def main() -> int:
-    """Run the tool, and print what came of it."""
+    """Run the tool, and print the results."""
     options = _options()
     modules = options.modules or list(MODULES)
     unknown = sorted(set(modules) - set(MODULES))
@@ -23,8 +23,8 @@ def main() -> int:
     again = _survivors(outcomes(modules)) if options.survivors else []
     names = again or [f"aliquot.core.{module.replace('/', '.').removesuffix('.__init__')}.x*" for module in modules]
     tool = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", "1", *names]
-    # The plug-in that limits CPU is asked for by name, before pytest has read its own `pythonpath`.
-    # Where no bytecode may be written, every mutant would compile the tests anew, which takes longer than most need.
+    # The plug-in that limits CPU is named explicitly, because pytest has not read its own `pythonpath` yet.
+    # Without bytecode files, every mutant would compile the tests anew, which takes longer than most runs.
     environment = os.environ | {"PYTHONPATH": str(PLACE / "tests" / "support"), "PYTHONDONTWRITEBYTECODE": ""}
     ran = subprocess.run(tool, cwd=PLACE, env=environment, check=False)
     if ran.returncode:

@@ -1,4 +1,4 @@
-"""Survivors that are accepted, each with its reason: no decision differs."""
+"""Accepted survivors, each with its reason: no decision differs."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """Mutants of one module whose changed line reads so."""
+    """Mutants of one module whose changed line matches."""
 
     module: str
     was: re.Pattern[str]
@@ -17,12 +17,12 @@ class Accepted:
     reason: str
 
     def holds(self, module: str, was: str, becomes: str) -> bool:
-        """Whether this is one of them."""
+        """Whether a mutant matches."""
         return module == self.module and bool(self.was.search(was)) and bool(self.becomes.search(becomes))
 
 
 def accepted_by(file: Path) -> Sequence[Accepted]:
-    """The list in a file: tables `[[accepted]]` of module, was, becomes (patterns; any line without one) and reason."""
+    """The list in a file: tables `[[accepted]]` of module, was, becomes (patterns; default: any line) and reason."""
     entries = tomllib.loads(file.read_text(encoding="utf-8"))["accepted"]
     return [
         Accepted(

@@ -1,4 +1,4 @@
-"""What came of the mutants, as the tool wrote it down: a table by module, and those that nobody noticed."""
+"""Results of the mutants, read from the tool's files: a table by module, and the survivors."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -14,13 +14,13 @@ from workplace import PLACE
 
 SURVIVED, UNTESTED = 0, 33
 UNDECIDED = (None, -24, 24, 36, 152, 255)
-"""Codes of the tool: never tried, or stopped by the clock, which says nothing on a busy machine. With any other code
-than these and those above a test failed."""
+"""Exit codes of the tool: never tried, or timed out, which proves nothing on a busy machine. With any other code than
+these and those above a test failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One that survived."""
+    """A surviving mutant."""
 
     module: str
     name: str
@@ -30,7 +30,7 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Of one module."""
+    """A module's result."""
 
     module: str
     mutants: int
@@ -39,12 +39,12 @@ class Outcome:
 
 
 def outcomes(modules: Iterable[str]) -> list[Outcome]:
-    """What is known of these now."""
+    """The modules' current results."""
     return [_outcome(module) for module in modules]
 
 
 def print_outcomes(found: Sequence[Outcome], *, accepted: Sequence[Accepted]) -> int:
-    """Print a table and the survivors; 1 when there are any that are not accepted, or that were never tried."""
+    """Print a table and the survivors; 1 when any of them is not accepted, or any mutant was never tried."""
     console = Console(soft_wrap=True, highlight=False)
     table = Table("module", "mutants", "killed", "survived", "accepted", "left")
     left: list[Mutant] = []
@@ -72,7 +72,7 @@ def _outcome(module: str) -> Outcome:
 
 
 def _mutant(module: str, name: str) -> Mutant:
-    with chdir(PLACE):  # The tool looks for what it made from where it was run.
+    with chdir(PLACE):  # The tool finds its files by the working folder.
         lines = get_diff_for_mutant(name, path=Path("src", "aliquot", "core", f"{module}.py")).splitlines()
     was, becomes = (
         " ".join(line[1:].strip() for line in lines if line.startswith(sign) and not line.startswith(sign * 3))

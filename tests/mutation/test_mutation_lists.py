@@ -1,4 +1,4 @@
-"""The lists of `scripts/mutate`: what they name is there, and every accepted survivor has its reason."""
+"""The lists of `scripts/mutate`: named code exists, and every accepted survivor has its reason."""
 
 import importlib
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Load = Callable[[str], ModuleType]
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Imports a module of this folder, which is run as a program."""
+    """Imports a module of this folder, which runs as a program."""
     monkeypatch.syspath_prepend(str(HERE))
     return importlib.import_module
 

@@ -1,4 +1,4 @@
-"""Where mutants are made and judged: a copy of what is needed, in which the tool may write what it likes."""
+"""The working copy where mutants are made and tested; the tool may write anywhere in it."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ MODULES: Final = (
     "scheduler/reason_text",
     "scheduler/free_capacity",
 )
-"""What is mutated, the most important first."""
+"""The mutated modules, most important first."""
 TESTS: Final = (
     "tests/core/properties",
     "tests/core/ordering",
@@ -35,7 +35,7 @@ TESTS: Final = (
     "tests/core/test_core_quota.py",
     "tests/core/test_core_giving_way.py",
 )
-"""What judges a mutant: fast, and the same at every time."""
+"""Tests that judge a mutant: fast and deterministic."""
 _COPIED: Final = {
     "server/aliquot": "src/aliquot",
     "schema/aliquot_schema": "src/aliquot_schema",
@@ -60,11 +60,11 @@ timeout_multiplier = 30.0
 use_git_change_detection = false
 use_setproctitle = false
 """
-"""A mutant that goes on for ever fails by its CPU time, so that a busy machine judges as an idle one does."""
+"""An endless mutant fails by its CPU time, so that the verdict does not depend on the machine's load."""
 
 
 def prepare() -> None:
-    """Bring the copy up to date; a file that is the same stays as it is, and so do its mutants."""
+    """Update the copy; an unchanged file keeps its time, and so its mutants."""
     for source, target in _COPIED.items():
         _copy(ROOT / source, PLACE / target)
     shutil.rmtree(PLACE / "mutants" / "tests", ignore_errors=True)
@@ -77,13 +77,13 @@ def prepare() -> None:
 
 
 def _forget_unless_mutated(copy: Path) -> None:
-    """What was copied before it was named here looks up to date to the tool."""
+    """A file copied before it was listed here looks up to date to the tool."""
     if not copy.with_name(f"{copy.name}.meta").is_file():
         copy.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """As `rsync --delete`; the time of a file that changed is now, which is what the tool goes by."""
+    """As `rsync --delete`; a changed file gets the current time, which the tool compares."""
     fresh = target.with_name(f"{target.name}.fresh")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(source, fresh, ignore=_LEFT_OUT, copy_function=shutil.copyfile)

@@ -1,4 +1,4 @@
-"""Everything that the README shows is run, in its order, and answers what is shown there; it stays short."""
+"""Runs every example of the README in order and compares the output; the README stays short."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is published is made by its own script, into a folder, and tried there."""
+"""Release files: built by their own script into a folder, and tried there."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Servers of the tests of the REST face: one for tests that know what is on it, and two for random requests."""
+"""Servers of the REST tests: one with known content, and two for random requests."""
 
 from collections.abc import Iterator
 
@@ -15,13 +15,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
 
 @pytest.fixture(scope="session")
 def explored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
-    """Anything may be held here, stopped, or changed."""
+    """A server that tests may change freely."""
     with rest_server(tmp_path_factory.mktemp("explored")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
-    """Nothing that is submitted here is ever run."""
+    """A server that never runs submissions."""
     with rest_server(tmp_path_factory.mktemp("stopped"), "--stopped") as running:
         yield running

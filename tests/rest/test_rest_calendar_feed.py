@@ -1,4 +1,4 @@
-"""The calendar feed: a secret address that is renewed, and opens the bookings and nothing else."""
+"""The calendar feed: a secret, renewable address that gives access to the bookings only."""
 
 import time
 from datetime import UTC, datetime, timedelta

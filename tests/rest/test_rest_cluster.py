@@ -1,4 +1,4 @@
-"""The cluster over REST: what there is, and external allocations."""
+"""The cluster over REST: status and external allocations."""
 
 from collections.abc import Iterator
 
@@ -19,14 +19,14 @@ def http(server: RestServer) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def job(request: pytest.FixtureRequest, http: httpx.Client) -> Iterator[str]:
-    """A name that nobody else uses; whatever it holds in the end is given back."""
+    """A unique job name; its GPUs are released afterwards."""
     name = request.node.name[:100]
     yield name
     http.post("/cluster/gpu-release", json={"job_id": name})
 
 
 def held(http: httpx.Client, job: str) -> dict[str, float]:
-    """The parts of GPUs that a job holds, by the status of the cluster."""
+    """A job's GPU shares in the cluster status."""
     allocation = http.post("/cluster/gpu-allocate", json={"job_id": job})
     assert allocation.status_code == 200, allocation.text
     session = allocation.json()["session_id"]

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what it says is what is answered, whatever is sent. Found out by schemathesis."""
+"""The OpenAPI document matches the answers to any request, checked by schemathesis."""
 
 import httpx
 import pytest
@@ -17,14 +17,15 @@ EFFORT = settings(
     suppress_health_check=list(HealthCheck),
 )
 ELSEWHERE = [ignored_auth, positive_data_acceptance]
-"""A test of its own tries to come in without a token. What fits the document may still be refused, by what the cluster
-is like: a pool that is not there, a step that a slot does not have, a cursor of another list."""
+"""Requests without a token have their own test.
+Valid requests may still be refused, depending on the cluster: a missing pool, an unsupported step of a slot, a cursor
+of another list."""
 SUBMIT = "queue_submit"
 """Sent to a server that runs nothing: commands are random text."""
 
 
 def hold(server: RestServer, name: str) -> None:
-    """Send what the document allows, and what it does not, and hold every answer against it."""
+    """Send requests valid and invalid by the document, and validate all answers."""
     document = schemathesis.openapi.from_url(f"{server.address}/openapi.json", headers=server.headers)
     operation = next(found for found in OPERATIONS if found.name == name)
     described = document[operation.path][operation.method]
@@ -33,7 +34,7 @@ def hold(server: RestServer, name: str) -> None:
     @EFFORT
     @given(case=cases)
     def answers_as_it_says(case: schemathesis.Case) -> None:
-        # An empty list or object leaves no trace in a URL, so the server cannot refuse it.
+        # An empty list or object is absent from a URL, so the server cannot refuse it.
         assume(all(value not in ([], {}) for value in (case.query or {}).values()))
         # Requests to other hosts are refused before they reach an operation.
         assume("host" not in {name.lower() for name in case.headers or {}})

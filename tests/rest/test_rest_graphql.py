@@ -1,4 +1,4 @@
-"""The same over GraphQL: external allocations, and the orchestrator."""
+"""External allocations and the orchestrator over GraphQL."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def http(server: RestServer) -> Iterator[httpx.Client]:
 
 
 def _until_idle(client: httpx.Client) -> None:
-    """What other tests have canceled may be on its way out still."""
+    """Wait until sessions canceled by other tests have ended."""
     given_up = time.monotonic() + PATIENCE_S
     while client.get("/cluster/gpu-status").json()["allocated_gpus"] and time.monotonic() < given_up:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Limits of the REST face, and refusals of what never reaches it: all of them are problems, as RFC 9457 has them."""
+"""Limits of the REST API, and refusals before it is reached, all as RFC 9457 problems."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ ISSUER = "https://id.example.org"
 ROOT = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
 RUNS = "query ($run: String) { sessions(filter: { run_id: $run }) { total_count edges { node { owner run_id } } } }"
 LARGE = f"{{ {' '.join(f'q{n}: queue(first: 100) {{ edges {{ node {{ position }} }} }}' for n in range(18))} }}"
-"""Costs more than what is left of a minute after a list of the queue."""
+"""Costs more than the rest of a minute's limit after one queue list."""
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def test_a_user_reads_so_much_in_a_minute_and_operators_what_they_like() -
 
 async def test_what_takes_too_long_is_given_up_and_holds_nothing_later() -> None:
     async with stand(ISSUER, limits=Limits(request_s=2)) as on, user_of(on, "ann") as ann:
-        refused = await ann.post("/cluster/gpu-allocate", json={"job_id": "job"})  # no pass is made here
+        refused = await ann.post("/cluster/gpu-allocate", json={"job_id": "job"})  # no pass runs here
         assert is_problem(refused, 504, "timeout")
         on.stage.clock.passes(WAITED_US_MAX / 1e6 + 1)
         await on.stage.advance()
@@ -127,7 +127,7 @@ async def test_bodies_that_are_too_large_are_problems_whether_their_size_was_sai
 async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(middleware, "_LINGER_S", 60.0)  # however slow the machine is
+    monkeypatch.setattr(middleware, "_LINGER_S", 60.0)  # on slow machines too
     head = "POST /queue/submit HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer the-servers-own-token\r\n"
     async with stand(ISSUER, limits=Limits(body_bytes=5000)) as on:
         reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(on.url).port)

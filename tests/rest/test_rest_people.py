@@ -1,4 +1,4 @@
-"""People at a whole server: by tokens of a provider, over a restart, and no longer on accounts that others have."""
+"""Users on a whole server: provider tokens, and no start with accounts that users share."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Problems: every expected error has a status of its own choosing, and says what it knows."""
+"""Problems: the status and the fields of every expected error."""
 
 import json
 
@@ -10,7 +10,7 @@ from aliquot_schema import errors
 from aliquot_schema.graphql.errors import TYPES
 
 TOLD_WHEN = (errors.QueueFull, errors.RateLimited)
-"""429, with a time."""
+"""429 + time."""
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind not in TOLD_WHEN], ids=lambda kind: kind.__name__)

@@ -1,4 +1,4 @@
-"""Bodies and queries of another type: the answer names the field, what it takes, and an example."""
+"""Wrong types in bodies and queries: the answer names the field, its type, and an example."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_missing_field_and_a_body_that_is_no_object(stopped: RestServer) -> No
 )
 def test_a_query_of_another_type(query: dict[str, object], words: str, stopped: RestServer) -> None:
     with stopped.client() as http:
-        answer = http.get("/sessions", params=query)  # type: ignore[arg-type]  # numbers are written
+        answer = http.get("/sessions", params=query)  # type: ignore[arg-type]  # numbers become text
     assert answer.status_code in (400, 422)
     assert answer.json()["detail"].startswith(words)
 

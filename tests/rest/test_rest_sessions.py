@@ -10,7 +10,7 @@ from rest_server import RestServer
 
 @pytest.fixture
 def jobs(stopped: RestServer) -> Iterator[list[dict[str, str]]]:
-    """Three that wait, of a run of their own; the first is urgent, and the last is canceled."""
+    """Three queued jobs with their own run; the first is critical, the last canceled."""
     with stopped.client() as http:
         wishes = [{"priority": "critical", "name": "c", "gpu_count": 0.5}, {"name": "a"}, {"name": "b", "gpu_count": 2}]
         made = [
@@ -24,7 +24,7 @@ def jobs(stopped: RestServer) -> Iterator[list[dict[str, str]]]:
 
 
 def _names(http: httpx.Client, **asked: object) -> list[str]:
-    """Piece by piece."""
+    """Page by page."""
     found: list[str] = []
     after: dict[str, str] = {}
     while True:

@@ -1,4 +1,4 @@
-"""Statements over REST: those of all projects, one of them, and the same as CSV."""
+"""Statements over REST: all projects, one project, and CSV."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ PRICES = {"rates": [{"price": 2.5}], "currency": "EUR"}
 
 @pytest.fixture
 def http(server: RestServer) -> Iterator[httpx.Client]:
-    """A cluster with prices in which the project `default` has held a GPU."""
+    """A cluster with prices, on which the project `default` held a GPU."""
     with server.client() as client:
         client.post("/orchestrator/start")
         assert client.put("/orchestrator/policies", json={"prices": PRICES}).status_code == 200

@@ -1,4 +1,4 @@
-"""Work that outlives a cancelled caller: started, finished, failed, cancelled again, and at the end of the loop."""
+"""Work that continues after its caller is cancelled: results, errors, and the end of the loop."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ def anyio_backend() -> str:
 
 
 class Work:
-    """Work that waits to be let on, and notes what became of it."""
+    """Work that waits for a signal, and records its outcome."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.may_end = asyncio.Event()
@@ -47,13 +47,13 @@ async def _shielded(work: Work, tasks: set[asyncio.Future[Any]] | None = None) -
 
 
 async def _turns(count: int = 5) -> None:
-    """Let everything that is ready run."""
+    """Run all ready callbacks."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def _canceled_caller(work: Work, tasks: set[asyncio.Future[Any]]) -> None:
-    """Start work from a caller, which is cancelled while the work runs."""
+    """Start work from a caller that is cancelled while it runs."""
     caller = asyncio.create_task(_shielded(work, tasks))
     await _turns()
     caller.cancel()
@@ -141,7 +141,7 @@ async def test_an_error_after_the_caller_has_gone_is_logged_once(caplog: pytest.
     await _canceled_caller(work, tasks)
     work.may_end.set()
     await _turns()
-    gc.collect()  # asyncio would log an error that was not retrieved
+    gc.collect()  # asyncio would log an error not retrieved
     (record,) = caplog.records
     assert "failed after its caller was cancelled: ValueError('wrong')" in record.getMessage()
     assert tasks == set()
@@ -170,7 +170,7 @@ async def test_work_that_is_cancelled_itself_cancels_its_caller() -> None:
 
 
 async def test_work_is_not_collected_as_garbage_when_its_caller_has_gone() -> None:
-    """The loop references tasks weakly, and this work references nothing but its own future."""
+    """The loop holds tasks weakly, and only its own future references this work."""
     futures: list[weakref.ref[asyncio.Future[None]]] = []
     ended: list[bool] = []
 
@@ -222,7 +222,7 @@ def test_a_loop_that_closes_ends_the_work_too(caplog: pytest.LogCaptureFixture) 
             raise
 
     async def main() -> None:
-        asyncio.create_task(call())  # noqa: RUF006 # it is left to the end of the loop on purpose
+        asyncio.create_task(call())  # noqa: RUF006 # left to the end of the loop on purpose
         await _turns()
 
     asyncio.run(main())
@@ -275,7 +275,7 @@ async def test_the_error_of_work_run_to_its_end_is_raised() -> None:
 
 
 async def test_a_cancellation_that_a_task_group_drops_is_found() -> None:
-    """The group's own task fails at the moment at which the caller is cancelled."""
+    """The group's own task fails just as the caller is cancelled."""
 
     async def fail(caller: asyncio.Task[Any]) -> None:
         caller.cancel()

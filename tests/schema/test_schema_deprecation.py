@@ -1,4 +1,4 @@
-"""Deprecated names: they mean the same as the new ones, each use is reported once, and contradictions are refused."""
+"""Deprecated names: equal to the new ones, each use reported once, contradictions refused."""
 
 import warnings
 

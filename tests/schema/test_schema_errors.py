@@ -10,7 +10,7 @@ from aliquot_schema.errors import AliquotError
 
 
 def _tree(parent: type[AliquotError]) -> dict[str, str]:
-    """Name of every class below, with the name of its parent."""
+    """Subclass names, with their parents' names."""
     found: dict[str, str] = {}
     for child in parent.__subclasses__():
         if child.__module__ == errors.__name__:

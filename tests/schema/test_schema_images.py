@@ -1,4 +1,4 @@
-"""Names of images, and of what agents hold."""
+"""Image labels, and an agent's image limit."""
 
 import pytest
 from msgspec.structs import replace

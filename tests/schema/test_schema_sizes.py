@@ -14,8 +14,8 @@ from aliquot_schema.resources.units import duration_seconds, format_duration, fo
 DURATIONS: Final = json.loads(
     (Path(__file__).parents[2] / "server/dashboard/tests/durations.json").read_text(encoding="utf-8")
 )
-"""Shared with the dashboard, which is built from its own folder alone."""
-"""Texts with their seconds, null where they are refused. The dashboard's tests read the same table."""
+"""Shared with the dashboard, built from its own folder only."""
+"""Texts and their seconds, null if refused. The dashboard's tests read the same table."""
 
 
 @pytest.mark.parametrize(

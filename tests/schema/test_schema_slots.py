@@ -119,7 +119,7 @@ def test_text_comes_back_as_it_was(slots: ResourceSlot) -> None:
 @pytest.mark.parametrize("amount", [-1, 1.5, True, "1", None])
 def test_only_whole_numbers_are_amounts(amount: object) -> None:
     with pytest.raises(InvalidAmount):
-        ResourceSlot({SlotName("cpu"): amount})  # type: ignore[dict-item]  # the case is what the types forbid
+        ResourceSlot({SlotName("cpu"): amount})  # type: ignore[dict-item]  # the types forbid this
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The tables of moves."""
+"""Transition tables."""
 
 from collections.abc import Mapping
 from enum import StrEnum

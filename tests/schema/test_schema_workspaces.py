@@ -1,4 +1,4 @@
-"""Workspaces: which listings are accepted, and what names them."""
+"""Workspaces: which listings are valid, and their names."""
 
 import pytest
 from msgspec.structs import replace
@@ -60,7 +60,7 @@ def test_order_number_and_commit_are_checked() -> None:
 
 
 def test_a_block_has_one_size() -> None:
-    """So that a listing says how much it writes."""
+    """A listing thus gives the bytes it writes."""
     large = WorkspaceFile(path="z", size=BLOCK_BYTES, blocks=(BLOCK,))
     assert "has 4194304 bytes here and 3 elsewhere" in str(workspace_fault(Workspace(files=(GOOD, large))))
     twice = WorkspaceFile(path="z", size=BLOCK_BYTES + 1, blocks=(BLOCK, BLOCK))

@@ -1,4 +1,4 @@
-"""Service tests run on asyncio, the only loop the server runs on."""
+"""Service tests run on asyncio, the server's only event loop."""
 
 import inspect
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def database_url(postgres: PostgresCluster) -> Iterator[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What needs a store runs on both databases; stages, which are quick, on a store in memory besides."""
+    """Tests with a store run on both databases; stages, which are quick, on an in-memory store too."""
     if not inspect.iscoroutinefunction(metafunc.function) or "database_url" in metafunc.fixturenames:
         return
     if "tmp_path" in metafunc.fixturenames:
@@ -46,7 +46,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def bench_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The kind of database that benches are over."""
+    """The kind of database below benches."""
     if request.param == "sqlite":
         yield
         return
@@ -58,7 +58,7 @@ def bench_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def stage_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kind of store that stages are given."""
+    """The kind of store of stages."""
     if request.param != "memory":
         monkeypatch.setattr(service_stage, "new_store", request.getfixturevalue(f"{request.param}_stores_here"))
 

@@ -1,4 +1,4 @@
-"""The checker of histories finds what is wrong, and nothing else."""
+"""The linearizability checker rejects invalid histories only."""
 
 import itertools
 import math
@@ -29,14 +29,14 @@ def change(
     [
         ([change(0, 1, "a", ("ok", 1)), change(2, 3, "b", ("ok", 2), on=1)], True),
         ([change(0, 9, "a", ("ok", 2)), change(1, 2, "b", ("ok", 1))], True),
-        # A change that was acknowledged is gone.
+        # An acknowledged change is lost.
         ([change(0, 1, "a", ("ok", 1)), change(2, 3, "b", ("ok", 1))], False),
         # Two clients replaced the same version.
         ([change(0, 5, "a", ("ok", 1), on=0), change(1, 4, "b", ("ok", 1), on=0)], False),
-        # What came later was done earlier.
+        # A later change came first.
         ([change(0, 1, "a", ("ok", 2)), change(2, 3, "b", ("ok", 1))], False),
         ([change(0, 1, "a", ("conflict", 1), on=0)], False),
-        # Without an answer: it was done after all, much later, or never.
+        # Unanswered: it took effect late, or never.
         ([change(0, math.inf, "a", None), change(2, 3, "b", ("ok", 2))], True),
         ([change(0, math.inf, "a", None), change(2, 3, "b", ("ok", 1)), change(4, 5, "c", ("ok", 3))], True),
         ([change(0, math.inf, "a", None), change(2, 3, "b", ("ok", 1))], True),
@@ -77,18 +77,18 @@ A, B, C, D = frozenset({"0", "1", "2"}), frozenset({"3", "4", "5"}), frozenset({
         ),
         # A GPU is held twice.
         ([("allocate", "x", ("ok", A, False)), ("allocate", "y", ("ok", C, False))], False),
-        # More are held than there are.
+        # More are held than exist.
         (
             [("allocate", name, ("ok", gpus, False)) for name, gpus in (("x", A), ("y", B), ("z", frozenset("67")))],
             False,
         ),
-        # What was granted is gone, or was moved.
+        # A grant was lost or moved.
         ([("allocate", "x", ("ok", A, False)), ("allocate", "x", ("ok", B, False))], False),
         ([("allocate", "x", ("ok", A, False)), ("allocate", "x", ("ok", B, True))], False),
         ([("allocate", "x", ("ok", A, False)), ("release", "x", ("unknown",))], False),
         ([("allocate", "x", ("ok", A, False)), ("release", "x", ("ok",)), ("allocate", "x", ("ok", A, True))], False),
         ([("allocate", "x", ("ok", A, False)), ("allocate", "z", ("full",))], False),
-        # Without an answer: it was done, or not.
+        # Unanswered: it was done, or not.
         ([("allocate", "x", None), ("allocate", "y", ("ok", B, False)), ("allocate", "z", ("full",))], True),
         ([("allocate", "x", ("ok", A, False)), ("release", "x", None), ("allocate", "x", ("ok", B, False))], True),
         ([("allocate", "x", None), ("release", "x", ("unknown",))], True),
@@ -104,7 +104,7 @@ def test_histories_of_leases(answers: Sequence[tuple[str, str, tuple[object, ...
 
 
 def lived(seed: int, *, count: int) -> list[Operation]:
-    """What clients see of a record that is as it should be: each operation takes effect at one moment."""
+    """What clients see of a correct record: each operation takes effect at one moment."""
     draw = random.Random(seed)
     state, history = EMPTY, list[Operation]()
     for moment in range(count):
@@ -137,7 +137,7 @@ def test_the_search_finds_what_all_orders_together_find(seed: int, draw: random.
 
 
 def explains(order: tuple[Operation, ...]) -> bool:
-    """Whether an order respects time and gives the answers."""
+    """Whether an order respects time and answers."""
     if any(later.ended < one.began for number, one in enumerate(order) for later in order[number + 1 :]):
         return False
     state = EMPTY

@@ -1,4 +1,4 @@
-"""People of an identity provider become users: told by who they are, named once, and followed from then on."""
+"""Users of an identity provider: identified by subject, named once, and updated from then on."""
 
 import asyncio
 from typing import Any
@@ -44,7 +44,7 @@ def federation_of(on: Stage, *, trust: Trust = Trust.SHARED, is_open: bool = Tru
 
 
 def told(on: Stage, **more: Any) -> Identity:
-    """What a token of this moment says."""
+    """The claims of a token issued now."""
     return replace(ANN, issued_us=on.clock.now_us(), **more)
 
 
@@ -181,7 +181,7 @@ async def test_rules_of_accounts_hold_for_them_too() -> None:
 
 
 def apart(number: int) -> ServiceParts:
-    """Of servers that give each user a Unix account of their own."""
+    """For servers that give each user a separate Unix account."""
     return ServiceParts(admission=SubmissionLimits(trust=Trust.SEPARATE, per_minute=None))
 
 
@@ -239,7 +239,7 @@ def test_a_server_that_no_longer_shares_accounts_says_who_still_does_and_what_to
 
 
 async def test_use_cases_are_not_made_while_users_share_an_account_that_is_to_be_their_own() -> None:
-    """So a server that has to refuse never takes part in the election."""
+    """So a server that must refuse never joins the election."""
     async with stage([]) as on:
         accounts = accounts_of(on, trust=Trust.SHARED)
         for name in ("ann", "bob"):

@@ -1,4 +1,4 @@
-"""Accounts on several servers of one database: what one is told, all know by the log."""
+"""Accounts on several servers of one database: changes reach all by the log."""
 
 import asyncio
 
@@ -22,12 +22,12 @@ ADMIN = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
 
 
 def shared(number: int) -> ServiceParts:
-    """Of servers whose users trust each other."""
+    """For users that trust each other."""
     return ServiceParts(admission=SubmissionLimits(trust=Trust.SHARED, per_minute=None))
 
 
 def oidc_authenticator(server: OneServer) -> tuple[TokenAuth, OpenConnections]:
-    """How a server lets people in."""
+    """A server's authentication."""
     auth = TokenAuth("the-servers-own-token", UserId("root"), people=server.cases.state.people)
     open_connections = OpenConnections(auth)
     server.cases.journal.subscribe(open_connections.note)

@@ -1,4 +1,4 @@
-"""Who may come in, submit, and see what: users, keys, the gate, and what each sight leaves of a session."""
+"""Users, API keys, rate limits, permissions, and which fields of a session each role sees."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -283,7 +283,7 @@ def test_nobody_takes_more_than_the_rate_and_one_burst(steps: list[tuple[float, 
         wait_s = buckets.take("ann", amount)
         if wait_s == 0:
             taken += amount
-            # What is larger than a whole bucket is let through once, and owed.
+            # A cost above a full bucket is allowed once, and owed.
             assert taken <= 10 + now * 10 / 60 + max(amount - 10, 0) + 1e-6
         else:
             earlier, now = now, now + wait_s + 1e-6
@@ -323,7 +323,7 @@ async def test_every_way_to_a_session_shows_the_same(scene: Stage) -> None:
     ]
     expected = await scene.queries.session(BOB, session_id)
     assert expected is not None
-    expected = replace(expected, order_explanation=None)  # shown with one session alone
+    expected = replace(expected, order_explanation=None)  # shown on one session only
     assert [replace(view, queue_position=None) for view in seen] == [expected] * 3
     assert expected.command == ()
     with pytest.raises(Forbidden):

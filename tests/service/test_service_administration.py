@@ -1,4 +1,4 @@
-"""Acts of operators: what they say of agents holds over restarts, and nobody else may say it."""
+"""Actions of operators on agents last over restarts, and are refused to others."""
 
 import pytest
 from msgspec.structs import replace

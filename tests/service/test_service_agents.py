@@ -1,4 +1,4 @@
-"""Agents that go and come: what they had stays held until there is evidence, and nothing is started twice."""
+"""Agents that leave and return: their devices stay held until evidence comes, and no start is doubled."""
 
 import asyncio
 import dataclasses
@@ -46,7 +46,7 @@ async def running(on: Stage, **asked: Any) -> SessionId:
 
 
 def renamed(devices: Sequence[Device], *, kind: str) -> tuple[Device, ...]:
-    """The same devices after their slots got other names."""
+    """The same devices with their slots renamed."""
     return tuple(
         replace(
             device,
@@ -162,7 +162,7 @@ async def test_an_agent_of_the_same_boot_that_lost_sight_of_a_kernel_does_not_fr
 
 
 async def test_grants_that_an_earlier_version_did_not_send_are_sent_when_the_agent_joins() -> None:
-    """Earlier versions granted and launched in two transactions: a crash between them left sessions `scheduled`."""
+    """Earlier versions granted and launched in two transactions: a crash in between left sessions `scheduled`."""
     async with stage([agent("a", devices=1)]) as on:
         first = await on.submit()
         with granting_only():

@@ -1,4 +1,4 @@
-"""Amendments: a waiting session is changed in place, checked as a submission is, by those who may."""
+"""Amendments: permitted users change a waiting session in place, checked like a submission."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tasks that run again take their turn: no more of an array run than may, whatever was retried."""
+"""Retried array tasks queue again: no more tasks run concurrently than the array allows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def end(on: Stage, names: Sequence[SessionId], *, code: int) -> None:
-    """Tasks exit, and what follows from that."""
+    """Let tasks exit, with the consequences."""
     for name in names:
         on.executor.ends(kernel_id(name, attempt=on.session(name).attempt, rank=0), code=code)
     await on.settle()
@@ -32,7 +32,7 @@ def running(on: Stage) -> list[SessionId]:
 
 
 async def failed_array(on: Stage, *, parallel: int) -> tuple[SessionId, list[SessionId]]:
-    """An array of four tasks, all of which have failed."""
+    """An array whose four tasks have all failed."""
     array = await on.submit(array="0-3", max_parallel=parallel)
     await on.advance()
     while names := running(on):
@@ -101,7 +101,7 @@ async def test_a_session_that_left_memory_is_told_to_have_ended(tmp_path: Path) 
         for name in names:
             await bench.until_state(name, S.RUNNING)
             executor.ends(kernel_id(name, attempt=1, rank=0))
-            await bench.until(lambda name=name: name not in bench.state.sessions or bench.session(name).is_ended)  # type: ignore[misc]  # bound at once
+            await bench.until(lambda name=name: name not in bench.state.sessions or bench.session(name).is_ended)  # type: ignore[misc]  # bound now
         await bench.until(lambda: names[0] not in bench.state.sessions)
         sessions = bench.service.sessions
         for change in (sessions.cancel_session, sessions.hold_session, sessions.release_session):
@@ -113,7 +113,7 @@ async def test_a_session_that_left_memory_is_told_to_have_ended(tmp_path: Path) 
 
 
 async def test_a_task_that_runs_again_runs_by_the_request_of_its_array() -> None:
-    """It cannot be changed while its array holds it; a change of the array is one of it."""
+    """It is amended only through its array, whose changes apply to it."""
     async with stage([agent("a", devices=4)]) as on:
         array = await on.submit(devices=2, array="0-2", max_parallel=1)
         await on.advance()

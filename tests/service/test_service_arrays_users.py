@@ -1,4 +1,4 @@
-"""Job arrays as their users see them: how they end, how much of them runs, and what is canceled or run again."""
+"""Job arrays for users: how they end, how many tasks run, and cancellation and retries."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def ends(on: Stage, array: SessionId, index: int, *, code: int = 0) -> None:
-    """A task exits, and what follows from that."""
+    """Let a task exit, with the consequences."""
     name = task_id(array, index=index)
     on.executor.ends(kernel_id(name, attempt=on.session(name).attempt, rank=0), code=code)
     await on.settle()
@@ -76,7 +76,7 @@ async def test_tasks_that_have_left_memory_are_run_again_as_new_attempts(tmp_pat
         array = await bench.submit(devices=1, array="0-2")
         tasks = [task_id(array, index=index) for index in range(3)]
         for task in tasks:
-            await bench.until(lambda task=task: task in bench.state.sessions)  # type: ignore[misc]  # bound at once
+            await bench.until(lambda task=task: task in bench.state.sessions)  # type: ignore[misc]  # bound now
             await bench.until_state(task, S.RUNNING)
         for task in tasks:
             executor.ends(kernel_id(task, attempt=1, rank=0), code=1)

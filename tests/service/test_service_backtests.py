@@ -1,4 +1,4 @@
-"""Backtest jobs: who may start them, how many there are, and what becomes of them."""
+"""Backtest jobs: permissions, their maximum number, and their results."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,7 @@ FCFS = NewBacktest(runs=(NewBacktestRun(label="first", policy={"order": "fcfs"})
 
 @dataclass
 class FakeRunner:
-    """Runs nothing: it says what it is told to say, once it may go on."""
+    """Runs nothing: returns the given result once released."""
 
     last: BacktestNews = field(default_factory=lambda: BacktestNews(report=REPORT))
     orders: list[BacktestOrder] = field(default_factory=list)

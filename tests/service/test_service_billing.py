@@ -30,7 +30,7 @@ def statement(on: Stage, account: QuotaId = PROJECT) -> Statement:
 
 
 async def recounted(on: Stage, replaced: Statement | None = None) -> list[str]:
-    """What a recount of the whole log finds wrong, with one stored statement replaced."""
+    """The faults a recount of the whole log finds, with one stored statement replaced."""
     counted = Recount()
     for event in await on.events():
         counted.apply(event.record)

@@ -1,4 +1,4 @@
-"""Files of bookings: each row is read or has its error, a dry run stores nothing, and the rest is booked."""
+"""Booking files: each row is parsed or has its error, a dry run stores nothing, valid rows are booked."""
 
 import asyncio
 import io
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_is_refused_as_a_whole(text: str, name: str, 
 
 async def imported(on: Stage, text: str, *, dry_run: bool, caller: Any = CALLER) -> BookingImportView:
     asked = BookingFile(file_name="a.csv", content=text.encode(), dry_run=dry_run)
-    task = asyncio.create_task(on.allocator.run())  # passes go on, as they do in a server
+    task = asyncio.create_task(on.allocator.run())  # passes go on, as in a server
     try:
         async with asyncio.timeout(60):
             return await on.booking_imports.run(caller, asked)

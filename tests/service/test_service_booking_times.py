@@ -1,4 +1,4 @@
-"""Times of bookings: at the ends of the calendar, and repeated over a change of the clocks."""
+"""Booking times: at the calendar's limits, and repeated across daylight-saving changes."""
 
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo

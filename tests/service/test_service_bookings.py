@@ -1,4 +1,4 @@
-"""Bookings as people ask for them: accepted or refused by a pass, used by name, extended, given back and released."""
+"""Bookings by users: accepted or refused by a pass, used by name, extended, given back and released."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ HOUR = timedelta(hours=1)
 
 @asynccontextmanager
 async def passes(on: Stage) -> AsyncIterator[None]:
-    """Passes go on by themselves, as they do in a server."""
+    """Run passes continuously, as a server does."""
     task = asyncio.create_task(on.allocator.run())
     try:
         yield
@@ -254,7 +254,7 @@ async def test_what_a_booking_keeps_idle_is_charged_to_its_owner_when_it_ends() 
         (account,) = on.state.accounts.values()
         balance = on.state.usage.balances[account.project, account.user]
         assert account.charged == balance.charged
-        assert account.charged == pytest.approx(1.0 * GPU_HOUR, rel=0.02)  # with what its session has held so far
+        assert account.charged == pytest.approx(1.0 * GPU_HOUR, rel=0.02)  # including its session's use so far
 
 
 async def test_what_its_sessions_held_is_not_charged_twice() -> None:

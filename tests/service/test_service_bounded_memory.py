@@ -1,4 +1,4 @@
-"""Sessions that have ended leave memory: what a server holds does not grow with its history."""
+"""Ended sessions are dropped from memory: a server's memory does not grow with its history."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def told(state: State, record: Record) -> None:
 
 
 def live_and_end(state: State, number: int) -> None:
-    """A session of its own, from its submission to its end, with its kernel and its lease."""
+    """A whole session, from its submission to its end, with its kernel and its lease."""
     queued = make.session(idempotency_key=f"key {number}")
     queued = replace(queued, spec=replace(queued.spec, argv=("python", f"train_{number}.py")))
     running = make.moved(queued, SessionState.RUNNING, attempt=1, started_us=queued.queued_us)
@@ -40,13 +40,13 @@ def live_and_end(state: State, number: int) -> None:
     released = replace(lease, version=2, released_us=exited.ended_us, evidence=EndEvidence.EXIT_FILE)
     told(state, released)
     told(state, make.moved(running, SessionState.COMPLETED, ended_us=exited.ended_us))
-    state.queue_rows.queue()  # these two as every pass does
+    state.queue_rows.queue()  # both as in every pass
     state.running_rows.rows()
 
 
 def large(part: object, path: str, *, seen: set[int]) -> Iterator[tuple[str, int]]:
-    """Collections with more in them than sessions are kept, wherever they are."""
-    if id(part) in seen or isinstance(part, Predictor | QueueRows):  # bounded by itself; emptied by every pass
+    """Collections anywhere with more entries than sessions are kept."""
+    if id(part) in seen or isinstance(part, Predictor | QueueRows):  # bounded; emptied by every pass
         return
     seen.add(id(part))
     if isinstance(part, dict | list | set | deque) and len(part) > 2 * KEPT:

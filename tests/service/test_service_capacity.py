@@ -1,4 +1,4 @@
-"""What the cluster has together: each device once, and parts of devices as fractions."""
+"""Total capacity of the cluster: each device once, device shares as fractions."""
 
 import pytest
 

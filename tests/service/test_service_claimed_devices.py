@@ -1,4 +1,4 @@
-"""The same GPUs, told by agents of two nodes: the second is refused, and an alert names both."""
+"""The same GPUs from agents of two nodes: the second is refused, and an alert names both."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""The check of commands: patterns, and a real program."""
+"""Command checks: patterns, and a real program."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def session(*argv: str) -> Session:
 
 
 def checked(*preflight: str) -> Session:
-    """A Python session with a preflight; without a command it is the agent's own check."""
+    """A Python session with a preflight; without a command, the agent's own check runs."""
     plain = session("python", "train.py")
     return replace(plain, spec=replace(plain.spec, preflight=Preflight(argv=preflight)))
 
@@ -82,7 +82,7 @@ async def test_patterns_of_a_batch_are_matched_at_once_and_the_session_is_named(
 
 
 async def test_patterns_that_cannot_be_matched_let_nothing_pass_and_tell_nobody_of_the_server() -> None:
-    """As when the process is out of memory."""
+    """As when memory runs out."""
     checks = CommandChecks(CommandRules(deny=("(",)))
     with pytest.raises(Unavailable, match="cannot be applied") as refused:
         await checks.check(session("x"))
@@ -90,7 +90,7 @@ async def test_patterns_that_cannot_be_matched_let_nothing_pass_and_tell_nobody_
 
 
 async def test_a_pattern_that_takes_for_ever_holds_up_nobody(anyio_backend: str) -> None:
-    """`re` lets no other thread run; it is stopped while the event loop goes on."""
+    """`re` blocks all other threads; it is stopped while the event loop goes on."""
     checks = CommandChecks(CommandRules(deny=(r"(\w+\s?)+$",), timeout_s=0.3))
     with pytest.raises(Unavailable, match="did not answer in time"):
         await checks.check(session("a" * 60 + "!"))
@@ -115,7 +115,7 @@ async def test_a_program_that_reads_nothing_or_says_too_much(tmp_path: Path) -> 
 
 
 async def test_what_a_program_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
-    """In a session of its own, which outlives the check, with its input and outputs."""
+    """In a process session of its own, beyond the check, with its input and outputs."""
     pid = tmp_path / "pid"
     left = f"setsid sh -c 'echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 600' &"
     leaves = script(tmp_path, f"{left}\nwhile [ ! -e {pid} ]; do sleep 0.01; done\nexit 0")

@@ -1,4 +1,4 @@
-"""A disk that is nearly full: nothing new is launched, what is submitted waits, and goes on when there is room."""
+"""A nearly full disk: launches stop, submitted sessions wait, and continue when space is free."""
 
 from pathlib import Path
 

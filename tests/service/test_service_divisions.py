@@ -1,4 +1,4 @@
-"""Pools and projects: what is in them, who waits and runs there, and that the counts follow every move."""
+"""Pools and projects: their contents, their waiting and running sessions, and counts that stay exact."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Agents that turn up on another machine than before: which of them may join."""
+"""Agents that appear on another machine than before: which of them may join."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When those that wait are promised to start, as people see it."""
+"""Expected start times of waiting sessions, as users see them."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ async def view(on: Stage, session_id: str) -> SessionView:
 
 
 async def waiting(on: Stage, *, backfill: str) -> tuple[SessionView, SessionView, SessionView]:
-    """One that runs for an hour at most, and two that wait for all that it holds."""
+    """One session running for at most an hour, and two waiting for its devices."""
     await Policies(state=on.state, journal=on.journal, clock=on.clock).update_policy(
         CALLER, {"order": "fcfs", "backfill": backfill}, None
     )

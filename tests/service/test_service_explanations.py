@@ -1,4 +1,4 @@
-"""Explanations: the reason with its evidence, who is ahead, and remedies that hold when they are applied."""
+"""Explanations: the reason with its evidence, the sessions ahead, and remedies that work when applied."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def by_kind(found: ExplanationView) -> dict[RemedyKind, RemedyView]:
 
 
 def amendment(remedy: RemedyView) -> SessionAmendment:
-    """What a click on a remedy sends."""
+    """A click on a remedy sends this."""
     terms = remedy.change
     assert terms is not None
     fields: dict[str, Any] = {name: getattr(terms, name) for name in SessionAmendment.__struct_fields__}
@@ -47,7 +47,7 @@ def amendment(remedy: RemedyView) -> SessionAmendment:
 
 
 async def crowded(on: Stage) -> tuple[SessionId, SessionId, SessionId]:
-    """One that runs on one of two GPUs, the head that wants both, and a long one behind it that wants one."""
+    """One running on one of two GPUs, the head that wants both, and a long one behind it that wants one."""
     held = await on.submit(time_limit=3600)
     await on.advance()
     head = await on.submit(devices=2, time_limit=3600)
@@ -72,7 +72,7 @@ async def test_it_names_what_is_in_the_way_with_its_expected_end_and_who_is_ahea
 
 
 async def with_spare_pool(on: Stage) -> tuple[SessionId, SessionId, SessionId]:
-    """As `crowded`, beside a free GPU in another pool."""
+    """As `crowded`, plus a free GPU in another pool."""
     pools = {**on.state.policy.pools, PoolId("spare"): Pool()}
     await on.journal.transact(lambda draft: draft.put(replace(on.state.policy, pools=pools), "changed"), actor="ann")
     moved = replace(on.state.agents[AgentId("b")], pool=PoolId("spare"))
@@ -210,7 +210,7 @@ async def test_a_session_behind_a_quota_has_no_place_in_the_queue() -> None:
 
 
 def answered(on: Stage, *, sooner: RemedyKind | None = None) -> list[PendingRow]:
-    """Answer the open question about changes: three hours, and one with fewer GPUs; returns the rows asked about."""
+    """Answer the open question on changes: three hours, and one with fewer GPUs; returns the rows asked about."""
     question = on.desk.take()
     assert question is not None
     rows = [one.row for one in question.supposed]
@@ -224,7 +224,7 @@ def answered(on: Stage, *, sooner: RemedyKind | None = None) -> list[PendingRow]
 
 
 async def two_gpus_taken(on: Stage) -> SessionId:
-    """A session that waits for two GPUs, each held by another session."""
+    """A session waiting for two GPUs, each held by another session."""
     for _ in range(2):
         await on.submit(time_limit=3600)
     await on.advance()
@@ -234,7 +234,7 @@ async def two_gpus_taken(on: Stage) -> SessionId:
 
 
 async def why_once_asked(on: Stage, name: SessionId) -> ExplanationView:
-    """An explanation, and a moment for its question to be put."""
+    """An explanation, after time for its question to be sent."""
     found = await why(on, name)
     await anyio.lowlevel.checkpoint()
     return found
@@ -294,7 +294,7 @@ async def test_nothing_is_shown_of_changes_while_the_forecast_process_does_not_a
 
 
 async def test_a_remedy_that_waits_names_only_sessions_that_are_waited_for() -> None:
-    """Another session ends before, on a node that would not do."""
+    """Another session ends earlier, on an unsuitable node."""
     async with stage([agent("a", devices=1), agent("b", devices=2)]) as on:
         wide = await on.submit(devices=2, time_limit=3600)
         await on.advance()

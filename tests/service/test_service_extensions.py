@@ -1,4 +1,4 @@
-"""Later time limits of running sessions: asked for, decided by a pass, and sent to the processes that run."""
+"""Extended time limits of running sessions: requested, decided by a pass, and sent to the agents."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def passes(on: Stage) -> AsyncIterator[None]:
-    """Passes go on by themselves, as they do in a server."""
+    """Run passes continuously, as a server does."""
     task = asyncio.create_task(on.allocator.run())
     try:
         yield

@@ -1,4 +1,4 @@
-"""External allocations: GPUs at once or not at all, by the same decision, charged, told of, and given back."""
+"""External allocations: granted immediately or refused, by a pass, charged, shown, and given back."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def passes(on: Stage) -> AsyncIterator[None]:
-    """Passes go on by themselves, as they do in a server."""
+    """Run passes continuously, as a server does."""
 
     async def run() -> None:
         await on.allocator.run()
@@ -147,7 +147,7 @@ async def test_calls_at_once_for_one_job_make_one() -> None:
 
 
 async def test_a_second_call_is_not_refused_because_the_first_one_is_being_placed() -> None:
-    """A client that asks again after a time-out must not be told "insufficient" while its first call is granted."""
+    """A client that retries after a timeout must not get "insufficient" while its first call is granted."""
     async with stage([agent("a", devices=1)]) as on:
         asked = NewExternalAllocation(job_id="job", gpu_count="1")
         first = asyncio.create_task(on.external_allocations.allocate(CALLER, asked))
@@ -199,7 +199,7 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
 
 
 async def test_who_gets_nothing_hears_why_where_commands_are_checked_too() -> None:
-    """It has no command of its own that an operator could want or not."""
+    """It has no command that an operator could check."""
     commands = CommandChecks(CommandRules(allow=("^python ",)))
     async with stage([agent("a", devices=1)], commands=commands) as on:
         first = await allocate(on, lease=60.0)

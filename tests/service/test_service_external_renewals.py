@@ -1,4 +1,4 @@
-"""External allocations, called for again and again: what runs keeps what it holds, who has left holds nothing."""
+"""External allocations requested repeatedly: running ones keep their devices, abandoned ones hold none."""
 
 import asyncio
 from datetime import timedelta
@@ -33,7 +33,7 @@ BOB = replace(CALLER, user=UserId("bob"), role=Role.USER)
 async def allocated(
     on: Stage, job: str = "job", count: str = "1", *, caller: Caller = CALLER, **more: Any
 ) -> ExternalAllocationView:
-    """Call for GPUs while passes go on by themselves, as they do in a server."""
+    """Request GPUs while passes run continuously, as in a server."""
     passes = asyncio.create_task(on.allocator.run())
     try:
         async with asyncio.timeout(60):
@@ -94,7 +94,7 @@ async def test_a_job_called_for_and_ended_often_is_made_in_one_step() -> None:
             keys.append(request.idempotency_key or "")
             return await create(caller, request)
 
-        on.external_allocations._creation.create = counted  # type: ignore[method-assign]  # told of every call
+        on.external_allocations._creation.create = counted  # type: ignore[method-assign]  # counts every call
         await allocated(on)
         assert len(keys) == 1
 
@@ -119,7 +119,7 @@ async def test_it_is_made_anew_when_it_ended_while_it_was_renewed() -> None:
             await on.external_allocations.release(CALLER, "job")
             return await transact(*args, **more)
 
-        on.journal.transact = after_its_end  # type: ignore[method-assign]  # somebody is quicker
+        on.journal.transact = after_its_end  # type: ignore[method-assign]  # a concurrent change
         second = await allocated(on)
         assert (second.renewed, second.session_id != first.session_id) == (False, True)
 
@@ -130,7 +130,7 @@ async def test_a_server_that_has_not_heard_yet_of_what_another_gave_looks(databa
         other = next(server for server in servers.all if server is not leader)
         await leader.until(lambda: bool(leader.cases.state.agents))
         await other.until(lambda: bool(other.cases.state.agents))
-        await other.stop()  # it hears of nothing any more by itself
+        await other.stop()  # it gets no further updates
         given = await leader.cases.external_allocations.allocate(
             CALLER, NewExternalAllocation(job_id="job", gpu_count="1")
         )

@@ -1,4 +1,4 @@
-"""Followers see every event once and in order, from whatever number they begin at and however slow they are."""
+"""Subscribers get every event once and in order, from any starting number and at any speed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ class Written:
         )
 
     async def write(self, count: int) -> None:
-        """Commit so many sessions, all at once."""
+        """Commit that many sessions, together."""
         new = [session(id=self._ids.new("ses_"), version=0) for _ in range(count)]
         await asyncio.gather(*(self.journal.transact(lambda d, s=s: d.put(s, "queued"), actor="ann") for s in new))
 

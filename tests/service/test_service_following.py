@@ -1,4 +1,4 @@
-"""Several servers on one database: who follows answers and accepts changes as the leader does."""
+"""Several servers on one database: followers answer and accept changes as the leader does."""
 
 import asyncio
 from contextlib import aclosing
@@ -31,7 +31,7 @@ async def test_a_session_submitted_to_a_follower_runs_and_its_end_is_seen_there(
         await follower.until_state(session_id, SessionState.RUNNING)
         leader.executors[-1].ends(kernel_of(session_id), code=3)
         await follower.until_state(session_id, SessionState.FAILED)
-        # The news of a commit may be at the follower before its answer is at the leader.
+        # The follower may learn of a commit before the leader gets its answer.
         await leader.until_state(session_id, SessionState.FAILED)
         assert follower.session(session_id) == leader.session(session_id)
         assert fake.starts == [kernel_of(session_id)]
@@ -50,7 +50,7 @@ async def test_what_a_follower_is_told_to_cancel_the_leader_stops(database_url: 
 
 
 async def test_what_an_operator_says_at_a_follower_holds(database_url: str) -> None:
-    """A drain that evicts ends in a stop with the grace of the receipt."""
+    """A drain that evicts ends in a stop with the receipt's grace."""
     fake = agent("a", devices=1)
     async with servers_on(database_url, [fake]) as servers:
         leader, follower = servers.all
@@ -76,7 +76,7 @@ async def test_a_follower_knows_why_sessions_wait(database_url: str) -> None:
 
 
 async def test_a_change_at_one_server_is_known_to_the_other_that_is_asked_next(database_url: str) -> None:
-    """Right after the answer, without waiting for news: an error is told of the present state alone."""
+    """Right after the answer, without waiting for a notification: errors are of the current state."""
     async with servers_on(database_url, []) as servers:
         one, two = servers.all
         for _ in range(10):
@@ -99,7 +99,7 @@ async def test_a_change_that_seems_to_be_made_already_is_made_if_another_server_
 
 
 async def test_of_two_servers_that_change_one_session_at_once_each_is_right(database_url: str) -> None:
-    """Overtaken changes are tried again on the newer state; nobody is told of versions."""
+    """Conflicting changes are retried on the newer state; no version error is shown."""
     async with servers_on(database_url, []) as servers:
         session_id = await servers.all[0].submit(held=True)
         expected = {"low": 0, "normal": 0}
@@ -163,7 +163,7 @@ def _forget_ended(server: OneServer) -> None:
 
 
 async def _updates(server: OneServer, after: int, *, sessions: int) -> list[int]:
-    """Event numbers until so many sessions were seen in the queue."""
+    """Event numbers until enough sessions were seen in the queue."""
     queued: set[str] = set()
     numbers = []
     async with asyncio.timeout(30), aclosing(server.cases.watching.queue_updates(CALLER, after)) as updates:
@@ -176,7 +176,7 @@ async def _updates(server: OneServer, after: int, *, sessions: int) -> list[int]
 
 
 async def test_two_servers_are_told_at_once_what_nobody_has_said_before(database_url: str) -> None:
-    """There is one row of it, which both of them find missing."""
+    """Both servers find its only row missing."""
     async with servers_on(database_url, [agent("a", devices=1)]) as servers:
         leader, follower = servers.all
         told = (server.cases.administration.pause.stop_orchestrator(OPERATOR, None) for server in (leader, follower))

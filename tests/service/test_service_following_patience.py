@@ -1,4 +1,4 @@
-"""A server that must lead waits for a seat that comes free, and says who has it when it does not."""
+"""A server that must lead waits for the seat, and names its holder on a timeout."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Several servers on one database: one term ends, the next one begins."""
+"""Several servers on one database: one term ends and the next begins."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def place(database_url: str, tmp_path: Path) -> Place:
-    """The same database, for what is done behind the servers' backs."""
+    """The same database, for changes that bypass the servers."""
     return Place(database_url, tmp_path)
 
 
@@ -62,7 +62,7 @@ async def test_a_leader_that_lost_its_seat_follows_and_the_others_know_who_leads
 
 
 async def test_a_leader_whose_epoch_is_over_commits_nothing_of_its_own_and_serves_people_on(database_url: str) -> None:
-    """As one that was frozen: its seat went to another, and it has not heard of it yet."""
+    """As after a freeze: the seat went to another server, and it does not know yet."""
     async with servers_on(database_url, [agent("a", devices=1)]) as servers:
         old, new = servers.all
         await new.database.store.begin_term()
@@ -136,7 +136,7 @@ async def _log(server: OneServer) -> tuple[Event, ...]:
 
 
 async def _submit_again(server: OneServer) -> None:
-    """As a client does: the same key until it is acknowledged."""
+    """Retry with the same key until acknowledged."""
     key = f"{server.address}-{server.cases.state.revision}"
     for _ in range(20):
         try:

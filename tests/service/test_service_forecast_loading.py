@@ -1,4 +1,4 @@
-"""Records of forecasts while they are loaded: sessions that leave meanwhile, and a database that fails."""
+"""Loading forecast records: sessions that end meanwhile, and a database that fails."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ async def database(tmp_path: Path) -> AsyncIterator[DatabaseStore]:
 
 
 class Interrupted:
-    """The events of a store; something happens during the first reading of them."""
+    """A store's events, with an action during the first read."""
 
     def __init__(self, store: Store, what: Callable[[], Awaitable[None]]) -> None:
         self._store, self._what, self._read = store, what, 0
@@ -65,7 +65,7 @@ async def submitted(on: Stage) -> SessionId:
 
 
 async def moved_on(on: Stage, database: DatabaseStore) -> tuple[SessionId, SessionId]:
-    """A session that started while no server recorded it, and one that waits still; both have open records."""
+    """A session that started while no server recorded it, and one still waiting; both have open records."""
     first, second, third = await submitted(on), await submitted(on), await submitted(on)
     await database.forecasts.add([record(name, on.clock.now_us()) for name in (second, third)])
     on.clock.passes(20 * 60)

@@ -1,4 +1,4 @@
-"""Records of forecasts over the course of sessions, and what the forecast process is sent."""
+"""Forecast records over the life of sessions, and what the forecast process is sent."""
 
 import pickle
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ def recorder(on: Stage, database: DatabaseStore) -> Recorder:
 
 
 async def waiting(on: Stage) -> tuple[SessionId, SessionId]:
-    """A session that holds the only device, and one that waits for it."""
+    """A session that holds the only device, and one waiting for it."""
     first = await on.submit()
     await on.advance()
     second = await on.submit()
@@ -55,7 +55,7 @@ async def waiting(on: Stage) -> tuple[SessionId, SessionId]:
 
 
 async def make_way(on: Stage, running: SessionId) -> None:
-    """End a session that runs, so that the next one starts."""
+    """End a running session, so that the next one starts."""
     on.executor.ends(kernel_id(running, attempt=1, rank=0))
     await on.settle()
     await on.advance()
@@ -142,7 +142,7 @@ async def test_a_forecast_is_told_again_at_three_ages_and_scored_at_each(databas
 
 
 async def waiting_array(on: Stage) -> tuple[SessionId, SessionId]:
-    """A session that holds the only device, and an array that waits for it."""
+    """A session that holds the only device, and an array waiting for it."""
     first = await on.submit()
     await on.advance()
     array = await on.submit(array="3-5")

@@ -1,4 +1,4 @@
-"""What agents need not tell any more: ends that are durable here, and those of nobody's sessions."""
+"""Reports that agents may drop: durably recorded ends, and ends of unknown sessions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Steps of time, usage in them, samples of devices and of the queue."""
+"""Time steps, their usage, samples of devices and of the queue."""
 
 from math import isnan
 from typing import Any
@@ -28,7 +28,7 @@ GRID = Grid(start_us=T0, step_us=HOUR, points=4)
 
 
 def held(owner: str, since: float, until: float, *, device: str = "d", milli: int = 1000) -> HeldAmount:
-    """Times are hours of the grid."""
+    """In hours of the grid."""
     return HeldAmount(
         owner=UserId(owner),
         project=ProjectId("p"),

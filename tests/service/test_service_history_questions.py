@@ -1,4 +1,4 @@
-"""Questions about history to a running service: from the readings of agents to the answer, and who may ask."""
+"""History queries to a running service: from agents' readings to the answer, and permissions."""
 
 import asyncio
 from pathlib import Path
@@ -37,7 +37,7 @@ def kept(folder: Path) -> HistoryDatabase:
 
 
 async def archived(book: DatabaseHoldings) -> None:
-    """The holdings of the past were taken out of the database."""
+    """Past holdings are marked as archived."""
     at_us = SystemClock().now_us()
     seal = {"id": "holdings-1", "kind": "holdings", "first": 1, "last": at_us, "rows": 1, "at_us": at_us}
 
@@ -54,15 +54,15 @@ async def ask(history: History, **more: object) -> HistoryView:
 
 
 async def until_measured(history: History) -> HistoryView:
-    """Ask until the readings have come through."""
+    """Query until the readings have arrived."""
     async with asyncio.timeout(60):
-        while not (found := await ask(history)).series:  # noqa: ASYNC110 # no event tells of it
+        while not (found := await ask(history)).series:  # noqa: ASYNC110 # there is no event
             await asyncio.sleep(0.01)
     return found
 
 
 async def check_stats(history: History, session_id: str) -> None:
-    """Statistics of a session that has just begun on one GPU."""
+    """Statistics of a session just started on one GPU."""
     stats = await history.session_stats(CALLER, session_id)
     assert [(gpu.share, gpu.utilization) for gpu in stats.gpus] == [(1.0, 80.0)]
     assert stats.gpu_hours >= 0

@@ -1,4 +1,4 @@
-"""Questions of usage that are large: what they take of memory, and how many are answered at once."""
+"""Large usage queries: their memory, and how many run concurrently."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ MINUTE = 60_000_000
 
 
 class Steady:
-    """A store in which a device was always half used; as fine as it is told to be."""
+    """A store with a device always half used, at any given resolution."""
 
     def __init__(self, least_s: float) -> None:
         self._least_s = least_s
@@ -41,7 +41,7 @@ class Steady:
 
 
 def held_all(grid: Grid) -> UsageSums:
-    """One device, held all the time."""
+    """One device, always held."""
     sums = UsageSums(grid, key=lambda one: one.owner, share=lambda _: 1.0)
     one = HeldAmount(
         owner=UserId("ann"),
@@ -82,7 +82,7 @@ async def test_a_long_time_is_looked_up_in_parts_and_all_of_it(
 
 
 async def test_steps_that_cut_hours_are_not_filled_from_hours() -> None:
-    """Twenty years in minutes would not fit in memory, and each hour would count in its first minute."""
+    """Twenty years in minutes exceed memory, and each hour would count in its first minute."""
     grid = covering(T0, T0 + 20 * 365 * DAY, step_s=28 * 86_400 + 60)
     sums, store = held_all(grid), Steady(3600)
     assert await add_utilization(sums, store=store) == HOURS_ONLY  # type: ignore[arg-type]  # as above
@@ -93,7 +93,7 @@ async def test_steps_that_cut_hours_are_not_filled_from_hours() -> None:
 
 
 class SlowBook:
-    """A record that is read for as long as it is told to be."""
+    """A record whose read lasts as long as the test says."""
 
     def __init__(self) -> None:
         self.reading = 0

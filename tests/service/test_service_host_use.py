@@ -1,4 +1,4 @@
-"""CPU and host memory of sessions: known while they run, kept when they end, and not taken from other agents."""
+"""CPU and host memory of sessions: known while running, kept after the end, other agents' reports ignored."""
 
 import pytest
 from msgspec.structs import replace

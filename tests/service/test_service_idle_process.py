@@ -1,4 +1,4 @@
-"""Sessions that do not use their GPUs: owners are told and answer, and a waiting session gets the GPUs and sees why."""
+"""Idle sessions: owners are notified and may answer, a waiting session gets the GPUs and sees the reason."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ async def set_policy(on: Stage, action: str, **more: Any) -> None:
 
 
 async def idle_for(on: Stage, minutes: int, *, utilization_pct: float | None = 0.0) -> list[str]:
-    """Readings once a minute with a look after each; the steps that were recorded."""
+    """Readings once a minute, each followed by a look; returns the recorded steps."""
     before = on.state.revision
     process = IdleProcess(state=on.state, journal=on.journal, clock=on.clock, wake=on.allocator.wake)
     (device,) = on.state.agents[AgentId("a")].devices
@@ -77,7 +77,7 @@ async def test_the_owner_is_told_twice_then_it_is_preempted_and_the_next_one_see
             for text in ("30 min", "1 h")
         ]
         await on.advance()
-        assert on.state.sessions[name].state is SessionState.RUNNING  # nobody waits
+        assert on.state.sessions[name].state is SessionState.RUNNING  # empty queue
         waiting = await ben_waits(on)
         await on.advance()
         leaving = on.state.sessions[name]
@@ -171,7 +171,7 @@ async def test_a_project_goes_before_its_pool_and_the_next_leader_reads_the_case
         await on.journal.transact(lambda draft: draft.put(Subscriber(id=UserId("ann"), notify=()), "set"), actor="test")
         name = await begun(on)
         assert await idle_for(on, 100) == ["told", "told_again"]
-        assert len(await told(stage)) == 2  # whatever the owner chose
+        assert len(await told(stage)) == 2  # ignoring preferences
         loaded = State()
         loaded.load(on.state.idle_cases.records(), revision=on.state.revision, ended_complete=True)
         assert loaded.idle_cases.of(name) == on.state.idle_cases.of(name)

@@ -1,4 +1,4 @@
-"""Pulls of images: their progress in the session and its steps, and what follows from a failed one."""
+"""Image pulls: their progress in the session and its steps, and the effects of a failed one."""
 
 from typing import Any, Final
 
@@ -38,7 +38,7 @@ def images(name: str, *, devices: int) -> FakeAgent:
 
 
 async def granted(on: Stage, *, kernels: int = 1) -> SessionId:
-    """A session with an image, sent to its agents, which say nothing yet."""
+    """A session with an image, sent to its agents, with no report yet."""
     on.executor.start_by_itself = False
     session_id = await on.submit(devices=1, kernels=kernels, image=IMAGE)
     await on.advance()
@@ -52,7 +52,7 @@ def kernels_of(on: Stage, session_id: SessionId) -> list[Kernel]:
 
 
 async def says(on: Stage, session_id: SessionId, phase: KernelPhase, *, rank: int = 0, **fields: Any) -> None:
-    """A rank's agent reports, and what follows from it happens."""
+    """Let a rank's agent report, with the consequences."""
     kernel = kernels_of(on, session_id)[rank]
     report = KernelReport(kernel_id=kernel.id, at_us=5, phase=phase, **fields)
     await on.on_event(KernelChanged(agent_id=kernel.agent_id, report=report))

@@ -1,4 +1,4 @@
-"""Budgets of API keys: sessions and GPU-hours are counted, refused when used up, and follow from the event log."""
+"""Budgets of API keys: sessions and GPU-hours are counted, refused when used up, and derived from the log."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""A clock that went ahead: nothing is removed as too old before somebody could put it right."""
+"""A clock that jumps ahead: nothing expires before an operator could correct it."""
 
 import logging
 
@@ -13,7 +13,7 @@ DAY_S = 86_400.0
 
 
 class Hands(SystemClock):
-    """A clock on the wall, and time that goes by: what is told by it never goes back."""
+    """A settable wall clock and a monotonic clock that never goes back."""
 
     def __init__(self, wall_s: float = 1e9) -> None:
         self.wall_s = wall_s
@@ -108,7 +108,7 @@ def test_who_takes_over_after_a_leap_goes_on_once_the_clock_was_put_right() -> N
 
 
 async def wait_hours(clock: Hands, retaining: RetentionLoop, *, hours: int) -> None:
-    """Let the loop run on for so long, and end it."""
+    """Run the loop for this long, and stop it."""
 
     async def sleep(seconds: float) -> None:
         if clock.gone_s > 3600 * hours:

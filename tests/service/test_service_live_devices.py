@@ -1,4 +1,4 @@
-"""Changes of devices: who knew how they stood, and was told what changed, knows how they stand."""
+"""Device updates: a client that applies each one has the current state."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ Known = dict[str, tuple[str, dict[str, Any]]]
 
 
 def told(known: Known, update: DeviceUpdateView) -> Known:
-    """What is known after an update."""
+    """The client's state afterwards."""
     known = {} if update.is_snapshot else {name: one for name, one in known.items() if name not in update.agents_gone}
     for one in update.agents:
         devices = {
@@ -43,7 +43,7 @@ def polled(on: Stage) -> Known:
 
 
 class Crowd:
-    """Changes one thing or another."""
+    """Applies random changes."""
 
     def __init__(self, on: Stage, seed: int) -> None:
         self._on = on
@@ -51,7 +51,7 @@ class Crowd:
         self._sessions: list[Any] = []
 
     async def act(self) -> None:
-        """Submit, end, cancel, measure, or change what an agent has."""
+        """Submit, end, cancel, measure, or change an agent."""
         acts = [self._submit, self._submit, self._end, self._cancel, self._measure, self._measure, self._refit]
         await self._chance.choice([*acts, self._leave, self._leave])()
 
@@ -67,7 +67,7 @@ class Crowd:
             await self._on.settle()
 
     async def _cancel(self) -> None:
-        """One that runs keeps its devices until its processes are gone."""
+        """A running one keeps its devices until its processes are gone."""
         alive = [name for name, session in self._on.state.sessions.items() if not session.is_ended]
         if alive:
             await self._on.cancel(self._chance.choice(alive))
@@ -82,7 +82,7 @@ class Crowd:
         await self._on.on_event(NewReadings(agent_id=name, at_us=1, readings=readings))
 
     async def _refit(self) -> None:
-        """An agent has other devices than before; what somebody holds stays."""
+        """An agent's devices change; held ones stay."""
         there = [fake for fake in self._on.executor.agents.values() if fake.id not in self._on.executor.silent]
         if not there:
             return
@@ -93,7 +93,7 @@ class Crowd:
         await self._on.settle()
 
     async def _leave(self) -> None:
-        """An agent goes, and is back at once, or when this happens to it again; a process of somebody else comes."""
+        """An agent disconnects, and returns immediately or when called again; a foreign process appears."""
         name = self._chance.choice(list(self._on.executor.agents))
         if name not in self._on.executor.silent:
             self._on.executor.falls_silent(name, gone=True)
@@ -128,7 +128,7 @@ async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -
 
 
 async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks may go away at any turn."""
+    """The reader may cancel at any turn."""
     monkeypatch.setattr(board_module, "AGENTS_PER_STEP", 1)
     async with stage([agent(name, devices=1) for name in "abc"]) as on:
         board = DeviceBoard(on.state, begun=7)
@@ -171,7 +171,7 @@ async def test_processes_of_others_are_news() -> None:
 
 
 async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long look ends with everything as it is by then: whoever waits for news would hear nothing of it else."""
+    """A long look ends with the state of that moment: a client waiting for updates would otherwise miss it."""
     monkeypatch.setattr(board_module, "AGENTS_PER_STEP", 1)
     async with stage([agent(name, devices=1) for name in "abc"]) as on:
         board = DeviceBoard(on.state, begun=7)
@@ -187,7 +187,7 @@ async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(mon
 
 
 async def test_devices_that_came_and_went_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As slices do, each time under a new name. Who knows of none of them is told everything."""
+    """As slices do, each with a new name. A client with none of them gets everything."""
     monkeypatch.setattr(board_module, "GONE_KEPT", 3)
     async with stage([agent("a", devices=1)]) as on:
         board = DeviceBoard(on.state, begun=7)

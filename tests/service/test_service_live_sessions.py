@@ -1,4 +1,4 @@
-"""Sessions that are followed: each follower hears all of its own session's events, however slow it is."""
+"""Session subscriptions: each subscriber gets all events of its session, at any speed."""
 
 import random
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def live(on: Stage, chance: random.Random, known: list[SessionId]) -> None:
-    """Something happens to one session or another."""
+    """A random event of some session."""
     if len(known) < 3 or chance.random() < 0.3:
         known.append(await on.submit(kernels=chance.randint(1, 3)))
     running = on.live()
@@ -36,7 +36,7 @@ def expected(events: tuple[Event, ...], session_id: SessionId, after: int) -> li
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_each_event_is_heard_once_from_any_number_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trails are so short here that whoever does not listen for a while falls off their end, and catches up."""
+    """The trails are so short here that a subscriber that pauses falls off their end, and catches up."""
     monkeypatch.setattr(sessions, "KEPT", 3)
     chance, known = random.Random(seed), list[SessionId]()
     async with stage([agent("a", devices=4)], feed_kept=20) as on, AsyncExitStack() as stack:
@@ -84,7 +84,7 @@ async def test_updates_say_what_the_record_says_of_session_and_kernels() -> None
 
 
 async def test_who_was_away_for_long_is_told_without_a_walk_through_the_log() -> None:
-    """What others did meanwhile is not read."""
+    """Events of other sessions are not read."""
     asked: list[int] = []
 
     class Counting(WrappedStore):

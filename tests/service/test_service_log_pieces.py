@@ -1,4 +1,4 @@
-"""Pieces of an output: none waits, none cuts a character, and together they are the whole, wherever it is cut."""
+"""Chunks of an output: none is delayed or splits a character, and joined they are the whole output."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,15 +26,15 @@ BOB = replace(CALLER, user=UserId("bob"), role=Role.OPERATOR)
 
 @dataclass
 class Printed:
-    """An output as an agent tells it; one that has not ended is followed for ever."""
+    """An output as an agent sends it; an unfinished one is followed for ever."""
 
     data: bytes
     has_ended: bool = False
     chunk_bytes: int = 64 * 1024
     hole: range = range(0)
-    """What was cut out."""
+    """The removed part."""
     ends: bool = True
-    """Whether the agent knows of `OUTPUT_END`."""
+    """Whether the agent supports `OUTPUT_END`."""
 
     async def follow_log(self, _agent: AgentId, _kernel: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
         if offset == OUTPUT_END and self.ends:

@@ -1,4 +1,4 @@
-"""Log lines: for people and as JSON, with the fields of what they belong to, one line each, without commands."""
+"""Log lines: plain and JSON, with context fields, one line each, without commands."""
 
 import asyncio
 import io
@@ -27,18 +27,18 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _plain_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records as the server makes them. Ray marks all records of a process; the server imports it in another one."""
+    """Records as the server makes them. Ray marks all records of a process; the server runs it in another one."""
     monkeypatch.setattr(logging, "_logRecordFactory", logging.LogRecord)
 
 
 class Lines:
-    """What was logged."""
+    """Logged lines."""
 
     def __init__(self) -> None:
         self.stream = io.StringIO()
 
     def begin(self, form: Literal["console", "json"]) -> None:
-        """Log in this form, into here."""
+        """Log in this form to this."""
         set_up_logs(level="info", form=form, quiet=("chatty",))
         (handler,) = logging.getLogger().handlers
         assert isinstance(handler, logging.StreamHandler)
@@ -51,7 +51,7 @@ class Lines:
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """All lines, which are JSON."""
+        """All lines, as JSON."""
         return [json.loads(line) for line in self.plain]
 
 

@@ -1,4 +1,4 @@
-"""What is counted: sessions by what the log tells of them, promises, the time of devices, lag, backlog."""
+"""Metrics: sessions as counted from the log, promises, device time, lag, backlog."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ from service_events import event_of
 async def until(is_so: Callable[[], bool]) -> None:
     """Wait for a fact."""
     async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 # nobody tells
+        while not is_so():  # noqa: ASYNC110 # no event
             await asyncio.sleep(0.01)
 
 
@@ -62,7 +62,7 @@ def test_zeros_are_exported_before_the_first_count_and_no_times_of_creation() ->
 
 
 def test_an_external_allocation_that_nobody_renewed_has_ended_too() -> None:
-    """Else what was submitted and what has ended would differ by more and more."""
+    """Otherwise the submitted and ended counts would drift apart."""
     counts = SessionCounts()
     failure = Failure(code="lease_expired", message="its time was over")
     ended = replace(session(), version=3, state=SessionState.FAILED, failure=failure, started_us=1, ended_us=2)
@@ -131,7 +131,7 @@ def test_sessions_that_begin_are_heard_by_the_promises() -> None:
 
 
 class Metered:
-    """One agent whose first device is held in part."""
+    """One agent whose first device is partly held."""
 
     def __init__(self, *, milli: int) -> None:
         self.state = State()
@@ -203,7 +203,7 @@ def test_a_database_is_down_until_it_was_written_again() -> None:
     assert not measures.is_up
     with measures.timed("read"):
         pass
-    assert not measures.is_up  # it can be read, and that is not enough
+    assert not measures.is_up  # readable, which is not enough
     with measures.timed("commit"):
         pass
     assert measures.is_up

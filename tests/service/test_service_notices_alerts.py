@@ -1,4 +1,4 @@
-"""Alerts: when they open, when they close, and that what comes and goes is one of them."""
+"""Alerts: when they open and close, and that a flapping condition is one alert."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,12 +32,12 @@ LOST = AgentSilent(agent_id=AgentId("a"), lost=True)
 
 
 def open_alerts(on: Notices) -> dict[str, str]:
-    """Words by rule."""
+    """Texts by rule."""
     return {alert.rule.value: alert.words for alert in on.on.state.alert_index.alerts.values()}
 
 
 async def end(on: Notices, *, code: int) -> None:
-    """A session that ends with an exit code."""
+    """Let a session end with an exit code."""
     name = await on.on.submit()
     await on.on.advance()
     on.on.executor.ends(KernelId(f"{name}.1.0"), code=code)
@@ -274,7 +274,7 @@ async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
 
 
 async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all() -> None:
-    """What is asked of one that is cut off ends after a minute or more; whoever is to look at it hears at once."""
+    """Queries on a cut connection fail after a minute or more; the operator is alerted immediately."""
     came, answered = asyncio.Event(), asyncio.Event()
 
     class Door(Box):

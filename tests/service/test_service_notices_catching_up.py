@@ -1,4 +1,4 @@
-"""Where notices begin when nobody was to be told for long."""
+"""Where notices resume after a long gap."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Log:
-    """An event a second; those up to a number were removed."""
+    """One event a second; those up to a number are gone."""
 
     revision: int
     removed: int = 0

@@ -1,4 +1,4 @@
-"""The outbox: what is told to whom, when, how often, and what becomes of it over failures and take-overs."""
+"""The outbox: contents, recipients, times and retries, and delivery over failures and take-overs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -311,7 +311,7 @@ async def test_owners_hear_that_an_agent_is_lost_and_that_it_is_back() -> None:
 
 
 class Printed:
-    """An output of some length, as an agent gives it."""
+    """An output of a given length, as from an agent."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -1,4 +1,4 @@
-"""Alerts about foreign processes on GPUs, and about Ray: what others do, seen from outside of the state."""
+"""Alerts about foreign processes on GPUs, and about Ray: causes outside the server's state."""
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ OPS = Receiver(name="ops", kind="webhook")
 
 
 def open_alerts(on: Notices) -> dict[str, str]:
-    """Words by rule."""
+    """Texts by rule."""
     return {alert.rule.value: alert.words for alert in on.on.state.alert_index.alerts.values()}
 
 

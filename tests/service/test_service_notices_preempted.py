@@ -1,4 +1,4 @@
-"""Owners hear that their sessions are to make room: for whom, by what right, and nobody else hears it."""
+"""Owners are notified when their sessions are preempted, with the beneficiary and the rule."""
 
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ async def makes_room(
     cause: PreemptionCause = PreemptionCause.PRIORITY,
     by_session: SessionId | None = OTHER,
 ) -> None:
-    """Carry out a plan that asks a session to make room for one of ben's, and tell of it."""
+    """Carry out a plan that preempts a session for one of ben's, and notify."""
     eviction = Eviction(
         session_id=session_id,
         version=on.on.session(session_id).version,
@@ -68,7 +68,7 @@ async def likes(on: Notices, *kinds: NoticeKind) -> None:
     await on.on.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
 
 
-# An eviction for unused GPUs needs their owner to have been told before; see test_ledger_idle.
+# An eviction for idle GPUs needs an earlier notice to the owner; see test_ledger_idle.
 @pytest.mark.parametrize("cause", [cause for cause in PreemptionCause if cause is not PreemptionCause.IDLE])
 @pytest.mark.parametrize(("by_session", "by"), [(OTHER, " (ses_other of ben)"), (None, "")])
 async def test_the_owner_hears_by_what_right_and_for_whom(

@@ -1,4 +1,4 @@
-"""Where somebody has his mail is his to see, and admins'."""
+"""Mail addresses are visible to their user and admins."""
 
 import pytest
 

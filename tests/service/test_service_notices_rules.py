@@ -1,4 +1,4 @@
-"""Rules, changed and muted by people."""
+"""Rules changed and muted by users."""
 
 import pytest
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ RULE = AlertRule.QUEUE_BACKLOG
 
 
 def office(on: Notices, *, threshold: int) -> AlertCommands:
-    """Of a server whose settings give the rule another threshold than usual."""
+    """For a server whose settings change the rule's threshold."""
     rules = {**DEFAULTS, RULE: replace(DEFAULTS[RULE], threshold=threshold)}
     plan = AlertPlan(ids=RandomIds(), rules=rules)
     return AlertCommands(state=on.on.state, journal=on.on.journal, clock=on.on.clock, plan=plan)

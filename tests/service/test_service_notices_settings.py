@@ -1,4 +1,4 @@
-"""Receivers and rules, as `aliquot.toml` has them."""
+"""Receivers and rules, as set in `aliquot.toml`."""
 
 from pathlib import Path
 

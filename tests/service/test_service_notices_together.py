@@ -1,4 +1,4 @@
-"""What is critical and begins together is one letter; and who was disabled hears nothing that waited for him."""
+"""Critical alerts that open together share one mail; disabled users get no pending mail."""
 
 from datetime import UTC, datetime, time
 

@@ -1,4 +1,4 @@
-"""The outbox, when receivers are down and letters are many: who waits for whom, and for how long."""
+"""The outbox when receivers are down or mails are many: order and length of waits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -109,7 +109,7 @@ async def test_an_address_that_is_not_taken_keeps_nobody_else_waiting() -> None:
 
 
 async def waiting_for(on: Notices, user: str) -> None:
-    """A letter that is due now."""
+    """A mail due now."""
     now_us = on.on.clock.now_us()
     made = replace(ONE, id=f"dlv_{now_us}", user=UserId(user), is_gathered=False, made_us=now_us, next_us=now_us)
     await on.on.journal.transact(lambda draft: draft.put(made, "queued"), actor=ACTOR)

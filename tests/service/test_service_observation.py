@@ -1,4 +1,4 @@
-"""A server that observes: who uses which GPU by its processes, the hours of a week, and the report for operators."""
+"""Observation mode: GPU users found by their processes, hours of a week, and the report for operators."""
 
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ PAIR = [agent("a", devices=2)]
 
 
 async def minute(on: Stage, observation: Observation, *, use: float = 0.0) -> None:
-    """One minute in which anna, who has no user here, has a process on the first GPU."""
+    """One minute in which anna, not a user here, has a process on the first GPU."""
     on.clock.passes(60)
     first, second = on.state.agents[AgentId("a")].devices
     process = DeviceProcess(pid=7, memory_bytes=5 << 30, user="anna", is_job=False)

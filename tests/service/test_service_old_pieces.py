@@ -1,4 +1,4 @@
-"""A node that was divided and is shared now: memory that was given away by pieces is not given again by the whole."""
+"""A partitioned node that is now shared: memory held as partitions is not granted again with the whole."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ async def submit(on: Stage, size: str) -> SessionId:
 
 
 def share(on: Stage, agents: list[FakeAgent]) -> None:
-    """Both agents see the whole from now on."""
+    """Both agents now report the whole GPU."""
     for agent in agents:
         agent.devices = (memory(2 * GIB),)
 

@@ -1,4 +1,4 @@
-"""Stopping the orchestrator: nothing new is placed, everything else goes on, and it stays so until somebody says so."""
+"""Stopping the orchestrator: no new placements, everything else goes on, until it is started again."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""The store fails for a while: callers are told, what the server has to do waits, and nothing is lost."""
+"""The store fails for a while: callers get an error, the server's work waits, and nothing is lost."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The output of sessions: waited for, followed to its end, and never cut in the middle of a character."""
+"""Session output: waited for, followed to its end, and never cut inside a character."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def read(
 
 
 async def until_it_waits(reader: asyncio.Task[list[LogChunkView]]) -> None:
-    """Let a reader go as far as it can."""
+    """Run a reader until it blocks."""
     for _ in range(20):
         await asyncio.sleep(0)
     assert not reader.done()

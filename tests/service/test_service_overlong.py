@@ -1,4 +1,4 @@
-"""A session that runs far longer than similar ones did is an alert for its owner, with both times."""
+"""A session that runs far longer than similar ones raises an alert for its owner, with both times."""
 
 import pytest
 from msgspec.structs import replace

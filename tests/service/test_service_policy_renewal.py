@@ -1,4 +1,4 @@
-"""A stored policy with the default weights of an earlier release gets today's, once, and the audit says so."""
+"""A stored policy with an earlier release's default weights gets today's, once, and the audit says so."""
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def stored(on: Stage, weights: Weights) -> PolicyDocument:
-    """The policy as an earlier release left it."""
+    """The policy stored by an earlier release."""
 
     def change(draft: UnitOfWork) -> PolicyDocument:
         return draft.put(replace(draft.policy(), weights=weights, order="relative_age"), "changed")

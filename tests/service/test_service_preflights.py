@@ -19,7 +19,7 @@ CHECK = ("check-links", "--fast")
 
 
 async def granted(on: Stage, *, kernels: int = 1, devices: int = 1, **fields: object) -> SessionId:
-    """A session with a preflight, sent to its agents, which say nothing yet."""
+    """A session with a preflight, sent to its agents, with no report yet."""
     on.executor.start_by_itself = False
     session_id = await on.submit(devices=devices, kernels=kernels, preflight=CHECK, preflight_limit=5.0, **fields)
     await on.advance()
@@ -43,7 +43,7 @@ REPORTS: Final[dict[str, dict[str, Any]]] = {
 
 
 async def says(on: Stage, session_id: SessionId, rank: int, word: str) -> None:
-    """A rank's agent reports, and what follows from it happens."""
+    """Let a rank's agent report, with the consequences."""
     kernel = kernels(on, session_id)[rank]
     report = KernelReport(kernel_id=kernel.id, at_us=5, **REPORTS[word])
     await on.on_event(KernelChanged(agent_id=kernel.agent_id, report=report))

@@ -42,7 +42,7 @@ RUNS = 80
 
 
 def taught(on: Stage) -> Forecaster:
-    """A forecast process in which sessions of the caller ran for one hour each."""
+    """A forecast process that saw one-hour sessions of the caller."""
     made = Forecaster()
     ended = []
     for number in range(RUNS):
@@ -55,7 +55,7 @@ def taught(on: Stage) -> Forecaster:
 
 @contextmanager
 def answering(on: Stage) -> Iterator[None]:
-    """Answer questions as the leader's loop does, without another process."""
+    """Answer questions as the leader's loop does, in this process."""
     forecaster, difference = taught(on), SnapshotDifference()
 
     async def serve() -> None:
@@ -94,7 +94,7 @@ async def test_each_is_forecast_as_if_it_were_submitted_alone() -> None:
         await on.advance()
         with answering(on):
             one, again, both, many = await on.previews.forecasts(CALLER, [asks("1"), asks("1"), asks("2"), asks("3")])
-        # One GPU is free, and two sessions of one GPU are not in each other's way.
+        # One GPU is free, and two one-GPU sessions do not conflict.
         for found in (known(one).now, known(again).now):
             assert found is not None
             assert found.starts_now
@@ -155,7 +155,7 @@ async def test_one_too_far_back_in_a_long_queue_is_not_forecast() -> None:
 
 
 async def test_a_newer_question_of_a_user_replaces_the_oldest() -> None:
-    """A form asks again while it is filled in; what it asked before is not worked through."""
+    """A form asks again while it is edited; its older questions are dropped."""
     async with stage([agent("a", devices=1)]) as on:
         with on.desk.served():
             asked = [asyncio.create_task(on.desk.ask([], by=UserId("ann"))) for _ in range(ASKED_BY_ONE_MAX + 2)]

@@ -1,4 +1,4 @@
-"""Previews: they say what the next pass then does, and change nothing."""
+"""Previews match the next pass, and change nothing."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ async def preview(on: Stage, *, devices: int = 1, **more: Any) -> SessionPreview
 
 
 def given(shown: SessionPreview) -> list[tuple[str, str, str]]:
-    """Agent, device and amount of each part, ranks in order."""
+    """Agent, device and share of each part, by rank."""
     return [
         (kernel.agent_id, part.device_id, part.amount)
         for kernel in shown.kernels
@@ -121,7 +121,7 @@ async def test_it_is_refused_as_a_submission_is() -> None:
 
 
 async def test_until_when_it_would_wait_is_estimated_from_the_limits_of_those_ahead() -> None:
-    """Running until 1 h; the head then runs 2 h on both devices, and the next one after it."""
+    """Running until 1 h; the head then runs 2 h on both devices, then the next one starts."""
     async with stage([agent("a", devices=2)]) as on:
         await on.submit(devices=2, time_limit=3600)
         await on.advance()

@@ -35,7 +35,7 @@ BOB = Caller(user=UserId("bob"), request_id="req_bob", role=Role.ADMIN)
 
 @asynccontextmanager
 async def filled(folder: Path, *, ended_kept: int) -> AsyncIterator[tuple[Bench, list[SessionId]]]:
-    """Twelve sessions, oldest first: every second one canceled, every third one of a run."""
+    """Twelve sessions, oldest first: every second one canceled, every third one in a run."""
     async with service_on(folder, FakeExecutor([]), ended_kept=ended_kept) as bench:
         ids = []
         for number in range(12):
@@ -56,7 +56,7 @@ async def page_of(
 
 
 async def all_of(bench: Bench, *, first: int, order: str, **where: Any) -> list[str]:
-    """Page by page, to the end."""
+    """All pages, to the end."""
     found: list[str] = []
     after: str | None = None
     while True:

@@ -1,4 +1,4 @@
-"""A full queue: no more tasks than the server keeps wait, and whoever comes then hears so."""
+"""A full queue: waiting tasks are limited, and further submissions are refused."""
 
 import pytest
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ USER = replace(CALLER, role=Role.USER)
 
 
 def room(on: Stage, tasks: int) -> None:
-    """Keep only so many tasks in the queue."""
+    """Limit the number of queued tasks."""
     on.sessions._creation._queue_limit = QueueLimit(tasks_max=tasks)
 
 

@@ -1,4 +1,4 @@
-"""Changes that meet each other: one of them wins, both are told the truth, and nothing is half done."""
+"""Concurrent changes: one wins, both callers get a correct answer, and nothing is left half done."""
 
 import asyncio
 import threading
@@ -163,7 +163,7 @@ async def test_a_change_that_raises_writes_nothing_and_harms_nobody() -> None:
 
 
 class LateStore(WrappedStore):
-    """Answers commits only when it is told to, in any order."""
+    """Answers commits only when released, in any order."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -182,7 +182,7 @@ class LateStore(WrappedStore):
 
 
 async def test_of_two_who_first_charge_an_account_the_later_one_charges_it_again() -> None:
-    """The row that both of them make is there already, and the first one has not heard yet that it made it."""
+    """Both insert the same row, and the first does not yet know of its success."""
     async with stage([agent("a", devices=2)], wrap=LateStore) as on:
         store = on.store
         assert isinstance(store, LateStore)
@@ -211,7 +211,7 @@ async def test_of_two_who_first_charge_an_account_the_later_one_charges_it_again
 
 
 class CountingLateStore(LateStore):
-    """Counts how often the log is read for what other servers have committed."""
+    """Counts the reads of the log for other servers' commits."""
 
     read = 0
 
@@ -222,7 +222,7 @@ class CountingLateStore(LateStore):
 
 
 async def test_an_end_that_meets_a_grant_waits_for_its_commit_and_for_nothing_else() -> None:
-    """On a quiet server no other commit follows, for which the end could wait."""
+    """On a quiet server there is no later commit to wait for."""
     async with stage([agent("a", devices=2)], wrap=CountingLateStore) as on:
         store = on.store
         assert isinstance(store, CountingLateStore)
@@ -323,7 +323,7 @@ async def test_an_array_that_asks_for_something_else_during_a_pass_is_placed_by_
 
 
 class Interrupted:
-    """Passes that stop with their decision until they are told to go on."""
+    """Passes that pause after deciding until released."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._decides, self._goes_on = threading.Event(), threading.Event()
@@ -343,7 +343,7 @@ class Interrupted:
 
 
 async def test_a_waiting_session_goes_on_counting_after_a_process_that_the_database_does_not_know() -> None:
-    """As after the restore of a backup: the process is stopped, and its end is not that of the next attempt."""
+    """As after restoring a backup: the process is stopped, and its end does not end the next attempt."""
     async with stage([agent("a", devices=1)]) as on:
         session_id = await on.submit(held=True)
         stray = kernel_id(session_id, attempt=2, rank=0)

@@ -1,4 +1,4 @@
-"""The reaper: what does not agree is seen twice, told with its evidence, repaired, and seen to be gone."""
+"""The reaper: a discrepancy is confirmed by a second look, reported, repaired, and checked."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Specs(FakeAgent):
-    """A fake agent that tells of its spec files, too."""
+    """A fake agent that also reports its spec files."""
 
     specs: tuple[SpecOnDisk, ...] = ()
 
@@ -194,7 +194,7 @@ async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
             await asked(agent_id)
             return told
 
-        on.executor.inventory = late  # type: ignore[method-assign]  # what it said a moment ago
+        on.executor.inventory = late  # type: ignore[method-assign]  # its earlier answer
         reaper = reaper_of(on)
         before = await reaper.inspect_all()
         assert {(one.kind, one.subject) for one in before.differences} == {

@@ -1,4 +1,4 @@
-"""The reaper and devices: broken ones that somebody holds, and those that somebody uses without a lease."""
+"""The reaper and devices: broken ones that are held, and ones used without a lease."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def breaks(on: Stage, device: DeviceId, health: str, *, agent_id: AgentId = A) -> None:
-    """The agent tells of a device that it is so from now on."""
+    """The agent reports this health of a device from now on."""
     found = on.executor.agents[agent_id].devices
     sick = tuple(replace(known, health=DeviceHealth(health)) if known.id == device else known for known in found)
     on.executor.changes(agent_id, sick)
@@ -34,7 +34,7 @@ def device_of(on: Stage, kernel_id: KernelId) -> DeviceId:
 
 @pytest.mark.parametrize("is_told", [True, False])
 async def test_a_device_that_leaves_the_configuration_keeps_its_holder_and_takes_nothing_new(is_told: bool) -> None:
-    """An agent tells of it as leaving; one that has no record of it leaves it out."""
+    """An agent reports it as leaving; one with no record of it leaves it out."""
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on)
         held = device_of(on, kernel_id)
@@ -216,7 +216,7 @@ async def test_the_jobs_of_one_agent_are_not_foreign_to_another_that_shares_the_
 
 
 async def on_event(on: Stage, *, pids: Sequence[int], jobs: Sequence[int] = ()) -> None:
-    """The agent measures these processes of bob on its first device, and these of its own jobs."""
+    """The agent reports these processes of bob on its first device, and these of its own jobs."""
     found = [DeviceProcess(pid=pid, memory_bytes=9 * 2**30, user="bob", is_job=False) for pid in pids]
     found += [DeviceProcess(pid=pid, memory_bytes=2**30, user="ann", is_job=True) for pid in jobs]
     reading = DeviceReading(device_id=GPU, processes=tuple(found))

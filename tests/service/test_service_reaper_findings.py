@@ -1,4 +1,4 @@
-"""Findings are written once, however many look, and whatever the store tells of it."""
+"""Findings are written once, however many servers look or the store answers."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ A = AgentId("a")
 
 
 class Forgetful(WrappedStore):
-    """Writes, and loses the answer, when it is told to."""
+    """Writes, and loses the answer, on request."""
 
     forgets = False
 
@@ -33,7 +33,7 @@ class Forgetful(WrappedStore):
 
 
 async def on_event(on: Stage, *, pids: tuple[int, ...]) -> None:
-    """The agent measures these processes on its devices."""
+    """The agent reports these processes on its devices."""
     processes = tuple(DeviceProcess(pid=pid, memory_bytes=None) for pid in pids)
     names = [DeviceId(f"a-gpu-{number}") for number in range(2)]
     readings = tuple(DeviceReading(device_id=name, processes=processes) for name in names)

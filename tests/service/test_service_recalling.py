@@ -1,4 +1,4 @@
-"""A server that is behind the log: what the store has by now is not what was."""
+"""A server behind the log: the store's rows may be newer than its state."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ S = SessionState
 
 @asynccontextmanager
 async def behind(on: Stage, *, ended_kept: int = 1000) -> AsyncIterator[Stage]:
-    """A server of the same store that has seen nothing yet."""
+    """A server of the same store that has read nothing yet."""
     async with stage([], store=on.store, ended_kept=ended_kept) as other:
         yield other
 

@@ -1,4 +1,4 @@
-"""What devices measure is known to every server: the one that leads tells it, the others hear it."""
+"""Device readings reach every server: the leader publishes them, followers read them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ def measured(fake: FakeAgent, utilization_pct: float) -> tuple[DeviceReading, ..
 
 
 def shown(server: OneServer, agent_id: AgentId = A) -> list[float | None]:
-    """Utilization, as people who ask see it."""
+    """Utilization, as users see it."""
     view = server.cases.queries.agent(CALLER, agent_id)
     return [] if view is None else [device.utilization_pct for device in view.devices]
 
@@ -150,7 +150,7 @@ async def test_a_follower_says_that_history_of_the_last_minutes_may_be_with_the_
         await leader.until(lambda: A in leader.cases.state.reachable)
         leader.executors[-1].measures(A, measured(fake, 10.0))
         async with asyncio.timeout(60):
-            while not (told := await _asked(leader)).series:  # noqa: ASYNC110 # no event tells of it
+            while not (told := await _asked(leader)).series:  # noqa: ASYNC110 # there is no event
                 await asyncio.sleep(0.01)
         assert told.warning is None
         await follower.until(lambda: A in follower.cases.state.agents)
@@ -202,7 +202,7 @@ def known(fake: FakeAgent) -> State:
 
 
 def sheet_in(state: State, fake: FakeAgent, utilization_pct: float) -> ReadingsSnapshot:
-    """As a leader who knows the same tells it."""
+    """As a leader in the same state sends it."""
     readings = {(fake.id, reading.device_id): reading for reading in measured(fake, utilization_pct)}
     return sheet_of(state.agents.values(), readings, blocked={NodeId("n"): {DeviceId("gpu-1"): 1000}})
 
@@ -238,7 +238,7 @@ async def test_without_the_database_it_is_known_for_a_while(known: State, fake: 
 
 
 async def test_readings_wait_for_the_agent_that_they_are_of(known: State, fake: FakeAgent) -> None:
-    """The sheet may come before the event, and the devices of another version may be others."""
+    """The sheet may arrive before the event, and another version may have other devices."""
     relay, later = OneSheet(), replace(known.agents[A], version=4)
     hearing = ReadingsReceiver(state=known, relay=relay, clock=StepClock(), leads=lambda: False)
     leader = State()

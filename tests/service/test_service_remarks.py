@@ -1,4 +1,4 @@
-"""What an agent remarks of a kernel that runs is seen by everybody, until it is taken back."""
+"""An agent's remark on a running kernel is visible to all until it is withdrawn."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where gangs meet: a port of rank 0's node that no other gang has while one of its ranks lives."""
+"""Rendezvous ports of gangs: on rank 0's node, unique while any rank of the gang lives."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Reports of agents, late, repeated, in any order and mixed with everything else: nothing wrong ever comes of them."""
+"""Reports of agents that are late, repeated, reordered or interleaved never corrupt the state."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def says(kernel_id: KernelId, word: str, *, agent_id: str) -> KernelChanged:
 
 
 def about(on: Stage, session_id: SessionId, rank: int, word: str, *, attempt: int = 0) -> list[AgentMessage]:
-    """What the rank's own agent says of it; nothing when there is no such rank."""
+    """A report of the rank's agent; nothing when there is no such rank."""
     kernel_id = KernelId(f"{session_id}.{attempt or on.session(session_id).attempt}.{rank}")
     kernel = on.state.kernels.get(kernel_id)
     return [] if kernel is None else [says(kernel_id, word, agent_id=kernel.agent_id)]
@@ -64,7 +64,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Step:
-    """Anything else that may come in between."""
+    """Any other interleaved action."""
 
     what: str
 
@@ -105,7 +105,7 @@ async def tell(story: list[Report | Step], *, kernels: int) -> None:
 
 
 async def end(on: Stage, gang: SessionId) -> None:
-    """Everybody is there again, nobody wants it any more, and every process ends."""
+    """All agents return, every session is canceled, and every process ends."""
     for name in ("a", "b"):
         on.executor.comes_back(AgentId(name))
     await on.settle()

@@ -1,4 +1,4 @@
-"""Right-size advice of a running service: in previews, in session statistics, and once a week to the owner."""
+"""Right-size advice of a running service: in previews, in session statistics, and weekly to the owner."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -105,7 +105,7 @@ async def test_gpus_that_were_never_used_are_not_advised_and_the_past_is_read_on
         def now_us(self) -> int:
             return super().now_us() + 2 * HOUR_US
 
-    sizing = RightSizing(store=store, clock=Later(), gpus=gpus)  # type: ignore[arg-type]  # what it needs of it
+    sizing = RightSizing(store=store, clock=Later(), gpus=gpus)  # type: ignore[arg-type]  # the part it uses
     found = await sizing.advice(past[0])
     assert found is not None
     kinds = {figure.kind: figure for figure in found.figures}

@@ -1,4 +1,4 @@
-"""What a pass of the live server sees, and what it charges and predicts."""
+"""What a pass of the live server sees, charges and predicts."""
 
 import pytest
 from msgspec.structs import replace
@@ -213,7 +213,7 @@ async def test_what_was_held_is_charged_to_who_held_it_with_its_release() -> Non
 
 
 async def loaded(on: Stage) -> State:
-    """The state that a server would start with."""
+    """The state that a server would load."""
     rows = await reread(on.store)
     state = State()
     state.load(rows.records, revision=rows.revision, ended_complete=rows.ended_complete)

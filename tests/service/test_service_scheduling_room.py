@@ -1,4 +1,4 @@
-"""Making room, smaller requests, and job arrays, by plans made by hand."""
+"""Preemption, smaller requests, and job arrays, by plans made by hand."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def rank(session_id: SessionId, *, attempt: int = 1) -> KernelId:
 
 
 async def runs(on: Stage, **more: Any) -> SessionId:
-    """A session that runs; what is said of its spec is written there."""
+    """A running session; its arguments are written into its spec."""
     session_id = await on.submit()
     session = on.session(session_id)
     changed = replace(session, spec=replace(session.spec, **more))
@@ -33,7 +33,7 @@ async def runs(on: Stage, **more: Any) -> SessionId:
 
 
 async def evicts(on: Stage, session_id: SessionId, *, grace_ms: int = 60_000) -> None:
-    """Carry out a plan that asks a session to make room."""
+    """Carry out a plan that preempts a session."""
     eviction = Eviction(
         session_id=session_id,
         version=on.session(session_id).version,
@@ -142,14 +142,14 @@ async def test_a_session_that_falls_back_asks_for_less_and_is_counted_so() -> No
 
 
 async def passes(on: Stage) -> None:
-    """A pass that can place nothing: plans made by hand carry its time."""
+    """A pass without placements: plans made by hand carry its time."""
     reachable, on.state.reachable = on.state.reachable, set()
     await on.allocator.run_once()
     on.state.reachable = reachable
 
 
 async def array_of(on: Stage, indices: str) -> SessionId:
-    """A job array that waits."""
+    """A waiting job array."""
     session_id = await on.submit()
     tasks = ArrayTasks(waiting=Intervals.parse(indices))
     array = replace(on.session(session_id), tasks=tasks)

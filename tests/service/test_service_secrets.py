@@ -1,4 +1,4 @@
-"""The vault, over a store in memory: whose secrets they are, and what orders get of them."""
+"""The vault on an in-memory store: owners of secrets, and what orders get of them."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Secrets of those who may not come in any more: kept for a while, then deleted, and told in the log."""
+"""Secrets of users without access: kept for a while, then deleted, with an event in the log."""
 
 import pytest
 from msgspec.structs import replace

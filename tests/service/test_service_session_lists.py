@@ -1,4 +1,4 @@
-"""Lists of sessions as people ask for them: orders, cursors, places, and nothing to be guessed of what is hidden."""
+"""Session lists for users: orders, cursors, positions, and no leak of hidden fields."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ MATE = replace(STRANGER, projects=(ProjectId("default"),))
 
 @asynccontextmanager
 async def lived(folder: Path, *, ended_kept: int) -> AsyncIterator[tuple[Bench, dict[str, SessionId]]]:
-    """One that failed with code 7 on `a`, one that runs there, and two that wait; by what they are called."""
+    """One that failed with code 7 on `a`, one running there, and two waiting; by name."""
     executor = FakeExecutor([agent("a", devices=1)])
     async with service_on(folder, executor, ended_kept=ended_kept) as bench:
         await bench.until(lambda: AgentId("a") in bench.state.reachable)
@@ -42,7 +42,7 @@ async def lived(folder: Path, *, ended_kept: int) -> AsyncIterator[tuple[Bench, 
         await bench.until_state(ids["running"], S.RUNNING)
         ids["urgent"] = await bench.submit(shares="0.5", priority="critical")
         ids["later"] = await bench.submit(devices=1, name="c", priority="low")
-        for _ in range(2):  # with two ended ones kept, the first is left to the store
+        for _ in range(2):  # with two ended ones kept, the first is only in the store
             gone = await bench.submit(devices=1, pool="default", name="gone")
             await bench.service.sessions.cancel_session(CALLER, gone, None)
         assert bench.state.ended_complete == (ended_kept > 2)
@@ -52,7 +52,7 @@ async def lived(folder: Path, *, ended_kept: int) -> AsyncIterator[tuple[Bench, 
 async def listed(
     bench: Bench, ids: dict[str, SessionId], order: str = "oldest", caller: Caller = CALLER, **where: Any
 ) -> list[str]:
-    """One at a time, to the end; by what they are called."""
+    """All pages of one session each; their names."""
     words = {session_id: word for word, session_id in ids.items()}
     found: list[str] = []
     after = None
@@ -121,7 +121,7 @@ async def test_tags_are_found_by_name_or_value_by_those_who_see_them(tmp_path: P
 
 
 def test_no_order_and_no_filter_looks_at_what_is_its_owners_alone() -> None:
-    """What members see is asked of members; what is sorted by is told by the place in the list, and by the cursor."""
+    """Filters use fields visible to members; sort keys are visible to all, as position and cursor reveal them."""
     compared = {*AMONG.values(), *EQUAL, *WITHIN.values(), FAILURES, TAGS}
     assert compared.isdisjoint(SESSION_FIELDS[Visibility.OWNER])
     assert {sorting.by for sorting in ORDERS.values()}.isdisjoint(HIDDEN[Visibility.EVERYBODY])

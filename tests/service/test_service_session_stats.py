@@ -1,4 +1,4 @@
-"""Advice of session statistics: one sentence, by what was used."""
+"""Advice in session statistics: one sentence, by use."""
 
 from datetime import timedelta
 from typing import Any

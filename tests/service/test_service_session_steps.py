@@ -1,4 +1,4 @@
-"""Steps of a session: every move over all its tries, the newest first, with each receipt of a preemption."""
+"""Steps of a session: every transition of all attempts, newest first, with each preemption receipt."""
 
 import pytest
 
@@ -19,7 +19,7 @@ STRANGER = Caller(user=UserId("eve"), request_id="req_test", role=Role.VIEWER)
 
 
 async def steps(on: Stage, session_id: SessionId, *, first: int = 100) -> list[SessionStepView]:
-    """All of them, page by page, oldest first."""
+    """All steps, page by page, oldest first."""
     found: list[SessionStepView] = []
     page = PageRequest(first=first, after=None)
     while True:
@@ -32,7 +32,7 @@ async def steps(on: Stage, session_id: SessionId, *, first: int = 100) -> list[S
 
 
 async def makes_room(on: Stage, session_id: SessionId, *, for_whom: str) -> None:
-    """It is asked, stopped, and waits again."""
+    """It is preempted and waits again."""
     eviction = Eviction(
         session_id=session_id,
         version=on.session(session_id).version,
@@ -82,7 +82,7 @@ async def test_of_a_session_that_there_is_not_nothing_is_told() -> None:
 
 
 async def test_what_moves_a_session_is_among_the_kinds() -> None:
-    """An event of another kind leaves state and try as they were."""
+    """Events of other kinds leave state and attempt unchanged."""
     async with stage([agent("a", devices=1)]) as on:
         session_id = await on.submit(max_retries=1)
         await on.advance()

@@ -1,4 +1,4 @@
-"""The way of a session through the service, over a real store and a fake executor."""
+"""The life of a session in the service, over a real store and a fake executor."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ async def test_a_session_gets_exact_devices_runs_and_gives_them_back(tmp_path: P
 async def test_a_share_goes_to_the_fullest_gpu_unless_its_rest_is_of_more_use_elsewhere(
     tmp_path: Path, asked: int, used: list[str]
 ) -> None:
-    """The example of `placement.md`: 0.4 and 0.5 are free, for a session of 0.3."""
+    """The example in `placement.md`: 0.4 and 0.5 are free, for a session of 0.3."""
     async with service_on(tmp_path, FakeExecutor([agent("a", devices=2)])) as bench:
         await join(bench, "a")
         for shares in ["0.2", "0.3"] * asked:

@@ -1,4 +1,4 @@
-"""Statements, estimates, fair shares and budget notices, as people see them."""
+"""Statements, estimates, fair shares and budget notices, as users see them."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Numbers: of the queue, of the GPUs, and what a session says of both."""
+"""Statistics of the queue and the GPUs, and of one session."""
 
 import pytest
 
@@ -117,7 +117,7 @@ async def test_a_session_says_what_it_asked_for_and_what_it_was_given() -> None:
 
 
 async def held_back(on: Stage, *, most: str) -> None:
-    """A quota of Ann's, and a pass under it."""
+    """A quota for Ann, and a pass under it."""
     quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
     await quotas.set_quota(
         CALLER, NewQuota(scope=QuotaScope.USER, name="ann", max_slots=(("cuda.shares", most),)), None
@@ -141,7 +141,7 @@ async def test_gpus_that_are_idle_while_quotas_hold_sessions_back_are_told() -> 
     ("running", "waiting", "most"), [(4, 1, "8"), (1, 4, "4"), (1, 1, "8")], ids=["full", "too large", "not a quota"]
 )
 async def test_gpus_are_not_idle_behind_quotas(running: int, waiting: int, most: str) -> None:
-    """Nothing is free, the session would not fit on what is free, and no quota holds it back."""
+    """Cases: none is free, the session is too large for the free ones, no quota holds it."""
     async with stage([agent("a", devices=4)]) as on:
         await on.submit(devices=running)
         await on.advance()

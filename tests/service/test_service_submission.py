@@ -1,4 +1,4 @@
-"""What is submitted: batches that name each other, what is refused at once, and who may do what with it."""
+"""Submission: batches with references, immediate refusals, and permissions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def asked(**more: Any) -> NewSession:
 
 
 def named(name: str, *after: str) -> NewSession:
-    """A session of a batch that waits for others of it."""
+    """A session of a batch that awaits others in it."""
     return asked(local_name=name, depends_on=[(other, "after_ok") for other in after])
 
 
@@ -54,7 +54,7 @@ async def submitted(on: Stage, requests: Sequence[NewSession]) -> list[SessionId
 
 
 async def ended(on: Stage, session_id: SessionId, *, code: int = 0) -> None:
-    """Its first rank exits, and what follows from that."""
+    """Let its first rank exit, with the consequences."""
     on.executor.ends(kernel_id(session_id, attempt=on.session(session_id).attempt, rank=0), code=code)
     await on.settle()
     await on.advance()
@@ -286,7 +286,7 @@ async def test_a_project_that_does_not_exist_is_refused_for_all_and_one_that_was
 
 
 async def test_a_project_in_use_before_projects_were_created_exists() -> None:
-    """By its usage, although no session of it and no quota are left."""
+    """By its usage, although it has no session and no quota left."""
     async with stage([agent("a", devices=4)]) as on:
         account = Account(id=account_id(VISION, OWNER.user), project=VISION, user=OWNER.user, charged=1)
         await on.journal.persist(lambda draft: draft.put(account, "changed"), actor="ann")

@@ -1,4 +1,4 @@
-"""Session templates: for whom they are, who may change them, and what the audit shows."""
+"""Session templates: visibility, permissions to change them, and their audit events."""
 
 import json
 

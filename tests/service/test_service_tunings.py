@@ -1,4 +1,4 @@
-"""Tunings: how their proposals reach the policy, and how a policy on trial is kept or taken back."""
+"""Tunings: how their proposals become the policy, and how a trial policy is kept or reverted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ def proposal(version: int, **more: Any) -> TuningReport:
 
 @dataclass
 class FakeRunner:
-    """Finds what it is made with."""
+    """Returns a given result."""
 
     news: BacktestNews
     orders: list[BacktestOrder] = field(default_factory=list)
@@ -59,7 +59,7 @@ class FakeRunner:
 
 
 async def tuned(on: Stage, report: TuningReport, asked: NewTuning = MANUAL) -> tuple[Backtests, BacktestView]:
-    """A tuning that has ended."""
+    """A completed tuning."""
     runner = FakeRunner(BacktestNews(tuning=report))
     jobs = Backtests(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds(), runner=runner)
     begun = await jobs.start_tuning(OPERATOR, asked)
@@ -122,7 +122,7 @@ async def test_an_order_without_weights_cannot_be_tuned() -> None:
 
 
 def late(on: Stage, part: float, *, n: int = 60) -> None:
-    """So many of the sessions told a wait under the present policy started after their P90."""
+    """This many sessions forecast under the present policy started after their P90."""
     group = GroupAccuracy(
         group=f"policy: {on.state.policy.version}",
         n=n,

@@ -1,4 +1,4 @@
-"""Orders that an agent wrote down and never carried out: it crashed in between."""
+"""Orders that an agent recorded and never carried out: it crashed in between."""
 
 from pathlib import Path
 

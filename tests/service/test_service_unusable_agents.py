@@ -1,4 +1,4 @@
-"""Records of agents that say what cannot be, as an earlier version stored them: their agents are left out."""
+"""Stored agent records of an earlier version with impossible values: the agents are left out."""
 
 import logging
 from typing import Any
@@ -36,7 +36,7 @@ ODD = [
 
 
 async def stores(on: Stage, record: Agent) -> None:
-    """As an earlier version did, which checked nothing."""
+    """As an earlier version did, without checks."""
     for event in await on.store.commit(
         Batch(
             writes=(RowWrite(record=record, kind="agent.changed"),),
@@ -75,7 +75,7 @@ async def test_a_pass_goes_on_without_an_agent_whose_record_cannot_be(
 
 
 async def test_a_change_of_an_agent_whose_record_cannot_be_leaves_the_record_as_it_is_stored() -> None:
-    """Its devices are left out in memory alone: a build that can use the record finds it whole."""
+    """Its devices are left out in memory only: a build that can use the record finds it whole."""
     async with stage([agent("a", devices=1), agent("b", devices=2)]) as on:
         known = on.state.agents[B]
         devices = (replace(known.devices[0], budget=-1), known.devices[1])

@@ -1,4 +1,4 @@
-"""Commands in unusual orders: again, over each other, after a change, and on sessions that left memory."""
+"""Operations in unusual orders: repeated, overlapping, after a change, and on sessions not in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ def administration(on: Stage) -> AgentAdministration:
 
 
 class Unreachable:
-    """Results are on agents that do not answer."""
+    """Results are on unreachable agents."""
 
     async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: Any) -> Any:
         raise Unavailable(f"{agent_id} was asked for {kernel_id} and {target}")
@@ -240,7 +240,7 @@ async def test_a_task_that_runs_again_has_the_priority_of_its_array() -> None:
 
 
 async def test_results_are_those_of_the_last_attempt_that_ran() -> None:
-    """Two attempts after it were refused by their agents."""
+    """Two later attempts were refused by their agents."""
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         name, kernel_id = await running(on)
         ran = on.state.kernels[kernel_id]

@@ -1,4 +1,4 @@
-"""Use that has dropped, and a task or a GPU far behind its twins, are alerts for the owner."""
+"""A drop in use, and a task or GPU far behind its peers, raise alerts for the owner."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 A = AgentId("a")
 Use = Callable[[set[SessionId | None], int], float]
-"""Utilization by the sessions that hold a GPU, and its place among all."""
+"""Utilization by the sessions that hold a GPU, and its index."""
 
 
 async def pass_minutes(on: Notices, minutes: int, use: Use) -> None:

@@ -1,4 +1,4 @@
-"""What-if questions: one more session, a drained agent, another policy, more agents; nothing is changed."""
+"""What-if questions: one more session, a drained agent, another policy, more agents; none changes state."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ async def ask(on: Stage, **asked: Any) -> WhatIfView:
 
 
 async def waiting_for_one(on: Stage) -> tuple[SessionId, SessionId]:
-    """One that runs for an hour on all GPUs of agent a, and one that wants as many."""
+    """One running for an hour on all GPUs of agent a, and one as large."""
     first = await on.submit(devices=2, time_limit=HOUR_S)
     await on.advance()
     second = await on.submit(devices=2, time_limit=HOUR_S)

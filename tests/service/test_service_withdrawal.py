@@ -1,4 +1,4 @@
-"""Nodes that leave and devices with hardware faults: which sessions go, when, with which grace, and how they end."""
+"""Leaving nodes and devices with hardware faults: which sessions end, when, with which grace, and how."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ FAULT = "XID 79 (the GPU has fallen off the bus)"
 
 
 async def tells(on: Stage, agent_id: AgentId = A, *, ill: DeviceId | None = None, **attributes: str) -> None:
-    """The agent tells attributes, and possibly a device in quarantine, from now on."""
+    """The agent reports attributes, and maybe a device in quarantine, from now on."""
     inventory = on.executor.agents[agent_id].inventory()
     told = attributes if ill is None else {**attributes, f"fault.{ill}": FAULT}
     devices = tuple(
@@ -79,7 +79,7 @@ async def test_sessions_leave_a_node_before_its_time_is_over_and_those_with_a_li
 
 
 async def has_fault(on: Stage, **asked: Any) -> tuple[SessionId, KernelId]:
-    """A session runs on a device, which then has a hardware fault."""
+    """A session on a device that then has a hardware fault."""
     session_id, kernel_id = await running(on, **asked)
     await tells(on, ill=device_of(on, kernel_id))
     return session_id, kernel_id

@@ -1,4 +1,4 @@
-"""Uploads of working directories: what is asked for, limits of users, retention, and the way to an agent."""
+"""Uploads of working directories: requests, user limits, retention, and transfer to an agent."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -101,7 +101,7 @@ async def test_a_tree_is_kept_while_a_session_waits_for_it(tmp_path: Path) -> No
 
 
 class OneAgent:
-    """The part of an executor that brings workspaces: one agent with a cache."""
+    """The executor's workspace transfer: one agent with a cache."""
 
     def __init__(self, cache: WorkspaceCache) -> None:
         self.cache, self.worker, self.sent = cache, Worker("test"), 0

@@ -1,4 +1,4 @@
-"""The simulation can fail: each bug that is put in on purpose is found within 300 seeds."""
+"""The simulation can fail: each planted bug is found within 300 seeds."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def _first_found() -> int | None:
             simulate(seed)
         except BrokenRun as error:
             print(str(error).splitlines()[0])
-            # A patch of a name that the code no longer has would be "found" too.
+            # A patch of a name missing in the code would be "found" too.
             if "AttributeError" in str(error):
                 raise
             return seed

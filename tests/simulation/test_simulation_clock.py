@@ -1,4 +1,4 @@
-"""The server's clock when somebody sets the machine's: it never goes back, never stands still, comes right again."""
+"""The server's clock when the machine's clock is set: never back, never still, and right again later."""
 
 from aliquot.clock import SystemClock
 

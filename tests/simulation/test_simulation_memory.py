@@ -1,4 +1,4 @@
-"""10,000 pending sessions for an hour of virtual time: memory stays as it is."""
+"""10,000 pending sessions for an hour of virtual time: memory does not grow."""
 
 import pytest
 

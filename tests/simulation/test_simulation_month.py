@@ -1,4 +1,4 @@
-"""A month by the virtual clock: four days in each run, thirty with `scripts/test --long`."""
+"""A month of virtual time: four days in each run, thirty with `scripts/test --long`."""
 
 from itertools import pairwise
 
@@ -11,10 +11,10 @@ from soak_figures import HEAD, Bound, Sample, drift, too_steep
 DAYS = 30 if IS_LONG else 4
 BURSTS = 4
 JOBS = 15
-"""Of each burst."""
+"""Per burst."""
 JOBS_PER_HOUR = BURSTS * JOBS / 24
 BOUNDS = (
-    # Two days without any drift differ by up to 300 blocks. Over a month this evens out, in four days it does not.
+    # Without drift, two days differ by up to 300 blocks: this averages out in a month, but not in four days.
     Bound(name="blocks of memory", per_hour_max=(2 if IS_LONG else 4) * JOBS_PER_HOUR),
     Bound(name="objects", per_hour_max=2 * JOBS_PER_HOUR),
     Bound(name="tasks", per_hour_max=0.02),
@@ -28,7 +28,7 @@ PAGE_KB = 4.096
 
 
 def by_day(samples: list[Sample]) -> list[Sample]:
-    """With what each day added, by its jobs."""
+    """With the growth of each day, per job."""
     found = []
     for before, after in pairwise(samples):
         jobs = after.values["sessions"] - before.values["sessions"]
@@ -51,7 +51,7 @@ def test_nothing_drifts_over_a_month() -> None:
 
 
 def test_a_leak_would_be_seen() -> None:
-    """Three objects for each job, and a task each day."""
+    """Three objects per job and a task per day."""
     samples = [
         Sample(
             at_s=86_400.0 * day, life=0, values={"objects": 1000 + 3 * 24 * JOBS_PER_HOUR * day, "tasks": 14.0 + day}
@@ -64,7 +64,7 @@ def test_a_leak_would_be_seen() -> None:
 
 
 def test_a_slope_is_that_within_the_lives_of_a_process() -> None:
-    """Each life begins high and stays; what the next one begins with is no drift."""
+    """Each life starts high and stays flat; the level of the next life is no drift."""
     samples = [
         Sample(at_s=100.0 * life + second, life=life, values={"rss": 50.0 - 10 * life + second / 60})
         for life in range(3)

@@ -1,4 +1,4 @@
-"""The track record: every bug of the table, planted back, is found again by the command that the table names."""
+"""Regression table: every fixed bug, planted again, is found by the command that the table names."""
 
 import pytest
 

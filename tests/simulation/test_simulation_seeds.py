@@ -1,4 +1,4 @@
-"""Whole runs of the service under faults of every kind, each repeatable by its seed."""
+"""Whole runs of the service under faults of all kinds, each repeatable by its seed."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def test_no_seed_breaks_a_rule(first: int) -> None:
         struck.update(outcome.faults)
         happened.update(outcome.kinds)
         checked.update(passes=outcome.passes, agreed=outcome.agreed)
-    # A run that nothing happens in shows nothing.
+    # A run without events proves nothing.
     assert len(struck) == 12
     assert min(checked["passes"], checked["agreed"]) > 10
     for kind in (
@@ -48,7 +48,7 @@ def test_no_seed_breaks_a_rule(first: int) -> None:
 
 @pytest.mark.slow
 def test_fresh_seeds_break_no_rule_either() -> None:
-    """For a fixed time, from a seed drawn by chance. The report of a failure names the seed, and what it takes."""
+    """For a fixed time, from a random seed. A failure report has the seed and the minimal faults."""
     command = [sys.executable, "-m", "simulation_command", "--fresh", "--shrink", "--for", str(FRESH_S)]
     environment = os.environ | {"PYTHONPATH": _paths()}
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -57,7 +57,7 @@ def test_fresh_seeds_break_no_rule_either() -> None:
 
 
 def test_a_seed_is_one_run_byte_for_byte() -> None:
-    """Whatever the hashes of strings and the addresses of objects are."""
+    """Independent of string hashes and object addresses."""
     digests = {_digests(hash_seed) for hash_seed in ("1", "2")}
     assert len(digests) == 1
 

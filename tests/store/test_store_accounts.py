@@ -1,4 +1,4 @@
-"""Users and keys are there after a restart, as they were last; the log has every step of them."""
+"""Users and keys are the same after a restart, and the log has every change of them."""
 
 import pytest
 from msgspec.structs import replace

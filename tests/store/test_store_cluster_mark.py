@@ -1,4 +1,4 @@
-"""The cluster mark: which databases it lets pass, and which it refuses."""
+"""The cluster mark: which databases it accepts, and which it refuses."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ WAYS_ON = "Put the cluster's own database back, restore a backup with `aliquot d
 
 @pytest.fixture
 def file(tmp_path: Path) -> MarkFile:
-    """Of a data folder that the database may be in or not."""
+    """In a data folder with or without the database."""
     return MarkFile(tmp_path / MARK_FILE)
 
 
@@ -32,7 +32,7 @@ def store_at(place: Place, mark: MarkFile) -> DatabaseStore:
 
 
 async def happen(place: Place, *, events: int) -> ClusterMark | None:
-    """Add some events; the mark at their end."""
+    """Add some events; returns the mark."""
     store = place.store()
     await store.open()
     for _ in range(events):
@@ -111,7 +111,7 @@ async def test_an_empty_database_is_refused_and_nothing_is_made_in_it(
 
 
 async def tables(place: Place) -> int:
-    """How many there are in a PostgreSQL database, without opening it as Aliquot does."""
+    """The table count of a PostgreSQL database, without opening it as Aliquot."""
     database = choose_database(place.url, data_folder=place.folder, now_us=now_us, upgrades=False)
     with pytest.raises(StoreUnavailable, match="the database is empty"):
         await database.open()
@@ -215,7 +215,7 @@ async def test_a_new_cluster_begins_on_an_empty_database_alone(place: Place, ano
     assert file.path.exists()
     assert await opens(another, new)
     assert not file.path.exists()
-    # Ended before its first event, it starts again, with and without.
+    # Stopped before its first event, it restarts, with and without.
     assert await opens(another, new)
     assert await opens(another, file)
 

@@ -1,4 +1,4 @@
-"""What a commit promises, on both databases: all or nothing, versions, keys, epochs, and no harm to neighbours."""
+"""Guarantees of a commit, on both databases: atomicity, versions, keys, epochs, and isolation in groups."""
 
 import asyncio
 
@@ -114,7 +114,7 @@ async def test_one_failure_in_a_group_fails_one_caller(store: Store) -> None:
     batches[19] = make.batch(make.session(name="\ud800"))
     outcomes = await asyncio.gather(*map(store.commit, batches), return_exceptions=True)
     failed = {index: type(outcome) for index, outcome in enumerate(outcomes) if isinstance(outcome, Exception)}
-    assert failed.pop(19) is not StoreUnavailable  # not text that can be stored: a fault of the caller alone
+    assert failed.pop(19) is not StoreUnavailable  # not storable text: an error of this caller alone
     assert failed == {4: DuplicateKey, 9: StaleVersion, 14: NotLeader}
     written = [event for outcome in outcomes if isinstance(outcome, tuple) for event in outcome]
     assert [event.number for event in written] == list(range(2, 28))

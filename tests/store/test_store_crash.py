@@ -1,4 +1,4 @@
-"""What was acknowledged is found again, however the server ended."""
+"""Acknowledged commits are found again, however the server ended."""
 
 import os
 import subprocess

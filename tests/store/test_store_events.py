@@ -1,4 +1,4 @@
-"""The event log: gap-free numbers in commit order, a chain that shows tampering, and a fold that is the state."""
+"""The event log: gap-free numbers in commit order, a tamper-evident chain, and a fold equal to the state."""
 
 import asyncio
 from functools import partial
@@ -47,7 +47,7 @@ async def test_a_failed_batch_takes_no_number(store: Store) -> None:
 
 
 async def test_a_database_without_what_a_server_has_read_accepts_nothing(store: Store) -> None:
-    """A replica that lagged behind, and took the place of the database that confirmed more events."""
+    """A lagging replica that replaced the database which had confirmed more events."""
     await store.commit(make.batch(make.session(), make.session()))
     with pytest.raises(StoreUnavailable, match=r"ends at event 2, and the cluster .* had reached event 3"):
         await store.commit(make.batch(make.session(), seen=3))

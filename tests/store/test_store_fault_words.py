@@ -1,4 +1,4 @@
-"""What a failure of the system is called: the same number is another thing for a file and for a socket."""
+"""Names of system errors: one errno means different things for a file and for a socket."""
 
 import errno
 import os

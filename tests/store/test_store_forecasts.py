@@ -1,4 +1,4 @@
-"""Records of forecasts: written once, settled for all ages, read in order, removed by age."""
+"""Forecast records: written once, settled at any age, read in order, removed by age."""
 
 from collections.abc import AsyncIterator
 

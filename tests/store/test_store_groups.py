@@ -1,4 +1,4 @@
-"""Group commit by itself: who shares a transaction with whom, and who hears of a failure."""
+"""Group commit alone: which callers share a transaction, and which get a failure."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Writer:
-    """Writes nothing, when it is told to."""
+    """Writes nothing, when so configured."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()

@@ -1,4 +1,4 @@
-"""History on both databases: what was measured is found again, at every fineness, over crashes and years."""
+"""History on both databases: samples are found again, at every resolution, over crashes and years."""
 
 import asyncio
 import math
@@ -25,14 +25,14 @@ def history(place: Place) -> HistoryStage:
 
 
 async def _database(place: Place) -> None:
-    """The durable database is there before its history is."""
+    """The durable database exists before its history."""
     database = place.database()
     await database.open()
     await database.close()
 
 
 async def curve(store: HistoryDatabase, device: str, grid: Grid, *, top: bool = False) -> list[float | None]:
-    """A device's utilization; None where there is none."""
+    """A device's utilization; None where it has none."""
     found = await store.gathered(MeasureKind.DEVICES, device.partition("-")[0], grid)
     if device not in found:
         return []
@@ -94,7 +94,7 @@ async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistorySta
         await store.flush()
         before, tops = await curve(store, "n561-0", hours), await curve(store, "n561-0", hours, top=True)
         tended = await store.maintain()
-        assert (tended.written, tended.removed) == (24, 4)  # what was measured before the last 24 hours
+        assert (tended.written, tended.removed) == (24, 4)  # samples older than 24 hours
         after, still = await curve(store, "n561-0", hours), await curve(store, "n561-0", hours, top=True)
         assert tops == still == [100.0] * 25
         assert after == pytest.approx(before, abs=0.5)

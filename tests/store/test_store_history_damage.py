@@ -1,4 +1,4 @@
-"""History that is damaged, or cannot be written, costs history alone: it is told, and goes on when it can."""
+"""Damaged or unwritable history affects history alone: it is reported, and resumes when possible."""
 
 import asyncio
 import logging
@@ -82,10 +82,10 @@ async def test_a_damaged_block_is_left_out_and_told(history: HistoryStage, caplo
         for _ in range(2):
             first, middle, last = await loads(store)
             assert (first, last) == (50.0, 50.0)
-            assert middle != middle  # nothing
+            assert middle != middle  # empty
         assert "damaged" in (store.fault or "")
         history.clock.now = T0 + 4 * 3600 * SECOND
-        assert (await store.maintain()).written == 1  # what can be read is summed up
+        assert (await store.maintain()).written == 1  # readable blocks are summed up
         history.clock.now = T0 + 25 * 3600 * SECOND
         assert store.fault is None
     told = [record for record in caplog.records if record.name == "aliquot.history" and "damaged" in record.message]
@@ -126,7 +126,7 @@ async def test_where_nothing_can_be_written_it_is_told_once_and_kept_until_it_ca
 ) -> None:
     caplog.set_level(logging.WARNING, "aliquot.history")
     path = history.place.folder / FILE
-    path.mkdir(parents=True)  # a folder is where the file should be
+    path.mkdir(parents=True)  # a folder in place of the file
     async with history.store() as store:
         fill(store, roster(), load=lambda _: 30.0, first_us=T0, last_us=T0 + 900 * SECOND)
         for _ in range(3):
@@ -141,7 +141,7 @@ async def test_where_nothing_can_be_written_it_is_told_once_and_kept_until_it_ca
 
 
 def connect_full(path: Path) -> Connection:
-    """The file cannot grow, as on a disk that is full."""
+    """The file cannot grow, as on a full disk."""
     connection = connect_writer(path)
     driver = connection.connection.driver_connection
     assert driver is not None
@@ -167,7 +167,7 @@ async def test_what_cannot_be_written_is_told_although_it_can_be_read(
             assert len(caplog.records) == 1
             patch.undo()
             with suppress(HistoryUnavailable):
-                await store.flush()  # by the connection that may be open still
+                await store.flush()  # by the connection that may still be open
             await store.flush()
             assert store.fault is None
             found = await store.gathered(MeasureKind.DEVICES, AGENT, later)
@@ -219,7 +219,7 @@ async def test_a_file_that_is_deleted_is_begun_anew(history: HistoryStage) -> No
         assert store.fault is None
     async with history.store() as store:
         first, second, _ = await loads(store)
-        assert first != first  # what was deleted is gone
+        assert first != first  # deleted
         assert second == 20.0
 
 
@@ -232,4 +232,4 @@ async def test_killed_in_the_middle_it_has_what_was_whole(history: HistoryStage)
     async with history.store() as store:
         first, second, third = await loads(store)
         assert (first, second) == (50.0, 50.0)
-        assert third != third  # the window that was not over
+        assert third != third  # the unfinished window

@@ -1,4 +1,4 @@
-"""Holdings read for history: those of a time, a page at a time, and those of one session."""
+"""Holdings read for history: by time in pages, and by session."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""The thread of history does several things in turns: none opens its database twice, or writes beside itself."""
+"""The history thread serializes its tasks: no database is opened twice or written concurrently."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ TURNS = 50
 
 
 class SlowDatabase(HistoryFile):
-    """Takes its turns as one over a network does, and goes on when nobody waits for it any more."""
+    """Takes turns as slowly as over a network, and finishes after its caller stopped waiting."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(place.folder / FILE, now_us=Hands().now_us)
@@ -50,7 +50,7 @@ class SlowDatabase(HistoryFile):
         self.writing += 1
         self.writing_most = max(self.writing, self.writing_most)
         self.has_written = True
-        while not self.is_ending:  # noqa: ASYNC110 # another loop says so
+        while not self.is_ending:  # noqa: ASYNC110 # set by another loop
             await asyncio.sleep(0.001)
         await self._take_turns()
         try:
@@ -92,7 +92,7 @@ async def test_what_is_being_written_at_the_end_is_not_written_beside_itself(
     await store.open()
     fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 700 * SECOND)
     async with asyncio.timeout(60):
-        while not database.has_written:  # noqa: ASYNC110 # another loop says so
+        while not database.has_written:  # noqa: ASYNC110 # set by another loop
             await asyncio.sleep(0.001)
     closing = asyncio.create_task(store.close())
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The leader's seat, terms, and news of commits, on a real PostgreSQL."""
+"""The leader's seat, terms, and commit notices, on a real PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -24,7 +24,7 @@ WAIT_S = 30.0
 
 @pytest.fixture
 async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tuple[ServerDatabase, ServerDatabase]]:
-    """What two servers have of one database."""
+    """Two servers' handles on a database."""
     both = [share(postgres_place.url, now_us=now_us, address=address) for address in (ONE, TWO)]
     for server in both:
         await server.store.join()
@@ -76,7 +76,7 @@ async def test_who_is_cut_off_knows_it_and_another_one_leads(
 
 
 async def test_who_says_nothing_loses_the_seat(postgres_place: Place) -> None:
-    """A frozen server pings no more; its connection stays open, and so would its lock."""
+    """A frozen server stops pinging; its connection stays open, and so would its lock."""
     frozen = PostgresLeadershipLock(make_url(postgres_place.url), address=ONE, silent_s=1)
     other = PostgresLeadershipLock(make_url(postgres_place.url), address=TWO)
     assert await frozen.take()
@@ -167,7 +167,7 @@ def test_only_postgresql_is_shared(url: str, answer: bool) -> None:
 
 
 async def _listen(server: ServerDatabase) -> None:
-    """Have the connection made; whatever was committed before may be news then."""
+    """Connect; earlier commits may then arrive as notifications."""
     await server.notifications.wait(seconds=WAIT_S)
 
 

@@ -1,4 +1,4 @@
-"""Ledger entries are encoded in pieces; what is stored is the same text as in one piece."""
+"""Ledger entries are encoded in chunks; the stored text is the same as in one piece."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""Listing sessions: filters, both orders, and pages that neither lose nor repeat."""
+"""Listing sessions: filters, both orders, and pages without losses or repeats."""
 
 from contextlib import suppress
 

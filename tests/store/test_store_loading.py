@@ -1,4 +1,4 @@
-"""What a server finds when it starts."""
+"""What a server loads when it starts."""
 
 import re
 from itertools import pairwise
@@ -78,7 +78,7 @@ async def test_a_start_reads_by_indexes_alone(sqlite_place: Place) -> None:
 
 
 def _plans_of_loading(connection: Connection) -> list[str]:
-    """How SQLite would run what a start asks."""
+    """SQLite's query plans of a start."""
     asked: list[tuple[str, Any]] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:

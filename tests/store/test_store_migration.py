@@ -1,4 +1,4 @@
-"""The schema: what the migrations make is what the models say, and a database of another sort is left alone."""
+"""The schema: migrations match the models, and a foreign database is left unchanged."""
 
 import asyncio
 import resource
@@ -124,7 +124,7 @@ async def test_a_database_that_servers_of_the_older_release_use_is_not_upgraded(
 
 @pytest.mark.parametrize("words", [["archive"], ["rotate-secrets"], ["forget-secrets", "--yes"]])
 async def test_nothing_is_changed_by_hand_beside_a_server(postgres_place: Place, words: list[str]) -> None:
-    """It keeps ended sessions and secrets in memory: retrying a session that was removed would never end."""
+    """It caches ended sessions and secrets in memory: retrying a removed session would never end."""
     store = postgres_place.store()
     await store.open()
     await store.close()
@@ -153,7 +153,7 @@ async def test_a_server_does_not_lead_once_a_newer_release_has_upgraded_its_data
 
 
 def _add_revision(monkeypatch: pytest.MonkeyPatch, scripts: Path) -> None:
-    """A version that has one more revision than this one."""
+    """A version with one more revision than this one."""
     (here,) = aliquot.store.migrations.__path__
     shutil.copytree(here, scripts)
     lines = ["import sqlalchemy", "from alembic import op", "revision = '9999'", f"down_revision = '{HEAD}'"]

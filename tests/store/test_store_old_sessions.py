@@ -1,4 +1,4 @@
-"""Which sessions may go when they are old, and which are still needed."""
+"""Which old sessions may be removed, and which are still needed."""
 
 import time
 from functools import partial
@@ -44,7 +44,7 @@ def held(of: Session, *, released_us: int | None) -> tuple[Record, Record]:
 
 
 async def may_go(store: Store, *records: Record, events_gone: bool = True) -> set[str]:
-    """The ids of those that may."""
+    """The removable ids."""
     assert isinstance(store, DatabaseStore)
     await store.commit(make.batch(make.agent(), *records))
     await store.write(follow_all)
@@ -126,7 +126,7 @@ async def test_what_belongs_to_a_session_goes_with_it_unless_it_was_changed_mean
 
 
 class SubmittedMeanwhile(DatabaseHistory):
-    """Something that depends on an old session is submitted when that has just been sealed."""
+    """A session that depends on an old one is submitted right after the old one was sealed."""
 
     def __init__(self, store: DatabaseStore, state: State, waiting: Session) -> None:
         super().__init__(store, folder=None, epoch=None, now_us=lambda: BEFORE)

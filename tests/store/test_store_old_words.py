@@ -1,4 +1,4 @@
-"""Stored words of earlier versions: policies, events and passes that they wrote are read as what they mean."""
+"""Stored terms of earlier versions: their policies, events and passes are read with the same meaning."""
 
 import json
 import zlib
@@ -62,7 +62,7 @@ async def test_an_old_policy_and_its_event_are_read(database: Database, word: st
 
 
 class OldRules(msgspec.Struct):
-    """Of a version before the field had its present name: other fields are skipped, a missing one is the default."""
+    """From before the field had its present name: other fields are skipped, a missing one is the default."""
 
     victims: Literal["nobody", "willing", "any"] = "willing"
 

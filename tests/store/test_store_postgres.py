@@ -1,4 +1,4 @@
-"""PostgreSQL's own: several servers on one log, and a database that goes away."""
+"""PostgreSQL only: several servers on one log, and a database that goes away."""
 
 import asyncio
 from functools import partial
@@ -28,7 +28,7 @@ def place(postgres_place: Place) -> Place:
 async def test_of_two_open_transactions_the_first_to_take_numbers_commits_first(
     place: Place, store: Store, commits: bool
 ) -> None:
-    """A reader never sees a number before a smaller one, and an undone transaction leaves no gap."""
+    """A reader never sees a number before a smaller one, and a rollback leaves no gap."""
     engine = create_async_engine(make_url(place.url).set(drivername="postgresql+asyncpg"))
     async with engine.connect() as other_server:
         transaction = await other_server.begin()
@@ -69,7 +69,7 @@ async def test_of_two_servers_with_one_row_one_wins(place: Place, store: Store) 
     rows = [make.session() for _ in range(10)]
     await store.commit(make.batch(*rows))
     moves = [make.moved(row, SessionState.CANCELED) for row in rows]
-    # In opposite orders, where locks taken in the order given would meet in a deadlock.
+    # In opposite orders, where locks taken in the given order would deadlock.
     rivals = [store.commit(make.batch(*moves)), other.commit(make.batch(*reversed(moves)))]
     outcomes = await asyncio.gather(*rivals, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {tuple, StaleVersion}
@@ -110,7 +110,7 @@ async def test_lost_connections_are_made_again(place: Place, store: Store) -> No
 
 
 async def test_a_server_that_stopped_inside_a_transaction_is_thrown_out(place: Place, store: Store) -> None:
-    """Its lock on the counter would keep all others from writing."""
+    """Its lock on the counter would block all other writers."""
     database = place.database()
     await database.open()
     shown = await database.read(

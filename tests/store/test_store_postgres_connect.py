@@ -1,4 +1,4 @@
-"""A session with PostgreSQL whose opener is cancelled: the connection is made and closed, never left half open."""
+"""A PostgreSQL connection whose opener is cancelled is completed and closed, never left half open."""
 
 import asyncio
 from contextlib import aclosing
@@ -20,7 +20,7 @@ URL = make_url("postgresql://ann@127.0.0.1/none")
 
 
 class Driver:
-    """Takes the place of `asyncpg.connect`: a handshake that lasts until the test ends it."""
+    """Replaces `asyncpg.connect`: a handshake that lasts until the test ends it."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.may_end = asyncio.Event()

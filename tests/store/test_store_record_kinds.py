@@ -1,4 +1,4 @@
-"""One registry of record kinds: what a new kind needs is named when it is missing, and no part keeps its own list."""
+"""One registry of record kinds: missing parts of a new kind are named, and no module keeps its own list."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The relay of readings on a real PostgreSQL: what a leader tells, others hear; whose term is over tells nothing."""
+"""The relay of readings on a real PostgreSQL: followers read the leader's; a past leader cannot publish."""
 
 from collections.abc import AsyncIterator
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 def sheet(utilization_pct: float = 37.123456789) -> ReadingsSnapshot:
-    """One agent, with a device that says everything, one that says little, and one that says nothing."""
+    """One agent, with a device with all readings, one with few, and one with none."""
     line = AgentReadings(
         agent_id=AgentId("a"),
         version=3,
@@ -29,7 +29,7 @@ def sheet(utilization_pct: float = 37.123456789) -> ReadingsSnapshot:
 
 @pytest.fixture
 async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tuple[ServerDatabase, ServerDatabase]]:
-    """What two servers have of one database."""
+    """Two servers' handles on a database."""
     both = [share(postgres_place.url, now_us=now_us, address=f"http://{name}:8090") for name in ("one", "two")]
     for server in both:
         await server.store.join()
@@ -40,7 +40,7 @@ async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tu
 
 @pytest.fixture
 async def relays(servers: tuple[ServerDatabase, ServerDatabase]) -> tuple[PostgresRelay, PostgresRelay]:
-    """Of the server that leads, in epoch 1, and of another one."""
+    """For the leader, in epoch 1, and for another server."""
     assert (await servers[0].store.begin_term()).epoch == 1
     return servers[0].relay, servers[1].relay
 
@@ -84,7 +84,7 @@ async def test_a_sheet_that_is_kept_is_young_again(
 
 
 async def test_whose_term_is_over_tells_nothing(servers: tuple[ServerDatabase, ServerDatabase]) -> None:
-    """A leader that was frozen does not know it yet."""
+    """A leader that was frozen does not know yet."""
     old, new = (server.relay for server in servers)
     await servers[0].store.begin_term()
     assert await old.put(sheet(), epoch=1, number=9)
@@ -102,7 +102,7 @@ async def test_whose_term_is_over_tells_nothing(servers: tuple[ServerDatabase, S
 async def test_what_a_new_leader_told_is_not_overwritten_by_one_who_believed_to_lead_when_he_began(
     servers: tuple[ServerDatabase, ServerDatabase], postgres_place: Place
 ) -> None:
-    """The counter was looked at before the term ended, the row is met after it."""
+    """The counter was read before the term ended, the row is written after it."""
     old, new = (server.relay for server in servers)
     await servers[0].store.begin_term()
     await servers[1].store.begin_term()

@@ -1,4 +1,4 @@
-"""Every field of every record comes back from its row and from its event, in both databases."""
+"""Every field of every record is restored from its row and its event, in both databases."""
 
 from functools import partial
 from itertools import count
@@ -48,7 +48,7 @@ def test_every_field_has_a_column_of_its_own() -> None:
 
 
 def _fresh(record: Any) -> Any:
-    """The record as a first version, with an id of its own, and with values of its own where no two may have one."""
+    """The record as a first version, with its own id and its own values in unique columns."""
     changes: dict[str, Any] = {"id": f"{record.id}{next(_serial)}", "version": 1}
     for name in ("idempotency_key", "subject", "account"):
         if isinstance(record, Session | User) and getattr(record, name, None) is not None:

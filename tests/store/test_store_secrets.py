@@ -1,4 +1,4 @@
-"""Secrets at rest: encrypted in both databases, bound to their rows and to the file of keys, and rotated."""
+"""Secrets at rest: encrypted in both databases, bound to their rows and the key file, and rotated."""
 
 import asyncio
 import os
@@ -108,7 +108,7 @@ async def test_rotation_leaves_one_key_that_opens_everything(place: Place, tmp_p
     for number in range(3):
         await secrets.put(ANNA, f"s{number}", VALUE + str(number), now_us=1)
     before = keys.ids()
-    keys.begin_rotation()  # and was broken off
+    keys.begin_rotation()  # interrupted
     assert await secrets.values(ANNA, ["s1"]) == {"s1": VALUE + "1"}
     await store.close()
     database = place.database()
@@ -142,7 +142,7 @@ async def test_two_servers_that_make_a_key_each_do_not_both_store(place: Place, 
 
 
 class RotatedMeanwhile(SecretKeys):
-    """Its keys are rotated, by somebody else, right after the first use."""
+    """Another process rotates its keys right after the first use."""
 
     rotated = False
 
@@ -166,7 +166,7 @@ async def test_a_rotation_loses_nothing_that_is_stored_meanwhile(place: Place, t
 
 
 class RotatedTwice(SecretKeys):
-    """Somebody else begins to rotate them when this rotation is nearly over."""
+    """Another process starts a rotation when this one is nearly done."""
 
     def end_rotation(self, *, used: Collection[str]) -> None:
         self.begin_rotation()
@@ -182,7 +182,7 @@ async def test_two_rotations_at_once_lose_nothing(place: Place, tmp_path: Path) 
     await secrets.put(ANNA, "token", VALUE, now_us=1)
     assert await rotate(store, keys=RotatedTwice(keys.path), by=BY) == 1
     assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
-    assert await rotate(store, keys=keys, by=BY) == 1  # what the other one goes on with
+    assert await rotate(store, keys=keys, by=BY) == 1  # the other one continues with it
     assert await secrets.values(ANNA, ["token"]) == {"token": VALUE}
     assert len(keys.ids()) == 1
     await store.close()

@@ -1,4 +1,4 @@
-"""A server that cannot use its database says why and what to do, ends, and leaves every byte as it was."""
+"""A server that cannot use its database prints reason and remedy, exits, and changes no byte."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ PAGE_BYTES = 4096
 
 @pytest.fixture
 async def server() -> AsyncIterator[OwnServer]:
-    """With the database of a server that has ended; not started again yet."""
+    """With the database of a stopped server; not started again yet."""
     own = OwnServer("--no-local-agents")
     store = Place("", own.data_folder).store()
     await store.open()
@@ -31,7 +31,7 @@ async def server() -> AsyncIterator[OwnServer]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of every file of the database but its lock, which is made anew."""
+    """Of every database file except its lock, which is recreated."""
     found = sorted(folder.glob(f"{SQLITE_FILE.name}*"))
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found if path.suffix != ".lock"}
 

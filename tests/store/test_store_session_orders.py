@@ -1,4 +1,4 @@
-"""Every order and every filter, page by page: the database lists what sorting and sifting in memory lists."""
+"""Every order and filter, page by page: the database lists the same as sorting and filtering in memory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +38,7 @@ CODES = ("signal", "exit_code", 'odd"code')
 
 
 def _sessions(count: int) -> list[Record]:
-    """So many, of few values, so that many are alike; those of every third attempt have a kernel, or a lease alone."""
+    """This many, with few distinct values; those of every third attempt have a kernel, or only a lease."""
     made: list[Record] = [make.agent(id=name) for name in AGENTS]
     for number in range(count):
         slots = ResourceSlot({"cpu": 1, "cuda.device": number % 3, "cuda.shares": 500 * (number % 2)})
@@ -123,7 +123,7 @@ FILTERS = st.builds(
     devices=_some([*DEVICES, "mem", "cuda.shares"]),
     tags=_some(TAG_TERMS),
 )
-# Most filters of many terms match nothing: those of one term are as often asked.
+# Most filters of many terms match nothing: those of one term are drawn as often.
 ONE_TERM = st.one_of(
     st.builds(SessionFilter, failures=_some(CODES)),
     st.builds(SessionFilter, devices=_some(DEVICES)),
@@ -159,7 +159,7 @@ async def test_the_store_lists_as_memory_does(
 
 
 def _sorted_plainly(found: list[Session], order: SessionOrder) -> list[Session]:
-    """By what the words of the order say."""
+    """By the order's name."""
     by = {"priority": "priority", "started": "started_us", "ended": "ended_us", "gpus": "gpus_milli", "name": "name"}
     name = by.get(order.partition("_")[0], "id")
     descending = order == SessionOrder.NEWEST or order.endswith("_desc")
@@ -170,7 +170,7 @@ def _sorted_plainly(found: list[Session], order: SessionOrder) -> list[Session]:
 
 
 async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
-    """What the comparison above compares is not nothing with nothing."""
+    """The comparison above is not between empty lists."""
     everything = await filled.count_sessions(SessionQuery())
     terms: list[dict[str, Any]] = [
         {"pools": ("big",)},
@@ -199,7 +199,7 @@ async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
 
 
 async def test_pages_stay_whole_while_sessions_come_and_change(filled: Store) -> None:
-    """Of those that do not change what they are sorted by, each is listed once."""
+    """Each session whose sort key does not change is listed once."""
     query = SessionQuery(order=SessionOrder.PRIORITY_DESC, limit=7)
     still = [one for one in await filled.sessions(replace(query, limit=100)) if one.name != "b"]
     listed: list[Session] = []

@@ -1,4 +1,4 @@
-"""SQLite's own: one server per file, a disk that fails, files that are not what they should be, a bounded log file."""
+"""SQLite only: one server per file, a failing disk, invalid files, and a bounded write-ahead log."""
 
 import asyncio
 import os
@@ -208,7 +208,7 @@ def _file_size_limit(limit: int) -> Iterator[None]:
 
 @contextmanager
 def _without_rights(folder: Path) -> Iterator[None]:
-    """A folder that may be read and entered only; root, who may do everything, becomes somebody else for a while."""
+    """A read-only folder; root, which ignores permissions, becomes another account for a while."""
     folder.chmod(0o555)
     was_root = os.geteuid() == 0
     if was_root:

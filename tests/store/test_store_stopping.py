@@ -1,4 +1,4 @@
-"""What was decided before a stop is not committed after it, on whichever server; everything else is."""
+"""A decision from before a stop is not committed after it, on any server; other changes are."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""An installation moves from one database to the other with nothing lost, or does not move at all."""
+"""An installation moves between databases with nothing lost, or does not move at all."""
 
 import asyncio
 import gzip
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 
 def rows(connection: Connection) -> dict[str, list[tuple[Any, ...]]]:
-    """All there is."""
+    """All rows."""
     return {
         table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
         for table in ALL_TABLES.sorted_tables
@@ -49,7 +49,7 @@ print(json.dumps(sorted(json.loads(gzip.open(sys.argv[2]).readline())["tables"])
 async def test_every_table_that_migrations_make_is_exported_by_a_process_that_does_nothing_else(
     sqlite_place: Place, tmp_path: Path
 ) -> None:
-    """Tables are declared by the modules that use them, and one that nobody has imported would be left behind."""
+    """Tables are declared by the modules that use them; one without an importer would be left out."""
     store = sqlite_place.store()
     await store.open()
     await store.close()
@@ -61,7 +61,7 @@ async def test_every_table_that_migrations_make_is_exported_by_a_process_that_do
 
 
 async def exported(place: Place, path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Export a database; what is in it."""
+    """Export a database; its rows."""
     database = place.database()
     await database.open()
     try:

@@ -1,4 +1,4 @@
-"""What shims cost: memory, CPU time, wake-ups and the time to start. Run as a program, it prints all of it.
+"""Cost of shims: memory, CPU time, wake-ups and start time. Run as a program, it prints all of it.
 
 python tests/support/agent_figures.py [KERNELS]
 """
@@ -31,13 +31,13 @@ def switches(pid: int) -> int:
 
 
 def children_cpu_s(pid: int) -> float:
-    """CPU time of the children that a process has waited for, and of theirs."""
+    """CPU time of a process's reaped children, and of theirs."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[13]) + int(fields[14])) / TICKS_PER_S
 
 
 async def idle_shims(stand: Stand, count: int) -> list[int]:
-    """Start kernels that sleep, and wait until their shims have nothing left to do."""
+    """Start kernels that sleep, and wait until their shims are idle."""
     asked = [order("sleep", "1000") for _ in range(count)]
     await stand.core.launch(asked)
     for each in asked:
@@ -67,7 +67,7 @@ async def trivial_cpu_ms(stand: Stand, count: int) -> float:
 
 
 async def start_ms(stand: Stand) -> float:
-    """From the order to the job's first byte, milliseconds."""
+    """Milliseconds from the order to the job's first byte."""
     asked = shell("echo x")
     began = time.perf_counter()
     await stand.core.launch([asked])

@@ -1,4 +1,4 @@
-"""Run as a program: an agent in a process of its own, that tests kill.
+"""Run as a program: an agent in its own process, which tests kill.
 
 Arguments: the agent's folder, a shell text, and the kernels to start with it. Prints `started <kernel>` for each.
 """

@@ -1,4 +1,4 @@
-"""An agent with real processes for tests: two small devices, a folder of its own, and a record of what it told."""
+"""An agent with real processes for tests: two small devices, a folder of its own, and a record of its reports."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ TOYS: Final = (DeviceId("toy-a"), DeviceId("toy-b"))
 
 
 class ToyPlugin:
-    """Two devices that answer from what the agent knows of their holders."""
+    """Two devices that answer from the agent's record of their holders."""
 
     kind = "toy"
 
@@ -99,7 +99,7 @@ def new_kernel(*, attempt: int = 1, rank: int = 0) -> KernelId:
 
 
 def order(*argv: str, kernel: KernelId | None = None, **fields: object) -> LaunchOrder:
-    """An order for a kernel with 0.2 of the first toy, and little patience when it is stopped."""
+    """An order for a kernel with 0.2 of the first toy and a short stop timeout."""
     plain = LaunchOrder(
         kernel_id=kernel or new_kernel(),
         epoch=1,
@@ -118,7 +118,7 @@ def shell(text: str, **fields: object) -> LaunchOrder:
 
 
 class Stand:
-    """One agent, opened, and everything it said."""
+    """One opened agent, and all its reports."""
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
@@ -141,7 +141,7 @@ class Stand:
         await self._reader
 
     async def reopen(self) -> None:
-        """What a restart of the agent's process does, but for the process."""
+        """A restart of the agent, without a new process."""
         await self.close()
         await self.renew()
 
@@ -158,11 +158,11 @@ class Stand:
                 self.news.notify_all()
 
     def reports(self, kernel: KernelId) -> list[KernelReport]:
-        """What was said of a kernel, oldest first."""
+        """The reports of a kernel, oldest first."""
         return [m.report for m in self.said if isinstance(m, KernelChanged) and m.report.kernel_id == kernel]
 
     async def told(self, kernel: KernelId, *phases: KernelPhase) -> KernelReport:
-        """Wait until one of the phases was told, and take the newest such report."""
+        """Wait until one of the phases is reported; the newest such report."""
 
         def found() -> list[KernelReport]:
             return [report for report in self.reports(kernel) if report.phase in phases]
@@ -187,7 +187,7 @@ class Stand:
 
 
 def agent_config(folder: Path, **fields: object) -> AgentConfig:
-    """A quick agent in a folder."""
+    """A fast agent in a folder."""
     plain = AgentConfig(
         id=AgentId("agent-1"),
         node=node_identity(),
@@ -200,10 +200,10 @@ def agent_config(folder: Path, **fields: object) -> AgentConfig:
 
 
 async def until(fact: Callable[[], bool]) -> None:
-    """Wait until something outside of the event loop has become true."""
+    """Wait for a condition outside of the event loop."""
 
     async def watch() -> None:
-        while not fact():  # noqa: ASYNC110 -- another process makes the fact true, without an event
+        while not fact():  # noqa: ASYNC110 -- another process changes the state, without an event
             await asyncio.sleep(0.01)
 
     await asyncio.wait_for(watch(), PATIENCE_S)
@@ -237,7 +237,7 @@ def marked(kernel: KernelId) -> list[int]:
 
 
 def shims(folder: Path) -> list[int]:
-    """The living processes that have a file of this folder open as a lock: the shims below it."""
+    """The living processes that hold a file of this folder open as a lock: the shims below it."""
     return [
         pid
         for pid, links in _opened()
@@ -246,7 +246,7 @@ def shims(folder: Path) -> list[int]:
 
 
 def others_in(folder: Path) -> list[int]:
-    """The living processes but this one that have anything open below a folder: those that stopped themselves, too."""
+    """The living processes but this one that have files open below a folder, including stopped ones."""
     found = (pid for pid, links in _opened() if any(link.startswith(f"{folder}/") for link in links))
     return [pid for pid in found if pid != os.getpid()]
 
@@ -259,7 +259,7 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def _opened() -> Iterator[tuple[int, list[str]]]:
-    """Processes, and what they have open."""
+    """Processes, and their open files."""
     for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
         with suppress(OSError):
             yield pid, [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]

@@ -1,4 +1,4 @@
-"""The real administration over a store in memory, with no agents, for tests of the HTTP face."""
+"""The real administration with an in-memory store and no agents, for HTTP API tests."""
 
 from aliquot.clock import RandomIds
 from aliquot.service.access import Trust
@@ -12,7 +12,7 @@ from service_stage import EPOCH, StepClock
 
 
 class Office:
-    """Administration and accounts over one state of their own."""
+    """Administration and accounts with their own state."""
 
     def __init__(self) -> None:
         store, clock = MemoryStore(), StepClock()

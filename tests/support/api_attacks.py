@@ -1,4 +1,4 @@
-"""Queries that are made to cost a server much."""
+"""Queries that are expensive for a server."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -77,4 +77,4 @@ BODIES: Final[Mapping[str, Callable[[], bytes]]] = {
     "5,000,000 texts": lambda: _values(b'""', 5_000_000),
     "a number of a million digits": lambda: _values(b"9" * 1_000_000, 1),
 }
-"""Bodies of requests to /graphql, all of which are refused. Made when they are sent: some have 15 MB."""
+"""Bodies for /graphql, all of which are refused. Made when they are sent: some have 15 MB."""

@@ -27,7 +27,7 @@ Queue = dict[str, dict[str, Any]]
 
 
 async def poll(client: Client) -> tuple[int, Queue]:
-    """The queue, by id, and its revision."""
+    """The queue by id, and its revision."""
     found = (await client.execute(POLL))["queue"]
     waiting = [edge["node"]["session"] for edge in found["edges"]]
     assert len(waiting) == found["total_count"]
@@ -35,7 +35,7 @@ async def poll(client: Client) -> tuple[int, Queue]:
 
 
 class Follower:
-    """Follows from a revision on, at one server after another, and keeps what it was told."""
+    """Follows from a revision, at each server in turn, and keeps the updates received."""
 
     def __init__(self, servers: Sequence[OwnServer], *, revision: int, queue: Queue) -> None:
         self._servers = servers
@@ -46,7 +46,7 @@ class Follower:
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow, and connect again, until it is canceled."""
+        """Follow and reconnect until canceled."""
         turn = 0
         while True:
             with suppress(OSError, WebSocketException, TimeoutError, AssertionError):
@@ -62,7 +62,7 @@ class Follower:
                 await self._news.wait()
 
     def queue_at(self, revision: int) -> Queue:
-        """What waits, by what was told up to a revision."""
+        """The queue, by updates up to a revision."""
         queue = dict(self._begun)
         for update in self.updates:
             if update["event_number"] <= revision:

@@ -1,4 +1,4 @@
-"""Documents made more various: more fields, aliases, fragments, conditions, type names; as valid as before."""
+"""Random rewrites of documents: more fields, aliases, fragments, conditions, type names; still valid."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ VARIABLES = "($yes: Boolean! = true, $no: Boolean! = false)"
 
 
 def various(text: str, schema: GraphQLSchema, random: Random) -> str:
-    """Rewrite the one operation of a document."""
+    """Rewrite a document's only operation."""
     [operation] = parse(text).definitions
     assert isinstance(operation, OperationDefinitionNode)
     root = schema.get_root_type(operation.operation)
@@ -51,7 +51,7 @@ class _Rewriter:
             nodes.insert(
                 self._random.randrange(len(nodes) + 1), _field(self._random.choice(["__typename", "kind_: __typename"]))
             )
-        # Something unconditional stays, or the selection could become empty.
+        # One unconditional field stays, or the selection could become empty.
         nodes = [self._conditional(node) if self._random.random() < 0.2 else node for node in nodes]
         return SelectionSetNode(selections=tuple([*nodes, _field("always: __typename")]))
 
@@ -85,7 +85,7 @@ class _Rewriter:
             name for name, field in type_.fields.items() if is_leaf_type(get_named_type(field.type)) and not field.args
         ]
         chosen = self._random.sample(leaves, self._random.randint(0, min(4, len(leaves))))
-        # Members of one union may not give different things one name.
+        # Union members may not use one name for different things.
         is_alone = not getattr(type_, "interfaces", ())
         return [
             _field(name if is_alone and self._random.random() < 0.7 else f"other_{name}_{type_.name}: {name}")

@@ -50,7 +50,7 @@ HUGE_TEXT = "x" * 100_000
 
 @dataclass
 class FakeCluster:
-    """What the three fakes share."""
+    """State shared by the fakes."""
 
     agents: list[AgentView] = field(default_factory=lambda: [views.agent(1), views.agent(2)])
     sessions: list[SessionView] = field(default_factory=list)
@@ -60,7 +60,7 @@ class FakeCluster:
     callers: list[Caller] = field(default_factory=list)
 
     async def publish(self, session: SessionView, kind: str) -> None:
-        """Commit one change, and wake the followers."""
+        """Commit a change, and wake the followers."""
         async with self.news:
             self.revision += 1
             self.updates.append(
@@ -77,7 +77,7 @@ class FakeCluster:
 
 @dataclass
 class FakeReader:
-    """Answers from the lists. `fault` is raised by every question, as a bug in the service would be."""
+    """Answers from the lists. `fault` is raised by every call, like a bug in the service."""
 
     cluster: FakeCluster
     fault: Exception | None = None
@@ -185,7 +185,7 @@ class FakeReader:
 
 @dataclass
 class FakeWriter:
-    """Keeps what it was asked. `refuses` is raised instead; `gate` holds a change back until it is set."""
+    """Records its calls. `refuses` is raised instead; `gate` delays changes until it is set."""
 
     cluster: FakeCluster
     refuses: Exception | None = None
@@ -283,7 +283,7 @@ class FakeWriter:
 
 @dataclass
 class FakeWatcher:
-    """Follows the list of updates; `session_logs` of the session `endless` never ends and counts what it gave."""
+    """Follows the list of updates; `session_logs` of session `endless` never ends and counts its chunks."""
 
     cluster: FakeCluster
     given: int = 0

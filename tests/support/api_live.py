@@ -35,18 +35,18 @@ AUDIT_PAGES: Final = 3
 WAIT_S: Final = 120.0
 
 Devices = dict[str, tuple[str, dict[str, Any]]]
-"""By agent: its map, and its devices by id."""
+"""By agent: allocation map, devices by id."""
 
 
 async def poll_session(client: Client, session_id: str) -> tuple[int, dict[str, Any]]:
-    """A session, and the revision of that."""
+    """A session, and its revision."""
     found = (await client.execute(SESSION_POLL, {"ids": [session_id]}))["sessions"]
     [edge] = found["edges"]
     return found["revision"], edge["node"]
 
 
 async def poll_devices(client: Client) -> tuple[int, Devices]:
-    """All devices, and the revision of that."""
+    """All devices, and their revision."""
     found = (await client.execute(DEVICES_POLL))["agents"]
     nodes = [edge["node"] for edge in found["edges"]]
     known = {node["id"]: (node["gpu_alloc_map"], {item["id"]: item for item in node["devices"]}) for node in nodes}
@@ -54,7 +54,7 @@ async def poll_devices(client: Client) -> tuple[int, Devices]:
 
 
 async def audited(client: Client) -> list[dict[str, Any]]:
-    """The newest changes in the record."""
+    """The newest audit entries."""
     found, after = [], None
     for _ in range(AUDIT_PAGES):
         page = (await client.execute(AUDIT, {"after": after}))["audit"]
@@ -64,14 +64,14 @@ async def audited(client: Client) -> list[dict[str, Any]]:
 
 
 class Runs(Protocol):
-    """Follows until it is canceled."""
+    """Follows until canceled."""
 
     async def run(self) -> None: ...
 
 
 @asynccontextmanager
 async def running(*followers: Runs) -> AsyncIterator[None]:
-    """Run followers. A failure is raised at the end."""
+    """Run followers, and raise failures at the end."""
     tasks = [asyncio.create_task(follower.run()) for follower in followers]
     try:
         yield
@@ -83,7 +83,7 @@ async def running(*followers: Runs) -> AsyncIterator[None]:
 
 
 class LiveFollower:
-    """Follows a subscription at one server after another, resumes from its last number, and keeps what it receives."""
+    """Follows a subscription at each server in turn, resumes from its last number, and keeps the updates."""
 
     def __init__(self, servers: Sequence[OwnServer], query: str, **variables: Any) -> None:
         self._servers = servers
@@ -94,7 +94,7 @@ class LiveFollower:
         self.connections = 0
 
     async def run(self) -> None:
-        """Follow, and connect again, until it is canceled."""
+        """Follow and reconnect until canceled."""
         turn = 0
         while True:
             with suppress(OSError, WebSocketException, TimeoutError):
@@ -103,7 +103,7 @@ class LiveFollower:
             await asyncio.sleep(0.05)
 
     async def until_told(self, is_fact: Callable[[list[dict[str, Any]]], object]) -> None:
-        """Wait until a fact is true of what it was told."""
+        """Wait until a condition holds for the updates."""
         async with asyncio.timeout(WAIT_S):
             while not is_fact(self.updates):
                 self._news.clear()
@@ -133,7 +133,7 @@ class LiveFollower:
 
 
 def session_at(updates: Sequence[dict[str, Any]], revision: int) -> dict[str, Any]:
-    """How a session stood, by what was told up to a revision: its own fields, and its kernels' by their ids."""
+    """A session's state by updates up to a revision: its own fields, and its kernels' by their ids."""
     found: dict[str, Any] = {}
     kernels: dict[str, Any] = {}
     for update in updates:
@@ -150,7 +150,7 @@ def session_at(updates: Sequence[dict[str, Any]], revision: int) -> dict[str, An
 
 
 def devices_after(updates: Sequence[dict[str, Any]]) -> Devices:
-    """How all devices stand, by what was told."""
+    """The state of all devices by updates."""
     known: Devices = {}
     for update in updates:
         known = {} if update["is_snapshot"] else {k: v for k, v in known.items() if k not in update["agents_gone"]}

@@ -15,13 +15,13 @@ KINDS: Final = ("ws", "sse")
 
 
 class NodeClient:
-    """One client in a process of its own."""
+    """One client in its own process."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     async def line(self) -> dict[str, Any]:
-        """The next thing that it prints."""
+        """Its next output line."""
         assert self._process.stdout is not None
         text = await asyncio.wait_for(self._process.stdout.readline(), WAIT_S)
         assert text, "it ended without a word"
@@ -35,7 +35,7 @@ class NodeClient:
         return found
 
     async def number(self) -> int:
-        """The number of the next event."""
+        """The next event's number."""
         number: int = (await self.line())["data"]["queue_updates"]["event_number"]
         return number
 

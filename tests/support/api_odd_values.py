@@ -1,4 +1,4 @@
-"""Read models in which some values are not what their types say."""
+"""Read models in which some values have the wrong type."""
 
 import math
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ class Text(str):
 
 
 class Unreadable:
-    """Fails whatever it is asked for."""
+    """Fails on any attribute access."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(f"{name} cannot be read")
 
 
 def odd_values() -> list[Any]:
-    """One of each kind."""
+    """One of each."""
     return [
         None,
         Undefined,
@@ -54,7 +54,7 @@ def odd_values() -> list[Any]:
 
 
 def spoiled(view: Any, random: Random, *, share: float) -> Any:
-    """A copy of a read model in which this share of the fields, of whatever it holds too, is odd."""
+    """A copy of a read model with this share of its fields, nested ones included, made odd."""
     if isinstance(view, tuple | list):
         return type(view)(spoiled(item, random, share=share) for item in view)
     if not isinstance(view, Struct):

@@ -1,4 +1,4 @@
-"""A schema of the server's own types whose root fields take no arguments, over read models that may be odd."""
+"""A schema of the server's types with root fields without arguments, over read models that may be odd."""
 
 from random import Random
 from typing import Any
@@ -29,7 +29,7 @@ SESSIONS = [views.session(1), views.session(2, SessionState.RUNNING), views.fail
 
 
 class Readings:
-    """What the root fields answer with; made anew for each execution, since an iterator can be read once."""
+    """The root fields' answers; made for each execution, since an iterator can be read once."""
 
     def __init__(self, seed: int, *, share: float) -> None:
         self._random = Random(seed)
@@ -98,7 +98,7 @@ class Query:
 
 
 def reading_schema(executor: type[Executor[Any]] | None = None) -> strawberry.Schema:
-    """The schema, executed by this executor."""
+    """The schema with this executor."""
     return strawberry.Schema(
         query=Query,
         types=[type(error) for error in _errors()],

@@ -52,7 +52,7 @@ class ApiServer:
     office: Office
     streams: Echoes = field(default_factory=Echoes)
     conditions: list[HealthCondition] = field(default_factory=list)
-    """What is wrong with it."""
+    """Its health conditions."""
 
     async def post(self, query: str, /, **variables: Any) -> dict[str, Any]:
         """Send one operation, expect 200, and give the whole body."""
@@ -69,25 +69,25 @@ class ApiServer:
         return data
 
     def connect(self, **options: Any) -> connect:
-        """Open a WebSocket; nothing is said yet."""
+        """Open a WebSocket, and send nothing."""
         return connect(f"ws://127.0.0.1:{self.port}/graphql", subprotocols=[SUBPROTOCOL], **options)
 
 
 class Stage:
-    """An ASGI application that is whichever is on. A listener takes long to start and to end, an application not."""
+    """An ASGI application that can be replaced: starting and ending a listener is slow, an application not."""
 
     def __init__(self) -> None:
         self.application: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on."""
+        """Forward."""
         assert self.application is not None
         await self.application(scope, receive, send)
 
 
 @asynccontextmanager
 async def listening(application: ASGIApp, **options: Any) -> AsyncIterator[int]:
-    """Serve on a free loopback port, which is given, until the block ends."""
+    """Serve on a free loopback port, and yield it, until the block ends."""
     listener = socket.create_server(("127.0.0.1", 0))
     port: int = listener.getsockname()[1]
     config = uvicorn.Config(
@@ -107,7 +107,7 @@ async def listening(application: ASGIApp, **options: Any) -> AsyncIterator[int]:
 async def on_stage(
     stage: Stage, port: int, *, apps: AppAddresses | AppPorts | None = None, **limits: Any
 ) -> AsyncIterator[ApiServer]:
-    """Put a fresh application on, over fresh fakes."""
+    """Set a fresh application over fresh fakes."""
     cluster = FakeCluster()
     parts = (FakeReader(cluster), FakeWriter(cluster), FakeWatcher(cluster))
     office = Office()
@@ -160,7 +160,7 @@ async def on_stage(
 
 @asynccontextmanager
 async def api_server(**limits: Any) -> AsyncIterator[ApiServer]:
-    """A listener and an application of one's own, with these limits."""
+    """A separate listener and application with these limits."""
     stage = Stage()
     async with listening(stage, lifespan="off") as port, on_stage(stage, port, **limits) as running:
         yield running
@@ -179,7 +179,7 @@ async def receive(socket_: ClientConnection) -> dict[str, Any]:
 
 
 async def sign_in(socket_: ClientConnection, payload: dict[str, Any] | None = None) -> None:
-    """Say who we are, and await that it was taken."""
+    """Sign in, and await the acknowledgement."""
     await send(socket_, {"type": "connection_init", "payload": {"token": TOKEN} if payload is None else payload})
     assert (await receive(socket_))["type"] == "connection_ack"
 
@@ -190,7 +190,7 @@ async def subscribe(socket_: ClientConnection, query: str, /, **variables: Any) 
 
 
 async def closing_code(socket_: ClientConnection) -> int:
-    """Read until the server closes, and give its code."""
+    """Read until the server closes; return the code."""
     with suppress(ConnectionClosedError):
         async with asyncio.timeout(60):
             async for _ in socket_:

@@ -1,4 +1,4 @@
-"""The HTTP face of the real service, over the parts of a stage."""
+"""The HTTP API of the real service, over a test stage."""
 
 from typing import Any
 
@@ -20,8 +20,7 @@ from service_stage import Stage
 
 
 def accounts_of(on: Stage, *, clock: Clock | None = None, trust: Trust = Trust.SHARED, **more: Any) -> Accounts:
-    """`clock`: the stage's own, unless another one is given. `trust`: of the people among each other. `more`: further
-    arguments."""
+    """`clock`: by default the stage's. `trust`: among the users. `more`: further arguments."""
     at = clock or on.clock
     vault = Secrets(clock=at, journal=on.journal)
     return Accounts(state=on.state, journal=on.journal, clock=at, ids=RandomIds(), vault=vault, trust=trust, **more)
@@ -30,7 +29,7 @@ def accounts_of(on: Stage, *, clock: Clock | None = None, trust: Trust = Trust.S
 def face_of(
     on: Stage, *, accounts: Accounts, auth: TokenAuth, history: History | None = None, **more: Any
 ) -> ApiDependencies:
-    """What an application is made of; what is held open ends with its rights. `more`: further fields."""
+    """Dependencies of an application; open connections end with their key. `more`: further fields."""
     open_connections = OpenConnections(auth)
     on.journal.subscribe(open_connections.note)
     return ApiDependencies(

@@ -1,4 +1,4 @@
-"""Streams that answer with what they get, in place of agents."""
+"""Streams that echo their input, in place of agents."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from aliquot_schema.ids import AgentId, KernelId
 
 
 class Echo:
-    """Gives back what was written."""
+    """Returns the written bytes."""
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
@@ -29,7 +29,7 @@ class Echo:
 
 
 class Told(Echo):
-    """Tells what it was given, whatever is written."""
+    """Returns fixed pieces, whatever is written."""
 
     def __init__(self, *pieces: bytes) -> None:
         super().__init__()
@@ -41,15 +41,15 @@ class Told(Echo):
 
 
 class Echoes:
-    """Opens them, and keeps what was asked for."""
+    """Opens streams, and records the calls."""
 
     def __init__(self) -> None:
         self.opened: list[tuple[AgentId, KernelId, StreamTarget, Echo]] = []
         self.listener: int | None = None
-        """A port of this machine that all ports lead to."""
+        """The local port that all ports lead to."""
 
         self.results: tuple[bytes, ...] | None = None
-        """What is told to those who ask for results; None: the agent is unreachable."""
+        """Answer to requests for results; None: the agent is unreachable."""
 
     async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> Echo | SocketStream:
         if target.files is not None and self.results is None:

@@ -186,7 +186,7 @@ def failed(number: int) -> SessionView:
 
 
 def preview() -> SessionPreview:
-    """Of a session that would wait for a preemption."""
+    """A session that waits for a preemption."""
     spec = (SlotGrantView(slot="cpu", devices=(DeviceAmountView(device_id="cpu-0", amount="1"),)),)
     return SessionPreview(
         revision=41,

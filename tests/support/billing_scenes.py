@@ -1,4 +1,4 @@
-"""Scenes of billing: prices, budgets, and the end of everything that runs."""
+"""Billing scenes: prices, budgets, and ending all running sessions."""
 
 from typing import Any, Final
 

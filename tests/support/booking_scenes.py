@@ -1,4 +1,4 @@
-"""Bookings in a few words, for tests of the decision."""
+"""Builders of bookings, for tests of the decision."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ MINUTE_US = 60_000_000
 
 
 def booking(name: str, *, starts_min: int, lasts_min: int = 60, gpus: int = 1, **more: Any) -> Booking:
-    """A requested booking that starts some minutes from now."""
+    """A requested booking that starts in `starts_min` minutes."""
     starts_us = NOW_US + starts_min * MINUTE_US
     fields = {"owner": UserId("a"), "created_us": 0, "version": 1} | more
     return Booking(
@@ -27,14 +27,14 @@ def booking(name: str, *, starts_min: int, lasts_min: int = 60, gpus: int = 1, *
 
 
 def booked(name: str, *devices: tuple[str, str], starts_min: int, lasts_min: int = 60, **more: Any) -> Booking:
-    """An accepted booking of some devices, each as (node, device)."""
+    """An accepted booking of devices given as (node, device)."""
     held = tuple(BookedDevice(NodeId(node), DeviceId(device)) for node, device in devices)
     state = {"state": BookingState.BOOKED, "devices": held, "gpus": len(held)}
     return booking(name, starts_min=starts_min, lasts_min=lasts_min, **(state | more))
 
 
 def outcome(plan: Plan, name: str) -> tuple[BookingState, list[tuple[str, str]], str | None]:
-    """State, devices and refusal of a booking after a pass that decided about it."""
+    """State, devices and refusal of a booking, after the pass that decided it."""
     (found,) = (one for one in plan.bookings if one.booking_id == name)
     return found.state, [(device.node_id, device.device_id) for device in found.devices], found.refusal
 

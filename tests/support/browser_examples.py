@@ -31,7 +31,7 @@ EXAMPLE: Final = re.compile(r'title: "([^"]+)",\s+page: "([^"]+)",\s+query: `([^
 
 
 class Example(NamedTuple):
-    """One of the menu; `variables` is empty or JSON with names in angle brackets."""
+    """A menu entry; `variables` is empty or JSON with placeholders in <>."""
 
     title: str
     page: str
@@ -43,7 +43,7 @@ EXAMPLES: Final = [Example(*found) for group in ORDER for found in EXAMPLE.finda
 
 
 def filled(variables: str, found: dict[str, Any]) -> dict[str, Any]:
-    """Variables as the page makes them of the answer to LOOKUP."""
+    """Variables as the page fills them in from LOOKUP."""
 
     def value(written: re.Match[str]) -> str:
         now = SystemClock().now_us()

@@ -1,4 +1,4 @@
-"""A browser tab that notices what must never happen: errors on the page, and requests to anybody else's host."""
+"""A browser tab that records faults: errors on the page, and requests to other hosts."""
 
 import os
 import re
@@ -18,10 +18,10 @@ from aliquot.cli.acceptance.processes import OwnServer
 CHROMIUM: Final = next(
     filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), None
 )
-"""The first draws pages with a third less processor time."""
+"""The first option saves a third of the CPU time of drawing."""
 WAIT_MS: Final = 30_000
 SOCKET: Final = re.compile(r"^ws://[^/]+/graphql$")
-"""Where subscriptions go."""
+"""For subscriptions."""
 AXE: Final = Path(__file__).parents[2] / "server" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 AXE_RUN: Final = """
 async (within) => {
@@ -39,7 +39,7 @@ SETTLED: Final = """
   }).observe({ type: "layout-shift" });
 })
 """
-"""Nothing has moved for a while: a click on what moves away meanwhile is lost, as it is to a person."""
+"""The layout is stable for a while: a click on an element that moves is lost, as for a user."""
 NOTHING_OPEN: Final = "!document.querySelector('[role=dialog], [role=menu], [role=listbox]')"
 NEEDS_AXE: Final = pytest.mark.skipif(
     not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node"
@@ -48,13 +48,13 @@ NEEDS_AXE: Final = pytest.mark.skipif(
 
 @dataclass(kw_only=True)
 class Tab:
-    """A page that is signed in, and what it was caught at."""
+    """A signed-in page, and the faults seen on it."""
 
     page: Page
     url: str
     faults: list[str] = field(default_factory=list)
     is_away_expected: bool = False
-    """Whether the server is stopped on purpose: a browser writes its own errors about that."""
+    """Whether the server is stopped on purpose: the browser then logs network errors."""
 
     async def open(self, path: str) -> Page:
         """Go to a page of the dashboard."""
@@ -63,21 +63,21 @@ class Tab:
         return self.page
 
     async def accessibility(self, within: str = "html") -> list[str]:
-        """What axe finds wrong with the page, or with what these selectors choose, as it is."""
-        # At the top, because axe finds a button too small that the sticky header covers.
+        """axe violations of the page, or of the elements of a selector, as it is."""
+        # Scroll up: axe finds a button too small that the sticky header covers.
         await self.page.evaluate(f"{NOTHING_OPEN} && scrollTo(0, 0)")
         await self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found: list[str] = await self.page.evaluate(AXE_RUN, within)
         return found
 
     def note_request(self, request: Request) -> None:
-        """Foreign hosts are not asked for anything."""
+        """Record requests to foreign hosts."""
         parts = urlsplit(request.url)
         if parts.scheme not in ("data", "blob") and parts.netloc != urlsplit(self.url).netloc:
             self.faults.append(f"foreign request: {request.url}")
 
     def note_console(self, message: ConsoleMessage) -> None:
-        """Nothing complains."""
+        """Record errors."""
         about_network = any(words in message.text for words in ABOUT_NETWORK)
         if message.type in ("error", "warning") and not (self.is_away_expected and about_network):
             self.faults.append(f"console {message.type}: {message.text}")
@@ -89,7 +89,7 @@ COUNT_CLICKS: Final = "addEventListener('click', (event) => { if (event.isTruste
 
 @asynccontextmanager
 async def counts_clicks(tab: Tab, *, most: int) -> AsyncIterator[None]:
-    """Clicks within the block, which stays on pages of the dashboard, are at most so many."""
+    """Assert at most `most` clicks in the block, which stays on the dashboard's pages."""
     await tab.page.evaluate(f"window.clicks = 0; {COUNT_CLICKS}")
     yield
     clicks = await tab.page.evaluate("window.clicks")
@@ -97,7 +97,7 @@ async def counts_clicks(tab: Tab, *, most: int) -> AsyncIterator[None]:
 
 
 async def launched(playwright: Playwright) -> Browser:
-    """Debian's Chromium, without a window."""
+    """Debian's Chromium, headless."""
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     return await playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
 
@@ -106,7 +106,7 @@ async def launched(playwright: Playwright) -> Browser:
 async def signed_in(
     browser: Browser, server: OwnServer, *, key: str | None = None, **options: Any
 ) -> AsyncIterator[Tab]:
-    """A new, empty tab with cookies of its own, signed in by a login code. Faults fail it at the end.
+    """A new tab with its own cookies, signed in by a login code. Fails at the end on faults.
 
     Args:
         key: a user's key; by default the server's own token.

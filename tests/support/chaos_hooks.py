@@ -1,4 +1,4 @@
-"""Faults of the machine under a real process: its clock, its name service and its disk, steered by files.
+"""Machine faults for a real process: its clock, name resolution and disk, controlled by files.
 
 A folder on PYTHONPATH has a `sitecustomize` that shifts `time.time` and fails `socket.getaddrinfo`; a small library
 that is preloaded fails `fsync`. Jobs have neither: the spawner starts Python without site packages.
@@ -60,12 +60,12 @@ class Hooks:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of a process whose clock and name service are steered."""
+        """For a process with these clock and DNS faults."""
         (self.folder / "sitecustomize.py").write_text(SITE.format(folder=str(self.folder)))
         return {"PYTHONPATH": str(self.folder)}
 
     def fsync_environment(self) -> dict[str, str]:
-        """Of a process whose disk is steered.
+        """For a process with disk faults.
 
         Raises:
             MachineLacks: there is no C compiler.
@@ -80,23 +80,23 @@ class Hooks:
         return {"LD_PRELOAD": str(library), "CHAOS_FSYNC": str(self.folder / "fsync-fails")}
 
     def set_clock(self, seconds: int) -> None:
-        """Let the process's wall clock be ahead by so much; negative is behind."""
+        """Shift the process's wall clock by `seconds`; negative is behind."""
         draft = self.folder / "shift.draft"
         draft.write_text(str(seconds))
         os.replace(draft, self.folder / "shift")
 
     def stop_names(self) -> None:
-        """Let no host name resolve."""
+        """Make name resolution fail."""
         (self.folder / "no-names").touch()
 
     def start_names(self) -> None:
-        """Let host names resolve again."""
+        """Make name resolution work again."""
         (self.folder / "no-names").unlink()
 
     def fail_fsync(self) -> None:
-        """Let the disk be full whenever data is to reach it."""
+        """Make fsync fail as on a full disk."""
         (self.folder / "fsync-fails").touch()
 
     def mend_fsync(self) -> None:
-        """Let the disk be a disk again."""
+        """Make fsync work again."""
         (self.folder / "fsync-fails").unlink()

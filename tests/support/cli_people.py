@@ -1,4 +1,4 @@
-"""The command line as a person has it: a process of its own, with or without a terminal."""
+"""The command line run in its own process, with or without a terminal."""
 
 import json
 import os
@@ -16,7 +16,7 @@ PATIENCE_S = 120
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """A command result."""
 
     code: int
     out: str
@@ -28,7 +28,7 @@ class Done(NamedTuple):
 
 
 class Person:
-    """A user at a command line, with a home of their own."""
+    """A command-line user with a home folder."""
 
     def __init__(self, *, url: str, token: str, home: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ALIQUOT_", "XDG_"))}
@@ -40,7 +40,7 @@ class Person:
         return cls(url=server.url, token=server.token, home=home)
 
     def run(self, *words: str, code: int = 0) -> Done:
-        """Run a command to its end, which must be of this code."""
+        """Run a command to its end, expecting this code."""
         done = subprocess.run(
             self._argv(words),
             env=self.environment,
@@ -54,7 +54,7 @@ class Person:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def interrupt(self, *words: str, after: str, answer: str | None) -> Done:
-        """Run a command, press Ctrl-C once it has printed a line, and answer what is asked then.
+        """Run a command, press Ctrl-C after its first line, and answer its question.
 
         Args:
             answer: without one, there is no terminal.
@@ -76,7 +76,7 @@ class Person:
             assert seen == f"{after}\n", seen
             process.send_signal(signal.SIGINT)
             asked = "" if answer is None else _answered(ours, answer)
-            # What was read ahead is in these files alone; `communicate` would miss it.
+            # Buffered output is in these files only; `communicate` would miss it.
             out = process.stdout.read()
             err = asked if process.stderr is None else process.stderr.read()
             return Done(process.wait(PATIENCE_S), seen + out, err)
@@ -91,7 +91,7 @@ class Person:
 
 
 def _answered(terminal: int, answer: str) -> str:
-    """What was asked up to the question, which is answered."""
+    """Read up to the question, and answer it."""
     text = ""
     while "b, c or f" not in text:
         ready, _, _ = select.select([terminal], [], [], PATIENCE_S)

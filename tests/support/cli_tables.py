@@ -1,6 +1,6 @@
-"""Tables of the command line with a busy cluster: what they print is recorded in `tests/data/cli_tables`.
+"""Command-line tables of a busy cluster; their output is recorded in `tests/data/cli_tables`.
 
-python tests/support/cli_tables.py      writes the record again; the difference is then looked at, and committed
+python tests/support/cli_tables.py      rewrites the record; review and commit the difference
 """
 
 import json
@@ -45,7 +45,7 @@ S = TypeVar("S", bound=Struct)
 
 
 def filled(kind: type[S], /, **known: Any) -> S:
-    """An answer of the server with these fields; all others are empty."""
+    """A server's answer with these fields; all others are empty."""
     hints = get_type_hints(kind)
     return kind(**{name: known[name] if name in known else _empty(of) for name, of in hints.items()})
 
@@ -63,7 +63,7 @@ def _empty(of: Any) -> Any:
 
 
 def session_id(number: int, task: int | None = None) -> str:
-    """Ids of one minute begin alike, as those of a server do."""
+    """Ids of one minute share a prefix, as a server's do."""
     return f"ses_01a206ac-0376-7000-8000-{number * 7919:012x}" + ("" if task is None else f"_{task}")
 
 
@@ -77,7 +77,7 @@ REASONS: Final = (
     (Reason.QUOTA, "Project vision has 0 GPUs left in its quota; this session needs 2 GPUs."),
 )
 HOLDERS: Final = {session_id(0): NAMES[0] or "", session_id(101): "llama-3-70b", session_id(103, 7): "sweep_7"}
-"""The names of the sessions that others wait for; one of them has none."""
+"""The names of the sessions that block others; one has none."""
 SLOTS: Final = (
     (("cuda.device", "4"), ("cpu", "64"), ("mem", "512g")),
     (("cuda.shares", "0.25"),),
@@ -161,7 +161,7 @@ def holder(number: int, share: str, *, until: datetime | None = None) -> Holder:
 
 
 def agent(number: int, **known: Any) -> Agent:
-    """One with eight GPUs in all states."""
+    """With eight GPUs in all states."""
     devices = (
         device(0, holders=[holder(1, "1.00", until=NOW + timedelta(minutes=118))]),
         device(1, holders=[holder(1, "1.00", until=NOW + timedelta(days=6, hours=2))]),

@@ -1,4 +1,4 @@
-"""A Starlette app that answers GraphQL requests by script: the text of the query says what it does."""
+"""A Starlette app that answers GraphQL requests by script, chosen by the text of the query."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Snapshots in a few words, for tests of the decision: agents, rows of the queue, and what is held already."""
+"""Builders of snapshots for scheduler tests: agents, queue rows, and held resources."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ NOW_US = 1_000_000_000
 
 
 def on(name: str, devices: Sequence[Device] = (), *, node: str = "", is_open: bool = True) -> AgentRow:
-    """An agent, on a node of its own unless one is named."""
+    """An agent, on its own node unless one is named."""
     return AgentRow(
         id=AgentId(name),
         node_id=NodeId(node or f"node-{name}"),
@@ -39,7 +39,7 @@ def on(name: str, devices: Sequence[Device] = (), *, node: str = "", is_open: bo
 
 
 def row(name: str, *, at: int = 0, kernels: int = 1, after: Sequence[tuple[str, str]] = (), **more: Any) -> PendingRow:
-    """A row that asks for what is named like a slot: `row("a", cuda_device="1", cpu="2")`."""
+    """A row with the request given by slot: `row("a", cuda_device="1", cpu="2")`."""
     fields = {key: more.pop(key) for key in tuple(more) if key in PendingRow.__struct_fields__}
     request = ask(**(more or {"cuda_device": "1"}))
     plain = PendingRow(
@@ -62,14 +62,14 @@ def row(name: str, *, at: int = 0, kernels: int = 1, after: Sequence[tuple[str, 
 
 
 def snapshot(agents: Iterable[AgentRow], queue: Iterable[PendingRow], **more: Any) -> Snapshot:
-    """Nothing is held except by `used` and `holders`."""
+    """Nothing is held except `used` and `holders`."""
     return Snapshot(revision=1, agents=tuple(agents), queue=tuple(queue), **({"used": {}} | more))
 
 
 def standing(
     state: Snapshot, *, weights: Weights | None = None, now_us: int = NOW_US, is_ready: bool = True
 ) -> OrderInputs:
-    """What the order of a state's queue is computed from; rows that are not ready add nothing to the backlog."""
+    """Order inputs of a state's queue; rows that are not ready add nothing to the backlog."""
     queue = Queue.of(state.queue)
     ready = np.full(len(queue), int(is_ready), dtype=np.int64)
     policy = Policy(weights=weights or Weights())
@@ -103,7 +103,7 @@ def waits(plan: Plan, name: str) -> Verdict:
 
 
 def after(before: Snapshot, plan: Plan, *, queue: Iterable[PendingRow] = ()) -> Snapshot:
-    """The state once a plan was carried out."""
+    """The state after a plan is applied."""
     layouts = {agent.id: agent.layout for agent in before.agents}
     used: dict[NodeId, Mapping[DeviceId, int]] = dict(before.used)
     holders: dict[NodeId, dict[DeviceId, tuple[SessionId, ...]]] = {}
@@ -123,7 +123,7 @@ def free_map(agent: AgentRow, state: Snapshot) -> DeviceMap:
 
 
 def shuffled(state: Snapshot, dice: random.Random) -> Snapshot:
-    """The same snapshot with every collection whose order means nothing in another order."""
+    """The same snapshot with every unordered collection shuffled."""
     agents = [
         replace(agent, layout=DeviceLayout.of(_mixed(agent.layout.devices.values(), dice))) for agent in state.agents
     ]

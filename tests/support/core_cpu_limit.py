@@ -1,4 +1,4 @@
-"""A plug-in of pytest: a test that takes too much CPU fails, however slow the machine is. For mutants that loop."""
+"""A pytest plug-in that fails tests using too much CPU time; for mutants that loop."""
 
 import signal
 from collections.abc import Generator
@@ -12,9 +12,9 @@ CPU_S_MAX: Final = 8
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Wound up for every test; it counts the time of the process, not of the clock."""
+    """Starts a timer of CPU time, not wall time, for every test."""
     signal.signal(signal.SIGVTALRM, _stop)
-    # Again and again: Hypothesis tries once more what has failed.
+    # Repeated, since Hypothesis retries failures.
     signal.setitimer(signal.ITIMER_VIRTUAL, CPU_S_MAX, 1)
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""Crowded states: eight GPUs that are alike on one node, most of them held, and sessions that wait for some of them."""
+"""Crowded states: one node of eight equal GPUs, most of them held, and sessions that wait for some."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ SIZED: Final = st.tuples(st.integers(1, 8), st.integers(1, 90))
 
 @st.composite
 def crowds(draw: st.DrawFn) -> Snapshot:
-    """Sessions of one level and one estimate: every order is that of submission."""
+    """Sessions of one priority and estimate: every policy orders by submission."""
     free, running = list(range(8)), []
     for number in range(draw(st.integers(0, 5))):
         size = min(draw(st.integers(1, 3)), len(free))

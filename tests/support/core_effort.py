@@ -1,21 +1,21 @@
-"""How many examples a property is tried with: a count for the usual profile, in proportion under any other."""
+"""Number of examples per property: a count for the default profile, scaled under others."""
 
 from typing import Final
 
 from hypothesis import Phase, settings
 
 USUAL: Final = 100
-"""Examples of the profile that nothing was asked of."""
+"""Examples under the default profile."""
 MUTATION_PROFILE: Final = "mutation"
-"""Few examples, always the same ones, and the first that fails is enough: what judges a mutant."""
+"""Few deterministic examples, stopping at the first failure: for mutation tests."""
 
 
 THOROUGH_PROFILE: Final = "thorough"
-"""Twenty times as many: for a change of what decides."""
+"""Twenty times as many, for changes of the scheduler."""
 
 
 def register_profiles() -> None:
-    """Make the profiles known; they are asked for by `--hypothesis-profile`."""
+    """Register the profiles selected by `--hypothesis-profile`."""
     settings.register_profile(THOROUGH_PROFILE, max_examples=20 * USUAL, deadline=None, phases=[Phase.generate])
     settings.register_profile(
         MUTATION_PROFILE,
@@ -29,9 +29,9 @@ def register_profiles() -> None:
 
 
 def examples(count: int) -> settings:
-    """As many examples, where a property is tried in full; never less than three.
+    """Settings for `count` examples, scaled to the profile; at least three.
 
-    To be called where a test is defined: the profile that counts is the one that is loaded then.
+    Call it where a test is defined: it uses the profile loaded at that time.
     """
     asked = settings.default
     share = asked.max_examples if asked is not None else USUAL

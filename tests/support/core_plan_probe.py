@@ -27,12 +27,12 @@ from core_strategies import ACCELERATED, HOSTED
 
 
 def encoded(plan: Plan) -> bytes:
-    """The plan as bytes; mappings in their own order."""
+    """The plan as bytes, mappings unsorted."""
     return msgspec.json.encode(plan, enc_hook=dict)
 
 
 def large_snapshot() -> Snapshot:
-    """Eight agents on six nodes, half full, and a queue with everything in it."""
+    """Eight agents on six nodes, half full, and a queue of rows of all kinds."""
     agents = [
         on(f"agent{number}", [*gpus(4), *cores(range(6)), pool(0, size=8192)], node=f"node{number % 6}")
         for number in range(8)
@@ -84,12 +84,12 @@ def _row(prefix: str, number: int) -> PendingRow:
 
 
 def some_policies() -> list[Policy]:
-    """Of all that there are, every seventh."""
+    """Every seventh policy."""
     return policies()[::7]
 
 
 def digest(state: Snapshot) -> str:
-    """Of the plans of one policy after the other: every order and backfill, and several placements."""
+    """A hash of the plans of these policies: every order and backfill, several placements."""
     found = hashlib.sha256()
     for policy in some_policies():
         found.update(encoded(decide(state, policy, now_us=NOW_US, seed=0)))

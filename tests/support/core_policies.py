@@ -1,4 +1,4 @@
-"""Every policy there is, as parameters: order x backfill x placement."""
+"""Every policy as parameters: order x backfill x placement."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,11 +18,11 @@ RULES: Final = Preemption(preempt=PreemptScope.ANY, run_ms_min=5_000, preemption
 BACKFILLS: Final = tuple(Backfill)
 PROMISING: Final = (Backfill.EASY, Backfill.CONSERVATIVE)
 ORDER_NAMES: Final = tuple(sorted(set(ORDERS) - {"gang"}))
-"""`gang` is `fcfs` by another name, which a test of its own holds."""
+"""`gang` is an alias of `fcfs`, as its own test checks."""
 
 
 def policies(*, backfills: Iterable[Backfill] = BACKFILLS) -> list[Policy]:
-    """One of each. What judges a mutant of the policies does so with one placement: its strategies are not mutated."""
+    """Every policy; with one placement under the mutation profile, as strategies are not mutated."""
     is_full = settings.default is None or settings.default.max_examples >= USUAL
     placements = sorted(STRATEGIES) if is_full else ["least_waste"]
     return [
@@ -34,12 +34,12 @@ def policies(*, backfills: Iterable[Backfill] = BACKFILLS) -> list[Policy]:
 
 
 def each(found: Iterable[Policy]) -> pytest.MarkDecorator:
-    """A test for each of these."""
+    """One test per policy."""
     return pytest.mark.parametrize("policy", list(found), ids=lambda one: f"{one.order}-{one.backfill}-{one.placement}")
 
 
 def paired(found: list[Policy]) -> list[Policy]:
-    """Half of them, in which every order, backfill and placement meets each of the others; all in a long run."""
+    """Half of them, covering every pair of order, backfill and placement; all in long runs."""
     is_usual = settings.default is None or settings.default.max_examples == USUAL
     if IS_LONG or not is_usual:
         return found
@@ -53,7 +53,7 @@ def paired(found: list[Policy]) -> list[Policy]:
 
 every_policy = each(paired(policies()))
 every_rule = each(one for one in policies() if one.placement == "least_waste")
-"""Every order and backfill; the placement is for the test to draw."""
+"""Every order and backfill; the test draws the placement."""
 every_promise = each(paired(policies(backfills=PROMISING)))
 every_order = pytest.mark.parametrize("order", ORDER_NAMES)
 some_placement = st.sampled_from(sorted(STRATEGIES))

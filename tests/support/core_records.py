@@ -1,4 +1,4 @@
-"""Sessions, kernels, leases and agents with everything filled in, for tests of moves and invariants."""
+"""Sessions, kernels, leases and agents with all fields set, for tests of transitions and invariants."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SLOT = SlotName("cuda.device")
 
 
 def session(state: SessionState = SessionState.QUEUED, *, kernels: int = 1, **fields: Any) -> Session:
-    """A session in a state, with the times and the attempt that belong to it."""
+    """A session in a state, with matching times and attempt."""
     is_ended = state in ENDED
     plain = Session(
         id=SESSION,
@@ -53,7 +53,7 @@ def kernel(state: KernelState = KernelState.GRANTED, *, rank: int = 0, attempt: 
 
 
 def lease_of(rank: Kernel, *, device: str = "", **fields: Any) -> Lease:
-    """The lease of a kernel, on a whole device of its rank."""
+    """The lease of a kernel, on its rank's whole device."""
     is_exited = rank.state is KernelState.EXITED
     plain = Lease(
         id=LeaseId(rank.id),

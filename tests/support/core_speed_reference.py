@@ -1,4 +1,4 @@
-"""The long way round: a context in which nothing of a pass is taken at a shortcut."""
+"""The reference path: a context in which a pass takes no shortcuts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ try_kernel = FreeCapacity.try_kernel
 
 @contextmanager
 def long_way() -> Iterator[None]:
-    """Within it, the general way decides, and everything that is known by what has changed is counted anew."""
+    """Within it, only the general path is used, and all that is tracked by changes is recounted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerators, "fast_accelerators", _nothing)
         patch.setattr(accelerators, "fast_host", _nothing)
@@ -79,7 +79,7 @@ def _oldest_holders(room: FreeCapacity, row: PendingRow, *, most: int) -> tuple[
 
 
 def _untried(run: SchedulingPass, line: Sequence[int]) -> Iterator[int]:
-    """Row by row, without looking ahead."""
+    """Row by row, without lookahead."""
     for position in map(int, line):
         state = run._closed[run._kinds[position]]
         if state == OPEN or (state == TO_LONG and not run._outlasts(position)):

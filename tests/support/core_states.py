@@ -1,4 +1,4 @@
-"""Random states with everything in them: who runs and until when, arrays, fallbacks, quotas, rights, preferences."""
+"""Random states with everything: running sessions, arrays, fallbacks, quotas, rights, preferences."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -32,7 +32,7 @@ LABELS: Final = [{}, {"net": "ib"}, {"switch": "s1"}, {"switch": "s2"}, {"rack":
 
 @st.composite
 def pending(draw: st.DrawFn, row: PendingRow) -> PendingRow:
-    """A queue row of some user, at some level, for some time, and possibly for many tasks."""
+    """A queue row with random user, level and time limit, possibly with many tasks."""
     tasks = draw(st.sampled_from([*[None] * 4, "0-1", "3,5-9"]))
     fields: dict[str, Any] = {
         "owner": UserId(draw(st.sampled_from("ab"))),
@@ -54,7 +54,7 @@ def pending(draw: st.DrawFn, row: PendingRow) -> PendingRow:
 
 @st.composite
 def runs(draw: st.DrawFn, placement: Placement, *, agents: tuple[AgentRow, ...]) -> RunningRow:
-    """A placed session of some user at some level; it ends at some time, may be preempted, or is ending."""
+    """A placed session of a random user and level; it ends sometime, may be preemptible, or is ending."""
     ends_us = NOW_US + draw(st.sampled_from([-5, 10, 30, 60, 100])) * SECOND_US
     return replace(
         RunningRow.of(placement.session_id, placement.kernels, ends_us=ends_us, agents=agents),
@@ -71,7 +71,7 @@ def runs(draw: st.DrawFn, placement: Placement, *, agents: tuple[AgentRow, ...])
 
 @st.composite
 def quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
-    """None, or one for one of those who are there."""
+    """None, or quotas of existing owners."""
     found: dict[QuotaId, Quota] = {}
     for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
         scope = draw(st.sampled_from([QuotaScope.USER, QuotaScope.PROJECT, QuotaScope.CLUSTER]))
@@ -86,7 +86,7 @@ def quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
 
 @st.composite
 def states(draw: st.DrawFn, *, with_quotas: bool = True) -> Snapshot:
-    """A cluster on which sessions run that end at known times, or at none, and a queue with everything in it."""
+    """A cluster with running sessions, with or without known ends, and a queue with all kinds of rows."""
     cluster = [replace(agent, labels=draw(st.sampled_from(LABELS))) for agent in draw(agents())]
     ran = snapshot(cluster, draw(queues(prefix="ran")))
     first = decide(ran, Policy(), now_us=NOW_US, seed=0)

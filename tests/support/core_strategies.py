@@ -46,12 +46,12 @@ def devices(draw: st.DrawFn) -> list[Device]:
 
 @st.composite
 def agents(draw: st.DrawFn, *, share_nodes: bool = True) -> list[AgentRow]:
-    """Up to four agents; those of one node see the same devices, or a part of them."""
+    """Up to four agents; those of one node see all of its devices, or some."""
     found: list[AgentRow] = []
     for number in range(draw(st.integers(1, 2 if share_nodes else 4))):
         all_of_node = draw(devices())
         for part in range(draw(st.integers(1, 2)) if share_nodes else 1):
-            # A device and its slices are one agent's, or both agents see all of them.
+            # A device and its slices belong to one agent, or are seen by both.
             families = dict.fromkeys(device.parent or device.id for device in all_of_node)
             shown = {family for family in families if not share_nodes or draw(st.integers(0, 3))}
             seen = [device for device in all_of_node if (device.parent or device.id) in shown]
@@ -63,7 +63,7 @@ def agents(draw: st.DrawFn, *, share_nodes: bool = True) -> list[AgentRow]:
 
 @st.composite
 def rows(draw: st.DrawFn, name: str, *, others: list[str]) -> PendingRow:
-    """A row that waits for anything a row can wait for."""
+    """A row that may wait for any reason."""
     asked = draw(st.sampled_from(ACCELERATED)) | draw(st.sampled_from(HOSTED))
     links = draw(st.lists(st.sampled_from([*others, "gone"]), max_size=1)) if others and draw(st.booleans()) else []
     more: dict[str, Any] = dict(asked or {"cpu": "1"})
@@ -90,7 +90,7 @@ def queues(draw: st.DrawFn, *, prefix: str) -> list[PendingRow]:
 
 @st.composite
 def snapshots(draw: st.DrawFn, *, share_nodes: bool = True) -> Snapshot:
-    """A cluster on which some sessions run already, and a queue."""
+    """A cluster with some running sessions, and a queue."""
     cluster = draw(agents(share_nodes=share_nodes))
     ran = snapshot(cluster, draw(queues(prefix="ran")))
     before = after(ran, decide(ran, Policy(), now_us=NOW_US, seed=0))

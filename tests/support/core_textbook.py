@@ -1,4 +1,4 @@
-"""Backfill as the textbooks have it, on identical devices: what ours must agree with there.
+"""Textbook backfill on identical devices: the reference for our implementation.
 
 Sources: Lifka, JSSPP 1995 (EASY, on counts); Mu'alem & Feitelson, IEEE TPDS 2001 (conservative).
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A number of devices for a time, from now on, in any unit."""
+    """A number of devices for a time from now on, in any unit."""
 
     name: str
     size: int
@@ -18,14 +18,14 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Who starts now, and when the head starts at the latest, if it waits."""
+    """Sessions that start now, and the latest start of a waiting head."""
 
     starts: tuple[str, ...]
     promise: tuple[str, int] | None
 
 
 def easy(total: int, *, running: Sequence[Job], queue: Sequence[Job]) -> Outcome:
-    """The head waits for its shadow time; others start if they are gone by then, or leave the head enough."""
+    """The head waits for its shadow time; others start if they end by then, or leave the head enough."""
     held = list(running)
     starts: list[str] = []
     waiting = list(queue)
@@ -45,19 +45,19 @@ def easy(total: int, *, running: Sequence[Job], queue: Sequence[Job]) -> Outcome
 
 
 class Timeline:
-    """Which devices are taken from when to when; a session stays on its devices for as long as it lasts."""
+    """The intervals in which devices are taken; a session stays on its devices until its end."""
 
     def __init__(self, devices: Iterable[str]) -> None:
         self._spans: dict[str, list[tuple[int, int]]] = {device: [] for device in devices}
 
     def take(self, devices: Iterable[str], first: int, last: int) -> None:
-        """Count these devices as taken; they are free all that time."""
+        """Mark devices as taken; asserts that they are free."""
         for device in devices:
             assert self._is_free(device, first, last)
             self._spans[device].append((first, last))
 
     def first(self, size: int, *, lasts: int) -> int:
-        """The first time at which a number of devices is free for a duration."""
+        """The first time at which `size` devices are free for a duration."""
         times = sorted({0, *(last for spans in self._spans.values() for _, last in spans)})
         return next(at for at in times if sum(self._is_free(device, at, at + lasts) for device in self._spans) >= size)
 

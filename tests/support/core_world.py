@@ -1,4 +1,4 @@
-"""A cluster over time: what `decide` says is done, sessions end by themselves, and the next pass sees it."""
+"""A cluster over time: plans of `decide` are applied, sessions end, and the next pass sees it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,15 +23,15 @@ from core_cluster import standing
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A session to be submitted, and its future, which the scheduler does not know."""
+    """A session to be submitted, and its actual run time, unknown to the scheduler."""
 
     row: PendingRow
     lasts_ms: int
-    """It ends by its guard at the latest, unless it overruns that."""
+    """It ends by its guard at the latest, unless it overruns."""
     smaller: tuple[tuple[int, Request], ...] = ()
-    """Its fallbacks: when it asks for them, microseconds, and for what."""
+    """Its fallbacks: (time in microseconds, request)."""
     overruns: bool = False
-    """Whether nothing ends it at its guard."""
+    """Whether it is not ended at its guard."""
 
 
 @dataclass(kw_only=True)
@@ -44,7 +44,7 @@ class _Runner:
 
 @dataclass(kw_only=True)
 class World:
-    """The state between two passes. `queue` and `used` are made from their last versions, as a server does it."""
+    """The state between two passes. `queue` and `used` are derived from their last versions, as in a server."""
 
     agents: tuple[AgentRow, ...]
     policy: Policy
@@ -58,7 +58,7 @@ class World:
     used: dict[NodeId, Mapping[DeviceId, int]] = field(default_factory=dict)
     runners: dict[SessionId, _Runner] = field(default_factory=dict)
     started_us: dict[SessionId, int] = field(default_factory=dict)
-    """Of sessions and tasks, when they started first."""
+    """First start times of sessions and tasks."""
 
     def __post_init__(self) -> None:
         self._coming = sorted(self.works, key=lambda work: (work.row.queued_us, work.row.session_id))
@@ -86,11 +86,11 @@ class World:
         )
 
     def decide(self) -> Plan:
-        """A pass that uses what those before it found out; nothing of it is done yet."""
+        """A pass that uses the cache of earlier ones; its plan is not applied yet."""
         return decide(self.snapshot(), self.policy, now_us=self.now_us, seed=7, known=self._memo)
 
     def carry_out(self, plan: Plan) -> None:
-        """Do what a plan says."""
+        """Apply a plan."""
         self.backlogs |= plan.backlogs
         for placement in plan.placements:
             self._start(placement)
@@ -103,7 +103,7 @@ class World:
             self._requeue(session_id, None)
 
     def advance(self, plan: Plan) -> bool:
-        """Go on to the next event; False when nothing more happens."""
+        """Go on to the next event; False if there is none."""
         times = [runner.ends_us for runner in self.runners.values()]
         times += [work.row.queued_us for work in self._coming[:1]]
         times += [plan.wake_at_us] if plan.wake_at_us is not None else []
@@ -116,7 +116,7 @@ class World:
         return True
 
     def run(self, look: Callable[[Plan], None], *, passes: int = 60) -> None:
-        """Pass after pass until nothing happens any more; every plan is checked before it is applied."""
+        """Passes until nothing happens any more; every plan is checked before it is applied."""
         for _ in range(passes):
             plan = self.decide()
             look(plan)
@@ -125,7 +125,7 @@ class World:
                 return
 
     def line(self, plan: Plan) -> list[PendingRow]:
-        """All that wait, the next one first, as a plan saw them that is not carried out yet."""
+        """All waiting rows in order, as seen by a plan that is not applied yet."""
         judged = replace(self.snapshot(), backlogs={**self.backlogs, **plan.backlogs})
         inputs = standing(judged, weights=self.policy.weights, now_us=self.now_us, is_ready=False)
         return [self.queue[position] for position in in_order(order_named(self.policy.order), inputs).tolist()]
@@ -207,7 +207,7 @@ class World:
             self._states[name] = SessionState.COMPLETED
 
     def _end_task(self, row: PendingRow, runner: _Runner) -> None:
-        """A task that made room waits again; another one may start in any case."""
+        """A preempted task waits again; another one may start in any case."""
         array = self.row(row.session_id) or replace(row, tasks=type(row.tasks)() if row.tasks is not None else None)
         assert array.tasks is not None
         assert runner.index is not None
@@ -218,7 +218,7 @@ class World:
         self._requeue(row.session_id, replace(array, tasks=tasks, tasks_startable=startable) if tasks else None)
 
     def _requeue(self, session_id: SessionId, row: PendingRow | None) -> None:
-        """Put another row in the place of the one that waits, or none."""
+        """Replace the waiting row by another one, or remove it."""
         before = self.row(session_id)
         self.queue = self.queue.changed(left=[before] if before else [], joined=[row] if row else [])
         if row is not None:

@@ -1,4 +1,4 @@
-"""Random worlds: who comes when, for how long, with what rights; small enough for many passes."""
+"""Random worlds: arrivals, run times and rights of sessions; small enough for many passes."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -33,7 +33,7 @@ PARALLEL: Final = 2
 
 @st.composite
 def works(draw: st.DrawFn, name: str, *, whole: bool = False, plain: bool = False) -> Work:
-    """A session; of whole GPUs alone, or without arrays and fallbacks, where that is asked for."""
+    """A session; optionally with whole GPUs only, or without arrays and fallbacks."""
     asked = draw(st.sampled_from(ASKED[:4] if whole else ASKED))
     limit_s = draw(st.sampled_from([10, 20, 30, 60]))
     came_s = draw(st.sampled_from([0, 0, 0, 7, 9, 25]))
@@ -55,7 +55,7 @@ def works(draw: st.DrawFn, name: str, *, whole: bool = False, plain: bool = Fals
 
 @st.composite
 def overrunning(draw: st.DrawFn, name: str) -> Work:
-    """A plain session, mostly without a limit, that may run for much longer than it is planned with."""
+    """A plain session, mostly without a limit, that may run much longer than planned."""
     work = draw(works(name, plain=True))
     if draw(st.integers(0, 3)) == 0:
         return work
@@ -68,10 +68,10 @@ def overrunning(draw: st.DrawFn, name: str) -> Work:
 def worlds(
     draw: st.DrawFn, policy: Policy, *, whole: bool = False, plain: bool = False, overruns: bool = False
 ) -> World:
-    """A small cluster of GPUs, and up to nine sessions that come to it within half a minute.
+    """A small cluster of GPUs, and up to nine sessions that arrive within half a minute.
 
     Args:
-        overruns: they are plain, come within twelve minutes, and may run on beyond their guards.
+        overruns: sessions are plain, arrive within twelve minutes, and may exceed their guards.
     """
     sizes = draw(st.lists(st.sampled_from([2, 3, 4, 4]), min_size=1, max_size=2))
     agents: tuple[AgentRow, ...] = tuple(on(f"x{number}", gpus(size)) for number, size in enumerate(sizes))
@@ -88,7 +88,7 @@ def worlds(
 
 @st.composite
 def _quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
-    """Nothing, a limit of a user, or what a project owns and others may borrow."""
+    """None, a user limit, or a project's own amount that others may borrow."""
     slots = ResourceSlot({"cuda.shares": draw(st.sampled_from([1000, 2000, 3000]))})
     user, project = quota_id(QuotaScope.USER, "a"), quota_id(QuotaScope.PROJECT, "p")
     limit = Quota(id=user, scope=QuotaScope.USER, name="a", max_slots=SlotAmounts(slots))
@@ -102,7 +102,7 @@ def _array(plain: PendingRow, lasts_ms: int) -> Work:
 
 
 def _shrinking(plain: PendingRow, lasts_ms: int) -> Work:
-    """It would take a whole GPU after a while, and later a part of one."""
+    """The row falls back to a whole GPU, and later to a part of one."""
     smaller: tuple[tuple[int, Request], ...] = tuple(
         (plain.queued_us + wait_s * SECOND_US, tuple(ask(cuda_shares=text).items()))
         for wait_s, text in ((7, "1"), (18, "0.3"))

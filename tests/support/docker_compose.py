@@ -19,7 +19,7 @@ COMPOSE: Final = ROOT / "docker" / "compose.yaml"
 
 
 class Composition:
-    """The services that are of this project; each has the folder of its volume, and all share the configuration."""
+    """The project's own services; each has the folder of its volume, and all share the configuration."""
 
     def __init__(self, folder: Path, *, images: Mapping[str, Stage], port: int, database: str) -> None:
         self._folder = folder
@@ -36,7 +36,7 @@ class Composition:
         self._finish(self._words(service), service)
 
     def start(self, service: str) -> None:
-        """Start a service that goes on until `stop`."""
+        """Start a service that runs until `stop`."""
         log = (self._folder / f"{service}.log").open("wb")
         self._running.enter_context(log)
         process = subprocess.Popen(
@@ -45,7 +45,7 @@ class Composition:
         self._running.callback(end, process)
 
     def exec(self, service: str, *words: str) -> str:
-        """What `docker compose exec` would print."""
+        """The output of `docker compose exec`."""
         return self._finish(list(words), service)
 
     def health(self, service: str) -> int:
@@ -55,7 +55,7 @@ class Composition:
         return done.returncode
 
     def scraped(self) -> str:
-        """What Prometheus would read, by the words of its configuration."""
+        """The metrics that Prometheus would read with its configuration."""
         told = yaml.safe_load((ROOT / "docker" / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
         (job,) = told["scrape_configs"]
         token, authority = (
@@ -67,11 +67,11 @@ class Composition:
         return httpx.get(f"{target}/metrics", headers=headers, verify=tls_context(authority)).raise_for_status().text
 
     def log(self, service: str) -> str:
-        """What a service has printed so far."""
+        """A service's output so far."""
         return (self._folder / f"{service}.log").read_text(encoding="utf-8", errors="replace")
 
     def stop(self) -> None:
-        """End everything."""
+        """Stop all services."""
         self._running.close()
 
     def data(self, service: str) -> Path:
@@ -95,7 +95,7 @@ class Composition:
         words = [self._here(word, service) for word in [*entry, *told.get("command", [])]]
         if service == "server":
             return [*words, f"--port={self._port}"]
-        # The images are run as one account that is not root; if tests run as root, their folders are root's.
+        # The images run as one account that is not root; if tests run as root, their folders are root's.
         as_root = ["--job-user=root", "--allow-root-jobs"]
         return [*words, *as_root] if service.startswith("node-") and os.geteuid() == 0 else words
 

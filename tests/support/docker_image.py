@@ -1,4 +1,4 @@
-"""Does what a Dockerfile says, in folders: where no engine runs, its commands are tried all the same."""
+"""Carries out a Dockerfile in folders: its commands are tested where no container engine runs."""
 
 import os
 import re
@@ -17,13 +17,13 @@ from machine_lacks import check_npm_registry
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCKERFILE: Final = ROOT / "docker" / "Dockerfile"
 FOLDERS: Final = ("/opt/aliquot", "/var/lib/aliquot", "/etc/aliquot")
-"""Folders of an image that its commands name; they are moved below the stage's own."""
+"""Folders of an image named by its commands; they are moved below the stage's own."""
 COMMAND_S_MAX: Final = 600
 
 
 @dataclass(kw_only=True)
 class Stage:
-    """One `FROM`, with the folder that stands for its file system."""
+    """One `FROM`, with the folder of its file system."""
 
     root: Path
     words: dict[str, Any] = field(default_factory=dict)
@@ -32,11 +32,11 @@ class Stage:
     work: str = "/"
 
     def at(self, path: str) -> Path:
-        """Where a path of the image is."""
+        """The local path of an image path."""
         return self.root / (Path(self.work) / path).relative_to("/")
 
     def moved(self, text: str) -> str:
-        """A text of the image's in which folders are where they are here."""
+        """A text of the image with its folders replaced by local ones."""
         for folder in FOLDERS:
             text = re.sub(rf"{folder}(?![\w-])", f"{self.root}{folder}", text)
         return text
@@ -52,7 +52,7 @@ class Stage:
 
 
 def python_folder(root: Path) -> Path:
-    """A folder in which `python` is the one that runs here, as it is outside of environments."""
+    """A folder whose `python` is the running one, outside of environments."""
     folder = root / "python"
     folder.mkdir(exist_ok=True, parents=True)
     real = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
@@ -65,14 +65,14 @@ class Building:
     """Builds the stages of the Dockerfile, one after the other."""
 
     def __init__(self, folder: Path, *, leaves_out: frozenset[str] = frozenset()) -> None:
-        """`leaves_out`: commands that this machine cannot run, by what they begin with."""
+        """`leaves_out`: prefixes of commands that this machine cannot run."""
         self._folder = folder
         self._leaves_out = tuple(leaves_out)
         self._present = Stage(root=folder)
         self.stages: dict[str, Stage] = {}
 
     def build(self) -> None:
-        """Do everything that it says, in its order."""
+        """Run all its instructions in order."""
         with DOCKERFILE.open("rb") as file:
             lines = DockerfileParser(fileobj=file).structure
         for line in lines:
@@ -103,7 +103,7 @@ class Building:
         if words[0].startswith("--from="):
             other = self.stages[words.pop(0).removeprefix("--from=")]
             source, target = words
-            if source not in FOLDERS:  # what an environment knows of its own place cannot be moved
+            if source not in FOLDERS:  # an environment depends on its own path and cannot be moved
                 shutil.copytree(other.at(source), self._present.at(target))
             elif not (there := self._present.root / source[1:]).exists():
                 there.parent.mkdir(parents=True, exist_ok=True)
@@ -145,6 +145,6 @@ class Building:
 
 
 def tracked(*names: str) -> list[str]:
-    """The files of the tree that git keeps, below these names."""
+    """The files tracked by git below these names."""
     listed = subprocess.run(["git", "ls-files", "-z", "--", *names], cwd=ROOT, capture_output=True, check=True).stdout
     return [name for name in listed.decode().split("\0") if name]

@@ -1,4 +1,4 @@
-"""The blocks of a page: what is run, what is a file, what is shown as a result, and what is not run and why.
+"""The blocks of a page: commands, files, expected results, and those not run, with the reason.
 
 ```bash                    run; `text` or `json` after it is what it prints
 ```bash train.sh           a file of that name
@@ -28,7 +28,7 @@ _TWO_GPUS: Final = "<!-- server: two_gpus -->"
 
 @dataclass(slots=True, kw_only=True)
 class Block:
-    """One block of a page, with the results that are shown for it."""
+    """One block of a page, with its expected results."""
 
     language: str
     label: str
@@ -45,7 +45,7 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """All blocks that are not results, in order."""
+    """All blocks except results, in order."""
     return list(_joined(page.read_text(encoding="utf-8")))
 
 
@@ -55,7 +55,7 @@ def is_for_two_gpus(page: Path) -> bool:
 
 
 def matches_json(shown: Any, real: Any) -> bool:
-    """Whether a JSON value is what is shown.
+    """Whether a JSON value is the one shown.
 
     `...` at the end of a text stands for anything; text that is a JSON object is compared as one.
     """
@@ -86,7 +86,7 @@ def _joined(text: str) -> Iterator[Block]:
 
 
 def matches(shown: str, real: str) -> bool:
-    """Whether what was printed is what is shown: `...` stands for anything within a line, alone for any lines.
+    """Whether the output is the one shown: `...` stands for anything within a line, alone for any lines.
 
     Spaces at the ends of lines, and how many there are between words, do not count.
     """

@@ -1,4 +1,4 @@
-"""The documentation, built by the command that people use."""
+"""The documentation, built by the command that users run."""
 
 import subprocess
 from pathlib import Path
@@ -9,7 +9,7 @@ BUILD_S_MAX: Final = 240.0
 
 
 def built_pages() -> Path:
-    """Build, if a source has changed, and return the folder with the pages; a warning of the build fails."""
+    """Build, if a source has changed, and return the folder of the pages; fails on warnings of the build."""
     outcome = subprocess.run(
         [ROOT / "scripts" / "docs"], capture_output=True, text=True, timeout=BUILD_S_MAX, check=False
     )

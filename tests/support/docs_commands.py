@@ -1,4 +1,4 @@
-"""Whether the commands that a page shows exist, with their options; for those that cannot be run here."""
+"""Checks that `aliquot` commands of a page exist, with their options; for those that cannot be run here."""
 
 import shlex
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ DATABASE_TOOLS = frozenset({"createdb", "createuser", "dropdb"})
 
 
 def unknown_words(text: str) -> list[str]:
-    """What `aliquot` commands of a block of shell name that there is not: a command, or an option of one."""
+    """Unknown commands and options in the `aliquot` commands of a shell block."""
     return [word for words in _commands(text) for word in _unknown(words)]
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """The words after each `aliquot`, up to the end of its command."""
+    """The words after each `aliquot`, up to its command's end."""
     for line in text.replace("\\\n", " ").splitlines():
         try:
             words = shlex.split(line.removeprefix("ExecStart="), comments=True)

@@ -1,4 +1,4 @@
-"""Runs the blocks of a page, in order, against one server, and compares what comes of them with what is shown."""
+"""Runs the blocks of a page in order against one server, and compares their results with those shown."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ CHANGES: Final = re.compile(
     r"session (create|cancel|hold|release|retry)|(user|clusters) (add|set)|quota (set|remove)|"
     r"key new|secret set|gpu-allocate"
 )
-"""A block without any of these only reads, and is run again until what is shown is there."""
+"""A block without any of these only reads, and is repeated until the result is as shown."""
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def two_gpu_server(environment: Mapping[str, str] | None = None) -> AsyncI
 
 
 def shell_environment(server: OwnServer, home: Path) -> dict[str, str]:
-    """What a user at the server's machine has, with a home of their own."""
+    """A user's environment on the server's machine, with its own home."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ALIQUOT_", "SLURM_"))}
     return kept | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -53,7 +53,7 @@ def shell_environment(server: OwnServer, home: Path) -> dict[str, str]:
 
 
 async def run_page(page: Path, *, server: OwnServer, folder: Path) -> Counter[str]:
-    """Run a page's blocks in their order, files of the page in the folder; how many ran, by language."""
+    """Run a page's blocks in order, with its files in the folder; the number run, by language."""
     ran: Counter[str] = Counter()
     environment = shell_environment(server, folder)
     async with server.client() as client:
@@ -73,10 +73,10 @@ async def run_page(page: Path, *, server: OwnServer, folder: Path) -> Counter[st
 
 
 async def ask(client: Client, block: Block, known: dict[str, str]) -> None:
-    """Ask until the answer is the one that is shown; a mutation once.
+    """Query until the answer is the one shown; a mutation only once.
 
     Args:
-        known: what `HOSTNAME` and, under `session`, `ses_...` mean in variables; the newest session is put there.
+        known: the values of `HOSTNAME` and, as `session`, of `ses_...` in variables; the newest session is stored.
     """
     assert "json" in block.results, f"no result is shown for {block.text}"
     shown = json.loads(block.results["json"])
@@ -109,7 +109,7 @@ async def _answers(client: Client, block: Block, known: Mapping[str, str]) -> As
 
 
 def _filled(value: Any, known: Mapping[str, str]) -> Any:
-    """`ses_...` is the session that was shown last."""
+    """`ses_...` is the last session shown."""
     if not isinstance(value, str):
         return value
     return known["session"] if value == "ses_..." else value.replace("HOSTNAME", known["HOSTNAME"])
@@ -134,7 +134,7 @@ async def _done(block: Block, environment: Mapping[str, str], folder: Path) -> N
 
 
 def _run(block: Block, environment: Mapping[str, str], folder: Path) -> str | None:
-    """Run a block; what is wrong about what came of it."""
+    """Run a block; returns the fault of its result."""
     command = ["bash", "-euo", "pipefail", "-c"] if block.language == "bash" else [sys.executable, "-c"]
     outcome = subprocess.run(
         [*command, block.text],

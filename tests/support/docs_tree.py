@@ -1,4 +1,4 @@
-"""The documentation's sources, and its generator, which is no package of the server's."""
+"""The documentation's sources and its generator, which no package of the server has."""
 
 import sys
 from pathlib import Path
@@ -12,5 +12,5 @@ if str(DOCS) not in sys.path:
 
 
 def pages() -> list[Path]:
-    """Every page that is written by hand."""
+    """Every hand-written page."""
     return sorted(path for path in DOCS.rglob("*.md") if "aliquot_docs" not in path.parts)

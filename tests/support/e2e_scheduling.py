@@ -1,4 +1,4 @@
-"""The scheduler at work, as end-to-end tests see it: jobs with scripted behaviour, and actions of operators."""
+"""Helpers of end-to-end scheduling tests: jobs with scripted behaviour, and operators' actions."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ ACCELERATORS: Final = Path(__file__).parents[1] / "data" / "accelerators"
 
 
 class Desk:
-    """One test at a server. Jobs tell by files that they are there, and end with the code that a file tells them."""
+    """Helpers for one test at a server. Jobs signal by files that they run, and exit with the code in a file."""
 
     def __init__(self, server: OwnServer, client: Client) -> None:
         self.server = server
@@ -30,18 +30,18 @@ class Desk:
         return self._marks / name
 
     def told(self, name: str) -> str:
-        """A shell text: wait to be told, and end with the code."""
+        """Shell code: wait for the file, exit with its code."""
         flag = self.mark(name)
         return f"while [ ! -e {flag} ]; do sleep 0.05; done; exit $(cat {flag})"
 
     def end(self, name: str, *, code: int = 0) -> None:
-        """Have the jobs end that wait for this."""
+        """End the jobs that wait for `name`."""
         ready = self.mark(f"{name}.part")
         ready.write_text(str(code))
         ready.rename(self.mark(name))
 
     async def submit(self, name: str, *, devices: str = "1", shell: str | None = None, **more: Any) -> str:
-        """Submit a session that runs until `end(name)`, or does what it says."""
+        """Submit a session that runs until `end(name)`, or runs `shell`."""
         return await submit(self.client, shell or self.told(name), {"cuda.device": devices}, name=name, **more)
 
     async def running(self, name: str, **more: Any) -> str:
@@ -51,7 +51,7 @@ class Desk:
         return session_id
 
     async def view(self, session_id: str) -> dict[str, Any]:
-        """What the server says about a session."""
+        """A session as the server shows it."""
         return dict((await self.client.execute(VIEW, {"id": session_id}))["session"])
 
     async def until(self, session_id: str, *states: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Desk:
         return await self.until_seen(session_id, lambda seen: bool(seen["waits"]) and seen["waits"]["reason"] == reason)
 
     async def until_seen(self, session_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait until a session is as wanted; how it was last is in the failure."""
+        """Wait until a session is as wanted; a failure shows its last view."""
         seen: dict[str, Any] = {}
 
         async def look() -> dict[str, Any] | None:
@@ -77,7 +77,7 @@ class Desk:
             raise AssertionError(f"it stayed {seen}") from None
 
     async def until_mark(self, name: str) -> str:
-        """Wait until a job has written to a file, and return what."""
+        """Wait until a job has written to a file; return the text."""
 
         async def look() -> str | None:
             path = self.mark(name)
@@ -91,7 +91,7 @@ class Desk:
         return await self.client.change(CHANGE_SESSION[what], {"input": given})
 
     async def course(self, *, after: int, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
-        """The changes of sessions since an event, up to the first one that is wanted."""
+        """Session updates since an event, up to the first wanted one."""
         found: list[dict[str, Any]] = []
         async with aclosing(self.client.subscribe(UPDATES, {"after": after})) as updates:
             async for data in updates:
@@ -101,14 +101,14 @@ class Desk:
         raise AssertionError(f"it never came; the last was {found[-1:]}")
 
     async def course_of(self, session_id: str, *, last: str) -> list[dict[str, Any]]:
-        """The changes of one session, from its first to this kind."""
+        """The updates of one session, from its first to this kind."""
         updates = await self.course(
             after=0, wanted=lambda one: one["session"]["id"] == session_id and one["kind"] == last
         )
         return [one for one in updates if one["session"]["id"] == session_id]
 
     async def clear(self) -> None:
-        """Cancel what has not ended, wait until nothing is held, and undo settings."""
+        """Cancel all sessions, wait until no device is held, and reset settings."""
         while found := await self._live():
             for session_id in found:
                 await self.client.execute(CHANGE_SESSION["cancel"], {"input": {"id": session_id}})
@@ -127,13 +127,13 @@ class Desk:
 
 
 def agents_of(seen: Mapping[str, Any]) -> list[str]:
-    """Where the kernels of a session are, by the file that describes the agent's accelerators."""
+    """Agents of a session's kernels, by the name of the agent's accelerator file."""
     return [str(kernel["agent_id"]).rpartition("-")[2] for kernel in seen["kernels"]]
 
 
 @asynccontextmanager
 async def desk_at(*files: str, environment: Mapping[str, str] | None = None) -> AsyncIterator[Desk]:
-    """A server with an agent for each of these accelerator files, all of which have joined."""
+    """A server with an agent for each of these accelerator files, all joined."""
     options = [text for file in files for text in ("--accelerators", str(ACCELERATORS / file))]
     async with OwnServer(*options, environment=environment) as server, server.client() as client:
         await until_joined(client, agents=len(files))

@@ -1,4 +1,4 @@
-"""What end-to-end tests do with a server: submit, wait for a fact, read a map."""
+"""Helpers of end-to-end tests: submit, wait, read an allocation map."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ async def submit(client: Client, shell: str, slots: Mapping[str, str], **more: A
 
 
 async def session(client: Client, session_id: str) -> dict[str, Any]:
-    """What the server says about a session."""
+    """A session as the server shows it."""
     return dict((await client.execute(SESSION, {"id": session_id}))["session"])
 
 
@@ -49,18 +49,18 @@ async def until_state(client: Client, session_id: str, *states: str) -> dict[str
 
 
 async def output_of(client: Client, session_id: str) -> str:
-    """What its first rank has printed, once that is at its end."""
+    """The complete output of a session's first rank."""
     async with asyncio.timeout(WAIT_S_MAX):
         return "".join([chunk.text async for chunk in client.logs(session_id)])
 
 
 async def alloc_map(client: Client, agent_id: str) -> dict[str, str]:
-    """An agent's map, parsed."""
+    """An agent's allocation map."""
     return dict(json.loads((await client.execute(MAP, {"agent_id": agent_id}))["agent"]["gpu_alloc_map"]))
 
 
 async def until_map(client: Client, agent_id: str, expected: Mapping[str, str]) -> None:
-    """Wait until an agent's map is as expected; the last one seen is in the failure."""
+    """Wait until an agent's map is as expected; a failure shows the last one."""
     seen: dict[str, str] = {}
 
     async def look() -> bool:
@@ -75,7 +75,7 @@ async def until_map(client: Client, agent_id: str, expected: Mapping[str, str]) 
 
 
 async def until(look: Callable[[], Awaitable[T | None]]) -> T:
-    """Ask again until the answer is something.
+    """Poll until the answer is truthy.
 
     Raises:
         TimeoutError: it never was.

@@ -1,4 +1,4 @@
-"""A small disk of its own, where the machine lets us mount one."""
+"""A small tmpfs as a disk, where the machine allows mounts."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, *, megabytes: int) -> Iterator[Path]:
-    """A file system in memory at a folder."""
+    """A tmpfs mounted at a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0711", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
@@ -24,7 +24,7 @@ def small_disk(folder: Path, *, megabytes: int) -> Iterator[Path]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """As after an error of the disk: nothing can be written to a small disk meanwhile."""
+    """Remount a small disk read-only, as after a disk error."""
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
     try:
         yield
@@ -33,7 +33,7 @@ def read_only(folder: Path) -> Iterator[None]:
 
 
 def fill(folder: Path, *, leaving: int) -> Path:
-    """A file that fills the disk except for a number of bytes."""
+    """Write a file that leaves only this number of bytes free."""
     ballast = folder / "ballast"
     with ballast.open("wb") as file:
         free = os.statvfs(folder)
@@ -43,5 +43,5 @@ def fill(folder: Path, *, leaving: int) -> Path:
                 size -= file.write(b"\0" * min(size, 2**20))
             file.flush()
         except OSError:
-            pass  # another process has taken the last of it
+            pass  # another process took the last bytes
     return ballast

@@ -1,4 +1,4 @@
-"""The GraphQL of operators' acts, and of what end-to-end tests of the scheduler look at."""
+"""GraphQL of operators' actions, and of the state that scheduling tests read."""
 
 from typing import Any, Final
 
@@ -91,39 +91,39 @@ mutation ($input: SetAgentSchedulableInput!) {{ set_agent_schedulable(input: $in
 
 
 class Office:
-    """What an operator does at one server."""
+    """Operators' actions at one server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def policy(self, **changes: Any) -> dict[str, Any]:
-        """Change some of the policy."""
+        """Change policy settings."""
         return await self._client.change(UPDATE_POLICY, {"input": changes})
 
     async def policy_now(self) -> dict[str, Any]:
-        """The policy, as far as tests change it, in the form in which it is changed."""
+        """The policy settings that tests change, as input for a change."""
         return dict((await self._client.execute(POLICY))["policy"])
 
     async def quota(self, scope: str, name: str, **limits: Any) -> None:
-        """Give a user a quota; slots are given as `{slot: amount}`."""
+        """Set a quota; slots are given as `{slot: amount}`."""
         given = {"scope": scope, "name": name, **limits}
         for field in ("max_slots", "own_slots"):
             given[field] = [{"slot": slot, "amount": amount} for slot, amount in limits.get(field, {}).items()]
         await self._client.change(SET_QUOTA, {"input": given})
 
     async def agents(self) -> dict[str, dict[str, Any]]:
-        """Agents by the file that describes their accelerators."""
+        """Agents by the name of their accelerator file."""
         edges = (await self._client.execute(AGENTS))["agents"]["edges"]
         return {str(edge["node"]["id"]).rpartition("-")[2]: edge["node"] for edge in edges}
 
     async def act(self, what: str, agent_id: str, **more: Any) -> dict[str, Any]:
-        """Do something to an agent."""
+        """Run an action on an agent."""
         query = AGENT_ACTS[what]
         variables = {"id": agent_id, **more}
         return await self._client.change(query, {"input": variables} if "$input" in query else variables)
 
     async def clear(self, policy: dict[str, Any]) -> None:
-        """Put everything back as it was: the policy, quotas, agents."""
+        """Reset the policy, quotas and agents."""
         for agent in (await self.agents()).values():
             await self.act("resume", agent["id"])
             await self.act("schedulable", agent["id"], schedulable=True)

@@ -1,4 +1,4 @@
-"""Real servers on one PostgreSQL database, with remote agents that dial all of them, and jobs that note each start."""
+"""Real servers on one PostgreSQL database, remote agents that dial all of them, and jobs that record each start."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
 from e2e_sessions import session, submit, until
 
 QUICK: Final = {"ALIQUOT_AGENT_BEAT_S": "0.4"}
-"""Who is cut off is noticed after two seconds."""
+"""A lost connection is noticed in two seconds."""
 ACKNOWLEDGE_S_MAX: Final = 60.0
 PAUSE_S: Final = 0.1
 STANDING: Final = (
@@ -26,7 +26,7 @@ MEASURED: Final = "{ agents(first: 9) { edges { node { devices { kind utilizatio
 
 @dataclass(slots=True, kw_only=True)
 class FailoverCluster:
-    """Everything of one test. The servers share token and keys by sharing the data folder."""
+    """The cluster of a test. Its servers share token and keys through the data folder."""
 
     servers: list[OwnServer]
     agents: list[OwnAgent] = field(default_factory=list)
@@ -37,7 +37,7 @@ class FailoverCluster:
         return self.clients[server.url]
 
     async def standing(self, server: OwnServer) -> dict[str, Any] | None:
-        """What a server says of who leads; None while it cannot be asked."""
+        """A server's view of the leader; None if it is unreachable."""
         with suppress(ServerUnreachable, GraphQLFault):
             answer = await self.client(server).execute(STANDING)
             agents = {edge["node"]["id"]: edge["node"]["state"] for edge in answer["agents"]["edges"]}
@@ -45,7 +45,7 @@ class FailoverCluster:
         return None
 
     async def leader(self, *, among: list[OwnServer] | None = None) -> OwnServer:
-        """The server that leads, once one of these does."""
+        """The leading server, once one of these leads."""
 
         async def look() -> OwnServer | None:
             for server in among or self.servers:
@@ -57,7 +57,7 @@ class FailoverCluster:
         return await until(look)
 
     async def until_standing(self, server: OwnServer, **expected: object) -> None:
-        """Wait until a server says so of itself."""
+        """Wait for a server's own standing."""
 
         async def look() -> bool:
             standing = await self.standing(server)
@@ -66,11 +66,11 @@ class FailoverCluster:
         await until(look)
 
     async def until_joined(self, server: OwnServer) -> None:
-        """Wait until all agents are alive in a server's eyes."""
+        """Wait until a server sees all agents alive."""
         await self.until_standing(server, agents={agent.id: "alive" for agent in self.agents})
 
     async def until_measured(self, server: OwnServer) -> None:
-        """Wait until a server shows how busy each GPU of each agent is."""
+        """Wait until a server shows the load of each GPU of each agent."""
 
         async def look() -> bool:
             edges = (await self.client(server).execute(MEASURED))["agents"]["edges"]
@@ -80,7 +80,7 @@ class FailoverCluster:
         await until(look)
 
     async def submit(self, shell: str, *, key: str, first: int = 0) -> str:
-        """Submit a session of one GPU as a client does that wants it done: the same key, at one server after another,
+        """Submit a session of one GPU as a persistent client does: the same key, at one server after another,
         until it is acknowledged. Returns its id."""
 
         async def ask(client: Client) -> str:
@@ -102,7 +102,7 @@ class FailoverCluster:
                 await asyncio.sleep(PAUSE_S)
 
     async def job(self, name: str, *, code: int) -> str:
-        """Start a job that notes that it runs, and ends with the code once it may."""
+        """Start a job that records its start, and ends with the code once allowed."""
         script = f"echo run >> {self.mark(name)}; while [ ! -e {self.mark(name)}.go ]; do sleep 0.1; done; exit {code}"
         session_id = await self.submit(script, key=name)
         await self.until_state(session_id, "running")
@@ -124,7 +124,7 @@ class FailoverCluster:
         return self.servers[0].folder / "marks" / name
 
     async def until_state(self, session_id: str, *states: str, at: OwnServer | None = None) -> Mapping[str, Any]:
-        """Wait until a session is so, at one server or at any; a failure holds what each server said last."""
+        """Wait for a session's state, at one server or at any; a failure shows each server's last answer."""
         said: dict[str, object] = {}
 
         async def look() -> dict[str, Any] | None:
@@ -146,12 +146,12 @@ class FailoverCluster:
 
 
 def freeze(server: OwnServer) -> None:
-    """Stop a server in the middle of whatever it does."""
+    """Stop a server at an arbitrary point."""
     os.kill(server.pid, signal.SIGSTOP)
 
 
 def thaw(server: OwnServer) -> None:
-    """Let it go on."""
+    """Continue."""
     os.kill(server.pid, signal.SIGCONT)
 
 
@@ -189,7 +189,7 @@ async def failover_cluster(
 
 
 def _thaw_all(servers: list[OwnServer]) -> None:
-    """A frozen process would not hear that it is to end."""
+    """A frozen process would not react to a stop."""
     for server in servers:
         with suppress(ProcessLookupError):
             thaw(server)

@@ -1,4 +1,4 @@
-"""Clients that submit all the while, at whichever server answers."""
+"""Clients that submit continuously, at any server that answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ LISTED: Final = (
 
 
 class Crowd:
-    """Each client submits with keys of its own what it wants done, until it is acknowledged."""
+    """Each client submits its sessions with its own keys, until they are acknowledged."""
 
     def __init__(self, on: FailoverCluster, *, then: str, ahead: int | None) -> None:
         """See `crowded`."""
@@ -37,7 +37,7 @@ class Crowd:
             self._news.set()
 
     async def until_more(self, count: int) -> None:
-        """Wait until this number of further ones is acknowledged."""
+        """Wait until this many more are acknowledged."""
         wanted = len(self.acknowledged) + count
         async with asyncio.timeout(ANSWERED_S_MAX):
             while len(self.acknowledged) < wanted:
@@ -45,7 +45,7 @@ class Crowd:
                 await self._news.wait()
 
     async def check(self) -> None:
-        """Everything acknowledged is there, once, and runs to its end once."""
+        """Everything acknowledged exists once, and runs to its end once."""
         assert len(set(self.acknowledged.values())) == len(self.acknowledged)
         for key, session_id in self.acknowledged.items():
             ended = await self._on.ended(session_id)
@@ -67,7 +67,7 @@ class Crowd:
 
     async def _until_not_ahead(self) -> None:
         if self._ahead is not None:
-            while len(self.acknowledged) - self._on.started() >= self._ahead:  # noqa: ASYNC110  # jobs tell by files
+            while len(self.acknowledged) - self._on.started() >= self._ahead:  # noqa: ASYNC110  # jobs write files
                 await asyncio.sleep(LOOK_S)
 
 
@@ -75,10 +75,10 @@ class Crowd:
 async def crowded(
     on: FailoverCluster, *, clients: int, then: str = "true", ahead: int | None = None
 ) -> AsyncIterator[Crowd]:
-    """A crowd that submits until the end of the block; none of it may be broken off by anything else.
+    """A crowd that submits until the end of the block; no client may stop earlier.
 
     Args:
-        then: what a job does once it has noted that it runs.
+        then: the job's action after recording its start.
         ahead: maximum of acknowledged sessions that have not started; None = no limit.
     """
     crowd = Crowd(on, then=then, ahead=ahead)

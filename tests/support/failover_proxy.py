@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL's socket, which can be made to let nothing through."""
+"""A TCP proxy in front of PostgreSQL's socket that can block all traffic."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ class PostgresProxy(NamedTuple):
 
     wire: Proxy
     url: str
-    """Of the database, by way of the proxy."""
+    """The database URL through the proxy."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Forecasts and their records, made by hand."""
+"""Builders of forecasts and their records."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ FEATURES: Final = Features(
 
 
 def forecast(session_id: str, made_us: int, minutes: tuple[int, int, int] | None, **more: Any) -> Forecast:
-    """A forecast with a band of minutes from now; None = the start is unknown."""
+    """A forecast with a band of minutes from now; None = unknown start."""
     band = None if minutes is None else Band(*(made_us + minute * MINUTE_US for minute in minutes))
     fields: dict[str, Any] = {
         "starts_now": False,
@@ -39,7 +39,7 @@ def forecast(session_id: str, made_us: int, minutes: tuple[int, int, int] | None
 
 
 def told(session_id: str, made_us: int, minutes: tuple[int, int, int] | None, **more: Any) -> ShownForecast:
-    """The same as it is told, by the simulation."""
+    """The same as shown, from the simulation."""
     made = forecast(session_id, made_us, minutes, **more)
     return ShownForecast(forecast=made, simulated_us=made.start_us, average_us=20 * MINUTE_US)
 
@@ -55,7 +55,7 @@ def record(
     age_s: int = 0,
     **more: Any,
 ) -> ForecastRecord:
-    """A record of a forecast made by hand."""
+    """A record of such a forecast."""
     return ForecastRecord(
         session_id=SessionId(session_id),
         age_s=age_s,

@@ -1,4 +1,4 @@
-"""Random states of a cluster, and random futures of them: nodes and pools, shares and gangs, quotas, every order."""
+"""Random cluster states and futures: nodes and pools, shares and gangs, quotas, every order."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class _Drawing:
         self._dice = dice = random.Random(seed)
         self._now_us = NOW_US + dice.randrange(10**9)
         self._step_us = dice.choice([1, 1000, 60_000_000])
-        """Coarse times make many events fall together."""
+        """Coarse times make many events coincide."""
         self._users = [UserId(f"u{number}") for number in range(dice.choice([1, 2, 5]))]
         self._has_models = dice.random() < 0.3
         self._has_shares, self._has_splits = dice.random() < 0.4, dice.random() < 0.3
@@ -61,7 +61,7 @@ class _Drawing:
         self._array_dice = random.Random(-1 - seed)
         self._image_dice = random.Random(-2_000_000 - seed)
         self._array_part = self._array_dice.choice([0, 0.1, 0.5])
-        """Part of the sessions that are job arrays."""
+        """Share of sessions that are job arrays."""
 
     def scene(self) -> Scene:
         """Everything together."""
@@ -172,7 +172,7 @@ class _Drawing:
         return replace(row, depends_on=self._links(number)) if number and dice.random() < 0.04 else row
 
     def _array(self, row: PendingRow) -> PendingRow:
-        """The row, or a job array of it, with or without a limit on tasks that run together."""
+        """The row, or a job array of it, with or without a limit on parallel tasks."""
         dice = self._array_dice
         if dice.random() >= self._array_part:
             return row
@@ -208,7 +208,7 @@ class _Drawing:
         return PlacementConstraints(pool=dice.choice(self._agents).pool, **more)
 
     def _running(self, policy: Policy) -> tuple[dict[NodeId, Occupancy], tuple[RunningRow, ...], Usage]:
-        """Sessions placed by `decide`; some of what is held is held by no session."""
+        """Sessions placed by `decide`; some amounts are held by no session."""
         dice, now_us = self._dice, self._now_us
         before = [self._row(9000 + number, now_us - 11 * HOUR_US) for number in range(dice.choice([0, 10, 20]))]
         before = [replace(row, depends_on=(), not_before_us=None, state=SessionState.QUEUED) for row in before]
@@ -259,7 +259,7 @@ class _Drawing:
 
 
 def plain_rows(count: int, *, seed: int) -> list[PendingRow]:
-    """Sessions of whole GPUs, some in gangs, that come within some hours from `NOW_US` on."""
+    """Sessions of whole GPUs, some in gangs, that arrive some hours from `NOW_US` on."""
     dice = random.Random(seed)
     return [
         PendingRow(

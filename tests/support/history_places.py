@@ -1,4 +1,4 @@
-"""Stores of history for tests, and samples to put in."""
+"""History stores for tests, and their samples."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,14 +14,14 @@ SECOND = 1_000_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 T0 = 20_000 * DAY
-"""Midnight, when most tests begin."""
+"""Midnight, the start of most tests."""
 AGENT = "n561"
-"""Whose windows end at multiples of five minutes."""
+"""Its windows end at multiples of five minutes."""
 
 
 @dataclass
 class Hands:
-    """A clock that stands where it is put."""
+    """A clock that is set by hand."""
 
     now: int = T0
 
@@ -31,7 +31,7 @@ class Hands:
 
 @dataclass
 class HistoryStage:
-    """Stores of history over one database, one after another or beside each other."""
+    """History stores on one database, opened in turn or together."""
 
     place: Place
     clock: Hands = field(default_factory=Hands)
@@ -40,7 +40,7 @@ class HistoryStage:
 
     @asynccontextmanager
     async def store(self, *, kept: TierRetention | None = None) -> AsyncIterator[HistoryDatabase]:
-        """One that is open."""
+        """An open store."""
         found = HistoryDatabase(
             HistoryPlan(
                 make_database=place_of(self.place.url, data_folder=self.place.folder, now_us=self.clock.now_us),
@@ -68,7 +68,7 @@ def roster(agent: str = AGENT, devices: int = 2, *, node: str = "") -> AgentDevi
 
 
 def sample(of: AgentDevices, at_us: int, load: float | None, *, held: float = 1000.0) -> DeviceSample:
-    """All devices with this load; the second and so on with a half, a third of it, ..."""
+    """The first device has this load; the second and so on a half, a third of it, ..."""
     values = tuple(
         (None if load is None else load / (index + 1), 2.0**30 * (index + 1), 40.0, 300.0, held)
         for index in range(len(of.device_ids))
@@ -77,7 +77,7 @@ def sample(of: AgentDevices, at_us: int, load: float | None, *, held: float = 10
 
 
 def queue_sample(at_us: int, **numbers: int) -> QueueSample:
-    """A queue; what is not named is zero."""
+    """Omitted numbers are zero."""
     known = {"pending": 0, "running": 0, "submitted": 0, "started": 0, "ended": 0} | numbers
     return QueueSample(at_us=at_us, waited_s=2.0 * known["started"], **known)
 
@@ -85,6 +85,6 @@ def queue_sample(at_us: int, **numbers: int) -> QueueSample:
 def fill(
     store: HistoryDatabase, of: AgentDevices, *, load: Callable[[int], float | None], first_us: int, last_us: int
 ) -> None:
-    """A sample every two seconds; `load` is given the seconds since the first."""
+    """A sample every two seconds; `load` gets the seconds since the first."""
     for at_us in range(first_us, last_us, 2 * SECOND):
         store.take(sample(of, at_us, load((at_us - first_us) // SECOND)))

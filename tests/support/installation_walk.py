@@ -1,6 +1,6 @@
-"""Runs `scripts/walk-installation` on two nodes, and makes the page of it: text, commands, and what they printed.
+"""Runs `scripts/walk-installation` on two nodes, and makes its page: text, commands, and their output.
 
-A node is a set of namespaces of Linux (network, mounts, processes, host name) with its own /etc, /opt, /root and
+A node is a set of Linux namespaces (network, mounts, processes, host name) with its own /etc, /opt, /root and
 /var/lib over those of this machine, and `systemd_stand_in` as its process 1. The two are joined by a virtual cable.
 """
 
@@ -54,14 +54,14 @@ MASKS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Some text, and the commands that follow it."""
+    """A text, and the commands after it."""
 
     text: str
     commands: str
 
 
 def parts() -> list[Part]:
-    """The script in parts: each begins with lines of text, and blank lines end it."""
+    """The parts of the script: each begins with text, and ends at a blank line."""
     _, _, body = SCRIPT.read_text(encoding="utf-8").partition("set -euo pipefail\n")
     found = []
     for block in re.split(r"\n\n+", body.strip("\n")):
@@ -73,16 +73,16 @@ def parts() -> list[Part]:
 
 
 class WalkFailed(Exception):
-    """A command of the script failed; the message has what was printed."""
+    """A command of the script failed; the message has its output."""
 
 
 class Walk:
-    """The nodes, and a shell that runs the script."""
+    """The nodes, and the shell for the script."""
 
     def __init__(self, folder: Path, *, old: Path, new: Path, postgres: Path, programs: Path) -> None:
         """
         Args:
-            folder: a new folder that every account may look into.
+            folder: a new folder, readable for all accounts.
             old: the wheels of the release before.
             new: the wheels of this one.
             postgres: the folder of PostgreSQL's socket.
@@ -125,7 +125,7 @@ class Walk:
             flag.unlink()
 
     def run(self) -> list[str]:
-        """Run all parts in one shell, and return what each printed.
+        """Run all parts in one shell, and return their outputs.
 
         Raises:
             WalkFailed: a command failed, or the walk took longer than `WALK_S_MAX`.
@@ -149,7 +149,7 @@ class Walk:
         return done.stdout.split(MARK)[1:]
 
     def page(self, printed: list[str]) -> str:
-        """The page, with what differs from run to run masked."""
+        """The page; values that vary between runs are masked."""
         known = {
             value: f"${name}" for name, value in self._variables.items() if value.startswith("/") and name != "PATH"
         }
@@ -215,7 +215,7 @@ class Walk:
         for name, address in NODES.items():
             pid = (self._folder / f"{name}.pid").read_text()
             (other,) = (each for host, each in NODES.items() if host != name)
-            # The cable ends with either node; a node keeps its own address.
+            # The cable disappears with either node; a node keeps its address.
             for words in (
                 ["addr", "add", f"{address}/32", "dev", "lo"],
                 ["link", "set", "eth0", "up"],
@@ -229,7 +229,7 @@ class Walk:
 
 
 def can_make_nodes() -> bool:
-    """Whether this account may make namespaces and mounts."""
+    """Whether this account may create namespaces and mounts."""
     if os.geteuid() != 0:
         return False
     words = ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "ip", "link", "set", "lo", "up"]
@@ -240,7 +240,7 @@ def can_make_nodes() -> bool:
 
 
 def wheels(tree: Path, folder: Path) -> Path:
-    """Build the wheel of a source tree, and fetch its dependencies beside it. Returns the folder."""
+    """Build the wheel of a source tree, and download its dependencies to the folder. Returns it."""
     environment = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
     build = [sys.executable, "-m", "uv", "build", "--quiet", "--wheel", "--out-dir", str(folder), str(tree)]
     subprocess.run(build, env=environment | {"UV_SYSTEM_CERTS": "1"}, check=True, capture_output=True)

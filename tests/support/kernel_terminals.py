@@ -1,4 +1,4 @@
-"""The program of a kernel's terminals, without an agent and a server, and clients that speak its protocol."""
+"""The terminal program of a kernel, without agent and server, and clients that speak its protocol."""
 
 import json
 import marshal

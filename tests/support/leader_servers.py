@@ -1,4 +1,4 @@
-"""Several servers of one PostgreSQL database in one process, with fake agents that dial the one that leads."""
+"""Several servers of one PostgreSQL database in one process, with fake agents that dial the leader."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -40,7 +40,7 @@ class OneServer:
         return self.duty.standing.role is ServerRole.LEADER
 
     async def submit(self, *, devices: int = 1, **more: object) -> SessionId:
-        """Create a session of whole devices here."""
+        """Create a session of whole devices."""
         request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", str(devices))], **more)  # type: ignore[arg-type]  # by name
         return SessionId((await self.cases.sessions.create_session(CALLER, request)).session.id)
 
@@ -48,14 +48,14 @@ class OneServer:
         return self.cases.state.sessions[session_id]
 
     async def until(self, fact: Callable[[], bool]) -> None:
-        """Wait until a fact is true of this server's state."""
+        """Wait for a condition on this server's state."""
         async with asyncio.timeout(WAIT_S):
             while not fact():
                 assert not self.running.done(), self.running.exception()
                 await asyncio.sleep(0.005)
 
     async def until_state(self, session_id: SessionId, state: SessionState) -> None:
-        """Wait until this server knows that a session is so."""
+        """Wait until this server sees a session in a state."""
         known = self.cases.state.sessions
         await self.until(lambda: session_id in known and known[session_id].state is state)
 
@@ -85,7 +85,7 @@ class Servers:
         return server
 
     async def leader(self) -> OneServer:
-        """The server that leads, once one does."""
+        """The leading server, once one leads."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 found = [server for server in self.all if server.leads and not server.running.done()]
@@ -144,7 +144,7 @@ class Servers:
 
 
 def _watch(server: OneServer) -> None:
-    """Whatever is wrong with the state after any commit fails the test."""
+    """Any inconsistency of the state after a commit fails the test."""
     loop = asyncio.get_running_loop()
     server.cases.journal.subscribe(
         settled=lambda: loop.call_soon(lambda: server.wrong.extend(broken(server.cases.state))) and None
@@ -162,7 +162,7 @@ async def servers_on(
     """Servers on a database; the first one leads.
 
     Args:
-        parts: of a server, by its number from 0.
+        parts: a server's, by its number from 0.
     """
     async with AsyncExitStack() as stack:
         servers = Servers(url, agents, stack, parts=parts)

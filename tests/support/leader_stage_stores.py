@@ -1,4 +1,4 @@
-"""Stores for the stages of the service tests: in memory, SQLite and PostgreSQL, each new and at this schema."""
+"""Stores for service stages: in memory, SQLite and PostgreSQL, each new and at the current schema."""
 
 import asyncio
 import shutil
@@ -48,14 +48,14 @@ def postgres_stores(postgres: PostgresCluster, template: str, folder: Path, *, m
 
 
 async def reread(store: Store) -> LoadedRows:
-    """What a server would start with."""
+    """What a server would load."""
     if isinstance(store, DatabaseStore):
         return await store.read(partial(load, epoch=None, ended_limit=10_000))
     return await store.open()
 
 
 def migrate(place: Place) -> None:
-    """Bring a new database to this schema, and close it."""
+    """Migrate a new database to this schema; close it."""
 
     async def once() -> None:
         database = place.database()

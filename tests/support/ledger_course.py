@@ -1,4 +1,4 @@
-"""A busy cluster: the real service over a real store, fake agents, and a seed that decides what people do."""
+"""A busy cluster: the real service over a real store, fake agents, and random user actions from a seed."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ OPERATOR = Caller(user=UserId("root"), request_id="req_root", role=Role.OPERATOR
 
 
 class LeapingClock(SystemClock):
-    """Real time, and as much besides as a test lets pass; the wall clock can be set."""
+    """Real time, plus any time that a test adds; the wall clock can be set."""
 
     def __init__(self) -> None:
         self._ahead_ns = self._set_ns = self._waited_ns = 0
@@ -48,16 +48,16 @@ class LeapingClock(SystemClock):
         self._ahead_ns += round(seconds * 1e9)
 
     def is_set(self, seconds: float) -> None:
-        """Somebody sets the machine's clock, and it stays so for longer than the keeper waits."""
+        """The machine's clock is set, and stays so for longer than the keeper waits."""
         self._set_ns += round(seconds * 1e9)
 
     def waits(self, seconds: float) -> None:
-        """Time passes for loops that measure it."""
+        """Advance the time that loops measure."""
         self._waited_ns += round(seconds * 1e9)
 
 
 class Course:
-    """What happens, step by step."""
+    """Random events, in steps."""
 
     def __init__(self, service: Orchestrator, executor: FakeExecutor, clock: LeapingClock, *, seed: int) -> None:
         self.service = service
@@ -74,7 +74,7 @@ class Course:
                     await self.step()
 
     async def until_happened(self, store: DatabaseStore, kinds: set[str]) -> None:
-        """Go on until there was an event of each kind."""
+        """Go on until each kind has had an event."""
         after = 0
         async with asyncio.timeout(WAIT_S):
             while kinds:
@@ -85,7 +85,7 @@ class Course:
                     await self.step()
 
     async def step(self) -> None:
-        """One thing, whatever it is."""
+        """A random action."""
         self.clock.passes(self.draw.choice((0, 1, 20, 300)))
         acts = (self.submit, self.submit, self.end, self.end, self.end, self.change_cluster, self.change_rules)
         try:
@@ -127,7 +127,7 @@ class Course:
         )
 
     async def end(self) -> None:
-        """Some kernel ends, well or badly; one that was told to stop ends first."""
+        """Some kernel ends, with or without an error; stopped ones end first."""
         running = [kernel for one in self.executor.agents.values() for kernel in sorted(one.running)]
         stopped = [kernel for one in self.executor.agents.values() for kernel in one.stopped if kernel in one.running]
         if stopped or running:
@@ -183,7 +183,7 @@ async def course_on(
     retention: Callable[[DatabaseStore], RetentionPlan] | None = None,
     keeps_time: bool = False,
 ) -> AsyncIterator[tuple[Course, DatabaseStore]]:
-    """The service over a database, with three agents of 4 GPUs; everything is written down when it ends.
+    """The service over a database, with three agents of 4 GPUs; everything is saved when it ends.
 
     Args:
         keeps_time: its clock goes on from the newest event; otherwise from now, which is a correction of the clock if

@@ -1,4 +1,4 @@
-"""Where a text is in a database: every cell of every table, packed ones included."""
+"""Find a text in a database: every cell of every table, packed ones included."""
 
 import sqlite3
 import zlib
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def tables_with(text: str, *, file: Path) -> set[str]:
-    """Tables of a SQLite file in which it is found anywhere."""
+    """Tables of a SQLite file that contain it anywhere."""
     wanted = text.encode()
     with closing(sqlite3.connect(file)) as connection:
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

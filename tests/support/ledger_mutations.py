@@ -1,4 +1,4 @@
-"""A call of every mutation, in an order in which each changes something, and the event that it has to leave."""
+"""A call of every mutation, in an order where each one changes something, and the event it must leave."""
 
 import time
 from base64 import b64encode
@@ -14,7 +14,7 @@ BACKTEST: Final = "<backtest>"
 
 
 class Call(NamedTuple):
-    """What is asked. Texts in angle brackets stand for the newest session, the newest key, and an agent."""
+    """The call. Texts in angle brackets stand for the newest session, the newest key, and an agent."""
 
     mutation: str
     given: Mapping[str, Any]
@@ -100,4 +100,4 @@ ELSEWHERE: Final = {
     "keep_session": "needs a session that does not use its GPUs; see test_service_idle_process.py",
     "extend_session": "needs a session that runs with a time limit; see test_service_extensions.py",
 }
-"""Why a mutation has no call, and what holds its event instead."""
+"""Why a mutation has no call, and which test covers its event."""

@@ -1,4 +1,4 @@
-"""A server with 64 mock GPUs, 128 halves of which really run something, and its log afterwards."""
+"""A server with 64 mock GPUs, 128 halves of which run real jobs, and its log afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +20,7 @@ WAIT_S_MAX: Final = 400.0
 async def load_server(folder: Path) -> AsyncIterator[OwnServer]:
     """64 GPUs on eight agents, in the server's own process.
 
-    Jobs of all people run as one account: no host has a Unix account for each of fifty.
+    Jobs of all users run as one account: no host has a Unix account for each of fifty.
     """
     options = [f"--accelerators={_device_file(folder, number)}" for number in range(AGENTS)]
     async with OwnServer(*options, "--single-trust-domain", "--log-level=warning") as server, server.client() as client:
@@ -29,17 +29,17 @@ async def load_server(folder: Path) -> AsyncIterator[OwnServer]:
 
 
 async def patiently(look: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for a fact on a machine that is busy with other things too."""
+    """Wait for a condition on a busy machine."""
     async with asyncio.timeout(WAIT_S_MAX):
-        while not await look():  # noqa: ASYNC110  # it is another process that knows
+        while not await look():  # noqa: ASYNC110  # another process sets it
             await asyncio.sleep(0.1)
 
 
 def check_log(database: Path) -> Truth:
-    """Fold the whole log of a server that has stopped, and hold it against every rule.
+    """Fold the whole log of a stopped server, and check it against every rule.
 
     Raises:
-        AssertionError: what is wrong.
+        AssertionError: the violated rule.
     """
     truth = Truth({})
     connection = connect_reader(database)

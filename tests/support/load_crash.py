@@ -1,4 +1,4 @@
-"""kill -9 of servers, agents and the database, at random, while sessions are submitted: what is left afterwards."""
+"""Random kill -9 of servers, agents and the database during submissions, and the state afterwards."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from store_postgres import PostgresCluster
 CLIENTS: Final = 4
 AGENTS: Final = 2
 AHEAD: Final = 16
-"""As many wait as there are GPUs: a kill finds jobs that start, run and end, and not a queue alone."""
+"""As many wait as there are GPUs: a kill hits jobs that start, run and end, not only a queue."""
 LISTED: Final = (
     "query ($after: String) { sessions(first: 100, after: $after) { edges { cursor node { id name state } } } }"
 )
@@ -31,24 +31,24 @@ ENDED: Final = frozenset({"completed", "failed", "canceled"})
 
 @dataclass(slots=True, kw_only=True)
 class CrashFindings:
-    """What was found, counted; all but the first three should be 0."""
+    """Findings as counts; all but the first three should be 0."""
 
     acknowledged: int = 0
     started: int = 0
     """Jobs that had started when the last kill was over."""
     kills: Counter[str] = field(default_factory=Counter)
     lost: int = 0
-    """Acknowledged sessions that are not there."""
+    """Acknowledged sessions that are missing."""
     ids_reused: int = 0
     orphans: int = 0
-    """Processes of sessions that have ended, and devices held without a session."""
+    """Processes of ended sessions, and devices held without a session."""
     run_twice: int = 0
     """Jobs that were started more than once."""
     not_completed: int = 0
 
 
 async def crash_rounds(url: str, *, rounds: int, seed: int, postgres: PostgresCluster | None = None) -> CrashFindings:
-    """Kill something in every round, once a few more submissions were acknowledged since the last victim came back.
+    """Kill one component in every round, once a few submissions were acknowledged after the last one's return.
 
     Args:
         url: of the database.
@@ -82,7 +82,7 @@ async def _kill(victim: str, on: FailoverCluster, postgres: PostgresCluster | No
 
 
 def _kill_database(postgres: PostgresCluster) -> None:
-    """The postmaster; its children notice by themselves, and the next one waits for them."""
+    """Kill the postmaster; its children end by themselves, and the next one waits for them."""
     postmaster = psutil.Process(postgres.pid)
     children = postmaster.children(recursive=True)
     os.kill(postmaster.pid, signal.SIGKILL)
@@ -108,7 +108,7 @@ async def _take_stock(on: FailoverCluster, acknowledged: dict[str, str], found: 
 
 
 async def _until_all_ended(on: FailoverCluster) -> dict[str, str]:
-    """States by id, once nothing is under way any more.
+    """States by id, once no session is active.
 
     Raises:
         AssertionError: something goes on for ever; it says what.
@@ -143,5 +143,5 @@ async def _until_idle(on: FailoverCluster) -> None:
     async def is_idle() -> bool:
         return (await read_cluster(on.client(on.servers[0]))).is_idle
 
-    with suppress(TimeoutError):  # what is held then is counted
+    with suppress(TimeoutError):  # anything still held is counted
         await until(is_idle)

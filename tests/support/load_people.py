@@ -1,4 +1,4 @@
-"""Fifty people, each a user with a key, in teams of five: they submit, and change their minds about what is theirs."""
+"""Fifty users with keys, in teams of five: they submit, cancel, and change the priority of their sessions."""
 
 import asyncio
 from collections import Counter
@@ -31,12 +31,12 @@ class Person:
     team: str
     """The project, whose members may change each other's sessions."""
     client: Client
-    """Shows this person's own key."""
+    """Uses this user's own key."""
 
 
 @asynccontextmanager
 async def everybody(server: OwnServer, admin: Client) -> AsyncIterator[Mapping[str, Person]]:
-    """All of them by name, made through the API; any of them may ask for any priority."""
+    """All users by name, made through the API; any of them may ask for any priority."""
     await admin.update_policy(UpdatePolicyInput(user_priority_max=PRIORITIES[-1]))
     people: dict[str, Person] = {}
     async with AsyncExitStack() as stack:
@@ -52,7 +52,7 @@ async def everybody(server: OwnServer, admin: Client) -> AsyncIterator[Mapping[s
 async def submit_all(
     people: Mapping[str, Person], shell: str, *, count: int, owners: dict[str, str], slots: Mapping[str, str]
 ) -> None:
-    """Submit sessions of everybody in turn; whose each is stands there as soon as it is known."""
+    """Submit sessions for all users in turn; each owner is recorded as soon as the id is known."""
     left = islice(cycle(people.values()), count)
 
     async def work() -> None:
@@ -66,7 +66,7 @@ async def submit_all(
 
 
 async def meddle(people: Mapping[str, Person], owners: Mapping[str, str], counts: Counter[str]) -> None:
-    """For ever: cancel and hurry what is one's own or the team's, unless it has ended; try to cancel what is others'.
+    """Without end: cancel or reprioritise own and team sessions, unless ended; try to cancel those of others.
 
     Raises:
         AssertionError: that worked, or a member could not change what belongs to the team.
@@ -85,7 +85,7 @@ async def meddle(people: Mapping[str, Person], owners: Mapping[str, str], counts
 
 
 async def _outcome(client: Client, act: str, id: str, *, priority: str) -> str:
-    """The act when it is done, or the code of what stood against it."""
+    """The act on success, or the error code."""
     try:
         if act == "urge":
             await client.update_session_priority(UpdateSessionPriorityInput(id=id, priority=priority))

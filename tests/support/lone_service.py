@@ -1,4 +1,4 @@
-"""A service that leads from its start to its end, without an election: for tests that bring their own store."""
+"""A service that always leads, without an election: for tests that bring their own store."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from aliquot_schema.ids import AgentId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The world, as the service sees it."""
+    """The service's dependencies."""
 
     store: Store
     executor: Executor
@@ -36,7 +36,7 @@ class Ports:
 
 
 class Orchestrator(UseCases):
-    """Made from what the store held. `run` returns only when a loop failed, or by cancellation."""
+    """Built from a loaded store. `run` returns only when a loop failed, or by cancellation."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class Orchestrator(UseCases):
         await self._term.forget_agents(configured)
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish pending work."""
         self.previews.close()
         await self._term.close()
 
 
 async def load_state(store: Store, *, ended_kept: int = ENDED_KEPT) -> tuple[State, LoadedRows]:
-    """Open the store and build the state, ended sessions that pending ones depend on included."""
+    """Open the store and build the state, with ended sessions that pending ones depend on."""
     loaded = await store.open()
     return await state_of(loaded, store=store, ended_kept=ended_kept), loaded

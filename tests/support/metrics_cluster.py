@@ -45,7 +45,7 @@ class Scraped:
     """Without a key."""
     leads: bool = True
     look: Callable[[], Scrape] = field(init=False)
-    """What the event loop does of a scrape."""
+    """The event loop's part of a scrape."""
 
     def join(self, agents: Iterable[Agent]) -> None:
         """Agents that measure: half used, 20 GB, 41 degrees, 300 W."""
@@ -57,13 +57,13 @@ class Scraped:
             state.readings.update({(one.id, device.id): _reading(device.id) for device in one.devices})
 
     async def families(self, **headers: str) -> dict[str, Metric]:
-        """By name, without `_total`."""
+        """Metrics, without `_total`."""
         answer = await self.http.get("/metrics", headers={"authorization": f"Bearer {TOKEN}", **headers})
         assert answer.status_code == 200, answer.text
         return {family.name: family for family in text_string_to_metric_families(answer.text)}
 
     async def value(self, sample: str, **labels: str) -> float | None:
-        """Of one sample, by its full name."""
+        """A sample's value, by its full name."""
         for family in (await self.families()).values():
             for found in family.samples:
                 if found.name == sample and labels.items() <= found.labels.items():
@@ -113,7 +113,7 @@ async def scraped(*, conditions: tuple[HealthCondition, ...] = (), **more: Any) 
 
 
 def node(number: int, *, devices: int = 8, **fields: Any) -> Agent:
-    """An agent of a node of its own, whose devices no other node has."""
+    """An agent on its own node, with devices of its own."""
     names = (DeviceId(f"GPU-{number:04d}-{index}") for index in range(devices))
     found = tuple(replace(gpu(index), id=name) for index, name in enumerate(names))
     return agent(f"a{number}", node=f"n{number}", devices=found, **fields)

@@ -1,4 +1,4 @@
-"""What PromQL expressions name: metrics with their labels, found by a real parser, not by searching in text."""
+"""Metrics and labels that PromQL expressions name, found by a real parser, not by text search."""
 
 import json
 import re
@@ -23,16 +23,16 @@ _VARIABLES: Final = {"$__rate_interval": "5m", "$__range": "1h", "$node": ".*"}
 
 @dataclass
 class Named:
-    """What one expression names."""
+    """Names in one expression."""
 
     metrics: dict[str, set[str]] = field(default_factory=dict)
-    """Labels that are matched on, by metric."""
+    """Labels in matchers, by metric."""
     grouped: set[str] = field(default_factory=set)
-    """Labels that anything is grouped or joined by."""
+    """Labels used in grouping or joins."""
 
 
 def named(expression: str) -> Named:
-    """Parse an expression; Grafana's variables are filled in first."""
+    """Parse an expression, with Grafana's variables filled in first."""
     for variable, text in _VARIABLES.items():
         expression = expression.replace(variable, text)
     found = Named()
@@ -62,21 +62,21 @@ def dashboard_expressions() -> Iterator[tuple[str, str, str]]:
 
 
 def rule_expressions() -> Iterator[tuple[str, str, str]]:
-    """(rule, expression, what its words show) of the rules."""
+    """(rule, expression, annotations) of the rules."""
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             yield rule.get("alert") or rule["record"], rule["expr"], str(rule.get("annotations", ""))
 
 
 def labels_shown(words: str) -> set[str]:
-    """Labels that a legend or an annotation shows."""
+    """Labels in a legend or an annotation."""
     return set(re.findall(r"\{\{ *(?:\$labels\.)?([a-z_]+) *\}\}", words)) | set(
         re.findall(r"\$labels\.([a-z_]+)", words)
     )
 
 
 def exposed(families: Iterable[Metric]) -> dict[str, set[str]]:
-    """The labels of every metric that a server shows, by the name of its samples."""
+    """The labels of every metric of a server, by sample name."""
     found: dict[str, set[str]] = {name: set(SCRAPED) for name in _OWN}
     for family in families:
         for sample in family.samples:
@@ -85,7 +85,7 @@ def exposed(families: Iterable[Metric]) -> dict[str, set[str]]:
 
 
 def faults(what: str, expression: str, words: str, *, known: dict[str, set[str]]) -> list[str]:
-    """What of an expression no server shows."""
+    """Names that no server exposes."""
     uses = named(expression)
     strange = [f"{what}: there is no {name}" for name in uses.metrics if name not in known]
     for name, matched in uses.metrics.items():

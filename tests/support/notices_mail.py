@@ -1,4 +1,4 @@
-"""A real mail server on loopback, with TLS and passwords where a test wants them."""
+"""A real mail server on loopback, with optional TLS and passwords."""
 
 import asyncio
 import ssl
@@ -17,21 +17,21 @@ USER: Final = "aliquot"
 PASSWORD: Final = "a-password-of-the-tests"
 
 
-@dataclass  # without slots: the library looks at all members, which an early Python 3.11 cannot do with them
+@dataclass  # no slots: the library looks at all members, which an early Python 3.11 cannot do with them
 class MailServer:
-    """What came in."""
+    """Its mails."""
 
     port: int = 0
     refuses: set[str] = field(default_factory=set)
-    """Addresses that it does not know."""
+    """Addresses refused for good."""
     refuses_now: set[str] = field(default_factory=set)
-    """Addresses that it may take another time."""
+    """Addresses refused temporarily."""
     letters: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
     """(recipient, message)."""
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def until(self, count: int) -> list[tuple[list[str], EmailMessage]]:
-        """Wait until a number of messages came in."""
+        """Wait for a number of messages."""
         async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: len(self.letters) >= count)
         return self.letters
@@ -77,7 +77,7 @@ async def mail_server(
             require_starttls=starttls is not None,
             auth_required=asks_password and starttls is not None,
             authenticator=_is_known,
-            # It does not know that it is spoken to over TLS from the first byte on.
+            # It does not know that the connection is TLS from the first byte on.
             auth_require_tls=starttls is not None,
             hostname="localhost",
         )

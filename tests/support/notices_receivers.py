@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTP server on loopback that fails as a test wants it to."""
+"""A webhook receiver: a real HTTP server on loopback with configurable failures."""
 
 import asyncio
 import hmac
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 PATIENCE_S: Final = 60.0
 HANG: Final = 0
-"""In place of a status: nothing is answered until the other side gives up."""
+"""Instead of a status: no answer until the client gives up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Taken:
         return document
 
     def is_signed(self, key: str) -> bool:
-        """As a stranger would check it who has read what the header means."""
+        """As a third party would check it by the header's documentation."""
         at, signed = self.headers["aliquot-signature"].split(",")
         wanted = hmac.new(key.encode(), at.removeprefix("t=").encode() + b"." + self.body, sha256).hexdigest()
         return hmac.compare_digest(signed, f"v1={wanted}")
@@ -37,7 +37,7 @@ class Taken:
 
 @dataclass(slots=True)
 class HttpReceiver:
-    """What it answers next is `answers`; then 200."""
+    """Its next answers are `answers`; then 200."""
 
     port: int = 0
     answers: deque[int] = field(default_factory=deque)
@@ -49,23 +49,23 @@ class HttpReceiver:
         return f"http://127.0.0.1:{self.port}/hook"
 
     async def until(self, count: int) -> list[Taken]:
-        """Wait until it has received a number of requests."""
+        """Wait for a number of requests."""
         async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: len(self.taken) >= count)
         return self.taken
 
     async def until_told(self, *kinds: str) -> list[Taken]:
-        """Wait until it has accepted something of each of these kinds; all that it has accepted."""
+        """Wait until it has accepted a notice of each kind; returns all accepted requests."""
         async with asyncio.timeout(PATIENCE_S), self._news:
             await self._news.wait_for(lambda: set(kinds) <= {notice["kind"] for notice in self.told()})
         return self.accepted()
 
     def accepted(self) -> list[Taken]:
-        """What it has answered with 200."""
+        """Requests answered with 200."""
         return [one for one in self.taken if one.answered == 200]
 
     def told(self) -> list[dict[str, Any]]:
-        """All notices that it has accepted."""
+        """All accepted notices."""
         return [notice for one in self.accepted() for notice in one.document["notices"]]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Notices over a stage: a test makes every look, page and delivery by hand, at a time of its own."""
+"""Notices over a stage: a test runs every look, page and delivery by hand, at any time it likes."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
@@ -42,7 +42,7 @@ class Box:
 
 @dataclass
 class Notices:
-    """The parts, and the couriers of its receivers."""
+    """The parts, and its receivers' couriers."""
 
     on: Stage
     watch: AlertEvaluator
@@ -56,13 +56,13 @@ class Notices:
         return await self.watch.run_once()
 
     async def tell(self) -> None:
-        """Write down what has happened, and deliver what is due."""
+        """Write the notices of new events, and deliver due ones."""
         await self.scribe.run_once()
         for name in self.boxes:
             await self.outbox.run_once(name)
 
     def kinds(self, entity: str) -> list[str]:
-        """What happened to records of a kind."""
+        """Event kinds of an entity."""
         return [event.kind.partition(".")[2] for event in self.log if event.entity == entity]
 
     @property
@@ -79,7 +79,7 @@ async def notices(
     sender: Box | None = None,
     **rules: NoticeRule,
 ) -> AsyncIterator[Notices]:
-    """Over a stage with one agent. Rules are usual but for those that are given."""
+    """Over a stage with one agent. Rules have their defaults except those given."""
     async with stage(agents or [agent("a", devices=2)]) as on:
         yield of_stage(on, *receivers, looks=looks, reminder_s=reminder_s, sender=sender, **rules)
 
@@ -104,7 +104,7 @@ def of_stage(on: Stage, *receivers: Receiver, **more: Any) -> Notices:
 
 
 async def alert(on: Notices, words: str, *, severity: Severity = Severity.WARNING) -> Alert:
-    """One that is opened now."""
+    """An alert opened now."""
     now_us = on.on.clock.now_us()
     made = Alert(
         id=f"alr_{now_us}",

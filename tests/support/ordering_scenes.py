@@ -1,4 +1,4 @@
-"""Passes in a few words, for tests of who is next and who may pass: what runs, what waits, under which policy."""
+"""Builders of passes for tests of order and backfill: running and waiting sessions, and the policy."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

@@ -1,5 +1,7 @@
-"""An app of a session as a browser uses it: signed in by the address that the command line prints. The machine need not
-know the names below `localhost`."""
+"""A session's app as a browser uses it: signed in by the address that the command line prints.
+
+The machine need not resolve names below `localhost`.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +36,7 @@ class OwnApp:
 
 @asynccontextmanager
 async def own_app(address: str) -> AsyncIterator[OwnApp]:
-    """Sign in at an address of `aliquot session open`."""
+    """Sign in at an address from `aliquot session open`."""
     parts = urlsplit(address)
     assert parts.port is not None
     headers = {"host": parts.netloc}

@@ -29,7 +29,7 @@ from aliquot.execution.agent.job_user import JobUser, JobUserPolicy, resolve_use
 IMAGE: Final = "localhost/aliquot-test/tiny:1"
 MISSING: Final = "localhost/aliquot-test/missing:1"
 ACCOUNT: Final = "aliquot-podman"
-"""Made where the tests run as root; removed afterwards."""
+"""Created where the tests run as root; removed afterwards."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _CLONE_NEWNS: Final = 0x20000
 _CLONE_FS: Final = 0x200
@@ -37,13 +37,13 @@ _CLONE_FS: Final = 0x200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Containers:
-    """Podman, as one account uses it."""
+    """Podman, for one account."""
 
     user: JobUser
 
     @property
     def policy(self) -> JobUserPolicy:
-        """What makes an agent run its jobs as the account."""
+        """Agent settings that run its jobs as the account."""
         return JobUserPolicy(name=self.user.name, allow_root=self.user.uid == 0)
 
     def podman(self, *words: str) -> str:
@@ -51,7 +51,7 @@ class Containers:
         return _podman(self.user, *words)
 
     def names(self) -> list[str]:
-        """The containers of the account, also those that have ended."""
+        """The containers of the account, including ended ones."""
         return self.podman("ps", "--all", "--format={{.Names}}").split()
 
     def clear(self) -> list[str]:
@@ -64,7 +64,7 @@ class Containers:
 
 @asynccontextmanager
 async def served(podman: Containers) -> AsyncIterator[tuple[OwnServer, Client]]:
-    """A server whose agent runs jobs as the account; containers that a test leaves fail it."""
+    """A server whose agent runs jobs as the account; fails a test that leaves containers."""
     async with OwnServer("--job-user", podman.user.name) as server, server.client() as client:
         await until_joined(client, agents=1)
         try:
@@ -78,14 +78,14 @@ async def served(podman: Containers) -> AsyncIterator[tuple[OwnServer, Client]]:
 
 
 def let_go(folder: Path, session_id: str) -> None:
-    """Make the file `go` in a job's working directory, below the data folder of its agent."""
+    """Create the file `go` in a job's working directory, below its agent's data folder."""
     (work,) = folder.rglob(f"kernels/{session_id}.1.0/work")
     (work / "go").touch()
 
 
 @contextmanager
 def containers(*, as_root: bool) -> Iterator[Containers]:
-    """Podman for root or for an ordinary account; the test is skipped, with the reason, where it does not work."""
+    """Podman for root or for an ordinary account; skips the test, with the reason, where it does not work."""
     if shutil.which("podman") is None:
         pytest.skip("Podman is not installed; scripts/test --long installs it")
     if as_root and os.geteuid() != 0:
@@ -109,7 +109,7 @@ def containers(*, as_root: bool) -> Iterator[Containers]:
 
 def _podman(user: JobUser, *words: str) -> str:
     switch = {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)} if user.switches else {}
-    done = subprocess.run(  # type: ignore[call-overload] # three arguments of its own, by their names
+    done = subprocess.run(  # type: ignore[call-overload] # takes three keyword arguments
         ["podman", "--log-level=error", *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -163,8 +163,8 @@ def _account(*, as_root: bool) -> Iterator[JobUser]:
 
 
 def _remove_account(entry: pwd.struct_passwd) -> None:
-    """Podman leaves a process that keeps the account's namespaces, files of its subordinate accounts, and what it has
-    fetched of an image when it is killed."""
+    """Podman leaves a process that keeps the account's namespaces, files of its subordinate accounts, and, when killed,
+    the fetched parts of an image."""
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):
             if f"\nUid:\t{entry.pw_uid}\t" in Path(f"/proc/{name}/status").read_text():
@@ -198,7 +198,7 @@ def _one_version_of_cgroups() -> Iterator[None]:
         try:
             yield
         finally:
-            assert library.unshare(_CLONE_FS) == 0  # threads of the test have shared it
+            assert library.unshare(_CLONE_FS) == 0  # threads of the test share it
             assert library.setns(before, _CLONE_NEWNS) == 0, os.strerror(ctypes.get_errno())
             os.chdir(folder)
     finally:

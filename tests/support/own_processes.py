@@ -1,4 +1,4 @@
-"""Processes that tests start, and their end."""
+"""Processes started by tests, and their end."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ END_S_MAX: Final = 60.0
 
 
 def end(process: "subprocess.Popen[Any]") -> None:
-    """Ask a process to end, and kill it when it does not; one that has ended is left alone."""
+    """Ask a process to end, and kill it on a timeout; one that has ended is ignored."""
     process.terminate()
     try:
         process.wait(END_S_MAX)

@@ -1,6 +1,6 @@
 """A real registry of container images for tests, on loopback: Debian's docker-registry with a folder of its own.
 
-`Held` stands before a registry, and holds the bytes of large answers back until a test lets them go.
+`Held` is a proxy of a registry that holds back the bytes of large answers until a test releases them.
 """
 
 import json
@@ -29,23 +29,23 @@ _HASH: Final = "$2b$05$abcdefghijklmnopqrstuuQbLfdQZSxZ9gjhA5V9o8Tyc6aQRO0Qi"
 LAYER_BYTES: Final = 8 << 20
 """Size of the layer of a large image."""
 PASSED_BYTES: Final = 2 << 20
-"""What a gate passes on of it."""
+"""The part that a gate passes."""
 _PATIENCE_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """A registry that runs."""
+    """A running registry."""
 
     port: int
     has_users: bool
 
     def name(self, image: str, *, port: int | None = None) -> str:
-        """The full name of an image that it has, like `tiny:1`."""
+        """The full name of an image in it, like `tiny:1`."""
         return f"127.0.0.1:{self.port if port is None else port}/{image}"
 
     def push(self, podman: Containers, image: str, *, source: str = IMAGE) -> str:
-        """Push an image that the account has, and forget it there under the new name; returns the name."""
+        """Push an image of the account, and remove it there under the new name; returns the name."""
         name, words = self.name(image), ["--tls-verify=false"]
         if self.has_users:
             words.append(f"--creds={USER}:{PASSWORD}")
@@ -55,7 +55,7 @@ class Registry:
         return name
 
     def push_large(self, podman: Containers, image: str, *, layer_bytes: int) -> str:
-        """Push an image with the test image's commands and a file that cannot be compressed, and remove it there."""
+        """Push an image with the test image's commands and an incompressible file, and remove it there."""
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
             archive = Path(folder, "root.tar")
@@ -72,7 +72,7 @@ class Registry:
             podman.podman("rmi", "--force", "localhost/aliquot-test/large:1")
 
     def credentials(self) -> str:
-        """The credentials, as people write them."""
+        """The credentials, as users write them."""
         return f"{USER}:{PASSWORD}"
 
 
@@ -149,7 +149,7 @@ def _until_open(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 class Held:
-    """A port that passes all on to a registry, but holds back what an answer has beyond `bytes_max`, until `go`.
+    """A proxy of a registry that holds back each answer's bytes beyond `bytes_max`, until `go`.
 
     Args:
         port: of the registry.
@@ -166,7 +166,7 @@ class Held:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def go(self) -> None:
-        """Let everything pass."""
+        """Forward everything."""
         self._go.set()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A command of the command line in a pseudo-terminal of its own, as a person has one."""
+"""A command of the command line in its own pseudo-terminal, as for a user."""
 
 import asyncio
 import fcntl
@@ -16,7 +16,7 @@ WAIT_S_MAX: Final = 60.0
 
 
 class OwnTerminal:
-    """Types, and waits for what is printed."""
+    """Types input, and waits for output."""
 
     def __init__(self, pid: int, master: int) -> None:
         self._pid = pid
@@ -30,7 +30,7 @@ class OwnTerminal:
         os.write(self._master, text.encode())
 
     async def until(self, text: str) -> str:
-        """Wait until this is printed, and forget it and all before."""
+        """Wait until this is printed, and discard all output up to it."""
         async with asyncio.timeout(WAIT_S_MAX):
             while text.encode() not in self._printed:
                 if not await asyncio.to_thread(self._read):
@@ -54,7 +54,7 @@ class OwnTerminal:
         os.close(self._master)
 
     def _read(self) -> bool:
-        """Read what comes within a second; False at the end."""
+        """Read the output of up to a second; False at the end."""
         if not select.select([self._master], [], [], 1.0)[0]:
             return True
         try:

@@ -15,7 +15,7 @@ NAMES: Final = ("least_waste", "fgd", "best_fit", "dot_product", "pack", "spread
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[NodeRow]:
-    """Up to eight nodes, some without devices, one size of device or two."""
+    """Up to eight nodes, some without devices, one or two device sizes."""
     return [
         NodeRow(
             name=f"n{number}",
@@ -29,7 +29,7 @@ def nodes(draw: st.DrawFn) -> list[NodeRow]:
 
 @st.composite
 def requests(draw: st.DrawFn) -> RequestClass:
-    """A part of a device, whole ones, or none."""
+    """A share, whole devices, or none."""
     devices = draw(st.sampled_from([0, 1, 1, 1, 2, 3]))
     milli = draw(st.sampled_from([*SIZES, 1000])) if devices else 0
     return RequestClass(
@@ -38,7 +38,7 @@ def requests(draw: st.DrawFn) -> RequestClass:
 
 
 def board_of(cluster: ClusterArrays, name: str, *, mix: RequestMix | None = None, seed: int = 0) -> Scoreboard:
-    """A scoreboard that has seen nothing yet."""
+    """A new scoreboard."""
     size_max = int(cluster.dev_size.max(initial=1000))
     return Scoreboard(cluster, making(name)(mix or RequestMix(counts=()), size_max=size_max), seed=seed)
 

@@ -1,4 +1,4 @@
-"""The openb cluster as agents, and a queue of sessions like its jobs: for whole passes at full size."""
+"""The openb cluster as agents, and a queue like its jobs, for full-size passes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ LIMITS_MS = (None, 600_000, 7_200_000, 86_400_000)
 
 @dataclass(frozen=True)
 class Full:
-    """The cluster of a trace, and rows of the queue in its `classes` most frequent requests."""
+    """The cluster of a trace, and queue rows of its `classes` most frequent requests."""
 
     trace: Trace
     classes: int = 40
 
     @cached_property
     def agents(self) -> tuple[AgentRow, ...]:
-        """One agent a node: its GPUs, cores in two NUMA nodes, and a pool of memory."""
+        """One agent per node: its GPUs, cores in two NUMA nodes, and memory."""
         return tuple(_agent(node, self.trace.model_of[node.name]) for node in self.trace.nodes)
 
     @cached_property
@@ -42,7 +42,7 @@ class Full:
         return [request for request, _ in islice(ranked, self.classes)]
 
     def rows(self, count: int, *, prefix: str, at_us: int = 0) -> list[PendingRow]:
-        """Rows in an order of arrival of the trace, a second apart; jobs of rarer requests are left out."""
+        """Rows in an arrival order of the trace, a second apart, without jobs of rarer requests."""
         kept = set(self.requests)
         order = next(iter(self.trace.arrivals.values()))
         asked = [request for request in (_request(self.trace.jobs[job].request) for job in order) if request in kept]
@@ -72,7 +72,7 @@ def _agent(node: NodeRow, model: str) -> AgentRow:
 
 
 def _request(asked: RequestClass) -> Request:
-    """Cores are whole, and shares on a step of ten milli."""
+    """Cores are whole; shares are multiples of ten milli."""
     amounts = {CPU: -(-asked.cpu // 1000), MEM: asked.mem * MIB}
     if asked.devices and asked.milli >= 1000:
         amounts[WHOLE] = asked.devices

@@ -1,4 +1,4 @@
-"""The published protocol: jobs arrive one by one and never leave; one that fits nowhere is dropped."""
+"""The published protocol: jobs arrive one by one and never end; one that does not fit is dropped."""
 
 import time
 from collections import Counter
@@ -16,7 +16,7 @@ from placement_traces import Job, Trace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one replay came to. Percent are of all accelerators."""
+    """Result of one replay. Percent are of all accelerators."""
 
     pct_at_100: float
     """Allocated when 100 % of the capacity had arrived."""
@@ -26,14 +26,14 @@ class Outcome:
 
 
 def mix_of(trace: Trace) -> RequestMix:
-    """How often each class is among the jobs."""
+    """Frequency of each class among jobs."""
     return RequestMix.of(Counter(job.request for job in trace.jobs.values()))
 
 
 def replay(
     trace: Trace, order: Sequence[int], *, strategy: str, seed: int = 0, mix: RequestMix | None = None
 ) -> Outcome:
-    """Let the jobs arrive in this order; the strategy expects `mix`, that of the trace unless another is given."""
+    """Replay the jobs in this order; the strategy expects `mix`, by default that of the trace."""
     cluster = ClusterArrays(trace.nodes)
     mix = mix or mix_of(trace)
     board = Scoreboard(cluster, making(strategy)(mix, size_max=int(cluster.dev_size.max())), seed=seed)
@@ -62,7 +62,7 @@ def replay(
 
 
 def columns_for(cluster: ClusterArrays, row: int, request: RequestClass, *, column: int | None) -> list[int]:
-    """The devices of a row that a request gets: the one that was chosen, or the tightest that are enough."""
+    """The devices of a row for a request: the chosen one, or the tightest that suffice."""
     if request.devices == 1 and column is not None:
         return [column]
     free = cluster.dev_free[row]
@@ -71,7 +71,7 @@ def columns_for(cluster: ClusterArrays, row: int, request: RequestClass, *, colu
 
 
 def check(cluster: ClusterArrays, trace: Trace, *, allocated: int) -> None:
-    """Nothing was given twice, and what was given is what was counted."""
+    """Nothing was allocated twice, and allocations match the counts."""
     assert (cluster.dev_free >= 0).all()
     assert (cluster.cpu_free >= 0).all()
     assert (cluster.mem_free >= 0).all()

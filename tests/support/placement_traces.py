@@ -1,4 +1,4 @@
-"""The openb trace and its arrival orders, read from where they lie; they are never part of the project.
+"""The openb trace and its arrival orders, read from local files; not part of the project.
 
 Source: Alibaba cluster-trace-gpu-v2023; Weng et al., Beware of Fragmentation, USENIX ATC 2023.
 """
@@ -24,7 +24,7 @@ class Job:
 
     request: RequestClass
     models: frozenset[str]
-    """Models of accelerators that it may have; empty = any."""
+    """Accelerator models that it accepts; empty = any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,10 @@ class Trace:
 
     nodes: Sequence[NodeRow]
     model_of: Mapping[str, str]
-    """The model of the accelerators of each node, by its name."""
+    """Accelerator model of each node, by node name."""
     jobs: Mapping[int, Job]
     arrivals: Mapping[int, Sequence[int]]
-    """Numbers of jobs in the order of their arrival, by seed."""
+    """Job numbers in order of arrival, by seed."""
 
     @property
     def capacity_milli(self) -> int:
@@ -69,7 +69,7 @@ def openb() -> Trace:
 
 
 def published(column: str) -> dict[str, float]:
-    """A column of the published results by our names of the strategies; empty when other data has none."""
+    """Published results by our names of the strategies; empty for other data."""
     names = {
         "01-Random": "random",
         "02-DotProd": "dot_product",
@@ -101,7 +101,7 @@ def _job(row: Mapping[str, str]) -> Job:
 
 
 def _arrivals() -> dict[int, list[int]]:
-    from pyarrow import parquet  # not needed where there is no trace
+    from pyarrow import parquet  # not needed without a trace
 
     table = parquet.read_table(FOLDER / "openb" / "arrivals_default.parquet").to_pydict()
     orders: dict[int, list[tuple[int, int]]] = {}

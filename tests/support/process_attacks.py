@@ -1,4 +1,4 @@
-"""What an attack costs a server, by the kernel's counters: one in a process of its own, or one in this process."""
+"""The cost of an attack to a server, in its own process or in this one, by the kernel's counters."""
 
 import gc
 import json
@@ -17,20 +17,20 @@ from graphql import parse
 from rest_server import RestServer
 
 CPU_S_MAX: Final = 0.100
-"""Each takes less than half of it on a core of its own; cores that are shared take up to twice as long for the same.
+"""Each attack takes less than half of it on a core of its own; on shared cores the same takes up to twice as long.
 The limit on a machine of the usual speed: see `cpu_s_max`."""
 REFERENCE: Final = f"{{ {' '.join(f'x{number}' for number in range(400))} }}"
 USUAL_REFERENCE_S: Final = 0.004
-"""What it takes to parse that on the machine that the limits were set on."""
+"""The time to parse that on the machine where the limits were set."""
 TRIES: Final = 6
 DELAY_TRIES: Final = 3
 MEMORY_BYTES_MAX: Final = 50_000_000
-"""What a refused request may add to the most memory that the server has had."""
+"""Limit of what a refused request may add to the server's peak memory."""
 T = TypeVar("T")
 
 
 class Attacker:
-    """Somebody with a key, on a connection that is kept as long as the server keeps it."""
+    """A client with a key, on a connection that it keeps as long as the server does."""
 
     def __init__(self, server: RestServer, client: httpx.Client) -> None:
         self._server = server
@@ -38,12 +38,12 @@ class Attacker:
         self.place = (urlsplit(server.address).hostname or "", urlsplit(server.address).port or 0)
 
     def post(self, body: bytes, *, path: str = "/graphql") -> tuple[int, bytes]:
-        """What the server answers."""
+        """The server's answer."""
         answer = self._client.post(path, content=body, headers={"content-type": "application/json"})
         return answer.status_code, answer.content
 
     def cpu_s(self, work: Callable[[], object]) -> float:
-        """CPU time of the server in the best of some tries: whatever else it does is counted too."""
+        """CPU time of the server in the best of some tries: its other work counts too."""
         spent = []
         for _ in range(TRIES):
             before = cpu_ns(self._server.pid)
@@ -52,8 +52,8 @@ class Attacker:
         return min(spent) / 1e9
 
     def delay_s(self, work: Callable[[], object]) -> float:
-        """CPU time of the server from a request for /healthz to its answer, while the work is done beside it: the
-        longest of each try, in the best of some tries."""
+        """CPU time of the server from a request for /healthz to its answer, during the given work: the longest of each
+        try, in the best of some tries."""
         longest = []
         with httpx.Client(base_url=self._server.address, timeout=60) as other:
             for _ in range(DELAY_TRIES):
@@ -68,38 +68,38 @@ class Attacker:
         return min(longest) / 1e9
 
     def works(self) -> bool:
-        """Whether others are answered."""
+        """Whether others get answers."""
         status, body = self.post(b'{"query": "{ __typename }"}')
         return status == 200 and json.loads(body)["data"] == {"__typename": "Query"}
 
 
 def cpu_s_max(limit_s: float = CPU_S_MAX) -> float:
     """A limit of CPU time: as given on a machine of the usual speed, more on a slower one. The speed is measured now,
-    because a machine that others use too does not keep its speed."""
+    because it varies on a shared machine."""
     took_s = median(_reference() for _ in range(TRIES))
     return limit_s * max(1.0, took_s / USUAL_REFERENCE_S)
 
 
 def _reference() -> float:
-    """CPU time of a known piece of work, much like what a server does with most attacks."""
+    """CPU time of a known piece of work, similar to the server's work under most attacks."""
     began = time.thread_time()
     parse(REFERENCE)
     return time.thread_time() - began
 
 
 def cpu_ns(pid: int) -> int:
-    """What all threads of a process have run."""
+    """The CPU time of all threads of a process."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
 
 
 def memory_bytes_most(pid: int) -> int:
-    """The most memory that a process has had."""
+    """The peak memory of a process."""
     return _memory_bytes(pid, "VmHWM")
 
 
 def _forget_memory_most() -> None:
-    """From now on the most memory that this process has had is counted anew."""
+    """Reset the peak memory of this process."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -109,8 +109,7 @@ def _memory_bytes(pid: int, what: str) -> int:
 
 
 async def costs_little(attack: Callable[[int], Awaitable[T]], *, limit_s: float = CPU_S_MAX) -> T:
-    """Attack a server in this process, and assert what that costs both sides together; returns what the last attack
-    did.
+    """Attack a server in this process, and assert the cost of both sides together; returns the last attack's result.
 
     Args:
         attack: is given the number of the try, so that it can send something that is not cached.

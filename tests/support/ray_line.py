@@ -1,4 +1,4 @@
-"""The whole way from a remote executor to agents over the gateway's parts, with Ray's calls made directly."""
+"""The path from a remote executor to agents over the gateway's parts, with Ray's calls made directly."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ from remote_pair import QUICK, Heard, OneKey
 
 
 class DirectActor:
-    """What a gateway has of an actor: methods whose `remote` returns something to wait for."""
+    """An actor as the gateway sees it: methods whose `remote` returns an awaitable."""
 
     def __init__(self, hosting: Hosting) -> None:
         self._hosting = hosting
@@ -37,14 +37,14 @@ class _Method:
         return asyncio.ensure_future(self._call(arguments))
 
     async def _call(self, arguments: tuple[Any, ...]) -> Any:
-        # As Ray: what a caller cancels is carried out all the same.
+        # As in Ray: a call runs on after its caller cancels it.
         result = self._function(*arguments)
         return await result if asyncio.iscoroutine(result) else result
 
 
 @dataclass(slots=True, kw_only=True)
 class Line:
-    """Everything of one test."""
+    """The parts of one test."""
 
     hosting: Hosting
     executor: RemoteExecutor
@@ -55,7 +55,7 @@ class Line:
     relaying: list[asyncio.Task[None]]
 
     async def connect(self, agent_id: str) -> Relay:
-        """What a keeper does for one agent."""
+        """Do a keeper's work for one agent."""
         await self.hosting.describe()
         actor = DirectActor(self.hosting)
         while True:
@@ -69,7 +69,7 @@ class Line:
 
 @asynccontextmanager
 async def line(folder: Path, *, monkeypatch: Any, options: AgentOptions | None = None) -> AsyncIterator[Line]:
-    """A line with the agents of a node, none of them connected yet."""
+    """A line with a node's agents, none of them connected yet."""
     monkeypatch.setenv(VARIABLE, str(write_options(options or AgentOptions(data_folder=folder, demo_node=1))))
     ours, theirs = socket.socketpair()
     at_server: Pipe[FromGateway] = Pipe(*await asyncio.open_unix_connection(sock=ours), incoming=FromGateway)

@@ -1,4 +1,4 @@
-"""Finds the processes of Ray's parts by what only they have."""
+"""Finds the processes of Ray's parts by their unique marks."""
 
 import os
 from pathlib import Path

@@ -25,16 +25,16 @@ query { agents(first: 100, filter: { states: [alive, suspect, lost, left] }) { e
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """Everything of one module's tests; what one breaks it mends."""
+    """The parts of one module's tests; a test repairs its damage."""
 
     ray: OwnRay
     server: OwnServer
     client: Client
     states: dict[str, list[str]] = field(default_factory=dict)
-    """By agent, the states that were seen, each once."""
+    """By agent, the states seen, each once."""
 
     def node(self, number: int) -> OwnNode:
-        """A node of Ray, counted from 1; its agent is demo-N."""
+        """A Ray node, counted from 1; its agent is demo-N."""
         return self.ray.nodes[number - 1]
 
     def agent_folder(self, number: int) -> Path:
@@ -65,11 +65,11 @@ class Stage:
         return await until(look)
 
     async def cluster_ray(self) -> dict[str, Any]:
-        """What the server says about Ray."""
+        """The server's status of Ray."""
         return dict((await self.client.execute(RAY))["cluster"]["ray"])
 
     async def until_connected(self, *, workers: int = 2) -> None:
-        """Wait until a number of nodes have agents, and all of these are alive."""
+        """Wait until this number of nodes has agents, and all of them are alive."""
 
         async def look() -> bool:
             told = await self.cluster_ray()
@@ -93,7 +93,7 @@ class Stage:
         return found
 
     async def until_agent(self, number: int, state: str) -> None:
-        """Wait until the server sees an agent so."""
+        """Wait until the server sees this state."""
 
         async def look() -> bool:
             return (await self.agent_states()).get(f"demo-{number}") == state
@@ -104,7 +104,7 @@ class Stage:
             raise AssertionError(f"the agents went through {self.states}") from None
 
     async def job(self, name: str, *, code: int = 7) -> tuple[str, int]:
-        """Start a job that notes that it runs, and ends with the code once it may; its id, and its node's number."""
+        """Start a job that logs its start, and exits with the code on request; its id, and its node's number."""
         mark, go = self._marks / name, self._marks / f"{name}.go"
         script = f"echo run >> {mark}; while [ ! -e {go} ]; do sleep 0.05; done; exit {code}"
         session_id = await submit(self.client, script, {"cuda.device": "1"})
@@ -141,5 +141,5 @@ async def stage() -> AsyncIterator[Stage]:
 
 
 def send(pid: int, number: signal.Signals) -> None:
-    """Send a signal to one process."""
+    """Signal one process."""
     os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""Installs a wheel into an empty environment, and starts its server from a folder that has nothing to do with it."""
+"""Installs a wheel into an empty environment, and starts its server from an unrelated folder."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ WAIT_S: Final = 120.0
 
 
 def main(wheel: Path) -> None:
-    """Try it; an AssertionError says what is wrong."""
+    """Try it; an AssertionError gives the fault."""
     with tempfile.TemporaryDirectory(prefix="aliquot-release-") as name:
         folder = Path(name)
         environment = {"PATH": os.defpath, "HOME": str(folder), "LANG": "C.UTF-8"}
@@ -48,7 +48,7 @@ def _serve(command: Path, folder: Path, environment: dict[str, str]) -> None:
 
 
 def _page(server: "subprocess.Popen[bytes]", log: Path) -> bytes:
-    """The page that a browser is given, once the server is up."""
+    """The page served to a browser once the server is up."""
     until = time.monotonic() + WAIT_S
     while True:
         told = log.read_text(encoding="utf-8", errors="replace")

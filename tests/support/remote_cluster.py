@@ -20,13 +20,13 @@ query { agents(first: 100, filter: { states: [alive, suspect, lost, left] }) { e
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """Everything of one test."""
+    """The parts of one test."""
 
     server: OwnServer
     client: Client
     agents: list[OwnAgent] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
-    """States of the agent that `until_agent` waited for, each once."""
+    """States of the agent during `until_agent`, each once."""
 
     async def agent(self, agent_id: str = "demo-1", *, url: str | None = None) -> OwnAgent:
         """Start an agent with eight mock GPUs."""
@@ -40,7 +40,7 @@ class Cluster:
         return {edge["node"]["id"]: edge["node"]["state"] for edge in edges}
 
     async def until_agent(self, state: str, agent_id: str = "demo-1") -> None:
-        """Wait until the server sees an agent so."""
+        """Wait until the server sees this state."""
 
         async def look() -> bool:
             now = (await self.agent_states()).get(agent_id, "unknown")
@@ -51,7 +51,7 @@ class Cluster:
         await until(look)
 
     async def job(self, name: str, *, code: int = 7) -> str:
-        """Start a job that notes that it runs, and ends with the code once it may."""
+        """Start a job that logs its start, and exits with the code on request."""
         script = f"echo run >> {self._marks}/{name}; while [ ! -e {self._go(name)} ]; do sleep 0.05; done; exit {code}"
         session_id = await submit(self.client, script, {"cuda.device": "1"})
         await until_state(self.client, session_id, "running")
@@ -68,7 +68,7 @@ class Cluster:
         return await until_state(self.client, session_id, "completed", "failed", "canceled")
 
     async def until_log(self, agent: OwnAgent, text: str, *, after: int = 0) -> str:
-        """Wait until an agent printed something, and return what it printed.
+        """Wait until an agent printed a text, and return its output.
 
         Args:
             after: characters that it had printed before, which do not count.

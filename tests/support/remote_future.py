@@ -1,4 +1,4 @@
-"""A release that is one protocol version ahead: it sends more fields, and messages that are unknown today."""
+"""A release that is one protocol version ahead: it sends more fields, and unknown messages."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -16,24 +16,24 @@ NEWS: Final = {"reason": "nobody knows", "numbers": [1, 2.5, None]}
 
 
 class FutureWire:
-    """One end of a connection that the future release holds."""
+    """The future release's end of a connection."""
 
     def __init__(self, wire: MemoryWire) -> None:
         self._wire = wire
 
     async def say(self, message: Message) -> None:
-        """Send a message with more fields than are known, on every level, between two of unknown kinds."""
+        """Send a message with unknown fields on every level, between two of unknown kinds."""
         await self._send("gossip", {"about": NEWS})
         (kind,) = (name for name, known in KINDS.items() if known is type(message))
         await self._send(kind, widened(message))
         await self._send("weather", NEWS)
 
     async def say_plainly(self, kind: str, fields: Mapping[str, object]) -> None:
-        """Send a message with these fields alone, as a release that knows no others."""
+        """Send a message with only these fields, as a release that knows no others."""
         await self._send(kind, fields)
 
     async def on_event(self) -> Message:
-        """The next message, of a kind known today."""
+        """The next message of a known kind."""
         frame = await self._wire.receive()
         assert frame, "the connection has ended"
         assert frame[:1] == b"\0", "it is short"
@@ -53,7 +53,7 @@ class FutureWire:
 
 
 def widened(value: Any) -> Any:
-    """What a newer release would send: each record with a field that is not known."""
+    """The value from a newer release: each record with an unknown field."""
     match value:
         case Enum():
             return value.value

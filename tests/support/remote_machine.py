@@ -1,4 +1,4 @@
-"""Agent processes that believe to be on a machine that was booted anew: what a test has in place of a reboot."""
+"""Agent processes with another boot id: a test's substitute for a reboot."""
 
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ if os.environ.get("TEST_BOOT_ID"):
 
 
 def booted_as(boot_id: str, *, folder: Path) -> dict[str, str]:
-    """Variables for an agent that is to tell this boot id.
+    """Variables for an agent that reports this boot id.
 
     Args:
         folder: where a module for Python's start is kept.

@@ -23,7 +23,7 @@ QUICK: Final = HeartbeatTiming(beat_s=0.1, lost_s=1.0, greet_s=5.0, answer_s=5.0
 
 
 class OneKey:
-    """Takes one key, for every agent, until it is revoked."""
+    """Accepts one key, for every agent, until it is revoked."""
 
     revoked = False
 
@@ -35,7 +35,7 @@ class OneKey:
 
 
 class MemoryWire:
-    """One end; holds few frames, as a socket would."""
+    """One end; buffers few frames, as a socket would."""
 
     def __init__(self, *, out: "asyncio.Queue[bytes | None]", into: "asyncio.Queue[bytes | None]") -> None:
         self._out = out
@@ -83,7 +83,7 @@ def hello(**fields: object) -> Hello:
 
 
 class Heard:
-    """Takes everything that an executor says."""
+    """Records all messages of an executor."""
 
     def __init__(self, executor: RemoteExecutor) -> None:
         self.messages: list[AgentMessage] = []

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that cuts connections, or lets nothing through any more."""
+"""A TCP proxy on loopback that cuts connections or stops forwarding."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +12,7 @@ class Proxy:
     """Between an agent and its server, or a server and its database."""
 
     def __init__(self, dial: Callable[[], Awaitable[Streams]]) -> None:
-        """`dial`: connects to what is behind it."""
+        """`dial`: connects to the target."""
         self._dial = dial
         self._open = asyncio.Event()
         self._open.set()
@@ -30,17 +30,17 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def cut(self) -> None:
-        """Drop every connection, and those to come."""
+        """Drop every connection, now and later."""
         self.is_cut = True
         for writer in tuple(self._writers):
             writer.transport.abort()
 
     def stall(self) -> None:
-        """Keep connections, and let nothing through."""
+        """Keep connections, and forward nothing."""
         self._open.clear()
 
     def mend(self) -> None:
-        """Be a wire again; what was held back comes through."""
+        """Forward again, including the data held back."""
         self.is_cut = False
         self._open.set()
 

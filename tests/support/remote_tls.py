@@ -1,4 +1,4 @@
-"""Certificates for tests, and a server that listens on every address of the machine with one."""
+"""Certificates for tests, and a TLS server that listens on every address of the machine."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ class Files:
 
 
 class Authority:
-    """Signs certificates; no client trusts a new one."""
+    """Signs certificates; clients do not trust it yet."""
 
     def __init__(self, folder: Path, *, name: str = "ca") -> None:
         self._ca = trustme.CA()
@@ -45,7 +45,7 @@ class Authority:
         self._ca.cert_pem.write_to_path(str(self.file))
 
     def issue(self, *names: str, expired: bool = False, to: str = "server") -> Files:
-        """A certificate for these names, in the place of an older one."""
+        """A certificate for these names, replacing an older one."""
         past = {"not_before": datetime(2001, 1, 1, tzinfo=UTC), "not_after": datetime(2002, 1, 1, tzinfo=UTC)}
         made = self._ca.issue_cert(*names, **past if expired else {})
         files = Files(self._folder / f"{to}.pem", self._folder / f"{to}.key")
@@ -57,7 +57,7 @@ class Authority:
 
 
 class ServeProcess:
-    """`aliquot serve` with options of a test's own."""
+    """`aliquot serve` with a test's options."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class ServeProcess:
         self.authority = Authority(folder)
 
     async def start(self, *options: str) -> None:
-        """Start it, and wait until it has said where it listens, or has ended."""
+        """Start it, and wait until it prints where it listens, or has ended."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "aliquot", "serve", "--port", "0", "--no-local-agents"),
@@ -112,7 +112,7 @@ class ServeProcess:
 
 @asynccontextmanager
 async def served(*options: str, tls: bool = True) -> AsyncIterator[ServeProcess]:
-    """A server with a folder that job users can pass, stopped and removed at the end.
+    """A server with a folder that job users can enter, stopped and removed at the end.
 
     Args:
         options: of `aliquot serve`.
@@ -131,7 +131,7 @@ async def served(*options: str, tls: bool = True) -> AsyncIterator[ServeProcess]
 
 
 async def shown(port: int, authority: Authority) -> bytes | None:
-    """The certificate that is shown to a new connection."""
+    """The certificate that a new connection gets."""
     context = ssl.create_default_context(cafile=str(authority.file))
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
     found: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)

@@ -47,7 +47,7 @@ class Bench:
         return self.state.sessions[session_id]
 
     async def until(self, fact: Callable[[], bool]) -> None:
-        """Wait until a fact is true of the state."""
+        """Wait for a condition on the state."""
         async with asyncio.timeout(WAIT_S):
             while not fact():
                 assert not self.running.done(), self.running.exception()
@@ -59,7 +59,7 @@ class Bench:
 
 
 database_url = ""
-"""Of the database that a bench is over; empty = SQLite in its folder."""
+"""A bench's database; empty = SQLite in its folder."""
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def service_on(
     ended_kept: int = ENDED_KEPT,
     parts: Callable[[DatabaseStore], ServiceParts] = lambda store: ServiceParts(),
 ) -> AsyncIterator[Bench]:
-    """Run the service over the database in a folder. Whatever is wrong with the state at any time fails the test."""
+    """Run the service over the database in a folder. Any inconsistency of its state fails the test."""
     clock = SystemClock()
     store = open_store(database_url, data_folder=folder, now_us=clock.now_us)
     state, loaded = await load_state(store, ended_kept=ended_kept)
@@ -92,7 +92,7 @@ async def service_on(
 
 
 def _watched(service: Orchestrator) -> list[str]:
-    """What was found wrong after any commit; the events of one commit are in the state before the loop runs on."""
+    """Faults found after any commit; a commit's events are all in the state before the loop runs on."""
     wrong: list[str] = []
     loop = asyncio.get_running_loop()
 

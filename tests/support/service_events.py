@@ -6,7 +6,7 @@ from aliquot_schema.events import KIND_OF, Event, Record
 
 
 def event_of(record: Record, kind: str, **more: Any) -> Event:
-    """What happened to a record; `more`: fields that are not as usual."""
+    """The event of a record; `more`: unusual fields."""
     usual = {"number": 1, "at_us": 1, "actor": "ann", "request_id": None, "epoch": 1, "pass_number": None}
     named = {"entity": KIND_OF[type(record)].entity, "entity_id": record.id, "entity_version": record.version}
     return Event(kind=kind, record=record, **(usual | named | more))

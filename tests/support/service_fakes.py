@@ -1,6 +1,6 @@
-"""A fake executor that mirrors the local one: agents with real device plugins, kernels that end when a test says so.
+"""A fake executor like the local one: agents with real device plugins, kernels that end when a test says so.
 
-It fails on anything an agent would not do: an order for devices that another order holds, a stop of what it never got.
+It fails on anything an agent would not do: an order for held devices, a stop of an unknown kernel.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from aliquot_schema.resources.slots import SlotType
 
 @dataclass
 class FakeAgent:
-    """An agent that keeps its kernels over restarts of the server."""
+    """An agent that keeps its kernels over server restarts."""
 
     id: AgentId
     devices: tuple[Device, ...]
     boot_id: str = "boot-1"
     node: str = ""
-    """Shared with the agents that name the same one; empty = a node of its own."""
+    """Shared with agents of the same name; empty = its own node."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     orders: dict[KernelId, LaunchOrder] = field(default_factory=dict)
     running: set[KernelId] = field(default_factory=set)
@@ -53,7 +53,7 @@ class FakeAgent:
     accounts: set[str] = field(default_factory=set)
     """The Unix accounts of its host."""
     loses_orders: bool = False
-    """Writes orders down and crashes: they are neither started nor stopped."""
+    """Records orders and crashes: they are neither started nor stopped."""
 
     def describe(self) -> Agent:
         types = {slot: SlotType.BYTES if slot == "mem" else SlotType.COUNT for d in self.devices for slot in d.costs}
@@ -82,14 +82,14 @@ class FakeAgent:
 
 
 class FakeExecutor:
-    """Answers the port `Executor`."""
+    """Implements `Executor`."""
 
     def __init__(self, agents: Sequence[FakeAgent]) -> None:
         self.agents = {agent.id: agent for agent in agents}
         self.silent: set[AgentId] = set()
         self.start_by_itself = True
         self.logs: dict[KernelId, list[LogChunk]] = {}
-        """What kernels print; one that is not here prints a line."""
+        """The kernels' output; one that is missing prints a line."""
         self._messages: asyncio.Queue[AgentMessage] = asyncio.Queue()
 
     async def start(self) -> None:
@@ -181,22 +181,22 @@ class FakeExecutor:
         self._report(agent, report)
 
     def falls_silent(self, agent_id: AgentId, *, gone: bool = False) -> None:
-        """The agent cannot be asked."""
+        """The agent is unreachable."""
         self.silent.add(agent_id)
         self._messages.put_nowait(AgentSilent(agent_id=agent_id, gone=gone))
 
     def comes_back(self, agent_id: AgentId) -> None:
-        """The agent can be asked again."""
+        """The agent is reachable again."""
         self.silent.discard(agent_id)
         self._messages.put_nowait(AgentJoined(inventory=self.agents[agent_id].inventory()))
 
     def joins(self, agent: FakeAgent) -> None:
-        """An agent that was not there before joins, or one that was closed is there again with other news."""
+        """A new agent joins, or a closed one returns with other inventory."""
         self.agents[agent.id] = agent
         self.comes_back(agent.id)
 
     def boots(self, agent_id: AgentId) -> None:
-        """The node is booted: what ran is gone, and the agent knows nothing of it any more."""
+        """The node is rebooted: its kernels are gone, and the agent has forgotten them."""
         agent = self.agents[agent_id]
         agent.boot_id += "+"
         agent.running.clear()
@@ -215,15 +215,15 @@ class FakeExecutor:
         readings: tuple[DeviceReading, ...],
         host_uses: Mapping[KernelId, HostUse] = NO_HOST_USES,
     ) -> None:
-        """The agent tells what its devices and kernels measured."""
+        """The agent reports readings of its devices and kernels."""
         self._messages.put_nowait(NewReadings(agent_id=agent_id, at_us=1, readings=readings, host_uses=host_uses))
 
     def take_messages(self) -> list[AgentMessage]:
-        """What was said since, for a test that delivers it by itself."""
+        """The messages since, for a test that delivers them itself."""
         return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
 
     def repeat(self, kernel_id: KernelId) -> None:
-        """The agent says again what it said last."""
+        """The agent repeats its last report."""
         agent = self._holder(kernel_id)
         self._report(agent, agent.ended[kernel_id])
 

@@ -1,4 +1,4 @@
-"""A store in memory that keeps the promises of the port: versions, unique keys, numbers without gaps, one epoch."""
+"""An in-memory store that keeps the port's promises: versions, unique keys, gap-free numbers, one epoch."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ from service_events import event_of
 
 
 class MemoryStore:
-    """Answers the port `Store`. Every answer lets others run first, as a real one does."""
+    """Implements the port `Store`. Every answer yields to other tasks, as real ones do."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[type, str], Record] = {}

@@ -1,4 +1,4 @@
-"""The reaper on a stage, and what it looks at."""
+"""The reaper on a stage, and its inputs."""
 
 from aliquot.service.agents.reaper import Reaper
 from aliquot.service.state.state import State
@@ -23,5 +23,5 @@ async def running(on: Stage, **asked: object) -> tuple[SessionId, KernelId]:
 
 
 def kinds(state: State) -> list[D]:
-    """Of what stands."""
+    """Open ones."""
     return sorted(finding.kind for finding in state.findings.values())

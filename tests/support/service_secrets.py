@@ -1,4 +1,4 @@
-"""Where secrets are kept, for tests."""
+"""An in-memory store of secrets."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -10,7 +10,7 @@ from aliquot_schema.ids import UserId
 
 
 class Drawer:
-    """A store in memory that can be made to fail."""
+    """A store in memory that can fail on request."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[UserId, str], str] = {}

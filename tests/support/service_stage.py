@@ -1,4 +1,4 @@
-"""The service without its loops: a test makes every step by hand, in the order it likes; each is checked."""
+"""The service without its loops: a test makes every step by hand, in any order; each is checked."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -47,7 +47,7 @@ from leader_stage_stores import NewStore, new_memory_store
 from service_fakes import FakeAgent, FakeExecutor
 
 new_store: NewStore = new_memory_store
-"""What a stage is given that brings no store of its own."""
+"""For stages without a store of their own."""
 CALLER = Caller(user=UserId("ann"), request_id="req_test", role=Role.ADMIN)
 EPOCH = 1
 GRACE_MS = 100
@@ -73,7 +73,7 @@ class StepClock:
         self._now_us = at_us
 
     def passes(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance time."""
         self._now_us += round(seconds * 1e6)
 
     def monotonic(self) -> float:
@@ -148,7 +148,7 @@ class Stage:
         journal.subscribe(self.watching.on_event)
 
     def limit(self, rate_limit: SubmissionRateLimit | None) -> None:
-        """Make the use cases of sessions anew, with this rate limit."""
+        """Rebuild the use cases of sessions with this rate limit."""
         self.sessions = Sessions(
             state=self.state,
             journal=self.journal,
@@ -185,7 +185,7 @@ class Stage:
         await self.sessions.cancel_session(CALLER, session_id, None)
 
     async def on_event(self, *messages: AgentMessage) -> None:
-        """Act on messages, and on nothing else."""
+        """Handle messages, and nothing else."""
         await self.messages.run_once(list(messages))
         self.check()
 
@@ -199,7 +199,7 @@ class Stage:
             await self.on_event(*heard)
 
     async def advance(self) -> None:
-        """One pass with its launches, and what agents say."""
+        """One pass with its launches, and agents' reports."""
         await self.allocator.run_once()
         self.check()
         await self.settle()
@@ -208,11 +208,11 @@ class Stage:
         return self.state.sessions[session_id]
 
     async def events(self) -> tuple[Event, ...]:
-        """All that the store has."""
+        """All stored events."""
         return await self.store.events_after(0, limit=10_000)
 
     def held(self) -> dict[str, int]:
-        """Budget units held, of every device that is."""
+        """Budget units held, by device."""
         return {str(device): amount for used in self.state.used.values() for device, amount in used.items() if amount}
 
     def live(self) -> list[str]:
@@ -220,12 +220,12 @@ class Stage:
         return sorted(kernel.id for kernel in self.state.kernels.values() if kernel.state is not KernelState.EXITED)
 
     def check(self) -> None:
-        """Nothing is wrong with the state."""
+        """The state has no faults."""
         assert broken(self.state) == []
 
 
 def broken(state: State) -> list[str]:
-    """What is wrong with a state."""
+    """The faults of a state."""
     return violations(
         state.agents.values(),
         sessions=state.sessions.values(),
@@ -236,7 +236,7 @@ def broken(state: State) -> list[str]:
 
 @contextmanager
 def during_a_pass(change: Callable[[], Awaitable[object]]) -> Iterator[None]:
-    """A change is committed after each pass has decided, and before any of it is carried out."""
+    """A change is committed after each pass has decided, and before its plan is applied."""
     loop = asyncio.get_running_loop()
 
     def decided(*given: Any, **named: Any) -> Plan:
@@ -254,7 +254,7 @@ async def _awaited(change: Callable[[], Awaitable[object]]) -> None:
 
 @contextmanager
 def granting_only() -> Iterator[None]:
-    """Grants are not followed by their launch, as after a crash of a version that did the two in turn."""
+    """Grants are not followed by their launch, as after a crash of a version with two transactions."""
     with mock.patch.object(plan_applier, "start", return_value={}):
         yield
 
@@ -269,7 +269,7 @@ async def stage(
     wrap: Callable[[Store], Store] = lambda store: store,
     commands: CommandChecks | None = None,
 ) -> AsyncIterator[Stage]:
-    """A stage on which these agents have joined.
+    """A stage with these agents joined.
 
     Args:
         store: of another stage; a new one otherwise, with `wrap` around it.

@@ -1,4 +1,4 @@
-"""A store around another one, for tests that change what becomes of commits."""
+"""A store wrapper for tests that change the outcome of commits."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from aliquot_schema.events import Event
 
 
 class WrappedStore:
-    """Answers the port `Store` as the other one does."""
+    """Implements the port `Store` with the other one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

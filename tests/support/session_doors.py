@@ -1,4 +1,4 @@
-"""Sessions that run at a server over fakes, users with keys, and the socket of terminals."""
+"""Sessions running at a server over fakes, users with keys, and the socket of terminals."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ REVOKE = "mutation ($id: ID!) { revoke_api_key(id: $id) { __typename } }"
 
 
 async def running(server: ApiServer, owner: str = "ada", *, shares_access: bool = False) -> None:
-    """A session that runs."""
+    """A running session."""
     made = session(SessionState.RUNNING, owner=UserId(owner))
     made = replace(made, project=ProjectId(PROJECT), spec=replace(made.spec, shares_access=shares_access))
     project = Quota(id=quota_id(QuotaScope.PROJECT, PROJECT), scope=QuotaScope.PROJECT, name=PROJECT)

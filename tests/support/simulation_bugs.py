@@ -1,4 +1,4 @@
-"""Bugs of the kinds that schedulers have had, put in on purpose: a simulation that finds none of them is no use."""
+"""Planted bugs of kinds known from schedulers; a simulation must find each of them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ Bug = Callable[[pytest.MonkeyPatch], None]
 
 
 def freed_at_cancel(patch: pytest.MonkeyPatch) -> None:
-    """A cancelled session's devices are given away while its processes are still ending."""
+    """A canceled session's devices are freed while its processes are still ending."""
 
     def stop(draft: UnitOfWork, kernels: list[Kernel], *, now_us: int) -> None:
         for kernel in kernels:
@@ -39,7 +39,7 @@ def freed_at_cancel(patch: pytest.MonkeyPatch) -> None:
 
 
 def requeued_without_proof(patch: pytest.MonkeyPatch) -> None:
-    """What ran on an agent that is lost is run elsewhere, though it may be running still."""
+    """Sessions of a lost agent are run elsewhere, though they may still be running."""
     silence = AgentMessages._silence
 
     async def requeue(self: AgentMessages, silent: Sequence[AgentSilent]) -> None:
@@ -57,7 +57,7 @@ def requeued_without_proof(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgotten_before_durable(patch: pytest.MonkeyPatch) -> None:
-    """An agent is asked to forget an end that is not in the database yet."""
+    """An agent is asked to forget an end that is not yet committed."""
     take = AgentMessages._take_reports
 
     async def forget_first(self: AgentMessages, reports: list[KernelChanged]) -> None:
@@ -70,7 +70,7 @@ def forgotten_before_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledged_before_committed(patch: pytest.MonkeyPatch) -> None:
-    """A submission is acknowledged though the database did not say that it has it."""
+    """A submission is acknowledged though its commit is not confirmed."""
     insert = Submission._insert
 
     async def hope(self: Submission, caller: Any, fresh: Any) -> Any:
@@ -83,7 +83,7 @@ def acknowledged_before_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def charged_twice(patch: pytest.MonkeyPatch) -> None:
-    """An event that is read back from the log is counted twice."""
+    """An event read back from the log is charged twice."""
     grant, absorb = UsageAccounts.grant, Journal.catch_up
 
     def grant_anyway(self: UsageAccounts, charged: ChargedLease, *, policy: Any) -> None:
@@ -103,7 +103,7 @@ def charged_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def key_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A retried submission makes a second session."""
+    """A retried submission creates a second session."""
     session = Submission._session
 
     def without_key(self: Submission, caller: Any, request: NewSession, **more: Any) -> Any:
@@ -113,7 +113,7 @@ def key_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def epoch_unchecked(patch: pytest.MonkeyPatch) -> None:
-    """What a leader of before had decided is committed all the same."""
+    """A decision of a former leader is still committed."""
     append = commit._append_events
 
     def of_anybody(connection: Connection, batches: Sequence[Batch]) -> list[tuple[Event, ...]]:
@@ -123,7 +123,7 @@ def epoch_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 def input_not_written(patch: pytest.MonkeyPatch) -> None:
-    """The ledger does not say that other agents than before took something new."""
+    """The ledger omits a change of the agents that accept new sessions."""
     inputs = EntryBuilder._inputs
 
     def without(self: EntryBuilder, one: Pass) -> Inputs:

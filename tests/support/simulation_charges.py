@@ -1,4 +1,4 @@
-"""The fairness ledger kept a second time, in whole milli of a device x milliseconds, from leases alone."""
+"""An independent fairness ledger, in integer milli-devices x milliseconds, from leases alone."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class _Place:
 
 
 class Charges:
-    """By project and user. Time before the last change of a place counts for nothing, as it was counted already."""
+    """By project and user. Time before a place's last change is not counted again."""
 
     def __init__(self) -> None:
         self.project_of: dict[str, str] = {}
@@ -30,10 +30,10 @@ class Charges:
         self._places: dict[tuple[str, str], _Place] = {}
         self._works: dict[str, SavedWork] = {}
         self._to_explain: Counter[tuple[str, str]] = Counter()
-        """By how much accounts fell, less what sessions were credited; the account comes first in a commit."""
+        """Decreases of accounts, less the credits of sessions; the account comes first in a commit."""
 
     def take(self, record: Record) -> None:
-        """Reckon with a lease's grant or release, not with its renewals; remember what an account says."""
+        """Count a lease's grant or release, but not renewals; remember each account's charge."""
         if isinstance(record, Account):
             self._to_explain[record.project, record.user] += max(self._charged_before(record) - record.charged, 0)
             self.accounts[record.project, record.user] = record
@@ -58,7 +58,7 @@ class Charges:
                     place.at_us = min(place.at_us, correction.to_us)
 
     def check_all_settled(self) -> None:
-        """Nothing is held, and every account says to the device-millisecond what was used."""
+        """Nothing is held, and every account matches the usage to the device-millisecond."""
         for key, place in self._places.items():
             assert place.holds_milli == 0, f"{key} holds {place.holds_milli} milli of devices"
             assert self._to_explain[key] <= 0, f"{key} is charged less than before, and no session was credited"
@@ -66,8 +66,7 @@ class Charges:
             assert said == place.charged, f"{key} was charged {said} device-milliseconds for {place.charged}"
 
     def _credit(self, session: Session) -> None:
-        """Reckon with the work that a session lost. What it lost and was credited only grows, and it is credited for no
-        more than it lost."""
+        """Count a session's lost work. Loss and credit only grow, and the credit never exceeds the loss."""
         work, known = session.work, self._works.get(session.id, SavedWork())
         if work is None:
             assert session.id not in self._works, f"{session.id} has no record of its work any more"
@@ -86,5 +85,5 @@ class Charges:
 
 
 def _rate(lease: Lease) -> int:
-    """Whole devices cost 1000 milli each, shares what they are; nothing else has a price in these runs."""
+    """A whole device costs 1000 milli, a share its amount; other slots are free in these runs."""
     return sum((MILLI if slot == WHOLE else 1) * sum(amounts.values()) for slot, amounts in lease.spec.items())

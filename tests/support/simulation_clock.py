@@ -1,22 +1,22 @@
-"""Wall clocks that jump, and ids that a seed draws."""
+"""Wall clocks that jump, and ids drawn by a seed."""
 
 from random import Random
 
 from simulation_loop import SeededLoop
 
 EPOCH_US = 1_760_000_000_000_000
-"""When every run begins: some day in 2025."""
+"""Start of every run: a day in 2025."""
 
 
 class WallClock:
-    """The machine's wall clock, which is set forward and back."""
+    """The machine's wall clock, which can be set."""
 
     def __init__(self, loop: SeededLoop) -> None:
         self._loop = loop
         self._offset_us = 0
 
     def now_us(self) -> int:
-        """No machine's clock is before 1970, whatever it is set to."""
+        """Never before 1970, whatever the clock is set to."""
         return max(0, EPOCH_US + self._offset_us) + round(self._loop.time() * 1e6)
 
     @property
@@ -28,10 +28,10 @@ class WallClock:
 
 
 class SeededIds:
-    """Sorted by their birth, as UUIDv7 are."""
+    """Ids that sort by creation, like UUIDv7."""
 
     def __init__(self, random: Random, *, first: int) -> None:
-        """Those of a greater `first` sort after these."""
+        """Ids of a greater `first` sort later."""
         self._random = random
         self._count = first << 32
 

@@ -1,4 +1,4 @@
-"""scripts/simulate: many seeds, one after another, until one breaks a rule."""
+"""scripts/simulate: runs seeds one after another until one breaks a rule."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ FRESH_MAX: Final = 10**12
 
 
 def main() -> int:
-    """Exit with 1 when a seed failed; its number and the command that repeats it are printed."""
+    """Exit with 1 if a seed failed, after printing it and the command to repeat it."""
     asked = _asked()
     first = SystemRandom().randrange(FRESH_MAX) if asked.fresh else asked.first
     if asked.fresh:

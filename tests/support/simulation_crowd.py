@@ -1,4 +1,4 @@
-"""A queue of thousands for an hour of virtual time: nothing odd happens, and memory must not grow."""
+"""A queue of thousands for an hour of virtual time, without faults; memory must not grow."""
 
 import asyncio
 import gc
@@ -16,10 +16,10 @@ LOOKS = 4
 
 
 class Crowd(Run):
-    """One server, seven devices, and a queue that stays as long as it is."""
+    """One server, seven devices, and a queue of constant length."""
 
     async def blocks(self, *, pending: int, seconds: float) -> list[int]:
-        """Blocks of memory that Python holds, at even times; as many sessions come as begin."""
+        """Python's memory blocks at fixed intervals; each started session is replaced."""
         self._faults.end()
         keeping = asyncio.create_task(self._keep_up(0))
         while not self._servers[0].is_up:  # noqa: ASYNC110  # servers send no event
@@ -38,10 +38,10 @@ class Crowd(Run):
         return looks
 
     def _follow(self, connection: object) -> None:
-        """A client that folds the log keeps all of it."""
+        """Off: such a client keeps the whole log."""
 
     def _check_start(self, kernel_id: object) -> None:
-        """Nothing to hold it against."""
+        """Off: nothing to compare."""
 
     async def _fill(self, pending: int) -> None:
         cases = self._servers[0].cases

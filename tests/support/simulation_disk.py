@@ -1,4 +1,4 @@
-"""The database of a run: SQLite in memory, run inline, that is full, fails, and forgets to say that it has written."""
+"""The database of a run: SQLite in memory, inline, that fills up, fails, and loses acknowledgements."""
 
 import sqlite3
 from collections.abc import Callable
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Disk:
-    """The disk that all servers write to. A committed transaction survives every crash."""
+    """The disk of all servers. A committed transaction survives every crash."""
 
     def __init__(self, random: Random, *, on_commit: Callable[[Connection], None]) -> None:
         self.connection = _copied()
         self.is_full = False
         self.is_away = False
         self.fails_next: str | None = None
-        """`within` = a statement fails; `after` = all is written, without an acknowledgement."""
+        """`within` = a statement fails; `after` = it is committed, but not acknowledged."""
         self._random = random
         self._on_commit = on_commit
         self._statements_left: int | None = None
@@ -65,7 +65,7 @@ class Disk:
 
 
 class ProcessDatabase:
-    """The port `aliquot.store.store.Database`, as one server process has it."""
+    """The port `aliquot.store.store.Database`, for one server process."""
 
     def __init__(self, disk: Disk, process: Process, loop: SeededLoop) -> None:
         self._disk = disk

@@ -1,4 +1,4 @@
-"""Faults of a run. Each strikes between two steps of the loop, wherever everybody happens to be."""
+"""Faults of a run. Each strikes between two steps of the loop, at any point of the code."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ STEPS_BETWEEN = 450
 
 
 class Faults:
-    """One after another, until they are stopped."""
+    """Faults one after another, until stopped."""
 
     def __init__(self, place: Place, *, servers: Callable[[], list[Server]]) -> None:
         self.counts: dict[str, int] = {}
@@ -39,7 +39,7 @@ class Faults:
         place.on_decided = self._pounce
 
     def end(self) -> None:
-        """Everything works from now on."""
+        """No more faults."""
         place = self._place
         place.loop.on_step = lambda step: None
         place.weather.is_fair = True
@@ -52,7 +52,7 @@ class Faults:
             machine.thaw()
 
     def server_killed(self) -> None:
-        """kill -9; the supervisor starts another."""
+        """kill -9; the supervisor restarts it."""
         server = self._pick()
         place = self._place
         place.loop.create_task(server.process.kill(), context=place.loop.outside)
@@ -64,14 +64,14 @@ class Faults:
             self._place.weather.after(self._random.choice((0.5, 12.0, 40.0)), process.thaw)
 
     def leader_frozen_deciding(self) -> None:
-        """SIGSTOP after the next decision and before its commit, for about as long as it takes another to lead."""
+        """SIGSTOP between the next decision and its commit, for about the time of a failover."""
         self._lies_in_wait = True
 
     def machine_cut(self) -> None:
         self._place.machines[self._machine()].hang_up()
 
     def machine_frozen(self) -> None:
-        """The agent is stopped, as by SIGSTOP; what it runs goes on."""
+        """The agent is stopped, as by SIGSTOP; its jobs go on."""
         machine = self._place.machines[self._machine()]
         if not machine.is_frozen:
             machine.freeze(seconds=self._random.choice((2.0, 10.0, 50.0)))
@@ -85,7 +85,7 @@ class Faults:
         self._place.wall.jump(self._random.choice((-3600.0, -5.0, 5.0, 3600.0)))
 
     def clock_wrong(self) -> None:
-        """Years off, and put right: before anybody followed it, or after."""
+        """Years off; corrected before or after servers follow it."""
         seconds = self._random.choice((-1, 1)) * 20_000 * DAY_S
         if self._place.wall.is_years_off:
             return
@@ -118,7 +118,7 @@ class Faults:
         self._lies_in_wait = False
         process.freeze()
         self._place.weather.after(self._random.choice((6.0, 10.0, 20.0)) * (0.5 + self._random.random()), process.thaw)
-        for machine in self._place.machines.values():  # what broke its line may well have broken others
+        for machine in self._place.machines.values():  # the same fault may break other connections too
             if self._random.random() < 0.5:
                 machine.hang_up()
 
@@ -132,7 +132,7 @@ class Faults:
             self._next = self._begin_next(step)
 
     def _begin_next(self, step: int) -> int:
-        """The step at which it strikes; everything about it is drawn from a stream of its own."""
+        """The step of the next fault; its details come from a random stream of its own."""
         self._number += 1
         self._random = self._place.chance.stream(f"fault {self._number}")
         return step + 1 + round(self._random.expovariate(1 / STEPS_BETWEEN))

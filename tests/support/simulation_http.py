@@ -1,4 +1,4 @@
-"""Requests of a run over HTTP: the whole application of a server, without sockets, under the same faults."""
+"""HTTP requests of a run: the whole application of a server, without sockets, under the same faults."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from aliquot_schema.ids import UserId
 from aliquot_schema.requests import NewSession
 
 OWNER: Final = "ann"
-"""Whom the token belongs to."""
+"""The token's user."""
 TOKEN: Final = "a-token-of-the-simulation-0123456789"
 CREATE: Final = """
 mutation ($input: CreateSessionInput!) {
@@ -44,12 +44,12 @@ READ: Final = """
 }
 """
 NO_ANSWER: Final = frozenset({"unavailable", "timeout"})
-"""Codes of errors after which the same request is made again."""
+"""Error codes after which the request is retried."""
 
 
 @contextmanager
 def numbered_requests() -> Iterator[None]:
-    """Ids of requests by number instead of by chance: they are in the log."""
+    """Number request ids, which would be random: they are in the log."""
     numbers = count(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(middleware, "uuid_utils", SimpleNamespace(uuid7=lambda: next(numbers)))
@@ -57,11 +57,11 @@ def numbered_requests() -> Iterator[None]:
 
 
 class Refused(AliquotError):
-    """An answer in words."""
+    """A refusal."""
 
 
 class HttpDoor:
-    """A server's application."""
+    """A server's ASGI app."""
 
     def __init__(self, cases: UseCases) -> None:
         auth = TokenAuth(TOKEN, UserId(OWNER), source="the simulation", people=cases.state.people)
@@ -87,10 +87,10 @@ class HttpDoor:
             )
 
     async def submit(self, request: NewSession) -> str:
-        """Returns the id of the session.
+        """Submit; returns the session id.
 
         Raises:
-            Refused: an answer that is no session.
+            Refused: the request was refused.
             StoreUnavailable: no answer.
         """
         data = await self._post(CREATE, {"input": _input(request)})
@@ -103,7 +103,7 @@ class HttpDoor:
         raise Refused(answer["message"])
 
     async def read(self) -> None:
-        """Read the whole cluster; what one list shows agrees with itself. Two lists may be of two moments.
+        """Read the whole cluster; each list must be consistent. Two lists may be of different times.
 
         Raises:
             StoreUnavailable: no answer.
@@ -137,7 +137,7 @@ _built: dict[type[strawberry.Schema], strawberry.Schema] = {}
 
 
 def _shared_schema(kind: type[strawberry.Schema], *, extensions: Any, executor: Any) -> strawberry.Schema:
-    """Built once for all servers of all runs, which takes longer than a server lives."""
+    """Built once for all runs, as that takes longer than a server's life."""
     if kind not in _built:
         _built[kind] = build_schema(kind, executor=executor)
     schema = copy(_built[kind])
@@ -150,7 +150,7 @@ def _nodes(connection: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _input(request: NewSession) -> dict[str, Any]:
-    """As `CreateSessionInput`; only what a run submits."""
+    """`CreateSessionInput`, only fields in use."""
     asked: dict[str, Any] = {
         name: getattr(request, name)
         for name in (

@@ -1,7 +1,7 @@
-"""An event loop whose time is a number and whose order is a seed's: one seed = one run.
+"""An event loop with virtual time and an order drawn from a seed: one seed = one run.
 
-A process is a context variable: what a task of it starts, and every timer and callback, belongs to it too. A process
-can stand still, as under SIGSTOP, and end without another word, as under SIGKILL.
+A process is a context variable: its tasks, and their timers and callbacks, inherit it. A process
+can be frozen, as by SIGSTOP, and killed without cleanup, as by SIGKILL.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ Handle = asyncio.Handle
 
 
 class Process:
-    """Something that can be stopped and killed."""
+    """A process that can be frozen and killed."""
 
     def __init__(self, name: str, loop: "SeededLoop") -> None:
         self.name = name
@@ -40,14 +40,14 @@ class Process:
         self.is_frozen = True
 
     def thaw(self) -> None:
-        """Everything that became due meanwhile continues immediately."""
+        """All callbacks that became due meanwhile run immediately."""
         self.is_frozen = False
         for handle in self._parked:
             self._loop.add_ready(handle)
         self._parked.clear()
 
     async def kill(self) -> None:
-        """End all of it. Nothing that it does from now on reaches the world, so its own clean-up is no matter."""
+        """End all its tasks. It no longer affects other processes, so its cleanup has no effect."""
         self.is_alive = False
         self.thaw()
         while left := [task for task in self.tasks if not task.done()]:
@@ -60,7 +60,7 @@ PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class NumberedTask(asyncio.Task):  # type: ignore[type-arg]  # the C class takes no parameter here
-    """Sets of these have the same order in every run, which sets by address have not."""
+    """Sets of these iterate in the same order in every run, unlike sets by address."""
 
     def __init__(self, work: Any, *, loop: "SeededLoop", **more: Any) -> None:
         self.number = loop.next_number()
@@ -82,7 +82,7 @@ class NumberedFuture(asyncio.Future):  # type: ignore[type-arg]
 
 
 class SeededLoop(asyncio.BaseEventLoop):
-    """Of all callbacks that could run, chance says which is next. No threads: what is given to one runs in between."""
+    """Picks the next ready callback at random. No threads: an executor's work runs in between."""
 
     def __init__(self, random: Random, *, steps_max: int) -> None:
         self._numbers = 0
@@ -113,11 +113,11 @@ class SeededLoop(asyncio.BaseEventLoop):
         self.failure = self.failure or failure
 
     def call_outside(self, seconds: float, call: Callable[[], object]) -> None:
-        """As `call_later`, whatever becomes of the process that asks for it."""
+        """As `call_later`, even if the calling process is killed."""
         self.call_later(seconds, call, context=self.outside)
 
     def bury(self) -> None:
-        """End everything that is left, whatever it thinks of it."""
+        """End all remaining tasks, even uncooperative ones."""
         self.failure, self.steps_max, self.on_step = None, self.steps + 100_000, lambda step: None
         self.set_exception_handler(lambda loop, context: None)
         for process in self.processes:
@@ -131,7 +131,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         self._ready.append(handle)
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """As a thread would: some time later, and told some time after that; cancelled or not it is done."""
+        """As a thread: runs later and reports later still; it runs even if cancelled."""
         told = self.create_future()
         process = PROCESS.get()
 
@@ -152,7 +152,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         return self.random.random() ** 4 * 0.05
 
     def _run_once(self) -> None:
-        """In place of the parent's, which polls and runs what is ready in its order."""
+        """Replaces the parent's, which polls and runs callbacks in order."""
         if self.failure is not None:
             raise self.failure
         self.steps += 1
@@ -189,7 +189,7 @@ class SeededLoop(asyncio.BaseEventLoop):
             handle._run()
 
     def _write_to_self(self) -> None:
-        """No thread is ever waited for."""
+        """There are no threads to wake."""
 
     def _process_events(self, event_list: object) -> None:
         """There are no sockets."""

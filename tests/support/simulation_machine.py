@@ -1,4 +1,4 @@
-"""A machine: its disk and its processes, regardless of connections, and the rules that no agent may break."""
+"""A machine: its disk and processes, independent of connections, and the invariants of its agent."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ from simulation_loop import SeededLoop
 
 NOT_CLAIMED = "not_claimed"
 SILENT_S = 6.0
-"""Who says nothing for so long is hung up on."""
+"""The connection times out after this."""
 
 
 class Machine:
-    """Orders, ends and the epoch are on disk; processes outlive the agent, and nothing outlives a boot but the disk."""
+    """Orders, ends and the epoch are on disk; processes survive the agent, only the disk survives a boot."""
 
     def __init__(self, name: str, *, devices: int, loop: SeededLoop, random: Random, now_us: Callable[[], int]) -> None:
         self.id = AgentId(name)
@@ -39,7 +39,7 @@ class Machine:
         self.tell: Callable[[AgentMessage], None] = lambda message: None
         """To the connected server, if any."""
         self.hang_up: Callable[[], None] = lambda: None
-        """End the line that there is."""
+        """Close the connection, if any."""
         self.on_start: Callable[[KernelId], None] = lambda kernel_id: None
         self.on_forget: Callable[[KernelId], None] = lambda kernel_id: None
         self.is_frozen = False
@@ -53,7 +53,7 @@ class Machine:
         self._resumed: dict[KernelId, int] = {}
         self._saved: dict[KernelId, int] = {}
         self._kept: dict[SessionId, int] = {}
-        """Work that the checkpoint in a session's folder holds, milliseconds."""
+        """Milliseconds of work in the checkpoint of a session's folder."""
         self._epoch = 0
         self._loop = loop
         self._random = random
@@ -70,17 +70,17 @@ class Machine:
         return Inventory(agent=self._description(), kernels=(*alive, *lost, *self.unreported()), specs=tuple(specs))
 
     def unreported(self) -> list[KernelReport]:
-        """Ends that no server has acknowledged."""
+        """Ends not yet acknowledged by a server."""
         return [report for kernel_id, report in self._ends.items() if kernel_id not in self._forgotten]
 
     def see_epoch(self, epoch: int) -> None:
-        """Refuse who led before."""
+        """Refuse former leaders."""
         self._epoch = max(self._epoch, epoch)
         if epoch < self._epoch:
             raise StateConflict(f"epoch {epoch} is over", id=self.id, state=f"epoch {self._epoch}")
 
     def launch(self, orders: Sequence[LaunchOrder], *, crashes: bool = False) -> None:
-        """Take orders; with `crashes` they are written down, and the agent dies before it starts anything."""
+        """Take orders; with `crashes` they are written, and the agent dies before any start."""
         for order in orders:
             kernel_id = order.kernel_id
             if kernel_id in self._ends:
@@ -96,7 +96,7 @@ class Machine:
                     self._start(order)
 
     def stop(self, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
-        """As `Executor.stop`; some end politely, some only when their grace is over."""
+        """As `Executor.stop`; some exit on the signal, some are killed after the grace."""
         self.see_epoch(epoch)
         if kernel_id in self._ends:
             self._say(self._ends[kernel_id])
@@ -108,7 +108,7 @@ class Machine:
             self._loop.call_outside(after_s, lambda: self._exit(kernel_id, signal=15))
 
     def signal(self, kernel_id: KernelId, *, epoch: int) -> None:
-        """A signal before the end: the process may take it as a wish to end."""
+        """A signal before the end: the process may exit on it."""
         self.see_epoch(epoch)
         if kernel_id not in self.running:
             raise NotFound("it does not run", kind="kernel", id=kernel_id)
@@ -122,7 +122,7 @@ class Machine:
                 self._forgotten.add(kernel_id)
 
     def drop_forgotten(self) -> None:
-        """Delete what is kept of kernels whose end is durable at the server."""
+        """Delete the files of kernels whose end is committed at the server."""
         for kernel_id in self._forgotten:
             for kept in (self._orders, self._ends, self._began_us, self._resumed, self._saved):
                 kept.pop(kernel_id, None)
@@ -131,7 +131,7 @@ class Machine:
 
     @property
     def specs_open(self) -> dict[KernelId, ResourceSpec]:
-        """Of kernels that have not ended, by the agent's files."""
+        """Specs of unended kernels, from the agent's files."""
         return {kernel_id: order.spec for kernel_id, order in self._orders.items() if kernel_id not in self._ends}
 
     def freeze(self, *, seconds: float) -> None:
@@ -142,7 +142,7 @@ class Machine:
         self._loop.call_outside(seconds, lambda: self.thaw() if self.freezes == stops else None)
 
     def thaw(self) -> None:
-        """It goes on: with what was asked of it meanwhile, however old that is, and tells what has happened."""
+        """It continues: handles the requests received meanwhile, however old, and reports."""
         self.is_frozen = False
         heard, self._unheard = self._unheard, []
         for work in heard:
@@ -152,11 +152,11 @@ class Machine:
             self.tell(message)
 
     def hear_later(self, work: Callable[[], object]) -> None:
-        """What came while it stood still."""
+        """Queue a request while frozen."""
         self._unheard.append(work)
 
     def boot(self) -> None:
-        """Power fails and comes back."""
+        """Power loss and reboot."""
         self._unheard.clear()
         self._unsaid.clear()
         self.thaw()
@@ -227,7 +227,7 @@ class Machine:
 
 
 def one_life(machines: dict[str, Machine]) -> None:
-    """No rank of a session runs twice, whatever the attempts are."""
+    """No rank of a session runs twice, even in different attempts."""
     alive = Counter((kernel_parts(k)[0], kernel_parts(k)[2]) for machine in machines.values() for k in machine.running)
     twice = [rank for rank, count in alive.items() if count > 1]
     assert not twice, f"{twice} run twice at a time"

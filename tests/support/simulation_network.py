@@ -1,4 +1,4 @@
-"""The network between one server and the machines: late, repeated, reordered, and cut at any time."""
+"""The network between one server and the machines: delays, duplicates, reordering, and cuts."""
 
 import asyncio
 from collections import deque
@@ -26,7 +26,7 @@ ANSWER_S = 10.0
 
 
 class Line:
-    """One connection of one machine to one server; what the machine says arrives in order while it holds."""
+    """A connection between a machine and a server; messages arrive in order while it is open."""
 
     def __init__(self, machine: Machine, inbox: "asyncio.Queue[AgentMessage]", weather: Weather) -> None:
         self.machine = machine
@@ -36,7 +36,7 @@ class Line:
         self._under_way: deque[AgentMessage] = deque()
 
     def say(self, message: AgentMessage) -> None:
-        """Send it; a report may arrive twice, long after others, or not at all."""
+        """Send; a report may arrive twice, long after others, or never."""
         if isinstance(message, KernelChanged):
             fate = self._weather.fate()
             if fate == "lost":
@@ -53,7 +53,7 @@ class Line:
 
 
 class Network:
-    """The port `Executor` of one term of one server."""
+    """The port `Executor` for one term of one server."""
 
     def __init__(self, machines: dict[str, Machine], *, process: Process, weather: Weather, epoch: int) -> None:
         self._machines = machines
@@ -74,11 +74,11 @@ class Network:
             line.is_open = False
 
     def dial(self, machine: Machine) -> None:
-        """The agent connects, if it can and has seen no later leader."""
+        """The agent connects, if it can and knows no later leader."""
         self._weather.later(lambda: self._connect(machine))
 
     def cut(self, machine: Machine) -> None:
-        """The line is dead; the agent dials again when the weather lets it."""
+        """The connection is lost; the agent reconnects after the outage."""
         line = self._lines.pop(machine.id, None)
         if line is None:
             return

@@ -1,4 +1,4 @@
-"""People of a run: they submit, change their minds, and remember what was acknowledged."""
+"""Users of a run: they submit, make changes, and remember what was acknowledged."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ USERS = ("ann", "bob", "cem")
 
 
 class People:
-    """They ask whatever server is up, and ask again when it does not answer."""
+    """They send requests to any running server, and retry without an answer."""
 
     def __init__(self, place: Place, *, servers: Callable[[], list[Server]]) -> None:
         self._place = place
@@ -31,7 +31,7 @@ class People:
         """The session's id by its owner and idempotency key."""
 
     async def live(self, *, submissions: int, seconds: float) -> None:
-        """Submit a number of sessions within some time, and interfere meanwhile."""
+        """Submit a number of sessions within some time, and change others."""
         async with asyncio.TaskGroup() as crowd:
             for number in range(submissions):
                 crowd.create_task(self._submit(f"key-{number}", within_s=seconds))
@@ -39,7 +39,7 @@ class People:
                 crowd.create_task(self._meddle(f"change {number}", within_s=seconds * 1.3))
 
     async def settle(self, end: Callable[[UseCases, Caller], Awaitable[Any]]) -> None:
-        """Have something done, however long it takes."""
+        """Retry an action until it succeeds."""
         random = self._place.chance.stream("settling")
         is_done = False
         while not is_done:
@@ -91,7 +91,7 @@ class People:
         return await self._ask_server(random, ask)
 
     async def _ask_server(self, random: Random, question: Callable[[Server], Awaitable[Any]]) -> tuple[bool, Any]:
-        """Whether there was an answer, and what it was; a refusal is an answer."""
+        """Whether an answer came, and the answer; a refusal is an answer."""
         up = [server for server in self._servers() if server.is_up]
         if not up:
             return False, None
@@ -118,7 +118,7 @@ class People:
 
 
 async def _create(server: Server, owner: str, request: NewSession) -> str:
-    """The new session's id. One user comes over HTTP, and reads what the dashboard reads, too."""
+    """The new session's id. One user uses HTTP, and also runs the dashboard's queries."""
     if owner == OWNER:
         session_id = await server.http.submit(request)
         await server.http.read()
@@ -128,7 +128,7 @@ async def _create(server: Server, owner: str, request: NewSession) -> str:
 
 
 def _words(request: NewSession) -> str:
-    """What is not as by default."""
+    """Non-default fields."""
     plain = NewSession(argv=(), shell=None, slots=())
     said = {each.name: getattr(request, each.name) for each in fields(request)}
     return ", ".join(f"{name}={value}" for name, value in said.items() if value != getattr(plain, name))

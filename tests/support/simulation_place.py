@@ -1,4 +1,4 @@
-"""The place of a run: what outlives every process of it."""
+"""The state of a run that survives its processes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,30 +13,30 @@ from simulation_weather import Weather
 
 
 class Chance:
-    """Streams of chance, by name, all of one seed.
+    """Named random streams of one seed.
 
-    What draws from one stream more often or less often changes nothing of what others draw: a run that leaves out a
-    fault goes on with the same requests and the same other faults, which is what makes it worth shrinking.
+    The number of draws from one stream does not affect other streams: a run that leaves out a fault
+    keeps the same requests and other faults, which makes shrinking work.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def stream(self, name: str) -> Random:
-        """The stream of that name, from its beginning."""
+        """A fresh stream by this name."""
         return Random(f"{self._seed} {name}")
 
 
 @dataclass
 class Schedule:
-    """What happens to a run from outside. What is left out is drawn and does not happen."""
+    """The external events of a run. Events left out are drawn but do not happen."""
 
     left_out: frozenset[str] = frozenset()
     happened: dict[str, str] = field(default_factory=dict)
-    """The time and the words of each, by its name."""
+    """The time and description of each, by name."""
 
     def happens(self, name: str, words: str, *, at_s: float) -> bool:
-        """Whether it happens now; it is written down."""
+        """Whether it happens; if so it is recorded."""
         if name in self.left_out:
             return False
         self.happened[name] = f"{at_s:8.2f} s  {words}"
@@ -45,7 +45,7 @@ class Schedule:
 
 @dataclass
 class SeatLock:
-    """Who leads, where several servers share the database."""
+    """The leader lock of servers that share a database."""
 
     holder: str | None = None
     pinged_s: float = 0.0
@@ -65,10 +65,10 @@ class Place:
     schedule: Schedule = field(default_factory=Schedule)
     seat: SeatLock = field(default_factory=SeatLock)
     on_decided: Callable[[Process], None] = lambda process: None
-    """A leader's process has decided to place something, and has not begun to commit it."""
+    """A leader's process has decided to place something, and its commit has not begun."""
     _lives: int = field(default=0)
 
     def next_life(self) -> int:
-        """Ids of a later life sort after those of the lives before."""
+        """Ids of a later life sort after those of earlier lives."""
         self._lives += 1
         return self._lives

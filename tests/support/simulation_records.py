@@ -1,4 +1,4 @@
-"""What is written down beside the log, held against it at the end of a run: the ledger, the chains, who held what."""
+"""Checks of derived records against the log at the end of a run: ledger, hash chains, holdings."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Direct:
-    """Runs functions of a connection immediately, outside of any simulated process."""
+    """Runs functions of a connection directly, outside of any simulated process."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -29,7 +29,7 @@ class _Direct:
 
 
 async def check_records(disk: Disk, truth: Truth) -> int:
-    """See that every pass in the ledger is decided again as it was; returns how many there are."""
+    """Check that every pass in the ledger replays identically; returns their number."""
     runner = _Direct(disk)
     await runner.write(follow_all)
     disk.read(verified)
@@ -45,7 +45,7 @@ async def check_records(disk: Disk, truth: Truth) -> int:
 
 
 def _check_holdings(connection: Connection, truth: Truth) -> None:
-    """Who held which device when, in the words of the log."""
+    """Compare the holdings table with the log."""
     columns = (HOLDINGS.c.lease_id, HOLDINGS.c.slot, HOLDINGS.c.device_id, HOLDINGS.c.amount)
     asked = select(*columns, HOLDINGS.c.from_us, HOLDINGS.c.ended_us)
     found = {tuple(row) for row in connection.execute(asked)}

@@ -1,4 +1,4 @@
-"""One run: a seed goes in; what happened comes out, or the first rule that was broken."""
+"""One run: takes a seed, and returns its outcome or the first rule that was broken."""
 
 import asyncio
 import logging
@@ -37,52 +37,52 @@ SUBMISSIONS = 16
 SECONDS = 240.0
 AGREED_S_MAX = 300.0
 QUIET_S_MAX = 4 * 3600.0
-"""After the last fault everything ends by then."""
+"""All must end within this after the faults."""
 LAST_WORDS_S = 60.0
-"""Until what people asked for and did not wait for is done or has failed."""
+"""Until unanswered requests have succeeded or failed."""
 OFF_US_MAX = 30 * 86_400 * 1_000_000
-"""Clocks are set by an hour many times in a run, and by years for a moment."""
+"""Clocks are often set by an hour in a run, and briefly by years."""
 EXPECTED = (AliquotError, DuplicateKey, NotLeader, StaleVersion)
-"""Errors of a request whose caller is gone."""
+"""Errors of a request without a waiting caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run did."""
+    """A run's outcome."""
 
     digest: str
-    """Of the log, time by time and byte by byte."""
+    """Of the log, including times."""
     events: int
     steps: int
     seconds: float
-    """Virtual ones."""
+    """Virtual time."""
     faults: dict[str, int]
     kinds: dict[str, int]
     passes: int
-    """In the ledger; each was decided again."""
+    """Passes in the ledger, all replayed."""
     agreed: int
-    """Leases of running kernels that were the machines' specs, once the faults were over."""
+    """Leases that matched running kernels after the faults."""
 
 
 class BrokenRun(AssertionError):
-    """A rule was broken; the message holds the command that repeats it."""
+    """A rule was broken; the message has the command to repeat it."""
 
     def __init__(self, seed: int, error: BaseException, schedule: Schedule) -> None:
         command = f"scripts/simulate --seeds 1 --from {seed}"
         super().__init__(f"seed {seed}: {type(error).__name__}: {error}\nrepeat it with: {command}")
         self.schedule = schedule
         self.rule = _raised_at(error)
-        """Where it was found: the same rule is broken by what is found at the same line."""
+        """The line of the failed check, which identifies the rule."""
 
 
 def simulate(seed: int, *, left_out: frozenset[str] = frozenset()) -> Outcome:
-    """Run one seed: odd ones with a server that is alone, even ones with two that share the database.
+    """Run one seed: a single server for odd ones, two that share the database for even ones.
 
     Args:
         left_out: names of faults, submissions and changes that do not happen, as in `Schedule`.
 
     Raises:
-        BrokenRun: something is wrong, or never came to an end.
+        BrokenRun: a rule was broken, or the run did not end.
     """
     kinds = (LoneServer,) if seed % 2 else (SharedServer, SharedServer)
     schedule = Schedule(left_out)
@@ -103,7 +103,7 @@ def _raised_at(error: BaseException) -> tuple[str, str, int]:
 def on_new_loop(
     seed: int, work: Callable[[SeededLoop, Chance], Coroutine[Any, Any, T]], *, steps_max: int = STEPS_MAX
 ) -> T:
-    """Run something on a loop of its own, to its end."""
+    """Run something to its end on a new loop."""
     chance = Chance(seed)
     loop = SeededLoop(chance.stream("loop"), steps_max=steps_max)
     asyncio.set_event_loop(loop)
@@ -117,12 +117,12 @@ def on_new_loop(
 
 
 def _first(error: BaseException) -> BaseException:
-    """What a group of errors is about."""
+    """First leaf of a group of errors."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 class Run:
-    """Everything of a run, put together."""
+    """All parts of a run, put together."""
 
     def __init__(
         self, loop: SeededLoop, chance: Chance, kinds: tuple[type[Server], ...], *, schedule: Schedule
@@ -182,7 +182,7 @@ class Run:
         )
 
     async def _keep_up(self, place: int) -> None:
-        """Start a server whenever there is none, as systemd would."""
+        """Restart the server whenever it has ended, as systemd would."""
         random = self._place.chance.stream(f"restarts {place}")
         while not self._is_over:
             server = self._servers[place]
@@ -195,7 +195,7 @@ class Run:
             self._servers[place] = type(server)(self._place)
 
     async def _until_agreed(self) -> int:
-        """Soon after the last fault the leases of what runs are the specs of what runs; returns how many there are."""
+        """Soon after the last fault, leases match the running kernels; returns their number."""
         end_s = self._loop.time() + AGREED_S_MAX
         while (differing := different_specs(self._truth, self._machines)) and self._loop.time() < end_s:  # noqa: ASYNC110
             await asyncio.sleep(1.0)
@@ -221,7 +221,7 @@ class Run:
         return [*waiting, *held, *running, *unreported, *files]
 
     def _words(self) -> list[str]:
-        """Why those wait that do, as the server sees it."""
+        """Why pending sessions wait, by server."""
         words = []
         for server in self._servers:
             if server.cases is None:
@@ -237,15 +237,14 @@ class Run:
         truth.charges.check_all_settled()
         lost = [name for name in self._people.acknowledged.values() if name not in truth.sessions]
         assert not lost, f"acknowledged and lost: {lost}"
-        await asyncio.sleep(LAST_WORDS_S)  # followers look at the log every few seconds
+        await asyncio.sleep(LAST_WORDS_S)  # followers poll the log every few seconds
         for server in self._servers:
             assert server.cases is not None
             self._check_state(server.cases.state)
             self._check_times(server.cases.state)
 
     def _check_times(self, state: State) -> None:
-        """No session that may still run is dated by a clock that was years off. One that ended may have been evicted
-        when the clock was corrected, and read back since."""
+        """No live session has times of a clock that was years off; an ended one may, if evicted meanwhile."""
         wall_us = self._place.wall.now_us()
         for session in state.sessions.values():
             if session.is_ended:
@@ -256,7 +255,7 @@ class Run:
         assert self._truth.end[0].at_us - wall_us < OFF_US_MAX, "the log ends years ahead"
 
     def _check_state(self, state: State) -> None:
-        """A server's state is the fold of the log."""
+        """A server's state equals the folded log."""
         truth = self._truth
         assert state.revision == truth.revision, f"the server is at {state.revision} of {truth.revision}"
         differing = [name for name, session in state.sessions.items() if truth.sessions[name] != session]
@@ -306,7 +305,7 @@ class Run:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences the service, which warns of every fault, and GraphQL, which leaves coroutines of a killed server."""
+    """Silence the service, which warns of every fault, and GraphQL, which leaves coroutines of a killed server."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""Servers of a run: one that is alone with its database, as `composition.alone` joins it."""
+"""Servers of a run: one alone with its database, as `composition.alone` builds it."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from simulation_network import Network
 from simulation_place import Place
 
 ENDED_KEPT = 8
-"""Few, so that ended sessions are read from the database too."""
+"""Few, so that ended sessions are also read from the database."""
 GRACE_MS = 2000
 
 
@@ -33,9 +33,9 @@ class Server(ABC):
         life = place.next_life()
         self.process = Process(f"server-{life}", place.loop)
         self.cases: UseCases | None = None
-        """None until it answers."""
+        """None until it is up."""
         self.network: Network | None = None
-        """Of its present term."""
+        """Of the current term."""
         self.clock = SystemClock(
             wall_ns=lambda: place.wall.now_us() * 1000, monotonic_ns=lambda: round(place.loop.time() * 1e9)
         )
@@ -44,7 +44,7 @@ class Server(ABC):
 
     @cached_property
     def http(self) -> HttpDoor:
-        """Once it answers."""
+        """Once it is up."""
         assert self.cases is not None
         return HttpDoor(self.cases)
 
@@ -54,10 +54,10 @@ class Server(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Live."""
+        """Run."""
 
     def check_clock(self, loaded: LoadedRows) -> None:
-        """Whoever starts it says that the clock is right, if it is."""
+        """If the clock is right, the operator confirms it."""
         if self._place.wall.is_years_off:
             check_clock(loaded.last_at_us, wall_us=self.clock.wall_us())
 
@@ -66,7 +66,7 @@ class Server(ABC):
         return DatabaseStore(database, now_us=self.clock.now_us, ended_limit=ENDED_KEPT)
 
     def watch_decisions(self, recording: PassRecorder) -> None:
-        """Tell of each pass that places something, between its decision and its commit."""
+        """Report each pass that places something, between its decision and its commit."""
         note = recording.watch.ends
 
         def tell(plan: Plan, **more: Any) -> None:
@@ -86,7 +86,7 @@ class LoneServer(Server):
     """Leads from its start to its end."""
 
     async def run(self) -> None:
-        """Until it is killed; ends by itself when the database cannot be opened."""
+        """Run until killed; ends by itself if the database cannot be opened."""
         store = self.store()
         try:
             state, loaded = await load_state(store, ended_kept=ENDED_KEPT)

@@ -1,4 +1,4 @@
-"""Servers of a run that share a database, as `composition.shared` joins them: one leads, the others follow."""
+"""Servers of a run that share a database, as `composition.shared` builds them: a leader and followers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,11 +17,11 @@ from simulation_server import ENDED_KEPT, GRACE_MS, Server
 PING_S: Final = 2.0
 LOOKS_MAX: Final = 5
 IDLE_S_MAX: Final = 8.0
-"""Time without a ping after which the lock is released."""
+"""The lock is released after this time without a ping."""
 
 
 class SimulatedSeat:
-    """A session lock of the database, with a connection of its own that ends without pings."""
+    """A session lock of the database, on its own connection that ends without pings."""
 
     def __init__(self, server: Server, place: Place) -> None:
         self._me = server.process.name
@@ -56,7 +56,7 @@ class SimulatedSeat:
 
 
 class RareNews:
-    """There are no notifications; the log is polled, mostly when it has grown."""
+    """Without notifications: polls the log, mostly when it has grown."""
 
     def __init__(self, server: Server, place: Place) -> None:
         self._server = server
@@ -85,7 +85,7 @@ class SharedServer(Server):
     """One of several."""
 
     async def run(self) -> None:
-        """Until it is killed; ends by itself when the database cannot be opened."""
+        """Run until killed; ends by itself if the database cannot be opened."""
         store = self.store()
         self._ledger = store.ledger
         try:

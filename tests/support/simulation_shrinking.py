@@ -1,4 +1,4 @@
-"""Shrinks a run that breaks a rule: leaves out faults and requests for as long as the same rule is broken."""
+"""Shrinks a failing run: leaves out faults and requests while the same rule is still broken."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,10 +8,10 @@ Try = Callable[[frozenset[str]], BrokenRun | None]
 
 
 def shrunk(broken: BrokenRun, *, seed: int, runs_max: int = 300) -> BrokenRun:
-    """The same rule broken by fewer faults and requests; leaving out one more of them shows it no longer.
+    """Shrink to a minimal set of faults and requests that breaks the same rule.
 
-    All draw from one stream of chance, so a run goes on in another way where something is left out; it counts as
-    smaller only if fewer things happen until the rule is broken.
+    The run changes from the left-out event on, so a result counts as smaller only if fewer
+    events happen until the rule is broken.
 
     Args:
         runs_max: the best so far is returned after this many runs.
@@ -38,7 +38,7 @@ def shrunk(broken: BrokenRun, *, seed: int, runs_max: int = 300) -> BrokenRun:
 
 
 def _without_some(best: BrokenRun, size: int, fails: Try, *, runs_max: int) -> tuple[BrokenRun, int]:
-    """Leave out groups of `size`, one after the other; returns the best run, and how many were tried."""
+    """Leave out groups of `size` in turn; returns the best run, and the number of tries."""
     names = list(best.schedule.happened)
     tried = 0
     for group in _groups(names, size):
@@ -53,10 +53,10 @@ def _without_some(best: BrokenRun, size: int, fails: Try, *, runs_max: int) -> t
 
 
 def _groups(names: Sequence[str], size: int) -> list[frozenset[str]]:
-    """The last ones first: they matter least."""
+    """The last events first: they matter least."""
     return [frozenset(names[max(end - size, 0) : end]) for end in range(len(names), 0, -size)]
 
 
 def course(broken: BrokenRun) -> str:
-    """What happened to a run, a line each."""
+    """The events of a run, a line each."""
     return "\n".join(broken.schedule.happened.values())

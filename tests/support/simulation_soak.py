@@ -1,4 +1,4 @@
-"""A month of virtual time: a server that is killed once a day, jobs all the while, and what does not drift."""
+"""A month of virtual time: constant jobs, a server killed once a day, and figures that must not drift."""
 
 import asyncio
 import gc
@@ -16,9 +16,9 @@ from soak_figures import Sample
 DAY_S: Final = 86_400.0
 STEPS_MAX: Final = 10**9
 MEMORY_LOOKS: Final = 5
-"""At the end of a day."""
+"""Per day, at its end."""
 LOOK_EVERY_S: Final = 101.0
-"""No multiple of the periods at which a server works."""
+"""No multiple of the server's own periods."""
 WAITS: Final = """
 SELECT avg(started_us - queued_us) / 1e3, count(*) FROM sessions WHERE started_us IS NOT NULL AND queued_us >= ?"""
 SIZES: Final = (
@@ -31,14 +31,14 @@ SIZES: Final = (
 
 
 class Month(Crowd):
-    """One server, seven devices, and a burst of jobs at even times."""
+    """One server, seven devices, and regular bursts of jobs."""
 
     async def samples(self, *, days: int, bursts: int, jobs: int) -> list[Sample]:
-        """What there is at the end of each day, when every job has ended and the server has lived for half a day.
+        """A sample at the end of each day, when all jobs have ended and the server has run for half a day.
 
         Args:
-            bursts: in a day.
-            jobs: of each burst, so that some wait.
+            bursts: per day.
+            jobs: per burst, so that some wait.
         """
         self._faults.end()
         keeping = asyncio.create_task(self._keep_up(0))
@@ -60,7 +60,7 @@ class Month(Crowd):
         return samples
 
     async def _memory(self) -> dict[str, float]:
-        """The least of several moments: what is in memory while something is at work is no drift."""
+        """The minimum of several looks: memory in use by ongoing work is no drift."""
         looks = []
         for _ in range(MEMORY_LOOKS):
             await asyncio.sleep(LOOK_EVERY_S)
@@ -80,7 +80,7 @@ class Month(Crowd):
         await cases.sessions.create_sessions(CALLER, [one] * jobs)
 
     def _forget(self) -> None:
-        """As agents do, which delete the files of what is durable at the server."""
+        """As agents do: delete the files of ends committed at the server."""
         for machine in self._machines.values():
             machine.drop_forgotten()
 
@@ -98,7 +98,7 @@ class Month(Crowd):
 
 
 def objects_by_type() -> Counter[str]:
-    """To see what grows."""
+    """For finding leaks."""
     return Counter(type(one).__qualname__ for one in gc.get_objects())
 
 

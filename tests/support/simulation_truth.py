@@ -1,4 +1,4 @@
-"""What is durable, folded from the event log by itself, and everything that must be true of it after every commit."""
+"""An independent fold of the event log, and the invariants checked after every commit."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ R = TypeVar("R", bound=Record)
 
 
 class Truth:
-    """The fold of the log. Whatever breaks a rule raises AssertionError with a sentence."""
+    """The fold of the log. A broken rule raises AssertionError with a sentence."""
 
     def __init__(self, machines: dict[str, Machine]) -> None:
-        """Without machines nothing is asked of them."""
+        """Without machines, no machine checks."""
         self.end: Sequence[Any] = ()
-        """The row in which the log ends, its hash included."""
+        """The row with the end of the log, with its hash."""
         self._was_clock_wrong = False
         self._newest_us = 0
         self.revision = 0
@@ -38,13 +38,13 @@ class Truth:
         self.agents: dict[str, Agent] = {}
         self.charges = Charges()
         self.kinds: dict[str, int] = defaultdict(int)
-        """How often each kind of event happened."""
+        """Count of events by kind."""
         self._versions: dict[tuple[type, str], int] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._machines = machines
 
     def follow(self, connection: Connection) -> None:
-        """Take in what was committed since, and check."""
+        """Fold new commits, and check."""
         with connection.begin():
             self.end = connection.exec_driver_sql("SELECT * FROM counter").all()
             is_new = self.end[0].number > self.revision
@@ -61,7 +61,7 @@ class Truth:
         return [lease for lease in self.leases.values() if lease.released_us is None]
 
     def _take(self, event: Event) -> None:
-        # An event far before another one: of two servers, one had started by a wrong clock; a correction is due.
+        # Event much earlier than another: one of two servers started by a wrong clock; a correction is due.
         self._newest_us = max(self._newest_us, event.at_us)
         if event.kind == CLOCK_CORRECTED or event.at_us < self._newest_us - AHEAD_US_MAX:
             self._was_clock_wrong = True
@@ -92,10 +92,10 @@ class Truth:
             assert session.idempotency_key is None or (session.owner, session.idempotency_key) not in self._keys
             self._keys[session.owner, session.idempotency_key or session.id] = session.id
         elif before.state is not session.state:
-            # A person has it run again; an array goes on as soon as one of its tasks does.
+            # A user retries it; an array continues as soon as one of its tasks does.
             again = (SessionState.QUEUED, SessionState.HELD, *[SessionState.RUNNING][: before.tasks is not None])
             is_retried = before.is_ended and session.state in again
-            # A task whose turn has come is released and placed in one event.
+            # A task whose turn has come is released and placed by one event.
             is_turn = before.held_by == HELD_BY_ARRAY and session.state is SessionState.SCHEDULED
             allowed = session.state in SESSION_MOVES[before.state] or is_retried or is_turn
             assert allowed, f"{session.id} goes from {before.state} to {session.state}"
@@ -133,6 +133,6 @@ class Truth:
         complete = [kernel for kernel in self.kernels.values() if kernel.session_id in sessions]
         wrong = violations(self.agents.values(), sessions=sessions.values(), kernels=complete, leases=leases)
         if self._was_clock_wrong:
-            # Until the correction, and in a change that was being committed then, times of the wrong clock are left.
+            # Until the correction, and in a change being committed then, times of the wrong clock remain.
             wrong = [words for words in wrong if not words.endswith("out of order")]
         assert not wrong, "; ".join(wrong)

@@ -1,4 +1,4 @@
-"""The weather of a run: what chance does to messages, and how long things take. It clears up at the end."""
+"""Random network behaviour of a run: message fates and delays. It becomes reliable at the end."""
 
 from collections.abc import Callable
 from random import Random
@@ -8,15 +8,15 @@ from simulation_loop import SeededLoop
 
 FATES = ("lost", "unanswered", "repeated")
 ODD = 0.06
-"""How many messages have a fate of their own."""
+"""Share of messages lost, unanswered or repeated."""
 
 
 class Weather:
-    """Drawn from one stream of chance."""
+    """Drawn from one random stream."""
 
     def __init__(self, loop: SeededLoop, random: Random) -> None:
         self.is_fair = False
-        """Nothing odd happens any more."""
+        """No more disturbances."""
         self._loop = loop
         self._random = random
         self._out_until_s: dict[str, float] = {}
@@ -28,7 +28,7 @@ class Weather:
         return self._random.choice(FATES) if self.happens(ODD) else "arrives"
 
     def delay_s(self, most: float = 0.2) -> float:
-        """Mostly short."""
+        """Usually short."""
         return self._random.random() ** 3 * most
 
     def later(self, call: Callable[[], object], *, seconds: float = 0.2) -> None:
@@ -38,7 +38,7 @@ class Weather:
         self._loop.call_outside(seconds, call)
 
     def outage_s(self, machine: str) -> float:
-        """How long a machine cannot be reached from now on."""
+        """Cut a machine off; returns for how long."""
         seconds = 1.0 if self.is_fair else self._random.choice((0.5, 4.0, 12.0, 50.0)) * (0.5 + self._random.random())
         self._out_until_s[machine] = self._loop.time() + seconds
         return seconds
@@ -47,7 +47,7 @@ class Weather:
         return not self.is_fair and self._loop.time() < self._out_until_s.get(machine, 0.0)
 
     def forgive(self, work: Callable[[], object]) -> bool:
-        """Do something without waiting for the answer; returns whether it was possible."""
+        """Send without waiting for the answer; returns whether that was possible."""
         try:
             work()
         except AliquotError:

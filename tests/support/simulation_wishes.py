@@ -1,4 +1,4 @@
-"""What people of a run ask for: sessions of all kinds, and changes of everything that can be changed."""
+"""Random requests of a run's users: sessions of all kinds, and changes of everything changeable."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ PRIORITIES = ("low", "normal", "high", "critical")
 
 
 def new_session(random: Random, *, key: str, known: Sequence[str]) -> NewSession:
-    """Any kind of session; some depend on one that is known."""
+    """Any kind of session; some depend on a known one."""
     asked: dict[str, Any] = {
         "slots": random.choice(([("cuda.device", "1")], [("cuda.device", "2")], [("cuda.shares", "0.5")])),
         "cluster_size": random.choice((1, 1, 1, 2, 3)),
@@ -46,7 +46,7 @@ def new_session(random: Random, *, key: str, known: Sequence[str]) -> NewSession
 
 
 def wish(random: Random, *, session_id: str, machine: str) -> tuple[str, Act]:
-    """Something to change, in words and as it is done."""
+    """A random change: its description and its action."""
     priority = random.choice(PRIORITIES)
     changes = {"order": random.choice(ORDERS), "placement": random.choice(PLACEMENTS)}
     limit = str(random.randrange(1, 6))
@@ -90,7 +90,7 @@ def wish(random: Random, *, session_id: str, machine: str) -> tuple[str, Act]:
 
 
 async def lift_all(cases: UseCases, caller: Caller) -> None:
-    """Take back what would keep sessions waiting for ever: drains, quotas, holds, and a stop of everything."""
+    """Undo what would keep sessions pending forever: drains, quotas, holds, and a global stop."""
     await cases.administration.pause.start_orchestrator(caller, None)
     for name in list(cases.state.agents):
         await cases.administration.agents.resume_agent(caller, name)
@@ -100,6 +100,6 @@ async def lift_all(cases: UseCases, caller: Caller) -> None:
             await cases.administration.quotas.remove_quota(caller, quota.scope, quota.name, None)
     for session in list(cases.state.sessions.values()):
         if session.is_pending and session.held_by not in (None, HELD_BY_ARRAY):
-            # It ends by itself when what it depends on was canceled just now.
+            # It ends by itself if its dependency was just canceled.
             with suppress(StateConflict):
                 await cases.sessions.cancel_session(caller, session.id, None)

@@ -1,4 +1,4 @@
-"""Drift of a soak: samples over time, the fitted slope of each figure, and the bounds that a slope must keep."""
+"""Drift of a soak: samples over time, the fitted slope of each figure, and the allowed slopes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What was measured at one moment."""
+    """The values measured at one time."""
 
     at_s: float
     """Since the soak began."""
     life: int
-    """Which process it is of: 0 is the first one, 1 the one after the first kill, ..."""
+    """Its process: 0 is the first, 1 the one after the first kill, ..."""
     values: Mapping[str, float]
 
 
@@ -31,7 +31,7 @@ class Drift:
     samples: int
 
     def words(self) -> str:
-        """A row of the table of the page."""
+        """A row of the page's table."""
         return f"| {self.name} | {self.samples} | {self.first:,.1f} | {self.last:,.1f} | {self.per_hour:+,.2f} |"
 
 
@@ -59,7 +59,7 @@ def drift(name: str, samples: Sequence[Sample], *, warm_s: float = 0.0) -> Drift
 
 
 def _slope(points: Iterable[tuple[int, float, float]]) -> float:
-    """Of all lives together, with an intercept for each; 0 when no life has two points."""
+    """Over all lives together, with an intercept for each; 0 when no life has two points."""
     lives: dict[int, list[tuple[float, float]]] = {}
     for life, x, y in points:
         lives.setdefault(life, []).append((x, y))
@@ -73,14 +73,14 @@ def _slope(points: Iterable[tuple[int, float, float]]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """How much a figure may drift."""
+    """The allowed drift of a figure."""
 
     name: str
     per_hour_max: float
 
 
 def too_steep(drifts: Iterable[Drift], bounds: Iterable[Bound]) -> list[str]:
-    """Sentences on each figure that drifts more than it may, or that was not measured."""
+    """Messages on figures that drift more than allowed, or were not measured."""
     by_name = {one.name: one for one in drifts}
     found = []
     for bound in bounds:

@@ -1,4 +1,4 @@
-"""Soak with real processes: jobs at a fixed rate, kill -9 of the server at intervals, and what its processes use.
+"""Soak with real processes: jobs at a fixed rate, kill -9 of the server at intervals, and its resource usage.
 
 PYTHONPATH=tests/support python -m soak_run --minutes 90 --jobs-per-s 20 --kill-every-s 300
 """
@@ -28,16 +28,16 @@ from soak_figures import HEAD, Drift, Sample, drift
 
 AGENTS: Final = 2
 SAMPLES: Final = 180
-"""In a whole soak, at least a second apart."""
+"""Per soak, at least a second apart."""
 WARM_S: Final = 90.0
-"""A server's memory grows for about so long after its start; it is left out of the slopes."""
+"""A server's memory grows for about this long after a start, which the slopes leave out."""
 UNDER_WAY_MAX: Final = 400
-"""Submissions that were not acknowledged yet; the next ones wait."""
+"""Unacknowledged submissions; later ones wait."""
 FULL_JOBS: Final = 12_000
-"""With as many ended ones, a server keeps the newest 10,000 in memory and forgets the others."""
+"""With this many ended jobs, a server keeps the newest 10,000 in memory."""
 FULL: Final = f"server RSS after {FULL_JOBS:,} jobs, MB"
 JOBS_MIN: Final = 100
-"""Ended ones, from which on sizes per job are measured."""
+"""Ended jobs before sizes per job are measured."""
 SETTLE_S_MAX: Final = 300.0
 LISTED: Final = "SELECT state, queued_us, started_us, attempt FROM sessions ORDER BY queued_us, id"
 BYTES_PER_MB: Final = 1e6
@@ -45,7 +45,7 @@ BYTES_PER_MB: Final = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakPlan:
-    """How long, how fast, how often killed."""
+    """Duration, job rate, kill interval."""
 
     seconds: float
     jobs_per_s: float
@@ -54,7 +54,7 @@ class SoakPlan:
 
 @dataclass(slots=True, kw_only=True)
 class Soaked:
-    """What was found."""
+    """The results."""
 
     plan: SoakPlan
     acknowledged: int = 0
@@ -63,10 +63,10 @@ class Soaked:
     """Sessions with more than one attempt."""
     kills: int = 0
     is_up: bool = True
-    """Whether the server answers; it is measured only then."""
+    """Whether the server answers; only then it is measured."""
     samples: dict[str, list[Sample]] = field(default_factory=lambda: {"server": [], "agents": [], "database": []})
     waits_s: list[tuple[float, float]] = field(default_factory=list)
-    """When each job was queued, seconds since the soak began, and how long it waited for its start."""
+    """For each job: when it was queued, in seconds since the start of the soak, and its wait."""
 
     def drifts(self) -> list[Drift]:
         """The slope of each figure that has one."""
@@ -116,7 +116,7 @@ class Soaked:
 
 
 async def soak(folder: Path, plan: SoakPlan) -> Soaked:
-    """Run one, until every job has ended; the database is SQLite."""
+    """Run a soak until every job has ended; the database is SQLite."""
     found = Soaked(plan=plan)
     database = folder / "soak.db"
     async with failover_cluster(f"sqlite:///{database}", agents=AGENTS, environment={}) as on:
@@ -141,7 +141,7 @@ async def soak(folder: Path, plan: SoakPlan) -> Soaked:
 
 
 async def _submit_all(on: FailoverCluster, found: Soaked) -> None:
-    """One every `1 / jobs_per_s`, each repeated until it is acknowledged."""
+    """Submit one job every `1 / jobs_per_s`, retried until acknowledged."""
     room = asyncio.Semaphore(UNDER_WAY_MAX)
     end = time.monotonic() + found.plan.seconds
     due = time.monotonic()
@@ -218,7 +218,7 @@ def _of_files(on: FailoverCluster, database: Path, jobs: int) -> dict[str, float
 
 
 def _entries(folder: Path) -> int:
-    """Two levels deep: each job has entries there, and below them files."""
+    """The number of entries at depth two, where each job has some."""
     with suppress(OSError):
         return sum(len(os.listdir(one.path)) for one in os.scandir(folder) if one.is_dir())
     return 0

@@ -1,4 +1,4 @@
-"""A process that commits sessions from many concurrent callers and prints each id when it was acknowledged.
+"""A process that commits sessions from many concurrent callers and prints each id once acknowledged.
 
 Arguments: database URL (empty for SQLite), data folder, callers.
 """

@@ -1,4 +1,4 @@
-"""Where a test's database is."""
+"""A test's database location."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -20,14 +20,14 @@ def now_us() -> int:
 
 @dataclass(frozen=True)
 class Place:
-    """A database that any number of stores may be made for, one after another or beside each other."""
+    """A database for any number of stores, one after another or concurrently."""
 
     url: str
     folder: Path
 
     @property
     def sqlite_file(self) -> Path:
-        """Where the file is when `url` is empty."""
+        """The file when `url` is empty."""
         return self.folder / SQLITE_FILE
 
     def store(self, *, ended_limit: int = 10_000) -> Store:
@@ -39,7 +39,7 @@ class Place:
         return choose_database(self.url, data_folder=self.folder, now_us=now_us)
 
     async def execute(self, statement: str) -> None:
-        """Change a PostgreSQL database behind the store's back."""
+        """Change a PostgreSQL database without the store."""
         connection = await asyncpg.connect(self.url)
         try:
             await connection.execute(statement)

@@ -23,9 +23,9 @@ _ROOM_BYTES = 4 << 30
 
 
 def in_memory() -> Path | None:
-    """A folder that is no disk, for databases that need not survive the machine; None when there is none with room.
+    """An in-memory folder for databases that need not survive the machine; None when there is none with room.
 
-    Making and removing thousands of small files is what takes time on a disk.
+    Making and removing thousands of small files is slow on a disk.
     """
     is_open = os.access(MEMORY, os.W_OK | os.X_OK)
     return MEMORY if is_open and shutil.disk_usage(MEMORY).free >= _ROOM_BYTES else None
@@ -40,7 +40,7 @@ class PostgresCluster:
         self._server = server
 
     def new_database(self, *, template: str | None = None) -> str:
-        """Make a database, empty or as the one of another URL, and return its URL."""
+        """Make a database, empty or copied from another URL, and return its URL."""
         name = f"aliquot_{secrets.token_hex(6)}"
         like = "" if template is None else f" TEMPLATE {make_url(template).database}"
         asyncio.run(self._execute(f"CREATE DATABASE {name}{like}"))
@@ -48,18 +48,18 @@ class PostgresCluster:
 
     @contextmanager
     def database(self, *, template: str | None = None) -> Iterator[str]:
-        """A database that is gone afterwards; its URL."""
+        """A temporary database; its URL."""
         url = self.new_database(template=template)
         yield url
         self.drop(url)
 
     def drop(self, url: str) -> None:
-        """Remove a database, even with open connections."""
+        """Drop a database, even with open connections."""
         asyncio.run(self._execute(f"DROP DATABASE {make_url(url).database} WITH (FORCE)"))
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """Its socket path."""
         return Path(self.url.partition("?host=")[2]) / ".s.PGSQL.5432"
 
     @property
@@ -74,18 +74,18 @@ class PostgresCluster:
 
     @property
     def account(self) -> str | None:
-        """The user that it runs as; None: this one."""
+        """Its Unix account; None: the current one."""
         found: str | None = self._server.system_user
         return found
 
     @property
     def pid(self) -> int:
-        """Of the process that all others are children of."""
+        """Of the parent of all its processes."""
         pid: int = self._server.get_pid()
         return pid
 
     def start(self) -> None:
-        """Start it again after it was killed."""
+        """Start it again after a kill."""
         self._server.start()
 
     def restart(self) -> None:
@@ -94,12 +94,12 @@ class PostgresCluster:
         self._server.start()
 
     def hurry(self) -> None:
-        """Let it not wait for the disk: for tests that do not pull its plug."""
+        """Turn off fsync: for tests without power loss."""
         for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
             asyncio.run(self._execute(statement))
 
     async def copy_of(self, url: str) -> str:
-        """A copy of a database that is in use, as a replica would have it; its URL. All its sessions end."""
+        """A copy of a database in use, like a replica; its URL. All its sessions end."""
         name = make_url(url).database
         await self._close_to_sessions(name)
         await self._execute(f"CREATE DATABASE {name}_copy TEMPLATE {name}")
@@ -107,7 +107,7 @@ class PostgresCluster:
         return url.replace(f"/{name}?", f"/{name}_copy?")
 
     async def put_in_place(self, copy: str, *, of: str) -> str:
-        """Let a copy take the place, and the URL, of a database; the new URL of the database."""
+        """A copy takes the place and the URL of a database; returns that database's new URL."""
         name, other, away = make_url(of).database, make_url(copy).database, f"aliquot_{secrets.token_hex(6)}"
         await self._close_to_sessions(name)
         await self._execute(f"ALTER DATABASE {name} RENAME TO {away}")
@@ -135,7 +135,7 @@ def postgres_cluster(*, parent: Path | None = None) -> Iterator[PostgresCluster]
     below the system's temporary one, which is open anyway.
 
     Args:
-        parent: another folder that everybody may look into.
+        parent: another world-readable folder.
 
     Raises:
         MachineLacks: it cannot run here.

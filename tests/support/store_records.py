@@ -22,7 +22,7 @@ _serial = itertools.count(1)
 
 
 def session(**changes: Any) -> Session:
-    """A queued session; ids made later sort after earlier ones."""
+    """A queued session; later ids sort after earlier ones."""
     number = next(_serial)
     fresh = Session(
         id=SessionId(f"ses_{number:08d}"),
@@ -40,7 +40,7 @@ def moved(before: Session, state: SessionState, **changes: Any) -> Session:
 
 
 def kernel(of: Session, *, rank: int = 0, **changes: Any) -> Kernel:
-    """A granted kernel of the session's present attempt."""
+    """A granted kernel of the session's current attempt."""
     fresh = Kernel(
         id=kernel_id(of.id, attempt=of.attempt, rank=rank),
         version=1,
@@ -91,5 +91,5 @@ def batch(*records: Record, **changes: Any) -> Batch:
 
 
 def fold(events: tuple[Event, ...]) -> dict[str, Record]:
-    """The state that the events add up to: the newest record of each entity."""
+    """The state after the events: the newest record of each entity."""
     return {f"{event.entity}/{event.entity_id}": event.record for event in events}

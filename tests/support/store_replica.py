@@ -1,4 +1,4 @@
-"""A streaming replica of a PostgreSQL server, which takes its place when it is gone."""
+"""A streaming replica of a PostgreSQL server that takes over for a lost primary."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ COMMAND_S_MAX: Final = 120
 
 
 class ReplicatedPostgres:
-    """Two PostgreSQL servers: one that answers, and one that is sent what it commits."""
+    """Two PostgreSQL servers: a primary, and a replica of its commits."""
 
     def __init__(self, primary: PostgresCluster) -> None:
         self.primary = primary
@@ -28,7 +28,7 @@ class ReplicatedPostgres:
         """Its data and its socket."""
 
     def url(self, database_url: str) -> str:
-        """The URL of a database at whichever of the two accepts writes."""
+        """The URL of a database at the server that accepts writes."""
         hosts = tuple(f"{host}:5432" for host in (self.primary.socket.parent, self._folder))
         query = {"host": hosts, "target_session_attrs": "read-write"}
         return make_url(database_url).set(query=query).render_as_string(hide_password=False)
@@ -46,7 +46,7 @@ class ReplicatedPostgres:
         await asyncio.to_thread(
             self._run, "pg_basebackup", "-h", host, "-U", "postgres", "-D", str(self._folder), "-R", "-c", "fast"
         )
-        (self._folder / ".s.PGSQL.5432.lock").unlink()  # that of the primary, whose socket is beside its data
+        (self._folder / ".s.PGSQL.5432.lock").unlink()  # the primary's, whose socket is beside its data
         options = f"-h '' -k {self._folder}"
         await asyncio.to_thread(self._control, "start", "-o", options, "-l", str(self._folder / "log"))
         await self._wait("SELECT count(*) > 0 FROM pg_stat_wal_receiver WHERE status = 'streaming'")
@@ -55,13 +55,13 @@ class ReplicatedPostgres:
             await _execute(self.primary.url, "SELECT pg_reload_conf()")
 
     async def lag(self) -> None:
-        """Receive nothing any more."""
+        """Stop replicating."""
         await _execute(self._own_url, "ALTER SYSTEM SET primary_conninfo = ''")
         await _execute(self._own_url, "SELECT pg_reload_conf()")
         await self._wait("SELECT count(*) = 0 FROM pg_stat_wal_receiver")
 
     async def take_over(self) -> None:
-        """The primary is gone at once and for good, and the replica accepts writes."""
+        """The primary is killed for good, and the replica accepts writes."""
         processes = [psutil.Process(self.primary.pid), *psutil.Process(self.primary.pid).children()]
         for process in processes:
             with suppress(ProcessLookupError):
@@ -86,7 +86,7 @@ class ReplicatedPostgres:
         self._run("pg_ctl", "-w", "-D", str(self._folder), *words)
 
     def _run(self, program: str, *words: str) -> None:
-        # Into a file: a server that it leaves behind keeps what it inherits open.
+        # Into a file: a server that stays behind keeps inherited files open.
         with (self._folder.parent / "replica.log").open("a+b") as log:
             done = subprocess.run(
                 [self.primary.programs / program, *words],
@@ -102,7 +102,7 @@ class ReplicatedPostgres:
 
 
 async def _execute(url: str, statement: str) -> Any:
-    """The first value that is answered."""
+    """The first value of the result."""
     connection = await asyncpg.connect(url)
     try:
         return await connection.fetchval(statement)

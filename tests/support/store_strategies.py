@@ -1,4 +1,4 @@
-"""Hypothesis strategies for records, made from their field types, so that a new field is covered by itself."""
+"""Hypothesis strategies for records, derived from field types, so that new fields are covered."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -17,7 +17,7 @@ SLOTS = st.sampled_from(["cpu", "mem", "cuda.device", "cuda.shares"])
 
 
 def of_type(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a type that occurs in a record."""
+    """Values of a record's field type."""
     while hasattr(kind, "__supertype__"):
         kind = kind.__supertype__
     if get_origin(kind) in (UnionType, Union):

@@ -1,10 +1,10 @@
-"""A stand-in for systemd: process 1 of a node that is a set of namespaces. It runs services by their unit files.
+"""A fake systemd: process 1 of a node made of namespaces. It runs services by their unit files.
 
     python systemd_stand_in.py init              process 1; it also collects orphans, as process 1 does
     python systemd_stand_in.py systemctl ARGS    what the node's `systemctl` runs
     python systemd_stand_in.py journalctl -u UNIT
 
-It knows what the units of Aliquot use: ExecStart, Environment, EnvironmentFile, StateDirectory, StateDirectoryMode,
+It supports what Aliquot's units use: ExecStart, Environment, EnvironmentFile, StateDirectory, StateDirectoryMode,
 Restart=always, RestartSec and KillMode=process. systemd itself checks the files (`systemd-analyze verify`).
 """
 
@@ -30,7 +30,7 @@ TURN_S: Final = 0.05
 
 
 class Unit:
-    """One service: its file, whether it should run, and its main process."""
+    """One service: its file, its wanted state, and its main process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,10 +71,10 @@ class Unit:
                 start_new_session=True,
             )
         self.pid = process.pid
-        process.returncode = 0  # process 1 collects it
+        process.returncode = 0  # process 1 reaps it
 
     def turn(self, ended: int | None) -> None:
-        """Note that a process ended, and start again after RestartSec what should run."""
+        """Note that a process ended, and restart wanted services after RestartSec."""
         if ended is not None and ended == self.pid:
             self.pid = None
             self._at = time.monotonic() + float(self._lines().get("RestartSec", ["0.1"])[-1])
@@ -107,7 +107,7 @@ class Init:
         self._units: dict[str, Unit] = {}
 
     def run(self) -> None:
-        """Serve commands and collect processes without end."""
+        """Serve commands and reap processes forever."""
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(ADDRESS)
         listening.listen()
@@ -167,7 +167,7 @@ class Init:
 
 
 def main(role: str, *words: str) -> int:
-    """Run as the words say."""
+    """Run the given role."""
     if role == "init":
         Init().run()
     if role == "journalctl":

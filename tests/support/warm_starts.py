@@ -37,11 +37,11 @@ IMPORTED: Final = (
     "aliquot.cli.serve",
 )
 OF_PYTHON: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "OPENBLAS", "OMP_", "TZ", "TERM", "SSL_")
-"""Beginnings of the variables that Python or a library reads while it starts."""
+"""Prefixes of variables that Python or a library reads at startup."""
 
 
 def install() -> None:
-    """Let every `subprocess.Popen` of this process start `python -m aliquot` warm, where it can."""
+    """Make every `subprocess.Popen` here start `python -m aliquot` warm, where possible."""
     warm = _Warm()
     cold_start = subprocess.Popen._execute_child
 
@@ -57,13 +57,13 @@ def _from_start(environment: "dict[str, str] | os._Environ[str]") -> dict[str, s
 
 
 def _is_mine(pid: int) -> bool:
-    """Whether a process has become a child of this one. A child that has ended stays one until it is waited for."""
+    """Whether a process is now a child of this one. An ended child stays one until reaped."""
     text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     return int(text.rpartition(")")[2].split()[1]) == os.getpid()
 
 
 def _inherited() -> tuple[object, ...]:
-    """What a new process inherits from this one, beside its files and its environment."""
+    """State that a new process inherits, besides its files and its environment."""
     limits = [resource.getrlimit(limit) for limit in LIMITS]
     status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
     lines = [line for line in status.splitlines() if line.startswith(("Umask", "Cap", "Uid", "Gid", "Cpus_allowed:"))]
@@ -71,7 +71,7 @@ def _inherited() -> tuple[object, ...]:
 
 
 class _Warm:
-    """The warm process, started at the first use."""
+    """The warm process, started on first use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -81,7 +81,7 @@ class _Warm:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def start(self, popen: "subprocess.Popen[Any]", args: Any, rest: Sequence[Any]) -> bool:
-        """Start a command; False if it has to be started cold. `rest` is as of `Popen._execute_child`."""
+        """Start a command; False if it must be started cold. `rest` is as of `Popen._execute_child`."""
         preexec, close_fds, pass_fds, cwd, env, _, _, shell = rest[:8]
         pipes = p2cread, _, _, c2pwrite, _, errwrite = rest[8:14]
         restore_signals, *account, new_session, group = rest[14:]
@@ -117,7 +117,7 @@ class _Warm:
         with self._lock:
             if self._wire is None:
                 self._wire, self._inherited = _open(), _inherited()
-            # The new process is an orphan of the warm one for a moment; this process adopts it.
+            # The new process is briefly an orphan of the warm one; this process adopts it.
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             try:
                 socket.send_fds(self._wire, [asked], files)
@@ -132,7 +132,7 @@ class _Warm:
 
 
 def _open() -> socket.socket:
-    """Start a warm process, and return the wire to it."""
+    """Start a warm process, and return the socket to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno())]
@@ -149,7 +149,7 @@ def _open() -> socket.socket:
 
 
 def serve(wire: socket.socket) -> dict[str, Any]:
-    """Fork a process for each request. Returns in the new process, with what it is to run."""
+    """Fork a process per request. Returns in the new process, with its request."""
     while True:
         data, files, _, _ = socket.recv_fds(wire, BYTES_MAX, FDS_MAX)
         if not data:
@@ -169,11 +169,11 @@ def serve(wire: socket.socket) -> dict[str, Any]:
 
 
 def _become(asked: dict[str, Any], files: list[int], *, wire: socket.socket) -> None:
-    """Make this process what the test asked for."""
+    """Set this process up as requested."""
     wire.close()
     while os.getppid() != asked["parent"]:
         time.sleep(0.0005)
-    # Out of the way of the numbers that the files get.
+    # Above the numbers that the files get.
     high = [os.dup2(file, 1000 + place, inheritable=False) for place, file in enumerate(files)]
     kept = sorted({0, 1, 2, *asked["passed"]})
     for number, file in zip((0, 1, 2, *asked["passed"]), high, strict=True):

@@ -37,7 +37,7 @@ const POLICY: PolicyPartsFragment = {
   changed_at: null,
 };
 
-test("only what was changed is sent, with the version that was seen", () => {
+test("only changed settings are sent, with their base version", () => {
   const before = valuesOf(POLICY);
   const after = { ...before, order: "priority", "weights.age": "3", "weights.fair": "0", allow_fragmentation: "true" };
   const changes = changesOf(before, after);
@@ -52,7 +52,7 @@ test("only what was changed is sent, with the version that was seen", () => {
   expect(Object.keys(wrongsOf({ ...before, half_life: "long" }))).toEqual(["half_life"]);
 });
 
-test("durations of the policy are typed as everywhere, and sent as seconds", () => {
+test("policy durations take the usual units and are sent as seconds", () => {
   const before = valuesOf(POLICY);
   const after = { ...before, half_life: "2w", "weights.wait_bound": "2h30", "preemption.grace": "45" };
   expect(wrongsOf(after)).toEqual({});
@@ -77,9 +77,9 @@ test.each([
   ["36h", 129_600],
   ["12w", 7_257_600],
   ["soon", NaN],
-])("a key that ends after %j ends after %j seconds", (text, seconds) => expect(lifetimeOf(text)).toEqual(seconds));
+])("a key lifetime of %j is %j seconds", (text, seconds) => expect(lifetimeOf(text)).toEqual(seconds));
 
-test("a quota as it is typed, there and back", () => {
+test("a typed quota becomes API input", () => {
   const draft = {
     ...quotas.NEW,
     name: "ada",
@@ -112,7 +112,7 @@ test("a quota as it is typed, there and back", () => {
   expect(quotas.wrongsOf({ ...quotas.NEW, scope: "cluster" })).toEqual({});
 });
 
-test("an unlimited amount stays what it is", () => {
+test("an unlimited amount stays unlimited", () => {
   const draft = quotas.draftOf({
     scope: "user",
     name: "ada",
@@ -134,7 +134,7 @@ test("an unlimited amount stays what it is", () => {
   ]);
 });
 
-test("a stored quota fills the typed fields", () => {
+test("a stored quota fills the form", () => {
   const stored = {
     scope: "user",
     name: "ada",
@@ -174,7 +174,7 @@ test("a new name of a user or project is remarked on", () => {
   ]);
 });
 
-test("the present use stands beside a limit, with a remark when it is above", () => {
+test("current usage is shown beside a limit, with a remark if it exceeds it", () => {
   const uses = [
     {
       scope: "user",
@@ -193,7 +193,7 @@ test("the present use stands beside a limit, with a remark when it is above", ()
   expect(countText("waiting", use.waiting, "2")).toContain("more than this limit");
 });
 
-test("stored edits of the policy are put on the newest values, as made on their own version", () => {
+test("stored policy edits are applied to the newest values but keep their base version", () => {
   const edited = { ...valuesOf(POLICY), backfill_depth: "7", half_life: "some" };
   const stored = storedOf(POLICY, changesOf(valuesOf(POLICY), edited));
   expect(stored).toEqual({ version: 4, changed_at: null, edits: { backfill_depth: "7", half_life: "some" } });
@@ -222,7 +222,7 @@ describe("a key", () => {
     [{ ...rejected, expires_at: "2026-08-01T00:00:00Z" }, "user disabled", true],
     [{ ...rejected, expires_at: "2026-06-01T00:00:00Z" }, "expired", false],
     [{ ...rejected, revoked_at: "2026-06-02T00:00:00Z" }, "revoked 2026-06-02", false],
-  ])("says when it ends or why it is rejected: %#", (one, end, suspended) => {
+  ])("shows its expiry or why it is rejected: %#", (one, end, suspended) => {
     expect(endOf(one, users, now)).toBe(end);
     expect(isSuspended(one, users, now)).toBe(suspended);
   });

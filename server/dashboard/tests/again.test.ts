@@ -6,7 +6,7 @@ import { requestOf, wrongsOf } from "../src/submit/form";
 
 const none = { indices: "", count: 0 };
 const tasks = { waiting: none, active: none, completed: none, failed: none, canceled: none, max_parallel: null };
-/** What of a session the form and its note look at. */
+/** The session fields that the form and its note use. */
 const plain = {
   command: ["/bin/sh", "-c", "make all"],
   slots: [
@@ -47,7 +47,7 @@ const plain = {
 };
 const session = (part: Partial<Record<keyof Session, unknown>>) => ({ ...plain, ...part }) as unknown as Session;
 
-test("what the form has fields for is asked for once more, and nothing is left out", () => {
+test("everything that has a form field is requested again, nothing is left out", () => {
   const form = formOf(session({}));
   expect(wrongsOf(form)).toEqual({});
   expect(requestOf(form)).toEqual({
@@ -74,7 +74,7 @@ test("what the form has fields for is asked for once more, and nothing is left o
   expect(leftOutOf(session({}))).toEqual([]);
 });
 
-test("a script is run once more by its interpreter, with its arguments and Slurm's variables", () => {
+test("a script is rerun by its interpreter, with its arguments and Slurm's variables", () => {
   const script = "#!/bin/bash\narr=($1 $2)";
   const plainly = (command: readonly string[]) => requestOf(formOf(session({ command }))).command;
   const bash = ["/bin/bash", "-c", script, "job.sh", "7", ""];
@@ -94,7 +94,7 @@ test("a script is run once more by its interpreter, with its arguments and Slurm
   expect(asFile(requestOf(edited))).toContain('command: ["/bin/bash","-c",');
 });
 
-test("values of several lines are copied as they are", () => {
+test("multi-line values are copied unchanged", () => {
   const [config, note] = [
     { name: "CONFIG", value: "lr=1\nseed=2" },
     { name: "note", value: "a\nb" },
@@ -104,7 +104,7 @@ test("values of several lines are copied as they are", () => {
   expect(requestOf(form)).toMatchObject({ environment: [{ name: "A", value: "b=c" }, config], tags: [note] });
 });
 
-test("the check before the command is copied", () => {
+test("the preflight check is copied", () => {
   const check = { time_limit: 60, failures: 0, agent_id: null, message: null };
   const formWith = (part: object) => formOf(session({ preflight: { ...check, ...part } }));
   expect(requestOf(formWith({ command: [] })).preflight).toEqual({});
@@ -122,14 +122,14 @@ test("the check before the command is copied", () => {
   ]);
 });
 
-test("an array is asked for whole, wherever its tasks are", () => {
+test("an array is requested with all tasks, in any state", () => {
   const halfway = { ...tasks, waiting: { indices: "5-9,12", count: 6 }, failed: { indices: "0-4", count: 5 } };
   const form = formOf(session({ tasks: halfway }));
   expect(wrongsOf(form)).toEqual({});
   expect(form.array.split(",").sort()).toEqual(["0-4", "12", "5-9"]);
 });
 
-test("what few sessions have is copied too", () => {
+test("rarely used fields are copied too", () => {
   const rare = {
     slots: [...plain.slots, { slot: "rocm.shares", amount: "0.5" }],
     models: ["*H100*", "*A100*"],
@@ -186,7 +186,7 @@ test("what few sessions have is copied too", () => {
   expect(leftOutOf(session(rare))).toEqual([]);
 });
 
-test("what the reader may not see is named, results are not", () => {
+test("hidden request fields are named, hidden results are not", () => {
   expect(leftOutOf(session({ hidden: ["environment", "exit_code", "working_directory"] }))).toEqual([
     "environment",
     "working directory",

@@ -16,7 +16,7 @@ const alert = (part: object) => ({
   ...part,
 });
 
-test("the worst comes first, and what an alert is open for is told once", () => {
+test("the worst problem is first, and one with an open alert is listed once", () => {
   const sick = device({ id: "gpu-1", name: "cuda1", health: "unhealthy" });
   const lazy = device({ id: "gpu-2", name: "cuda2", holders: [holder()], utilization_pct: 0 });
   const lost = agent([], { id: "agent-2", node_id: "node-2", state: "lost" });
@@ -55,7 +55,7 @@ test("idle devices are listed by the users who hold them", () => {
   });
 });
 
-test("an alert hides what it is about, and nothing else that is wrong there", () => {
+test("an alert hides only the problem it is about", () => {
   const sick = device({ id: "gpu-1", name: "cuda1", health: "unhealthy", foreign_usage: true });
   const twin = device({ id: "gpu-2", name: "cuda1", health: "unhealthy" });
   const nodes = nodesOf(
@@ -87,7 +87,7 @@ const RULE: rules.Rule = {
   muted_until: null,
 };
 
-test("a rule as it is typed, there and back", () => {
+test("a typed rule becomes API input", () => {
   const draft = rules.draftOf(RULE);
   expect(rules.wrongsOf(RULE, draft)).toEqual({});
   expect(rules.thresholdOf(RULE)).toBe("1 d");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { amountOf, bytes, hoursText, plain, quantities, quantity, shares } from "../src/format/amounts";
 
-describe("amounts as the API writes them", () => {
+describe("amounts in the API's format", () => {
   test.each([
     ["0.50", 0.5],
     ["8", 8],
@@ -12,7 +12,7 @@ describe("amounts as the API writes them", () => {
     ["unlimited", Infinity],
   ])("%s is %d", (text, value) => expect(amountOf(text)).toBe(value));
 
-  test.each(["", "abc", "-1", "1e3", "1 2", "g"])("%s is none", (text) => expect(amountOf(text)).toBeNaN());
+  test.each(["", "abc", "-1", "1e3", "1 2", "g"])("%s is invalid", (text) => expect(amountOf(text)).toBeNaN());
 });
 
 test.each([
@@ -33,7 +33,7 @@ test("amounts are joined", () => {
   expect(quantities(slots)).toBe("2 GPUs, 512 MiB");
 });
 
-test("figures have as many places as help", () => {
+test("figures have sensible decimal places", () => {
   expect([plain(10.7), plain(2.3000000000000003), plain(4)]).toEqual(["10.7", "2.3", "4"]);
   expect(shares(0.5)).toBe("0.50");
   expect([hoursText(0), hoursText(0.0012), hoursText(0.01), hoursText(2.345)]).toEqual(["0", "< 0.01", "0.01", "2.35"]);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { moment } from "../src/format/times";
 import { fieldsOf, filterOf, labelOf, momentOf, NO_FILTERS, valueOf, type Change } from "../src/admin/audit/filters";
 
-test("what is left out does not filter, and who asks for a part of the server sees what it did", () => {
+test("empty fields do not filter; a filter for a part of the server includes its changes", () => {
   expect(filterOf(NO_FILTERS)).toEqual({ people_only: true });
   expect(filterOf({ ...NO_FILTERS, subject: " ses_1 ", who: "all" })).toEqual({
     entity_id: "ses_1",
@@ -11,18 +11,18 @@ test("what is left out does not filter, and who asks for a part of the server se
   expect(filterOf({ ...NO_FILTERS, actor: "system:reaper" })).toEqual({ actor: "system:reaper", people_only: false });
 });
 
-test("that a record has a new version is not told", () => {
+test("a changed record version is not shown", () => {
   const change = { fields: ["priority", "version"].map((name) => ({ name, before: "1", after: "2" })) };
   expect(fieldsOf(change as unknown as Change).map(({ name }) => name)).toEqual(["priority"]);
 });
 
-test("a moment is told in the viewer's zone, and asked for in UTC; none is now", () => {
+test("a time is typed in the viewer's zone and sent in UTC; empty is now", () => {
   const now = Date.UTC(2026, 4, 2, 12);
   expect(momentOf("", now)).toBe("2026-05-02T12:00:00.000Z");
   expect(momentOf("2026-05-02T12:00")).toBe(new Date(2026, 4, 2, 12).toISOString());
 });
 
-test("values are told as people read them", () => {
+test("values are readable", () => {
   expect(labelOf("started_us")).toBe("started");
   expect(valueOf("state", '"running"')).toBe("running");
   expect(valueOf("exit_code", "null")).toBe("none");

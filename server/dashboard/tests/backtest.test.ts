@@ -62,18 +62,18 @@ test("the sentence on fidelity counts the sessions that started elsewhere", () =
   expect(fidelityOf(report([]))).toContain("2 of 3 sessions");
 });
 
-test("who gains and who loses is counted, and named when nobody does", () => {
+test("winners and losers are counted; without any, it says so", () => {
   expect(movesOf(row("x", { winners_count: 3, losers_count: 1 }))).toBe("3 sessions wait less, 1 wait longer.");
   expect(movesOf(row("x"))).toBe("No session waits a minute more or less.");
 });
 
-test("groups are in the order of their loss", () => {
+test("groups are sorted by loss, largest first", () => {
   const found = groupsOf(row("x", { groups: [group("ann", 60, 30), group("bob", 60, 90), group("cat", 60, 60)] }));
   expect(found.map((one) => one.name)).toEqual(["bob", "cat", "ann"]);
   expect(waits(60, 90)).toContain("→");
 });
 
-test("the times of equal parts are in their middle", () => {
+test("the times of equal parts are their midpoints", () => {
   expect(timesOf("1970-01-01T00:00:00Z", "1970-01-01T00:00:40Z", 2)).toEqual([10, 30]);
 });
 

@@ -28,32 +28,32 @@ const start = boardAfter(
   update([change("a", [first, second]), change("b", [device({ id: "b0" })])], { is_snapshot: true }),
 );
 
-test("a change is taken in at its place, and all else stays the same object", () => {
+test("a changed device is replaced, and everything else stays the same object", () => {
   const busy = { ...second, utilization_pct: 99 };
   const next = boardAfter(start, update([change("a", [busy])]));
   expect(next.get("a")).toEqual([first, busy]);
   expect([next.get("a")?.[0] === first, next.get("b") === start.get("b")]).toEqual([true, true]);
 });
 
-test("devices and agents that are gone are forgotten; an agent that came back is what is told of it now", () => {
+test("removed devices and agents are dropped; a returning agent has only its new devices", () => {
   const less = boardAfter(start, update([change("a", [], ["gpu-cuda0"])], { agents_gone: ["b"] }));
   expect(idsOf(less)).toEqual([["a", ["gpu-cuda1"]]]);
   const back = boardAfter(start, update([change("b", [device({ id: "b1" })])], { agents_gone: ["b"] }));
   expect(back.get("b")?.map((one) => one.id)).toEqual(["b1"]);
 });
 
-test("a new device stands where its number belongs", () => {
+test("a new device is sorted by its number", () => {
   const more = boardAfter(start, update([change("a", [tenth, device({ id: "new", name: "cuda2" })])]));
   expect(more.get("a")?.map((one) => one.name)).toEqual(["cuda0", "cuda1", "cuda2", "cuda10"]);
 });
 
-test("a snapshot is everything; what it repeats keeps its identity", () => {
+test("a snapshot replaces all; equal parts keep their identity", () => {
   const again = boardAfter(start, update([change("a", structuredClone([first, second]))], { is_snapshot: true }));
   expect(idsOf(again)).toEqual([["a", ["gpu-cuda0", "gpu-cuda1"]]]);
   expect(again.get("a")).toBe(start.get("a"));
 });
 
-test("devices are as they are told, and as they were asked for while nothing is", () => {
+test("devices come from updates, or from the query without any", () => {
   const { devices: _, ...bare } = agent([], { id: "a" });
   const asked = { ...bare, devices: [tenth] };
   expect(agentsOf([bare], start, true)[0]?.devices).toEqual([first, second]);

@@ -36,7 +36,7 @@ function session(more: Partial<Running>): Running {
   };
 }
 
-test("the most that is booked at one moment counts, not the sum over the window", () => {
+test("the peak of booked GPUs counts, not the sum over the window", () => {
   const bookings = [booking("p", 1, 2, 2), booking("q", 2, 3, 3)];
   expect(bookedAtMost(bookings, 0, 4 * HOUR)).toBe(3);
   expect(bookedAtMost([], 0, 4 * HOUR)).toBe(0);
@@ -49,7 +49,7 @@ test("a refused booking names the fields as the form does", () => {
   );
 });
 
-test("a running session ends by its forecast, else by its limit, else not in what is shown", () => {
+test("a running session ends by its forecast, else by its limit, else at the window's end", () => {
   expect(endOf(session({ time_limit: 7200 }))).toBe(3 * HOUR);
   expect(endOf(session({ time_limit: 7200, forecast: { now: { end: { p50: at(2) } } } }))).toBe(2 * HOUR);
   const found = { bookings: [booking("p", 5, 6, 1)], running: [session({})] };

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { colourOf, COLOURS, Palette } from "../src/format/colours";
 
-test("a holder keeps its colour, and no two of a few have the same", () => {
+test("a holder keeps its colour, and a few holders all differ", () => {
   const palette = new Palette();
   const names = Array.from({ length: COLOURS }, (_, index) => `user-${index}`);
   const first = names.map((name) => palette.colourOf(name));
@@ -14,11 +14,11 @@ test("a holder keeps its colour, and no two of a few have the same", () => {
   ).toEqual(first);
 });
 
-test("it has the same colour on another page, where nobody took it", () => {
+test("a holder has the same colour on another page, if it is free", () => {
   expect(new Palette().colourOf("ada")).toBe(new Palette().colourOf("ada"));
 });
 
-test("those who hold nothing any more make room for others", () => {
+test("colours of former holders are reused", () => {
   const palette = new Palette();
   for (let index = 0; index <= COLOURS; index += 1) palette.colourOf(`old-${index}`);
   palette.keep(new Set(["old-0"]));
@@ -26,7 +26,7 @@ test("those who hold nothing any more make room for others", () => {
   expect(new Set([...fresh, palette.colourOf("old-0")]).size).toBe(COLOURS);
 });
 
-test("what was given before is kept, and told of", () => {
+test("earlier assignments are kept and reported", () => {
   const told: [string, number][][] = [];
   const palette = new Palette([["ada", 3]], (given) => told.push([...given]));
   expect(palette.colourOf("ada")).toBe(3);
@@ -39,13 +39,13 @@ test("what was given before is kept, and told of", () => {
   ]);
 });
 
-test("sessions take no colour from people", () => {
+test("sessions take no colours from users", () => {
   const before = new Palette().colourOf("zoe");
   for (let index = 0; index < 2 * COLOURS; index += 1) colourOf(`ses_${index}`);
   expect(colourOf("zoe")).toBe(before);
 });
 
-test("a browser that keeps nothing, or has no room, shows colours all the same", async () => {
+test("colours work without browser storage or when it is full", async () => {
   const full = () => {
     throw new Error("no room");
   };

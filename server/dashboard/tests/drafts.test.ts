@@ -15,7 +15,7 @@ function fakeStorage(): Map<string, string> {
   return values;
 }
 
-test("each form has a draft of its own until it is removed", () => {
+test("each form has its own draft until it is removed", () => {
   const values = fakeStorage();
   expect(storedDraft("submit/ada")).toBeNull();
   storeDraft("submit/ada", { command: "true" });
@@ -27,14 +27,14 @@ test("each form has a draft of its own until it is removed", () => {
   expect(values.size).toBe(0);
 });
 
-test("a draft that cannot be read is none", () => {
+test("an unreadable draft is ignored", () => {
   const values = fakeStorage();
   storeDraft("submit/ada", {});
   for (const key of values.keys()) values.set(key, "{");
   expect(storedDraft("submit/ada")).toBeNull();
 });
 
-test("without storage nothing is kept, and nothing fails", () => {
+test("without storage nothing is kept and nothing fails", () => {
   const refuse = () => {
     throw new Error("denied");
   };

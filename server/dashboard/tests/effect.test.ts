@@ -26,7 +26,7 @@ const OTHER = {
   preemptible: false,
 } as const;
 
-test("the effect of a change is said in sentences", () => {
+test("the effect of a change in sentences", () => {
   expect(sentencesOf(NOTHING)).toEqual(["No waiting session would start later or sooner."]);
   expect(
     sentencesOf({
@@ -43,7 +43,7 @@ test("the effect of a change is said in sentences", () => {
   ]);
 });
 
-test("what is unknown is said", () => {
+test("an unknown effect is stated", () => {
   expect(sentencesOf({ ...NOTHING, note: "later starts are unknown" })).toEqual(["later starts are unknown."]);
   const stopped = "scheduling is stopped, so nothing starts";
   expect(sentencesOf({ ...NOTHING, note: stopped })).toEqual([

@@ -10,13 +10,13 @@ const SESSION = {
 };
 const ESTIMATE = { explanation: "mean of the last 6 runs of ben: 2 h" };
 
-test("a limit is a fact", () => {
+test("a limit is exact", () => {
   const { text, from } = endOf({ ...SESSION, time_limit: 7200, order_estimate: ESTIMATE }, NOW);
   expect(text).not.toContain("about");
   expect(from).toBe("its time limit");
 });
 
-test("an expected run time is a guess", () => {
+test("an expected run time is inexact", () => {
   const { text, from } = endOf({ ...SESSION, time_limit: 86_400, order_estimate: ESTIMATE }, NOW);
   expect(text).toMatch(/^about /);
   expect(from).toBe(ESTIMATE.explanation);

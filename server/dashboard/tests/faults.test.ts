@@ -5,7 +5,7 @@ import { faultOf } from "../src/api/faults";
 const error = (message: string, status = 200) =>
   new CombinedError({ graphQLErrors: [{ message }], response: { status } as Response });
 
-test("only what the server may have begun is uncertain", () => {
+test("only a request that may have begun is uncertain", () => {
   const wrong = error("Int cannot represent non-integer value: 1.5");
   expect(faultOf(wrong, undefined)).toEqual({
     kind: "refused",

@@ -8,7 +8,7 @@ afterEach(() => void vi.useRealTimers());
 type Page = { edges: { node: { id: string } }[] };
 const page = (...ids: string[]): Page => ({ edges: ids.map((id) => ({ node: { id } })) });
 
-/** A server that finds these sessions, and answers so to who submits one, which waits for ever. */
+/** A server with these sessions, and this answer to a submission, whose session waits for ever. */
 function server(found: Record<string, Page>, answer: string) {
   const asked: { query: string; variables: unknown }[] = [];
   return {
@@ -23,14 +23,14 @@ function server(found: Record<string, Page>, answer: string) {
   };
 }
 
-test("who may not submit waits for nothing, and is shown somebody's session where it is only read", async () => {
+test("a viewer does not wait, and gets another user's session for read-only examples", async () => {
   const { ask, submitted } = server({ newest: page("s-else") }, "Forbidden");
   expect(await filled(`{ "id": "<ended session>" }`, "vera", ask)).toBe(`{ "id": "<ended session>" }`);
   expect(await filled(`{ "id": "<newest session>" }`, "vera", ask)).toBe(`{ "id": "s-else" }`);
   expect(submitted()).toBe(2);
 });
 
-test("one that is submitted is waited for, and not submitted again while it comes", async () => {
+test("a submitted session is awaited and not submitted twice", async () => {
   const { ask, submitted } = server({ newest: page("s-coming") }, "CreateSessionSuccess");
   for (let presses = 0; presses < 2; presses += 1) {
     const filling = filled(`{ "id": "<ended session>" }`, "ute", ask);
@@ -40,7 +40,7 @@ test("one that is submitted is waited for, and not submitted again while it come
   expect(submitted()).toBe(1);
 });
 
-test("what is for operators is asked for where it is wanted alone", async () => {
+test("operator-only values are queried only where needed", async () => {
   const { ask, asked } = server({}, "Forbidden");
   await filled(`{ "agent_id": "<first agent>" }`, "ute", ask);
   await filled(`{ "threshold": "<backlog threshold>", "device_id": "<first device>" }`, "olga", ask);

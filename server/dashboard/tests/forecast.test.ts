@@ -34,7 +34,7 @@ test("the likely start in a column, and the band as a sentence", () => {
   expect(likelyStart(forecast(told(band(0, 0, 0.4))), now)).toBe("within a minute");
 });
 
-test("what is not known is said, with the reason", () => {
+test("an unknown start is stated with its reason", () => {
   expect(likelyStart(null, now)).toBe("—");
   expect(startSentence(null, now)).toBe("No forecast: none has been made yet.");
   expect(startSentence(forecast(null, { missing: "it is held" }), now)).toBe("No forecast: it is held.");
@@ -46,7 +46,7 @@ test("what is not known is said, with the reason", () => {
   expect(likelyStart(forecast(told(null, { starts_now: true })), now)).toBe("now");
 });
 
-test("how far it can be trusted", () => {
+test("how reliable a forecast is", () => {
   expect(trustSentence(forecast(told(band(1, 2, 3)), { alike: 214, alike_inside: 0.812 }))).toBe(
     "Of 214 like this, 81 % started inside the band.",
   );

@@ -6,8 +6,8 @@ import { placesOf } from "../src/submit/places";
 
 const form = (part: Partial<Form>): Form => ({ ...EMPTY, command: "true", ...part });
 
-describe("what is wrong", () => {
-  test("nothing, with a command", () => expect(wrongsOf(form({}))).toEqual({}));
+describe("validation", () => {
+  test("a command is enough", () => expect(wrongsOf(form({}))).toEqual({}));
 
   test.each<[Partial<Form>, keyof Form]>([
     [{ command: " " }, "command"],
@@ -40,10 +40,10 @@ describe("what is wrong", () => {
     [{ grace: "long" }, "grace"],
   ])("%o: %s", (part, field) => expect(Object.keys(wrongsOf(form(part)))).toEqual([field]));
 
-  test("the amount of no accelerator is nobody's", () => expect(wrongsOf(form({ slot: "", amount: "" }))).toEqual({}));
+  test("no amount is needed without a slot", () => expect(wrongsOf(form({ slot: "", amount: "" }))).toEqual({}));
 });
 
-test("the request has what was typed and nothing else", () => {
+test("the request has only what was typed", () => {
   expect(requestOf(form({}))).toEqual({
     command: { shell: "true" },
     slots: [{ slot: "cuda.device", amount: "1" }],
@@ -65,7 +65,7 @@ test("the request has what was typed and nothing else", () => {
   });
 });
 
-test("where it would go, by agent, with the names of the devices", () => {
+test("planned devices by agent, with their names", () => {
   const given = (device_id: string, amount: string) => ({ slot: "cuda.shares", devices: [{ device_id, amount }] });
   const kernels = [
     {
@@ -79,7 +79,7 @@ test("where it would go, by agent, with the names of the devices", () => {
   expect(placesOf(kernels, new Map([["g1", "cuda0"]]))).toEqual(["a: cuda0, g2 (0.50)", "b"]);
 });
 
-test("what it may use and see, as the server is asked", () => {
+test("sandbox, limits and secrets in the request", () => {
   const secrets = "HF_TOKEN\nwandb.key=WANDB_API_KEY\n\ncert=file:client.pem";
   expect(wrongsOf(form({ secrets, processes: "64" }))).toEqual({});
   expect(requestOf(form({ secrets, processes: "64", isSandboxed: true }))).toMatchObject({
@@ -99,7 +99,7 @@ test("what it may use and see, as the server is asked", () => {
   ]);
 });
 
-test("a part of a GPU asks for shares, whole ones for devices", () => {
+test("a fraction of a GPU requests shares, whole ones devices", () => {
   expect(["0.25", "1", "1.0", "1.5"].map((amount) => slotFor("cuda.device", amount))).toEqual([
     "cuda.shares",
     "cuda.device",
@@ -149,7 +149,7 @@ with BlockingClient.at(find_place()) as client:
 `);
 });
 
-test("a template has what differs from an empty form, and an address has the same", () => {
+test("templates and addresses hold the fields that differ from an empty form", () => {
   const some = form({ name: "train", isHeld: true });
   expect(changedIn(some)).toEqual({ command: "true", name: "train", isHeld: true });
   const address = new URL(addressOf(some), "http://x");

@@ -19,7 +19,7 @@ const held = (lease_id: string, from: number, to: number | null, amount = "1"): 
 });
 const span = { from: Date.parse(at(0)), to: Date.parse(at(10)) };
 
-test("bars of holdings at the same time are in lanes, cut at the edges of the period", () => {
+test("overlapping bars are in separate lanes, cut at the edges of the period", () => {
   const { bars, lanes } = barsOf([held("c", 5, null), held("a", 0, 5), held("b", 4, 6), held("z", 10, 11)], span);
   expect(lanes).toBe(2);
   expect(bars.map(({ holding, left, width, lane }) => [holding.lease_id, left, width, lane])).toEqual([
@@ -45,7 +45,7 @@ test("times are round and within the period", () => {
   expect(ticksOf({ from: span.from, to: span.from + 60_000 }, 6).length).toBe(6);
 });
 
-test("the cluster is filtered by what the address says", () => {
+test("the address filters the cluster", () => {
   const nodes = nodesOf(
     [
       agent([device({ id: "1", model: "H100" })], { id: "a", node_id: "n1", pool: "big" }),
@@ -70,7 +70,7 @@ test("the cluster is filtered by what the address says", () => {
   ]);
 });
 
-test("a part of the memory in the unit of the whole", () => {
+test("used memory is in the unit of the total", () => {
   expect([ofBytes(9.4 * 2 ** 30, 80 * 2 ** 30), ofBytes(0, 80 * 2 ** 30), ofBytes(2 ** 20, 512 * 2 ** 20)]).toEqual([
     "9.4/80 GiB",
     "0/80 GiB",

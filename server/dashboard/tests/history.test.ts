@@ -18,13 +18,13 @@ const HISTORY = {
   warning: null,
 };
 
-test("a metric of history stands in columns", () => {
+test("a metric from the history as columns", () => {
   const course = courseOf(HISTORY, "power", 0.5);
   expect(course.times).toEqual([100, 110, 120]);
   expect([...course.rows]).toEqual([["n/a", [50, 100, null]]]);
 });
 
-test("what is read live goes on where history ends", () => {
+test("live readings continue where the history ends", () => {
   const past = courseOf(HISTORY, "utilization");
   const live = {
     times: [108, 112, 114],
@@ -43,14 +43,14 @@ test("what is read live goes on where history ends", () => {
   expect(joined(past, { times: [], rows: new Map() }).times).toEqual([100, 110]);
 });
 
-test("a session's start is tinted, to its end or on and on", () => {
+test("a session's start is tinted, even while it goes on", () => {
   const at = (second: number) => new Date(second * 1000).toISOString();
   expect(bandsOf({ scheduled_at: null, started_at: null })).toEqual([]);
   expect(bandsOf({ scheduled_at: at(5), started_at: at(9) })).toMatchObject([{ from: 5, to: 9 }]);
   expect(bandsOf({ scheduled_at: at(5), started_at: null })).toMatchObject([{ from: 5, to: Infinity }]);
 });
 
-test("a device that its agent has no more is called by the end of its id", () => {
+test("a device that its agent no longer has is shown by the end of its id", () => {
   const names = titlesOf([{ id: "GPU-1", name: "cuda0", where: "n" }]);
   expect([names("n/GPU-1"), names("m/GPU-abcdef")]).toEqual(["cuda0 on n", "…abcdef on m"]);
 });

@@ -6,7 +6,7 @@ type Imports = ReadonlyMap<string, readonly string[]>;
 
 const SOURCES = join(import.meta.dirname, "../src");
 
-/** What each source imports of the others, types and lazy imports included. Generated files import nothing of ours. */
+/** The imports between source files, types and lazy imports included. Generated files import no other sources. */
 function importsOf(folder: string): Imports {
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => /\.tsx?$/.test(name));
   return new Map(
@@ -42,7 +42,7 @@ function cycleIn(imports: Imports): readonly string[] | null {
   return null;
 }
 
-test("a cycle is found, whichever file it is entered from", () => {
+test("a cycle is found from any file", () => {
   expect(
     cycleIn(
       new Map([
@@ -63,7 +63,7 @@ test("a cycle is found, whichever file it is entered from", () => {
   ).toBeNull();
 });
 
-test("no source of the dashboard imports itself by way of others", () => {
+test("the dashboard has no import cycles", () => {
   const imports = importsOf(SOURCES);
   expect(imports.get("main.tsx")).toContain("App.tsx");
   expect(cycleIn(imports)).toBeNull();

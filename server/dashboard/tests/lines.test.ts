@@ -4,49 +4,49 @@ import { linesOf, next, Search } from "../src/log/search";
 
 const texts = (lines: Lines) => Array.from({ length: lines.count }, (_, index) => lines.at(index).text);
 
-test("pieces that end anywhere make whole lines", () => {
+test("pieces cut anywhere form whole lines", () => {
   const lines = new Lines();
   for (const piece of ["on", "e\ntw", "o\n\nth", "ree"]) lines.append(piece);
   expect(texts(lines)).toEqual(["one", "two", "", "three"]);
 });
 
-test("a progress bar shows its last state, and Windows' line ends are ends", () => {
+test("a progress bar shows its last state, and CRLF ends a line", () => {
   const lines = new Lines();
   lines.append("10 %\r50 %\r");
   lines.append("100 %\nnext\r\n");
   expect(texts(lines)).toEqual(["100 %", "next"]);
 });
 
-test("the oldest lines are forgotten, and the rest keep their numbers", () => {
+test("the oldest lines are dropped, and the rest keep their numbers", () => {
   const lines = new Lines(100);
   for (let number = 0; number < 30_000; number += 1) lines.append(`line ${number}\n`);
   expect([lines.count, lines.first, lines.at(0).text]).toEqual([100, 29_900, "line 29900"]);
 });
 
-test("so are the oldest of a few very long ones", () => {
+test("the oldest very long lines are dropped", () => {
   const lines = new Lines(1000, 250);
   for (let number = 0; number < 10; number += 1) lines.append(`${"x".repeat(99)}${number}\n`);
   expect([lines.count, lines.first]).toEqual([2, 8]);
 });
 
-test("a line without end is cut, so that it cannot grow for ever", () => {
+test("an endless line is cut, so that it cannot grow for ever", () => {
   const lines = new Lines();
   for (let piece = 0; piece < 5; piece += 1) lines.append("x".repeat(60_000));
   expect(lines.count).toBeGreaterThan(1);
 });
 
-test("a colour goes on over the ends of lines, until it is reset", () => {
+test("a colour continues over line ends until it is reset", () => {
   const lines = new Lines();
   lines.append("\u001b[31mred\nstill red\u001b[0m\nplain\n");
   expect([0, 1, 2].map((index) => lines.at(index).opening)).toEqual(["", "\u001b[31m", ""]);
 });
 
-test("what moves the cursor or sets a title is left out", () => {
+test("escape codes for the cursor and title are removed", () => {
   expect(shownOf("\u001b[2K\u001b]0;title\u0007\u001b[1;32mok\u001b[0m\u001b[?25l")).toBe("\u001b[1;32mok\u001b[0m");
   expect(plainOf({ opening: "", text: "\u001b[1;32mok\u001b[0m!" })).toBe("ok!");
 });
 
-test("a search counts from the log's beginning and goes round", () => {
+test("a search counts from the log's beginning and wraps around", () => {
   const lines = new Lines(3);
   lines.append("Error 1\nfine\n\u001b[31merr\u001b[0mor 2\nerror 3\n");
   const hits = new Search(lines, "error").found();
@@ -60,7 +60,7 @@ test("a search counts from the log's beginning and goes round", () => {
   ]);
 });
 
-test("a search looks once at each line that has ended, while a million of them come", { timeout: 30_000 }, () => {
+test("a search examines each complete line once while a million arrive", { timeout: 30_000 }, () => {
   const lines = new Lines(1_000);
   const search = new Search(lines, "7");
   const looks = vi.spyOn(lines, "at");
@@ -95,7 +95,7 @@ test("a very long line is folded, ended or not, and keeps its number", () => {
   expect(texts(endless).join("")).toHaveLength(6 * FOLD);
 });
 
-test("a fold is not within a colour or a character, and the colour goes on after it", () => {
+test("a fold never splits a colour code or character, and the colour continues", () => {
   const lines = new Lines();
   const [red, face] = ["\u001b[31m", "\u{1f600}"];
   lines.append(`${"x".repeat(FOLD - 2)}${red}${"y".repeat(FOLD - 6)}${face}z\n`);
@@ -103,7 +103,7 @@ test("a fold is not within a colour or a character, and the colour goes on after
   expect([lines.at(1).text.startsWith(red), lines.at(2).opening, lines.at(2).text]).toEqual([true, red, `${face}z`]);
 });
 
-test("nor within a title or a link, however long; one that has no room in a row is cut", () => {
+test("a fold never splits a title or link unless it is longer than a row", () => {
   for (const end of ["\u0007", "\u001b\\"]) {
     const title = `\u001b]0;${"title ".repeat(50)}${end}`;
     for (let before = FOLD - title.length; before <= FOLD; before += 1) {
@@ -117,7 +117,7 @@ test("nor within a title or a link, however long; one that has no room in a row 
   expect(texts(endless).every((text) => text.length <= FOLD)).toBe(true);
 });
 
-test("what lies across a fold is found, in the row where it ends", () => {
+test("text across a fold is found in the row where it ends", () => {
   const lines = new Lines();
   lines.append(`${"x".repeat(FOLD - 2)}\u001b[31mNeedle${"y".repeat(FOLD)}\n${"x".repeat(FOLD - 3)}nee\ndle\n`);
   lines.append(`${"x".repeat(FOLD - 3)}needle`);
@@ -137,7 +137,7 @@ test("what lies across a fold is found, in the row where it ends", () => {
   ]);
 });
 
-test("what is forgotten is no part of what is found", () => {
+test("dropped lines are no part of a hit", () => {
   const lines = new Lines(1);
   const search = new Search(lines, "needle");
   lines.append(`${"x".repeat(FOLD - 3)}nee\n`);
@@ -146,7 +146,7 @@ test("what is forgotten is no part of what is found", () => {
   expect([lines.first, search.found()]).toEqual([2, []]);
 });
 
-test("a progress bar that never ends its line is not kept whole, and hands its colour on", () => {
+test("an endless progress bar keeps only its last state and its colour", () => {
   const lines = new Lines();
   for (let number = 0; number < 10_000; number += 1) lines.append(`\u001b[32m${number} %\r`);
   expect(texts(lines)).toEqual(["\u001b[32m9999 %"]);
@@ -154,7 +154,7 @@ test("a progress bar that never ends its line is not kept whole, and hands its c
   expect([texts(lines), lines.at(0).opening]).toEqual([["done"], "\u001b[32m"]);
 });
 
-test("a search that is done in parts finds the same", () => {
+test("a search in parts finds the same", () => {
   const lines = new Lines();
   for (let number = 0; number < 100; number += 1) lines.append(`line ${number}\n`);
   lines.append("7 is not ended");

@@ -9,7 +9,7 @@ const task = (index: number, values: Readonly<Record<string, readonly [number, n
 });
 
 describe("metrics", () => {
-  test("points have ascending steps, each once", () => {
+  test("points have ascending, unique steps", () => {
     expect(pointsOf({ steps: ["10", "0", 10], values: [1, 2, 3] })).toEqual({ steps: [0, 10], values: [2, 3] });
   });
 

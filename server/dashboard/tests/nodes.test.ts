@@ -22,7 +22,7 @@ test("a device that several agents share is counted once", () => {
   expect([node?.agents.length, node?.devices.length, node?.cpu]).toEqual([2, 1, { used: 1, capacity: 1 }]);
 });
 
-test("idle is held for a while and not busy; what is not measured is not called idle", () => {
+test("a device is idle if held for a while and not busy, but not without a measurement", () => {
   expect(isIdle(device({ holders: [holder()], utilization_pct: 2 }), NOW)).toBe(true);
   expect(isIdle(device({ holders: [holder()], utilization_pct: 40 }), NOW)).toBe(false);
   expect(isIdle(device({ holders: [holder()], utilization_pct: null }), NOW)).toBe(false);
@@ -31,13 +31,13 @@ test("idle is held for a while and not busy; what is not measured is not called 
   expect(isIdle(device({ holders: [fresh], utilization_pct: 0 }), NOW)).toBe(false);
 });
 
-test("only the rest beside a holder is a fragment", () => {
+test("only the rest of a held device is a fragment", () => {
   expect([fragmentOf(half), fragmentOf(device()), fragmentOf(device({ used: "1.00", free: "0.00" }))]).toEqual([
     0.5, 0, 0,
   ]);
 });
 
-test("what strangers use is free for nobody", () => {
+test("a device in foreign use is not free", () => {
   const strange = device({ foreign_usage: true });
   expect([isUnwell(strange), ailment(strange), ailment(device()), ailment(device({ health: "gone" }))]).toEqual([
     true,
@@ -48,7 +48,7 @@ test("what strangers use is free for nobody", () => {
   expect(totalsOf(nodesOf([agent([strange])], NOW))).toMatchObject({ wholeFree: 0, unwell: 1 });
 });
 
-test("a device that is leaving is no problem, and has nothing free", () => {
+test("a leaving device is no problem and has nothing free", () => {
   const leaving = device({ ...half, health: "leaving" });
   expect([isUnwell(leaving), ailment(leaving), fragmentOf(leaving)]).toEqual([false, "", 0]);
   expect(totalsOf(nodesOf([agent([leaving])], NOW))).toMatchObject({ wholeFree: 0, fragments: 0, unwell: 0 });
@@ -58,7 +58,7 @@ test("a device that is leaving is no problem, and has nothing free", () => {
   );
 });
 
-test("devices that reach each other are told as a run, or by name", () => {
+test("linked devices are shown as a range or by name", () => {
   const named = (names: string, groups: (number | null)[]) =>
     names.split(" ").map((name, place) => device({ name, link_group: groups[place] ?? null }));
   expect(linkGroups(named("g0 g1 g2 g3", [0, 0, 0, 0]))).toEqual(["g0–g3"]);
@@ -66,7 +66,7 @@ test("devices that reach each other are told as a run, or by name", () => {
   expect(linkGroups(named("g0 g1", [null, 0]))).toEqual([]);
 });
 
-test("groups of two agents have nothing to do with each other, whatever their numbers", () => {
+test("link groups of different agents are separate even with equal numbers", () => {
   const pair = (...ids: string[]) => ids.map((id) => device({ id, name: id, link_group: 0 }));
   const split = nodesOf([agent(pair("g0", "g1")), agent(pair("g2", "g3"), { id: "agent-2" })], NOW);
   expect(split.map(linksOf)).toEqual([["g0, g1", "g2, g3"]]);
@@ -96,7 +96,7 @@ test("the figures of a cluster", () => {
   });
 });
 
-test("what nothing new is placed on is not free, unless another agent of the node offers it", () => {
+test("devices of closed agents are not free unless another agent of the node offers them", () => {
   const closed = { schedulable: false };
   const nodes = (...agents: Parameters<typeof nodesOf>[0]) => totalsOf(nodesOf(agents, NOW));
   const whole = device({ id: "gpu-1" });
@@ -110,7 +110,7 @@ test("what nothing new is placed on is not free, unless another agent of the nod
   expect(freedOf(nodesOf([agent([device(until)], { draining: true })], NOW))).toEqual([]);
 });
 
-test("who holds how much, by user once there are several", () => {
+test("amounts by holder, by user if there are several", () => {
   const other = holder({ user: "bob", session_id: "ses_2", lease_id: "lea_2", share: "0.25" });
   const alone = nodesOf([agent([half])], NOW);
   const both = nodesOf([agent([half, device({ id: "gpu-1", holders: [other, holder({ lease_id: "lea_3" })] })])], NOW);
@@ -124,7 +124,7 @@ test("who holds how much, by user once there are several", () => {
   expect(named.map(({ label }) => label)).toEqual(["train"]);
 });
 
-test("devices are expected to be free when the last of their holders ends, where all ends are known", () => {
+test("devices are expected free when their last holder ends, if all ends are known", () => {
   const until = (minutes: number) => holder({ until: new Date(NOW + minutes * 60_000).toISOString() });
   const devices = [
     device({ id: "a", holders: [until(10), until(30)] }),

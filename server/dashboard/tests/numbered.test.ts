@@ -5,7 +5,7 @@ import { Closed } from "../src/api/socket";
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** Follows what these give, one for each time that it is opened. Ends when there are no more. */
+/** Follows these courses, one per opened subscription. Ends with the last one. */
 async function followed(...courses: (() => AsyncGenerator<number>)[]) {
   const control = new AbortController();
   const openedAfter: (number | null)[] = [];
@@ -45,7 +45,7 @@ async function* refused(): AsyncGenerator<number> {
   throw new Error("that number is archived");
 }
 
-test("after a lost connection it goes on from the last number", async () => {
+test("a lost connection resumes after the last number", async () => {
   const seen = await followed(
     () => cutOff(4, 5),
     () => cutOff(),
@@ -55,7 +55,7 @@ test("after a lost connection it goes on from the last number", async () => {
   expect(seen).toEqual({ openedAfter: [null, 5, 5, 6], taken: [4, 5, 6], lost: 3 });
 });
 
-test("after a refusal it begins anew", async () => {
+test("a refusal restarts from a snapshot", async () => {
   const seen = await followed(
     () => cutOff(4),
     refused,
@@ -65,7 +65,7 @@ test("after a refusal it begins anew", async () => {
   expect(seen.openedAfter).toEqual([null, 4, null, 9]);
 });
 
-test("what comes after it was left is not taken", async () => {
+test("items after the abort are ignored", async () => {
   const seen = await followed(
     () => cutOff(1),
     () => cutOff(2),

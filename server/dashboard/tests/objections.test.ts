@@ -5,7 +5,7 @@ import { inForm, objectedField, objectionOf, shownWrongs } from "../src/submit/o
 
 const form = (part: Partial<Form> = {}): Form => ({ ...EMPTY, command: "true", ...part });
 
-test("what is to be corrected is named as the form names it, in its order", () => {
+test("fields to correct have the form's names and order", () => {
   expect(correctText(wrongsOf(form({ command: "" })))).toBe("1 field to correct: Command.");
   const several = wrongsOf(
     form({ secrets: "hf.token", amount: "0", topology: "require", kernelsMin: "1", kernels: "2" }),
@@ -31,7 +31,7 @@ test.each<[string, string | null, Field | null, Partial<Form>]>([
   expect(objectedField(objectionOf({ message, field }), form(part))).toBe(expected),
 );
 
-test("fields that were changed show their errors, and the one that the server objects to shows it", () => {
+test("changed fields show their errors, and a field shows the server's error about it", () => {
   const wrongs = wrongsOf(form({ command: "", cpu: "many" }));
   const objection = objectionOf({ message: "name: 500 characters are more than 256", field: "name" });
   expect(Object.keys(shownWrongs(wrongs, new Set(["cpu"]), objection, form()))).toEqual(["cpu", "name"]);
@@ -57,7 +57,7 @@ test.each([
   ["Project vision may hold 4 GPUs and holds 4.", "Project vision may hold 4 GPUs and holds 4."],
 ])("in the words of the form, %s is %s", (message, shown) => expect(inForm(message)).toBe(shown));
 
-test("every field that can be wrong has a name", () => {
+test("every field that can be invalid has a name", () => {
   const wrong = form({ command: "", cpu: "x", mem: "x", retries: "x", tags: "x", grace: "x", apps: "X", folder: "x" });
   expect(Object.keys(wrongsOf(wrong)).filter((field) => !(field in LABELS))).toEqual([]);
 });

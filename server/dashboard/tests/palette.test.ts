@@ -5,7 +5,7 @@ import { Status } from "../src/parts/Status";
 
 type Triple = readonly [number, number, number];
 
-/** What is left of linear RGB with one kind of cone missing: Machado, Oliveira, Fernandes 2009, severity 1.0. */
+/** Linear RGB as seen with one kind of cone missing: Machado, Oliveira, Fernandes 2009, severity 1.0. */
 const VISIONS: Readonly<Record<string, readonly Triple[]>> = {
   normal: [
     [1, 0, 0],
@@ -28,10 +28,10 @@ const VISIONS: Readonly<Record<string, readonly Triple[]>> = {
     [0.004733, 0.691367, 0.3039],
   ],
 };
-/** Least differences by CIEDE2000, where 1 can just be seen side by side. */
+/** Minimum CIEDE2000 differences; 1 is just visible side by side. */
 const HOLDERS_APART: Readonly<Record<string, number>> = { normal: 12, protan: 12, deutan: 12, tritan: 10 };
 const STATES_APART = 12;
-/** Degrees of hue in OKLCH between the two themes. */
+/** Maximum OKLCH hue difference of themes, degrees. */
 const HUES_APART_MAX = 15;
 const HOLDERS = Array.from({ length: 10 }, (_, index) => `holder-${index}`);
 const STATES = ["good", "warn", "bad"];
@@ -50,35 +50,35 @@ describe.each([
 ])("in the %s theme", (_theme, index) => {
   const colour = (name: string) => colourOf(name, index);
 
-  test.each(Object.keys(VISIONS))("any two holders are told apart with %s vision", (vision) => {
+  test.each(Object.keys(VISIONS))("any two holders look different with %s vision", (vision) => {
     const seen = HOLDERS.map((name) => seenBy(vision, colour(name)));
     const distances = seen.flatMap((one, at) => seen.slice(at + 1).map((other) => one.deltaE2000(other)));
     expect(distances).toHaveLength(45);
     expect(Math.min(...distances)).toBeGreaterThanOrEqual(HOLDERS_APART[vision] ?? NaN);
   });
 
-  test("a holder looks like no state", () => {
+  test("no holder looks like a state", () => {
     const distances = HOLDERS.flatMap((name) => STATES.map((state) => colour(name).deltaE2000(colour(state))));
     expect(Math.min(...distances)).toBeGreaterThanOrEqual(STATES_APART);
   });
 
-  test("a holder stands out from every ground that it lies on", () => {
+  test("holder colours contrast with every background", () => {
     const contrasts = HOLDERS.flatMap((name) => GROUNDS.map((ground) => colour(name).contrastWCAG21(colour(ground))));
     expect(Math.min(...contrasts)).toBeGreaterThanOrEqual(3);
   });
 
-  test("holders are in the order of their hues", () => {
+  test("holder colours are sorted by hue", () => {
     const hues = HOLDERS.map((name) => hueOf(colour(name)));
     expect(hues).toEqual(hues.toSorted((one, other) => one - other));
   });
 });
 
-test("a holder has one hue in both themes", () => {
+test("a holder keeps its hue in both themes", () => {
   const apart = HOLDERS.map((name) => Math.abs(hueOf(colourOf(name, 0)) - hueOf(colourOf(name, 1))));
   expect(Math.max(...apart)).toBeLessThanOrEqual(HUES_APART_MAX);
 });
 
-test("what has completed is green", () => {
+test("completed sessions are green", () => {
   expect(Status({ state: "completed" }).props.className).toContain("fill-good");
   for (const theme of [0, 1]) {
     const hue = hueOf(colourOf("good", theme));
@@ -87,7 +87,7 @@ test("what has completed is green", () => {
   }
 });
 
-test("the yardstick is CIEDE2000: the first pair of Sharma, Wu and Dalal 2005", () => {
+test("deltaE2000 is CIEDE2000: first pair of Sharma, Wu and Dalal 2005", () => {
   const [one, other] = [new Color("lab", [50, 2.6772, -79.7751]), new Color("lab", [50, 0, -82.7485])];
   expect(one.deltaE2000(other)).toBeCloseTo(2.0425, 3);
 });

@@ -3,7 +3,7 @@ import { movedTo } from "../src/admin/policy/draft";
 import { ratesOf, ratesText } from "../src/admin/policy/prices";
 import { inputOf, policyOf } from "../src/admin/policy/settings";
 
-test("what was typed on an old version is put on a newer one, and nothing else of the old", () => {
+test("only the edits of an old version are applied to a newer one", () => {
   const before = { order: "fcfs", backfill_depth: "10", placement: "pack" };
   const draft = { ...before, backfill_depth: " 42.0" };
   const now = { order: "gang", backfill_depth: "11", placement: "pack" };
@@ -11,7 +11,7 @@ test("what was typed on an old version is put on a newer one, and nothing else o
   expect(movedTo(now, before, before)).toEqual(now);
 });
 
-test("a duration that was saved is the number that the server shows", () => {
+test("a saved duration equals the server's value in another notation", () => {
   const before = { half_life: "7d", backfill_depth: "10" };
   const now = { half_life: "2h30m", backfill_depth: "10" };
   expect(movedTo(now, before, { ...before, half_life: "2h30" })).toEqual(now);
@@ -34,11 +34,11 @@ test("prices are edited as one line", () => {
 });
 
 test.each(["cheap", "1 for=H100", "-1", "1 hours=24-25", "1 model=A model=B", "1 hours=now", "1, 2"])(
-  "what is no price is not sent: %s",
+  "an invalid price is not sent: %s",
   (line) => expect(ratesOf(line)).toBeNull(),
 );
 
-test("prices that are tried as text are checked too", () => {
+test("prices in a policy text are checked too", () => {
   expect(policyOf("prices.currency=E1").wrong).toBe("prices.currency: Enter 1 to 8 letters.");
   expect(policyOf("prices.at_budget=low").input).toEqual({ prices: { at_budget: "low" } });
 });

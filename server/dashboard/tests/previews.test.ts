@@ -2,12 +2,12 @@ import { describe, expect, test } from "vitest";
 import { addressOf, rowsOf } from "../src/session/previews";
 
 describe("previews of results", () => {
-  test("an address has each part of a path encoded", () => {
+  test("each part of a path is encoded in the address", () => {
     expect(addressOf("ses_1", 0, "a b/ü?#%.csv")).toBe("/sessions/ses_1/files/a%20b/%C3%BC%3F%23%25.csv");
     expect(addressOf("ses_1", 2, "x")).toBe("/sessions/ses_1/files/x?rank=2");
   });
 
-  test("a table has quoted cells, and no row that was cut off", () => {
+  test("a table has quoted cells, and truncated rows are left out", () => {
     expect(rowsOf('a,b\r\n"1,""2""\n3",4\n', ",", false)).toEqual([
       ["a", "b"],
       ['1,"2"\n3', "4"],

@@ -26,7 +26,7 @@ const { text: _text, reason: _reason, ...NO_FIELDS } = NO_FILTERS;
 const waits = (reason: string) => ({ reason, until: null }) as Row["waits"];
 const entries = [entry({}), entry({ id: "ses_2", name: null, owner: "bob", priority: "high", waits: waits("quota") })];
 
-test("every word must be found somewhere", () => {
+test("every word must match some field", () => {
   const ids = (text: string) => matching(entries, { ...NO_FILTERS, text }).map(({ session }) => session.id);
   expect([ids(""), ids("VISION ada"), ids("bob train"), ids("ses_2")]).toEqual([
     ["ses_1", "ses_2"],
@@ -36,13 +36,13 @@ test("every word must be found somewhere", () => {
   ]);
 });
 
-test("by reason and by priority", () => {
+test("by reason and priority", () => {
   expect(reasonsOf(entries)).toEqual(["quota"]);
   expect(matching(entries, { ...NO_FILTERS, reason: "quota" }).length).toBe(1);
   expect(matching(entries, { ...NO_FILTERS, priority: "high", reason: "fragmented" })).toEqual([]);
 });
 
-test("the expected start, where one is known", () => {
+test("the expected start, if known", () => {
   const until = (at: string | null) => ({ expected_start: at });
   const now = Date.parse("2026-05-02T12:00:00Z");
   expect(expectedStart(until(null), now)).toBe("—");
@@ -50,7 +50,7 @@ test("the expected start, where one is known", () => {
   expect(expectedStart(until("2026-05-02T11:00:00Z"), now)).toBe("now");
 });
 
-test("the server is asked for the longest word and the priority", () => {
+test("the server filters by the longest word and the fields", () => {
   expect(wantedOf(NO_FILTERS)).toBeNull();
   expect(wantedOf({ ...NO_FILTERS, reason: "quota", text: "  " })).toBeNull();
   expect(wantedOf({ ...NO_FILTERS, text: " ada vision x" })).toEqual({ ...NO_FIELDS, word: "vision" });
@@ -58,7 +58,7 @@ test("the server is asked for the longest word and the priority", () => {
   expect(wantedOf({ ...NO_FILTERS, tag: "lr" })).toEqual({ ...NO_FIELDS, word: "", tag: "lr" });
 });
 
-test("only an uncut answer to what is looked for now has all there is", () => {
+test("only an uncut result of the current search is complete", () => {
   const filters = { ...NO_FILTERS, text: "ada vision" };
   const asked = JSON.stringify(wantedOf(filters));
   const page = { total: 0, entries: [], isFound: true, isCut: false };
@@ -69,7 +69,7 @@ test("only an uncut answer to what is looked for now has all there is", () => {
   expect(hasAll({ total: 0, entries: [] }, JSON.stringify(null), NO_FILTERS)).toBe(false);
 });
 
-test("what was found in several ways stands there once, in the order of the queue, else the newest first", () => {
+test("merged results have each session once, in queue order, then newest first", () => {
   const found = (hasNextPage: boolean, ...rows: readonly [string, number | null][]) => ({
     edges: rows.map(([id, queue_position]) => ({ node: { id, queue_position } as Row })),
     pageInfo: { hasNextPage },
@@ -79,7 +79,7 @@ test("what was found in several ways stands there once, in the order of the queu
   expect([page.total, page.isCut, merged([found(false)]).isCut]).toEqual([4, true, false]);
 });
 
-test("the address and what is shown say the same", () => {
+test("the address and the filters convert both ways", () => {
   for (const search of [
     "",
     "state=running",
@@ -96,7 +96,7 @@ test("the address and what is shown say the same", () => {
   expect(placeOf(new URLSearchParams("state=running"))).toMatchObject({ view: "active", state: "any" });
 });
 
-test("a tag is found by its name, by its value, and by words", () => {
+test("a tag matches by name, by name and value, and by words", () => {
   const tagged = [entry({ tags: [{ name: "lr", value: "0.1" }] }), entry({ id: "ses_2" })];
   const count = (part: object) => matching(tagged, { ...NO_FILTERS, ...part }).length;
   expect([{ tag: "lr" }, { tag: "lr=0.1" }, { tag: "lr=0" }, { text: "LR=0" }, { tag: "" }].map(count)).toEqual([
@@ -104,7 +104,7 @@ test("a tag is found by its name, by its value, and by words", () => {
   ]);
 });
 
-test("a search in a given order", () => {
+test("sorted search results", () => {
   const row = (id: string, ended_at: string | null, requested_gpus: number) =>
     ({ node: { id, ended_at, requested_gpus, queue_position: null } as Row }) as const;
   const edges = [row("ses_1", "2026-05-02", 1), row("ses_2", null, 4), row("ses_3", "2026-05-03", 1)];
@@ -116,7 +116,7 @@ test("a search in a given order", () => {
   expect([ids("ended_desc"), ids("ended_asc"), ids("gpus_asc"), ids("oldest")]).toEqual(["312", "132", "132", "123"]);
 });
 
-test("what a session has and makes of it", () => {
+test("GPU-hours, use and nodes of a session", () => {
   const gpu = (share: number, utilization_pct: number | null, node_id = "a") => ({
     gpu_id: "",
     node_id,
@@ -136,13 +136,13 @@ test("what a session has and makes of it", () => {
   expect(nodesOf({ ...session, allocated_gpus: [] }, new Map([["agent-c", "c"]]))).toEqual(["c", "agent-d"]);
 });
 
-test("one outcome for an action on several", () => {
+test("one outcome for a bulk action", () => {
   expect(summary("Held", 1, [])).toBe("Held: 1 session.");
   expect(summary("Held", 3, [])).toBe("Held: 3 sessions.");
   expect(summary("Held", 3, ["a: it runs", "b: it ended"])).toBe("Held: 1 of 3. a: it runs (and 1 more)");
 });
 
-test("a saved view is replaced by one of its name, and can be deleted", () => {
+test("a saved view is replaced by one of the same name and can be deleted", () => {
   saveView({ name: " mine ", search: "owner=ada" });
   saveView({ name: "", search: "nothing" });
   saveView({ name: "mine", search: "owner=bob" });

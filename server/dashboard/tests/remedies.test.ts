@@ -38,13 +38,13 @@ const OTHER: OtherSession = {
   preemptible: false,
 };
 
-test("a click sends what changes, and nothing else", () => {
+test("a click sends only the change", () => {
   expect(inputOf("ses_1", remedy({}))).toEqual({ id: "ses_1", time_limit: 3600 });
   expect(inputOf("ses_1", remedy({ change: { ...NOTHING, models: [] } }))).toEqual({ id: "ses_1", models: [] });
   expect(inputOf("ses_1", remedy({ change: null }))).toBeNull();
 });
 
-test("only what the viewer may apply has a button", () => {
+test("only applicable remedies have a button", () => {
   expect(isClickable(remedy({}))).toBe(true);
   expect(isClickable(remedy({ applies: false }))).toBe(false);
   expect(isClickable(remedy({ kind: "release", change: null }))).toBe(true);

@@ -26,12 +26,12 @@ test("a user releases only what they have held themselves", () => {
   expect(mayRelease(as("operator"), THEIRS)).toBe(true);
 });
 
-test("users are offered priorities up to the policy's highest, and the one that a session has", () => {
+test("users can choose priorities up to the policy's maximum, and the session's own", () => {
   expect(prioritiesOf(as("user"), "normal")).toEqual(["low", "normal"]);
   expect(prioritiesOf(as("user"), "critical")).toEqual(["low", "normal", "critical"]);
   expect(prioritiesOf(as("operator"), "low")).toEqual(["low", "normal", "high", "critical"]);
 });
 
-test("until the server has said who is signed in, nothing is offered", () => {
+test("nothing is permitted until the signed-in user is known", () => {
   expect([mayOperate(null), maySubmit(null), mayChange(null, MINE)]).toEqual([false, false, false]);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { clockOf, rangeOver, timeAt, withGaps } from "../src/parts/series";
 
-test("a hole between samples is a gap, an even course has none", () => {
+test("missing samples leave a gap, regular samples none", () => {
   const even = { times: [0, 10, 20], series: [[1, 2, 3]] };
   expect(withGaps(even)).toEqual(even);
   expect(
@@ -22,7 +22,7 @@ test("a hole between samples is a gap, an even course has none", () => {
   expect(withGaps({ times: [], series: [] })).toEqual({ times: [], series: [] });
 });
 
-test("the range over several series, without those that have no value", () => {
+test("the range over several series ignores missing values", () => {
   expect(
     rangeOver([
       [1, null, 5],

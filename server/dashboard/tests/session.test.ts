@@ -41,7 +41,7 @@ const shown = (steps: readonly Step[], now: number) =>
     stages.map(({ step: { state }, ms }) => `${state} ${ms === null ? "" : ms / 1000}`.trim()),
   ]);
 
-test("every state of every try, newest try first", () => {
+test("every state of every attempt, newest first", () => {
   const once = [step(0, "queued", 0), step(1, "scheduled", 1), step(2, "allocating", 1), step(4, "running", 1)];
   expect(shown(once.slice(0, 1), 5_000)).toEqual([[1, false, ["queued 5"]]]);
   expect(shown(once, 9_000)).toEqual([[1, true, ["queued 1", "scheduled 1", "allocating 2", "running 5"]]]);
@@ -54,7 +54,7 @@ test("every state of every try, newest try first", () => {
   expect(shown([...once, step(8, "failed", 1), step(9, "queued", 1)], 9_000).map(([number]) => number)).toEqual([2, 1]);
 });
 
-test("a job array is never tried itself: it waits, runs and ends in one piece", () => {
+test("a job array has no attempts: it waits, runs and ends as a whole", () => {
   const steps = [step(0, "queued", 0), step(2, "running", 0), step(5, "completed", 0)];
   expect(shown(steps, 9_000)).toEqual([[1, false, ["queued 2", "running 3", "completed"]]]);
   expect(shown(steps.slice(2), 9_000)).toEqual([[1, false, ["completed"]]]);
@@ -62,7 +62,7 @@ test("a job array is never tried itself: it waits, runs and ends in one piece", 
 
 const session = { queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4), held_by: null };
 
-test("a session tells of its newest try where its steps are not kept", () => {
+test("without stored steps, the session shows its newest attempt", () => {
   const steps = ownSteps({ ...session, state: "canceled", attempt: 3 });
   expect(shown(steps, 9_000)).toEqual([[3, true, ["queued 1", "scheduled 3", "canceled"]]]);
   const again = { ...session, scheduled_at: null, ended_at: null, state: "queued", attempt: 3 } as const;
@@ -70,7 +70,7 @@ test("a session tells of its newest try where its steps are not kept", () => {
   expect(shown(stepsOf(again, []), 9_000)).toEqual([[4, false, ["queued 9"]]]);
 });
 
-test("a task that was first heard of with its devices tells since when it waited, unless that was forgotten", () => {
+test("a task first recorded with its devices shows its wait before, unless that is unknown", () => {
   const steps = [step(3, "scheduled", 1), step(4, "running", 1), step(5, "queued", 1)];
   const task = { ...session, held_by: "ada", state: "held", attempt: 1 } as const;
   expect(shown(stepsOf(task, steps), 9_000)).toEqual([
@@ -81,13 +81,13 @@ test("a task that was first heard of with its devices tells since when it waited
   for (const known of [[step(1, "queued", 0), ...steps], steps.slice(1)]) expect(stepsOf(task, known)).toBe(known);
 });
 
-test("what no session begins with had steps before it", () => {
+test("states that cannot be a session's first step", () => {
   const first = [step(0, "queued", 0), step(0, "held", 0), step(0, "scheduled", 1), step(0, "running", 1)];
   const later = [step(0, "queued", 1), step(0, "allocating", 1), step(0, "failed", 1), step(0, "scheduled", 2)];
   expect([first.filter(isLater), later.filter(isLater)]).toEqual([[], later]);
 });
 
-test("each time that room was made, newest first, with what was lost once that is known", () => {
+test("preemptions since the last retry, newest first, with the loss once known", () => {
   const steps = [
     step(1, "preempting", 1, { preemption: receipt(1) }),
     step(2, "queued", 1, { preemption: receipt(1, 7) }),
@@ -105,7 +105,7 @@ test("each time that room was made, newest first, with what was lost once that i
   expect(receiptsOf(again, receipt(9)).map(({ at }) => at)).toEqual([at(9)]);
 });
 
-test("a command as it was written, or as a shell would take it", () => {
+test("a command as written, or quoted for a shell", () => {
   expect(commandOf(["/bin/sh", "-c", "echo $HOME"])).toBe("echo $HOME");
   const script = "#!/bin/bash\n#SBATCH --gpus=1\npython train.py";
   const bash = ["/bin/bash", "-c", script, "job.sh", "7"];
@@ -122,14 +122,14 @@ test("a command as it was written, or as a shell would take it", () => {
   );
 });
 
-test("sizes and ids in short", () => {
+test("short requests and ids", () => {
   const slots = [{ slot: "cuda.device", amount: "8" }];
   expect([asked({ cluster_size: 1, slots }), asked({ cluster_size: 2, slots })]).toEqual(["8 GPUs", "2 × (8 GPUs)"]);
   expect(tailOf("ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61")).toBe("…b3ca61");
   expect(tailOf("ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61_17")).toBe("…b3ca61_17");
 });
 
-test("readings stand in columns, with gaps where a device was not there", () => {
+test("readings are columns, with gaps where a device was absent", () => {
   const readings = new Readings();
   const one = { id: "a", where: "n", utilization_pct: 10, memory_used_bytes: 2 ** 30, power_w: 99 };
   readings.add(1_000, [one]);
@@ -146,7 +146,7 @@ test("readings stand in columns, with gaps where a device was not there", () => 
   ]);
 });
 
-test("what was told counts only where it is newer than what was asked for", () => {
+test("an update counts only if it is newer than the query's result", () => {
   const found = (revision: number) => ({ session: null, revision });
   const [old, same, young] = [found(4), found(5), found(6)];
   const asked = found(5);
@@ -154,7 +154,7 @@ test("what was told counts only where it is newer than what was asked for", () =
   expect([newerOf(null, old), newerOf(asked, null), newerOf(null, null)]).toEqual([old, asked, null]);
 });
 
-test("the pull of an image says where it is, how long it took and what it is on the node", () => {
+test("an image pull shows its agent, duration and size on the node", () => {
   const pull = { agent_id: "gpu01", began_at: at(10), ended_at: null, size: null };
   const begun = step(10, "allocating", 1, { kind: "session.pulling", pull });
   expect(noteOf(begun)).toBe("pulling the image on gpu01");
@@ -163,7 +163,7 @@ test("the pull of an image says where it is, how long it took and what it is on 
   expect(note).toBe("image pulled on gpu01 in 1 min 5 s, 3 GiB");
 });
 
-test("the name of an array task has its index, and its array is known from its id", () => {
+test("a task's name has its index, and its id leads to its array", () => {
   const array = "ses_01a1fed2-cf8b-73af-85a3-1d07e9b3ca61";
   expect(nameOf({ id: `${array}_17`, name: "sweep" })).toBe("sweep_17");
   expect(nameOf({ id: `${array}_17`, name: null })).toBe("…b3ca61_17");
@@ -174,7 +174,7 @@ test("the name of an array task has its index, and its array is known from its i
   expect(shortOf(array)).toBe("e9b3ca61");
 });
 
-test("an array runs while one of its tasks does", () => {
+test("an array is running while one of its tasks is", () => {
   const tasks = (count: number) => ({ active: { count } });
   expect(stateOf({ state: "queued", tasks: tasks(2) })).toBe("running");
   expect(stateOf({ state: "queued", tasks: tasks(0) })).toBe("queued");

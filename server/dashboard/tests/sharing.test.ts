@@ -9,11 +9,11 @@ const old = {
   total: 2,
 };
 
-test("what is equal stays the same object", () => {
+test("an equal value stays the same object", () => {
   expect(shared(old, structuredClone(old))).toBe(old);
 });
 
-test("of a change only its own path is new", () => {
+test("only the path to a change is new", () => {
   const next = shared(old, {
     nodes: [
       { id: 1, at: { x: 1 } },
@@ -31,7 +31,7 @@ test("of a change only its own path is new", () => {
   expect([next.nodes[0] === old.nodes[0], next.nodes[1] === old.nodes[1]]).toEqual([true, false]);
 });
 
-test("shorter, longer and of another kind is not the same", () => {
+test("values of another length or type are not shared", () => {
   expect(shared([1, 2], [1])).toEqual([1]);
   expect(shared([1], [1, 2])).toEqual([1, 2]);
   expect(shared({ a: 1, b: 2 }, { a: 1 })).toEqual({ a: 1 });

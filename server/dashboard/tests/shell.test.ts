@@ -27,7 +27,7 @@ test("a notification is shown for a single session of any owner", () => {
   expect(toldOf(event("session.completed", { name: null }), watching, "bob")?.title).toBe("…abcdef completed");
 });
 
-test("every word must be found; what begins with it comes first", () => {
+test("every word must match; prefix matches come first", () => {
   const entries = [
     { kind: "node", text: "rack-train", path: "/" },
     { kind: "session, running, ada", text: "train-1", path: "/", id: "ses_77" },
@@ -42,7 +42,7 @@ test("every word must be found; what begins with it comes first", () => {
   ]);
 });
 
-test("keys, and pages by two keys", () => {
+test("one- and two-key shortcuts", () => {
   expect([
     shortcutOf("/", ""),
     shortcutOf("?", ""),
@@ -52,7 +52,7 @@ test("keys, and pages by two keys", () => {
   ]).toEqual(["search", "help", { path: "/sessions" }, null, null]);
 });
 
-test("viewers are not led to the form", () => {
+test("viewers have no submit page", () => {
   const paths = (role: string) =>
     pageEntries({ name: "v", role, projects: [], key_id: null, priority_max: "normal" } as never).map(
       (one) => one.path,

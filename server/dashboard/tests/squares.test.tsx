@@ -30,7 +30,7 @@ test("the squares of an array begin with the tasks that failed", () => {
   expect(squaresOf({ ...tasks, completed: set("0-99999") })).toHaveLength(2000);
 });
 
-test("each square has the colour of its state and leads to its task, or to the reason of one that waits", () => {
+test("each square has its state's colour and links to its task, or to the reason why it waits", () => {
   const page = renderToStaticMarkup(
     <Router ssrPath="/sessions/ses_a">
       <Squares array="ses_a" tasks={tasks} />
@@ -65,7 +65,7 @@ test("the page of an array says that the chosen task waits, and why", () => {
   expect(shown("")).toBe("");
 });
 
-test("numbers are read from intervals", () => {
+test("numbers are parsed from intervals", () => {
   expect(numbersOf("", 9)).toEqual([]);
   expect(numbersOf("0-2,7", 9)).toEqual([0, 1, 2, 7]);
   expect(numbersOf("5-9", 2)).toEqual([5, 6]);

@@ -3,7 +3,7 @@ import { mayOpen } from "../src/identity/rights";
 import { TerminalConnection } from "../src/terminal/connection";
 import { frame, Frames } from "../src/terminal/frames";
 
-test("frames are cut out of a stream, however its pieces are divided", () => {
+test("frames are parsed from a stream cut into any pieces", () => {
   const text = new TextEncoder();
   const cuts: readonly (readonly [number, number])[] = [
     [1, 700],
@@ -27,7 +27,7 @@ test("frames are cut out of a stream, however its pieces are divided", () => {
   }
 });
 
-test("the owner and operators open a terminal, members where it is shared, and no viewer", () => {
+test("owners, operators and members of a shared session may open a terminal, viewers not", () => {
   const me = (role: "viewer" | "user" | "operator") => ({
     name: "ada",
     role,
@@ -42,7 +42,7 @@ test("the owner and operators open a terminal, members where it is shared, and n
   expect(mayOpen(null, own)).toBe(false);
 });
 
-/** A socket that keeps what is sent over it. */
+/** A socket that records the sent data. */
 class FakeSocket {
   static readonly OPEN = 1;
   static readonly opened: FakeSocket[] = [];
@@ -79,7 +79,7 @@ class FakeSocket {
   }
 }
 
-test("a terminal sends nothing twice, and keeps its name over lost connections", () => {
+test("a terminal sends nothing twice and keeps its name when it reconnects", () => {
   vi.useFakeTimers();
   vi.stubGlobal("WebSocket", FakeSocket);
   vi.stubGlobal("location", { protocol: "http:", host: "here" });

@@ -15,7 +15,7 @@ describe("durations", () => {
   ])("%d ms is %s", (ms, words) => expect(duration(ms)).toBe(words));
 });
 
-describe("durations as people type them, as the server reads them", () => {
+describe("typed durations, parsed as by the server", () => {
   test.each(DURATIONS.map(({ text, seconds }) => [text, seconds] as const))("%j is %j s", (text, seconds) =>
     expect(secondsOf(text)).toEqual(seconds ?? NaN),
   );
@@ -27,18 +27,18 @@ test.each([
   [90, "1m30s"],
   [9000, "2h30m"],
   [604_800, "7d"],
-])("%d s is written %s, and read again", (seconds, text) => {
+])("%d s is written as %s and parsed back", (seconds, text) => {
   expect(durationText(seconds)).toBe(text);
   expect(secondsOf(text)).toBe(seconds);
 });
 
-test("a moment of another day says which", () => {
+test("a time of another day has its date", () => {
   const now = new Date(2026, 4, 2, 12, 0, 0).getTime();
   expect(moment(now - 1000, now)).toBe("11:59:59");
   expect(moment(now - 86_400_000, now)).toContain("2026");
 });
 
-test("a time to the minute has its day where that is wanted, or is another one", () => {
+test("a time to the minute has its day on request, or if it is not today", () => {
   const now = new Date(2026, 4, 2, 12, 0, 0).getTime();
   expect(clockTime(now, now)).toBe("12:00");
   expect(dayTime(now)).toMatch(/May.* 12:00$/);

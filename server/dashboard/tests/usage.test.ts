@@ -16,7 +16,7 @@ const HISTORY: holdings.UsageHistory = {
   ],
 };
 
-test("bars stand on each other, and what is held is as busy as its hours weigh", () => {
+test("bars are stacked, and mean utilization is weighted by hours", () => {
   const all = holdings.holdingsOf(HISTORY);
   expect(all.map(({ name }) => name)).toEqual(["ada", "ben", holdings.OTHERS]);
   expect(timesOf(HISTORY)).toEqual([3_600, 7_200]);
@@ -30,7 +30,7 @@ test("bars stand on each other, and what is held is as busy as its hours weigh",
   expect(holdings.efficiencyOf({ hours: [0], busy: [null] })).toBeNull();
 });
 
-test("more holders than colours: those who held least are one", () => {
+test("with more holders than colours, the smallest are combined", () => {
   const series = Array.from({ length: 12 }, (_, index) => ({
     name: `u${index}`,
     gpu_hours: [12 - index],
@@ -41,7 +41,7 @@ test("more holders than colours: those who held least are one", () => {
   expect(holdings.stacked(all)[0]).toEqual([78]);
 });
 
-test("a line for each step in which somebody held something", () => {
+test("one CSV line per step and holder with usage", () => {
   expect(holdings.csvOf(HISTORY, "user").split("\r\n")).toEqual([
     "from,seconds,user,gpu_hours,utilization_pct",
     "1970-01-01T01:00:00.000Z,3600,ada,4,50",
@@ -52,7 +52,7 @@ test("a line for each step in which somebody held something", () => {
   ]);
 });
 
-test("every range begins with a whole step, and ends with the one that runs", () => {
+test("every range begins with a whole step and ends with the current one", () => {
   const now = Date.parse("2026-05-02T12:34:56Z");
   expect(sinceOf("day", now)).toBe("2026-05-01T13:00:00.000Z");
   expect(sinceOf("week", now)).toBe("2026-04-25T18:00:00.000Z");
@@ -68,7 +68,7 @@ const ended = (queued: number, started: number | null, end: number) => ({
   ended_at: new Date(end * 1000).toISOString(),
 });
 
-test("how long they waited", () => {
+test("the histogram of waits", () => {
   const past = [ended(0, 0.5, 10), ended(0, 30, 60), ended(0, 7_200, 7_300), ended(0, null, 5)];
   expect(waitsOf(past).filter((bin) => bin.count)).toEqual([
     { label: "under 1 s", count: 1 },
@@ -78,14 +78,14 @@ test("how long they waited", () => {
   expect([waitQuantile(past, 0.5), waitQuantile([], 0.5)]).toEqual([30, null]);
 });
 
-test("a table for spreadsheets quotes what it must, and holds no formulas", () => {
+test("CSV cells are quoted where needed, and formulas are escaped", () => {
   const row = { gpu_hours: 1.5, gpu_hours_month: 1, gpu_hours_decayed: 0.5, share: 1 };
   expect(csvOf([{ ...row, project: 'a "b", c', user: "=cmd()" }]).split("\r\n")[1]).toBe(
     `"a ""b"", c",'=cmd(),1.5,1,0.5,1`,
   );
 });
 
-test("an address that names no range is of a day", () => {
+test("an address without a valid range shows a day", () => {
   expect(["week", "decade", "toString", null].map(rangeOf)).toEqual(["week", "day", "day", "day"]);
 });
 

@@ -3,13 +3,13 @@ import { policyOf } from "../src/admin/policy/settings";
 import { bandText, shortStart, variantsOf, type Start } from "../src/submit/starts";
 import { inputOf, NOTHING, questionOf, searchOf, wrongsOf } from "../src/whatif/question";
 
-test("a question survives the address", () => {
+test("a question is stored in the address", () => {
   const question = { ...NOTHING, gpus: "2", limit: "2h", drain: "a1", policy: "order=sjf\nweights.age=8" };
   expect(questionOf(new URLSearchParams(searchOf(question)))).toEqual(question);
   expect(searchOf(NOTHING)).toBe("");
 });
 
-test("what is asked becomes the input of the API", () => {
+test("a question becomes API input", () => {
   expect(inputOf(NOTHING)).toBeNull();
   expect(inputOf({ ...NOTHING, gpus: "0.5", kernels: "2", limit: "90m" })).toEqual({
     session: {
@@ -33,12 +33,12 @@ test.each([
   [{ gpus: "1", limit: "soon" }, "limit"],
   [{ like: "a1", count: "65" }, "count"],
   [{ policy: "colour=red" }, "policy"],
-])("what is typed wrongly is not asked: %j", (part, field) => {
+])("an invalid field is not sent: %j", (part, field) => {
   expect(Object.keys(wrongsOf({ ...NOTHING, ...part }))).toEqual([field]);
   expect(inputOf({ ...NOTHING, ...part })).toBeNull();
 });
 
-test("a policy is read from lines and from a document", () => {
+test("a policy is parsed from lines or a JSON document", () => {
   expect(policyOf("order=sjf\n weights.age = 8\nhalf_life=7d\nallow_fragmentation=true")).toEqual({
     input: { order: "sjf", weights: { age: 8 }, half_life: 604800, allow_fragmentation: true },
   });
@@ -69,7 +69,7 @@ test("a request is compared with other numbers of GPUs", () => {
   expect(variantsOf({ ...request, slots: [{ slot: "cpu", amount: "4" }] })).toEqual([]);
 });
 
-test("a start is said in a few words, with its band", () => {
+test("a start in a few words, with its band", () => {
   const now = Date.parse("2026-01-05T12:00:00Z");
   const at = (minutes: number) => new Date(now + minutes * 60_000).toISOString();
   const told = (part: object): Start => ({

@@ -1,11 +1,11 @@
-"""The way of a request: `scripts/trace-request [--json]`.
+"""Modules entered by a request: `scripts/trace-request [--json]`.
 
 Starts a real server on SQLite with one local agent and mock GPUs, submits sessions through the GraphQL field
 `create_session` one after the other, and prints the project's own modules whose functions run for one, in the order in
 which they are first entered:
 
-- from the resolver to the answer: from the call of the field's resolver until the answer is given to the HTTP library.
-  What runs in these moments for something else is left out: tasks and threads are followed from the request on.
+- from the resolver to the answer: from the call of the field's resolver until the answer is passed to the HTTP library.
+  Other work of that time is left out: tasks and threads are followed from the request on.
 - from the socket to the shim: from the bytes of the request until the job's program is executed; in the server until
   the order is written to the spawner, then in the spawner, the shim and the job's own process.
 
@@ -48,14 +48,14 @@ AGENTS: Final = "{ agents(first: 2) { edges { node { state } } } }"
 
 
 class Way(NamedTuple):
-    """The modules that one request entered, each with the time of its first entry after the request's begin."""
+    """The modules that one request entered, each with the time from the request's begin to its first entry."""
 
     answer: dict[str, int]
     shim: dict[str, int]
 
 
 class TracedServer:
-    """A server under the trace, seen from outside."""
+    """A server under the trace, from outside."""
 
     def __init__(self, *, port: int, token: str, commands: Any, answers: Any, spawner_trace: Path) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_S_MAX)
@@ -64,7 +64,7 @@ class TracedServer:
         self._spawner_trace = spawner_trace
 
     def ask(self, query: str, **variables: str) -> Any:
-        """The data that a GraphQL request is answered with."""
+        """The data of a GraphQL request's answer."""
         body = json.dumps({"query": query, "variables": variables})
         self._connection.request("POST", "/graphql", body, self._headers)
         found = json.loads(self._connection.getresponse().read())
@@ -72,13 +72,13 @@ class TracedServer:
         return found["data"]
 
     def watch_idle(self) -> None:
-        """Have it notice which of its tasks run without a request."""
+        """Let it record which of its tasks run without a request."""
         for _ in range(WATCHES):
             self._command("idle")
             time.sleep(WATCH_S)
 
     def run_session(self) -> Way:
-        """Submit a session, wait for its end, and return the way that it took."""
+        """Submit a session, wait for its end, and return its modules."""
         self._command("begin")
         before = self._spawner_trace.stat().st_size
         made = self.ask(CREATE)["create_session"]
@@ -134,7 +134,7 @@ def _way(noted: dict[str, dict[str, int]], spawned: list[tuple[int, str]]) -> Wa
 
 
 def _common(ways: list[dict[str, int]]) -> list[str]:
-    """The modules of all the ways, by the median place that each takes."""
+    """The modules common to all requests, by the median position of each."""
     places: dict[str, list[int]] = {}
     for way in ways:
         for place, name in enumerate(sorted(way, key=lambda name: way[name])):

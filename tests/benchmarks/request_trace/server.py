@@ -1,10 +1,9 @@
-"""The server, traced: `python server.py COMMANDS ANSWERS TRACE OPTION...` runs `aliquot OPTION...` and notes its calls.
+"""The server, traced: `python server.py COMMANDS ANSWERS TRACE OPTION...` runs `aliquot OPTION...` and logs its calls.
 
 COMMANDS and ANSWERS are descriptors of pipes; each line on COMMANDS is answered by one line of JSON. `idle` begins to
-watch which tasks run while there is no request; those of every watch are loops, and what they do is noted for no
-request. `begin` forgets what was noted and arms the trace; the next bytes that reach a socket start it; `report` stops
-it. TRACE is the
-file that a traced spawner writes, see `spawner`.
+watch which tasks run while there is no request; those of every watch are loops, and their calls count for no request.
+`begin` resets the trace and arms it; the next bytes that reach a socket start it; `report` stops it. TRACE is the file
+that a traced spawner writes, see `spawner`.
 """
 
 import asyncio
@@ -27,15 +26,15 @@ SOURCES: Final = (f"{ROOT}/server/aliquot/", f"{ROOT}/schema/aliquot_schema/")
 GENERATED: Final = "/generated/"
 FIELD: Final = "create_session"
 FUNCTION: Final = 0x03
-"""CO_OPTIMIZED and CO_NEWLOCALS: what modules and bodies of classes do not have."""
+"""CO_OPTIMIZED and CO_NEWLOCALS: absent from modules and class bodies."""
 RUN: Final = asyncio.Runner.run.__code__
 
 _request: contextvars.ContextVar[int] = contextvars.ContextVar("request", default=0)
-"""The number of the request that a piece of work belongs to: tasks and threads inherit it from what started them."""
+"""The number of the request that some work belongs to: tasks and threads inherit it from their creator."""
 
 
 class Trace:
-    """What runs for one request: the first call of each module, in nanoseconds of the monotonic clock."""
+    """Calls made for one request: the first of each module, in nanoseconds of the monotonic clock."""
 
     def __init__(self) -> None:
         self.resolver: CodeType | None = None
@@ -45,12 +44,12 @@ class Trace:
         self._is_running = False
         self._is_idle = False
         self._watches: list[set[CodeType]] = []
-        """For each watch of the idle server, what the tasks that ran begin with."""
+        """For each watch of the idle server, the first functions of its tasks."""
         self._loops: set[CodeType] = set()
-        """What ran in every watch; what a session before left to be done runs in the first alone."""
+        """What ran in every watch; left-over work of an earlier session runs in the first alone."""
         self._modules: dict[str, int] = {}
         self._way: dict[str, int] = {}
-        """From the resolver to the answer, of the request alone."""
+        """From the resolver to the answer, for this request alone."""
         self._times: dict[str, int] = {}
 
     def idle(self) -> None:
@@ -59,7 +58,7 @@ class Trace:
         self._is_idle = True
 
     def begin(self) -> None:
-        """Forget the request before, and wait for the next."""
+        """Reset the trace, and wait for the next request."""
         self._is_idle = False
         self._loops = set.intersection(*self._watches) if self._watches else set()
         self._number += 1
@@ -67,12 +66,12 @@ class Trace:
         self._is_armed = True
 
     def report(self) -> dict[str, dict[str, int]]:
-        """Stop, and return what was noted."""
+        """Stop, and return the records."""
         self._is_armed = self._is_running = False
         return {"modules": dict(self._modules), "way": dict(self._way), "times": dict(self._times)}
 
     def reached(self, what: str) -> None:
-        """Note when a point was reached first."""
+        """Record the first time at a point."""
         if self._is_running:
             self._times.setdefault(what, time.monotonic_ns())
 
@@ -111,13 +110,13 @@ class Trace:
 
 
 def _is_counted(code: CodeType) -> bool:
-    """Whether it is a function of the project that is written by hand."""
+    """Whether it is a hand-written function of the project."""
     name = code.co_filename
     return name.startswith(SOURCES) and GENERATED not in name and code.co_flags & FUNCTION == FUNCTION
 
 
 def _first_of_task(frame: FrameType) -> FrameType | None:
-    """What the event loop runs, of all that leads to a frame; None in another thread."""
+    """The event loop's task function among a frame's callers; None in another thread."""
     inner: FrameType | None = None
     outer: FrameType | None = frame
     while outer is not None:
@@ -148,7 +147,7 @@ def _obey(trace: Trace, commands: int, answers: int) -> None:
 
 
 def _find_resolver(trace: Trace) -> None:
-    """Take the function behind the GraphQL field out of the schema when it is made, wherever its module is."""
+    """Get the function behind the GraphQL field from the schema when it is made, in any module."""
     import strawberry
     from strawberry.types.base import has_object_definition
 
@@ -167,7 +166,7 @@ def _find_resolver(trace: Trace) -> None:
 
 
 def _hand_requests_to_threads() -> None:
-    """Work in a pool belongs to the request that gave it."""
+    """Pool work belongs to the request that submitted it."""
     submitted = ThreadPoolExecutor.submit
 
     @functools.wraps(submitted)
@@ -178,7 +177,7 @@ def _hand_requests_to_threads() -> None:
 
 
 def _trace_spawner(trace: Trace, spawner_trace: str) -> None:
-    """Put the tracing program before a folder of the project that is run as a program, and note the orders to it."""
+    """Run the tracing program in front of a project folder that is run as a program, and record its orders."""
     started, write = subprocess.Popen.__init__, os.write
     tracer = str(Path(__file__).with_name("spawner.py"))
 

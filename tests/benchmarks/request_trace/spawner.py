@@ -12,7 +12,7 @@ import time
 from types import FrameType
 
 FUNCTION = 0x03
-"""CO_OPTIMIZED and CO_NEWLOCALS: what modules and bodies of classes do not have."""
+"""CO_OPTIMIZED and CO_NEWLOCALS: absent from modules and class bodies."""
 PROGRAM, TRACE = sys.argv[1:]
 
 
@@ -27,11 +27,11 @@ def note(frame: FrameType, event: str, argument: object) -> None:
 
 
 def write(what: str) -> None:
-    """Add a line. The file is opened each time, because the spawner closes all files that it does not know."""
+    """Add a line. The file is opened each time, because the spawner closes unknown files."""
     try:
         file = os.open(TRACE, os.O_WRONLY | os.O_APPEND)
     except OSError:
-        return  # a job's account that may not: the line is missing, and the job runs
+        return  # the job's account may not: the line is missing, and the job runs
     os.write(file, f"{time.monotonic_ns()} {what}\n".encode())
     os.close(file)
 

@@ -1,4 +1,4 @@
-"""Our figures beside Slurm's, on the same machine, one after the other."""
+"""Our figures beside Slurm's, one after the other on the same machine."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from slurm.daemons import Slurm, slurm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One thing that is measured of both."""
+    """One measurement of both."""
 
     key: str
     what: str
@@ -51,7 +51,7 @@ COLUMNS: Final = {"aliquot": "Aliquot", "slurm_default": "Slurm", "slurm_tuned":
 
 
 def table(figures: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
-    """What `compare` gave, in rows of words, the head first; a dash for what one of them has not."""
+    """The result of `compare` as rows of text, the header first; a dash for a missing value."""
     head = ["", *COLUMNS.values()]
     return [head, *([row.what, *(_cell(figures[column], row.key) for column in COLUMNS)] for row in ROWS)]
 
@@ -74,7 +74,7 @@ async def _ours() -> dict[str, float]:
 
 
 def _slurm_by_configuration() -> dict[str, dict[str, float]]:
-    """The queue of 10,000 is filled once, and read by both: each of them starts from what was saved."""
+    """The queue of 10,000 is filled once and used by both: each of them starts from the saved state."""
     with slurm() as cluster:
         _tell("Slurm as it comes")
         cluster.start(tuning=configuration.DEFAULT)
@@ -100,7 +100,7 @@ def _from_idle(cluster: Slurm) -> dict[str, float]:
 
 
 def _crash(tuning: str) -> dict[str, float]:
-    """On a cluster of its own: ids that are given twice make Slurm drain its node."""
+    """On its own cluster: duplicate ids make Slurm drain its node."""
     _tell("Slurm: kill -9 while submitting")
     with slurm() as cluster:
         cluster.start(tuning=tuning)

@@ -1,4 +1,4 @@
-"""What Slurm is told: as little as makes it run here, and that with its scheduler tuned for short waits."""
+"""Slurm's configuration: the minimum that runs here, and the same with its scheduler tuned for short waits."""
 
 import os
 import pwd
@@ -39,9 +39,8 @@ def write(folder: Path, *, host: str, ports: tuple[int, int], tuning: str) -> Pa
 def _text(folder: Path, *, host: str, ports: tuple[int, int]) -> str:
     """One node with 64 GPUs.
 
-    Processes are followed by /proc, because a cgroup cannot be had everywhere; cores and GPUs are what is given, so
-    that a job without a wish does not take the node's whole memory; the numbers of jobs and tasks are those of the
-    measures.
+    Processes are tracked by /proc, because cgroups are not available everywhere; only cores and GPUs are allocated, so
+    that a job without a memory request does not take the whole node; the limits of jobs and tasks fit the measurements.
     """
     user = pwd.getpwuid(os.getuid()).pw_name
     return f"""ClusterName=bench

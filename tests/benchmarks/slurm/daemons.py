@@ -1,4 +1,4 @@
-"""A Slurm of our own on loopback: munged, slurmctld and slurmd in a temporary folder, run by whoever asks."""
+"""A private Slurm on loopback: munged, slurmctld and slurmd in a temporary folder, as the caller's user."""
 
 import os
 import secrets
@@ -36,7 +36,7 @@ class Slurm:
         (folder / "munge.key").write_bytes(secrets.token_bytes(KEY_BYTES))
 
     def start(self, *, tuning: str) -> None:
-        """Start all three, and wait until the node takes jobs."""
+        """Start all three, and wait until the node accepts jobs."""
         conf = configuration.write(self.folder, host=self._host, ports=self._ports, tuning=tuning)
         at = {name: f"--{name}-file={self.folder}/munge.{name}" for name in ("key", "pid", "log", "seed")}
         self._begin("munged", "--foreground", "--force", f"--socket={self.folder}/run/munge", *at.values())
@@ -51,16 +51,16 @@ class Slurm:
         _until(lambda: "is UP" in self.run("scontrol", "ping"), "slurmctld")
 
     def stop_controller(self, by: signal.Signals = signal.SIGTERM) -> None:
-        """End slurmctld and wait for its end; it saves its state first, unless it is killed."""
+        """Stop slurmctld and wait for its end; it saves its state first, unless it is killed."""
         self._end("slurmctld", by)
 
     def stop(self) -> None:
-        """End all three; jobs go on."""
+        """Stop all three; jobs go on."""
         for name in ("slurmctld", "slurmd", "munged"):
             self._end(name, signal.SIGTERM)
 
     def run(self, *command: str, timeout_s: float = 120.0) -> str:
-        """What a command prints; nothing when it fails.
+        """The output of a command; empty when it fails.
 
         Raises:
             subprocess.TimeoutExpired: it did not end in time, and was killed.
@@ -82,7 +82,7 @@ class Slurm:
         _until(lambda: not self.run("squeue", "-h", "-t", "PD,R,CG").strip(), "the jobs to end", wait_s=0.5)
 
     def end_what_is_left(self) -> None:
-        """Kill each process that belongs to this cluster's folder, should a server have left one behind."""
+        """Kill each process of this cluster's folder that a server has left behind."""
         for pid in _processes_of(self.folder):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ class Slurm:
 
 @contextmanager
 def slurm() -> Iterator[Slurm]:
-    """A cluster that is not started yet; whatever was started is gone afterwards."""
+    """A cluster that is not started yet; all its processes are ended afterwards."""
     with TemporaryDirectory(prefix="aliquot-slurm-") as folder:
         Path(folder).chmod(0o755)
         cluster = Slurm(Path(folder))
@@ -132,7 +132,7 @@ def _free_ports() -> tuple[int, int]:
 
 
 def _processes_of(folder: Path) -> list[int]:
-    """Jobs carry the folder in their environment; slurmstepd overwrites its own, and is known by its open files."""
+    """Jobs have the folder in their environment; slurmstepd overwrites its own, and is found by its open files."""
     pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     return [pid for pid in pids if pid != os.getpid() and _is_of(Path(f"/proc/{pid}"), str(folder))]
 

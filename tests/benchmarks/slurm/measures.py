@@ -1,4 +1,4 @@
-"""What is measured of Slurm, under the names of our own keys."""
+"""Measurements of Slurm, under the names of our own keys."""
 
 import signal
 import subprocess
@@ -26,7 +26,7 @@ CRASH_CLIENTS: Final = 16
 ACKNOWLEDGED: Final = 200
 """Per crash, before the kill."""
 ANSWER_S_MAX: Final = 5.0
-"""A command that asks a dead slurmctld would try for minutes."""
+"""A command to a dead slurmctld would retry for minutes."""
 POLL_S: Final = 0.1
 
 
@@ -52,7 +52,7 @@ def submission_measures(cluster: Slurm) -> dict[str, float]:
 
 
 def fill(cluster: Slurm) -> None:
-    """See that 10,000 jobs are pending, each submitted by itself, and no arrays."""
+    """Queue up to 10,000 pending jobs, each submitted separately, no arrays."""
     cluster.run("scancel", "--name=array")
     missing = PENDING - len(cluster.run("squeue", "-h", "-t", "PD", "-o", "%i").split())
     _submissions_per_s(cluster, jobs=missing, clients=JOB_CLIENTS)
@@ -83,14 +83,14 @@ def crash_measures(cluster: Slurm) -> dict[str, float]:
 
 
 def submit(cluster: Slurm, command: str, *options: str, timeout_s: float = 120.0) -> str:
-    """Submit a job for one GPU and return its id; nothing when it was refused."""
+    """Submit a job for one GPU and return its id; empty when it was refused."""
     quiet = ("--output=/dev/null",) if not any(option.startswith("--output") for option in options) else ()
     given = ("--parsable", "--gres=gpu:1", *quiet, *options, "--wrap", command)
     return cluster.run("sbatch", *given, timeout_s=timeout_s).strip()
 
 
 def _batch_latency_s(cluster: Slurm) -> float:
-    """The job writes the time at which it runs."""
+    """The job writes its start time."""
     output = cluster.folder / "first-line"
     output.unlink(missing_ok=True)
     began_ns = time.time_ns()

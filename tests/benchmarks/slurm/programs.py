@@ -1,4 +1,4 @@
-"""Slurm's programs: which there are, which packages bring those that are missing, and which version it is."""
+"""Slurm's programs: their paths, the packages of those that are missing, and the version."""
 
 import shutil
 import subprocess
@@ -14,11 +14,11 @@ PACKAGES: Final = {
 }
 """Debian's package of each program."""
 SYSTEM_FOLDERS: Final = ":/usr/sbin:/sbin"
-"""Where the servers are; the path of an ordinary account lacks them."""
+"""Where the servers are; an ordinary account's PATH lacks them."""
 
 
 def program(name: str) -> str:
-    """Where a program is.
+    """A program's path.
 
     Raises:
         FileNotFoundError: it is not installed.
@@ -30,12 +30,12 @@ def program(name: str) -> str:
 
 
 def missing_packages() -> list[str]:
-    """What has to be installed first."""
+    """Packages to install first."""
     return sorted({package for name, package in PACKAGES.items() if _found(name) is None})
 
 
 def version() -> str:
-    """As slurmd tells it: `slurm-wlm 22.05.8`; sbatch wants its configuration first."""
+    """As slurmd prints it: `slurm-wlm 22.05.8`; sbatch needs its configuration first."""
     return subprocess.run([program("slurmd"), "-V"], capture_output=True, text=True, check=True).stdout.strip()
 
 

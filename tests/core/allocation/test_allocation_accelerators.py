@@ -1,4 +1,4 @@
-"""Accelerators: which devices, which amounts, which refusal."""
+"""Accelerators: allocated devices and amounts, and refusals."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ SPLIT = AllocationOptions(allow_fragmentation=True)
 def test_the_second_gpu_takes_a_fifth_and_then_both_take_the_same(
     strategy: ShareStrategy, allow_fragmentation: bool
 ) -> None:
-    """The case to the digit holds for `evenly`, which is the default; for `fill` the total does."""
+    """Exact amounts hold for `evenly`, the default; for `fill` only the total."""
     options = AllocationOptions(strategy=strategy, allow_fragmentation=allow_fragmentation)
     names = ("c59395cd-ac91-4cd3-a1b0-3d2568aa2d01", "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02")
     devices = tuple(
@@ -218,7 +218,7 @@ def test_a_held_parent_keeps_its_slices_from_being_given() -> None:
 
 
 def test_a_parent_held_through_another_agent_counts_too() -> None:
-    """On a shared node the parent may not be among an agent's own devices."""
+    """On a shared node the parent may belong to another agent only."""
     state = DeviceMap.of(_cut()[1:3]).apply({WHOLE: {DeviceId("cuda0"): 1}})
     with pytest.raises(InsufficientResource):
         state.allocate(ask(cuda_device="1"))

@@ -1,4 +1,4 @@
-"""Which devices go together: linked ones, NUMA nodes, and the host's own near the accelerators."""
+"""Affinity: linked devices, NUMA nodes, and cores and memory near the accelerators."""
 
 import pytest
 

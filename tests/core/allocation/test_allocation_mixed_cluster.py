@@ -1,4 +1,4 @@
-"""An agent joins, loses its plugin, is restarted with a renamed slot while kernels run, and leaves."""
+"""An agent joins, loses its plugin, restarts with a renamed slot while kernels run, and leaves."""
 
 import pytest
 from msgspec.structs import replace
@@ -55,7 +55,7 @@ def test_each_agent_of_a_mixed_cluster_answers_for_itself() -> None:
 
 
 def test_two_agents_of_one_node_never_oversubscribe_a_device() -> None:
-    """Both see all devices; what either granted counts in the other's map."""
+    """Both see all devices; a grant of either counts in both maps."""
     first, second = DeviceMap.of(gpus(2)), DeviceMap.of(gpus(2))
     for _ in range(5):
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Sums of resource specs: occupancy, checks of a chosen spec, and the map that people read."""
+"""Sums of resource specs: occupancy, checks of a given spec, and the displayed device map."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is given in a few steps is what the general way would give."""
+"""The allocation's fast path gives the result of the general one."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ OPTIONS = st.builds(
 
 @st.composite
 def agents(draw: st.DrawFn) -> list[Device]:
-    """GPUs, cores and memory of up to two NUMA nodes; now and then of odd sizes or steps."""
+    """GPUs, cores and memory of up to two NUMA nodes; sometimes of odd sizes or steps."""
     nodes = draw(st.sampled_from([(None,), (0,), (0, 1), (None, 1)]))
     budget = st.sampled_from([1000] * 9 + [2000])
     quantum = draw(st.sampled_from([10, 10, 10, 25]))
@@ -92,7 +92,7 @@ def test_a_share_goes_on_the_preferred_device_or_is_refused() -> None:
 
 
 def test_plain_answers_are_given_where_they_may_be() -> None:
-    """The property above would hold if nothing were plain."""
+    """The property above also holds without a fast path."""
     numa = [gpu(index, numa_node=index // 2) for index in range(4)]
     slots = DeviceMap.of([*numa, *cores(range(4), numa_node=0), *cores(range(4, 8), numa_node=1), pool(0, size=9)])
     layout, options = slots.layout.slots, AllocationOptions()

@@ -1,4 +1,4 @@
-"""Cutting an amount into parts, against trying everything."""
+"""Splitting an amount into parts, against brute force."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product

@@ -1,4 +1,4 @@
-"""What holds for every allocation, as sentences."""
+"""Properties of every allocation."""
 
 import random
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ KNOWN_REFUSALS = (AllocationRefused, NotMultipleOfQuantum)
 
 @st.composite
 def agents(draw: st.DrawFn) -> tuple[Device, ...]:
-    """Up to six GPUs, perhaps one cut into slices, four cores and a memory pool."""
+    """Up to six GPUs, one perhaps cut into slices, four cores and a memory pool."""
     accelerators: list[Device] = []
     for index in range(draw(st.integers(1, 6))):
         linked = (f"cuda{index ^ 1}",) if draw(st.booleans()) else ()
@@ -60,7 +60,7 @@ HISTORIES = st.lists(st.tuples(REQUESTS, OPTIONS, st.integers(0, 9)), max_size=1
 
 
 def _play(devices: tuple[Device, ...], history: list[Any]) -> tuple[DeviceMap, list[ResourceSpec]]:
-    """Grant what is not refused; now and then an earlier grant ends."""
+    """Grant what fits; sometimes release an earlier grant."""
     state, held = DeviceMap.of(devices), []
     for request, options, chance in history:
         if chance < 3 and held:

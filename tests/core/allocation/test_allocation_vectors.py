@@ -1,4 +1,4 @@
-"""239 recorded sequences of an existing system, judged as the rules of the allocation say.
+"""239 recorded sequences of an existing system, judged by the allocation rules.
 
 Each step is judged from the recorded state before it. Granted or refused and the total must agree; `fill` on every
 device; `evenly` must not be more uneven, nor as uneven over more devices, where a difference of at most one step of

@@ -1,4 +1,4 @@
-"""A node divided evenly: tables of who gets which device, and what is true of every division."""
+"""Automatic division of a node among agents: tables of results, and properties."""
 
 import random
 

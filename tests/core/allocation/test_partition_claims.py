@@ -1,4 +1,4 @@
-"""A node divided by name, and what of it Aliquot has at all."""
+"""Division of a node by name, and devices kept from Aliquot."""
 
 from typing import Any
 

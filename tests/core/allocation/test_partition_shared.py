@@ -1,4 +1,4 @@
-"""Agents that share a node: whatever they are given, and by however stale a plan, no device is given beyond itself."""
+"""Agents that share a node: no device is allocated beyond its budget, even by stale plans."""
 
 from collections.abc import Mapping
 
@@ -56,7 +56,7 @@ def test_no_device_of_a_node_is_ever_given_beyond_its_budget(
     second: list[PendingRow],
     strategy: str,
 ) -> None:
-    """Two plans are made from one state, as by a leader that was replaced; what is committed passed the re-check."""
+    """Two plans are made from one state, as by a replaced leader; only placements that pass the re-check commit."""
     rows = sharing(node, agents=agents) if are_shared else splitting(node, agents=agents)
     layouts = {agent.id: agent.layout for agent in rows}
     devices = {device.id: device for layout in layouts.values() for device in layout.devices.values()}

@@ -1,4 +1,4 @@
-"""Accuracy: what is counted, by which groups, and when recent waits are shown instead."""
+"""Forecast accuracy: counts, groups, and when recent waits are shown instead."""
 
 import numpy as np
 import pytest

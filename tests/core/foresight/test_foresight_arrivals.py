@@ -1,4 +1,4 @@
-"""Arrival history: weeks of the past moved to the same hour of the week."""
+"""Arrival history: past weeks repeated at the same hours of the week."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Bands: quantiles of samples, and the correction that follows what came true."""
+"""Bands: quantiles of samples, and their correction by outcomes."""
 
 from itertools import pairwise
 

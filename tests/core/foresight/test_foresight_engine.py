@@ -1,4 +1,4 @@
-"""The fast engine gives the plan of `decide`, pass after pass, and says which states it leaves to it."""
+"""The fast engine gives the plan of `decide` in every pass, and reports the states it leaves to it."""
 
 import os
 import random
@@ -45,7 +45,7 @@ def test_the_fast_engine_gives_the_starts_of_decide(first: int) -> None:
 
 
 def test_the_states_are_not_trivial() -> None:
-    """Sessions start at once, later, and never."""
+    """Sessions start now, later, and never."""
     at_once = later = never = 0
     for drawn in map(scene, range(PART)):
         found = _found(drawn, exact=False)
@@ -96,7 +96,7 @@ def test_a_run_stops_at_a_time() -> None:
 @pytest.mark.parametrize("order", ["fair_share", "relative_age", "fcfs", "sjf"])
 @pytest.mark.parametrize(("seed", "longest_h"), [(0, 4), (1, 4), (2, 4), (3, 480), (4, 480)])
 def test_long_queues_of_many_users_are_as_decide_has_them(order: str, seed: int, longest_h: int) -> None:
-    """Some users have used much, some nothing, and one GPU is never free. The longer runs last some half-lives."""
+    """Usage differs by user, and one GPU is never free. The longer runs span several half-lives."""
     dice = random.Random(f"{order} {seed}")
     rows = [
         replace(
@@ -132,7 +132,7 @@ def test_long_queues_of_many_users_are_as_decide_has_them(order: str, seed: int,
 
 
 def test_the_second_session_without_room_gets_the_reservation_that_the_first_cannot_have() -> None:
-    """The first one never fits, as devices are held by no session. The last one would delay the second one."""
+    """The first never fits, as some devices are held without a session. The last would delay the second."""
     agents = nodes(2, gpus_each=2)
     sizes, ages_h = {"never": 4, "second": 2, "long": 1}, {"never": 3, "second": 2, "long": 1}
     rows = {
@@ -186,7 +186,7 @@ def test_what_the_fast_engine_cannot_do_goes_to_decide() -> None:
 
 @pytest.mark.parametrize("order", ["fair_share", "relative_age"])
 def test_sessions_of_one_time_are_told_apart_as_decide_does(order: str) -> None:
-    """Their scores are equal or nearly so: those of an account by id, those of others by how little they have used."""
+    """Equal scores of one account are ordered by id, close scores of different accounts by usage."""
     dice = random.Random(order)
     rows = [
         replace(
@@ -211,7 +211,7 @@ def test_sessions_of_one_time_are_told_apart_as_decide_does(order: str) -> None:
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_no_more_tasks_of_an_array_start_than_wait(exact: bool) -> None:
-    """More active tasks end than wait: then the limit of the array no longer matters."""
+    """When more active tasks end than wait, the array's limit no longer matters."""
     rows = plain_rows(2, seed=0)
     array = replace(rows[0], tasks=Intervals.parse("3-4"), tasks_startable=1, request=gpu_request(1000), cluster_size=1)
     cluster = cluster_of(_running_tasks(array, count=4), Policy(order="fcfs"), exact=exact)
@@ -225,7 +225,7 @@ def test_no_more_tasks_of_an_array_start_than_wait(exact: bool) -> None:
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("is_canceled", [False, True])
 def test_the_next_task_of_a_limited_array_follows_one_that_was_queued_again(exact: bool, is_canceled: bool) -> None:
-    """A task that was preempted, or is tried again, is still one of those that may run at a time."""
+    """A preempted or retried task still counts towards the limit of running tasks."""
     array = replace(_first_row(SessionId("ses_a")), tasks=Intervals.parse("1-2"), tasks_startable=0)
     again = _first_row(SessionId("ses_a_0"))
     snapshot = Snapshot(revision=0, agents=pool(4), used={}, queue=[array, again], usage=Usage())

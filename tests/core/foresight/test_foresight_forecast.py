@@ -1,4 +1,4 @@
-"""Forecasts: now, later and unknown; the same for the same snapshot; exact where the future is certain."""
+"""Forecasts: now, later and unknown; deterministic per snapshot; exact if the future is certain."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def workload(gpus: int = 1, user: UserId = ANN) -> Workload:
 
 
 def learned(*hours: float, count: int = RUNS_MIN, gpus: int = 1) -> RunHistory:
-    """`count` ended runs of ann, with these run times in turn."""
+    """`count` ended runs of ann, cycling over these run times."""
     runs = RunHistory()
     for number in range(count):
         runs.learn(EndedRun(workload=workload(gpus), duration_ms=int(hours[number % len(hours)] * HOUR_MS)))
@@ -60,7 +60,7 @@ def on_one_gpu(*rows: PendingRow, revision: int = 7) -> Snapshot:
 
 
 def running_for(hours: float) -> Snapshot:
-    """A session of one GPU that has run for some hours, and one that waits for it."""
+    """A one-GPU session that has run for some hours, and one that waits for it."""
     kernel = KernelPlacement(
         rank=0, agent_id=AgentId("pool"), node_id=NodeId("pool"), spec={WHOLE: {DeviceId("pool"): 1}}
     )
@@ -124,7 +124,7 @@ def test_the_time_already_run_counts() -> None:
 
 
 def test_a_running_session_ends_by_its_present_time_limit() -> None:
-    """It has run for two hours, was submitted with a limit of one, and was extended, or not known when submitted."""
+    """It has run for two hours; its limit of one was extended, or its submission is unknown."""
     state, arrivals = running_for(2), ArrivalHistory()
     (runner,) = state.running
     started_us = runner.started_us or 0
@@ -239,7 +239,7 @@ def test_the_next_ones_alone_are_quicker() -> None:
 
 
 def test_a_long_queue_that_only_the_slow_engine_can_run_is_cut() -> None:
-    """A thousand sessions would take a quarter of an hour, and the process that needs as long is ended."""
+    """A thousand sessions would take 15 minutes, and the process is killed before that."""
     count = DECIDED_ROWS + 10
     rows = [waiting(f"s{number:03}", at=number) for number in range(count)]
     elastic = [replace(rows[0], cluster_size=1, kernels_max=2), *rows[1:]]

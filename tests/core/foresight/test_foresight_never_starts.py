@@ -1,4 +1,4 @@
-"""Sessions that start in no future: futures are not run to their end for them."""
+"""Sessions that start in no future: forecasts do not run to the end for them."""
 
 import random
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ def test_who_depends_on_one_that_fails_by_its_own_dependency_may_start() -> None
 
 
 def held_back(seed: int) -> Scene:
-    """A random scene in which some wait for a release, for a time or for others."""
+    """A random scene with held, timed and dependent sessions."""
     found, dice = scene(seed), random.Random(seed)
     rows, states = list(found.snapshot.queue), dict(found.snapshot.dependencies)
     for place, one in enumerate(rows):
@@ -105,7 +105,7 @@ def held_back(seed: int) -> Scene:
             link = Dependency(session_id=other, condition=dice.choice(list(DependencyCondition)))
             rows[place] = replace(one, depends_on=(link,))
     snapshot = replace(found.snapshot, queue=rows, dependencies=states)
-    future = replace(found.future, cancels_us={})  # those that wait now are not canceled in futures of forecasts
+    future = replace(found.future, cancels_us={})  # waiting sessions are not canceled in futures of forecasts
     return Scene(snapshot=snapshot, policy=found.policy, future=future, now_us=found.now_us)
 
 
@@ -120,7 +120,7 @@ def test_both_engines_start_none_of_them(seed: int) -> None:
 
 
 def test_a_held_session_does_not_make_forecasts_of_others_dear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a busy history of arrivals, futures of a week took sixty times as long as those until the last start."""
+    """With busy arrivals, simulating a week took sixty times as long as simulating until the last start."""
     asked: list[list[str]] = []
 
     class Spy(Engine):

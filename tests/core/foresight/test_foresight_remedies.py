@@ -1,4 +1,4 @@
-"""Remedies: each one shown works, and the cheapest of each kind is found, judged by passes that share no code."""
+"""Remedies: each one shown works and is the cheapest of its kind, checked by passes that share no code."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -75,7 +75,7 @@ def by_hand(state: Snapshot, old: PendingRow, change: ProposedChange) -> Snapsho
 
 
 def helps(state: Snapshot, policy: Policy, old: PendingRow, change: ProposedChange) -> bool:
-    """Whether the session starts with a change, or others are preempted for it sooner than without."""
+    """Whether the session starts with the change, or others are preempted for it sooner."""
     now_us = NOW_US if change.at_us is None else change.at_us
     plan = plan_of(by_hand(state, old, change), policy, now_us=now_us)
     if any(one.session_id == old.session_id for one in plan.placements):
@@ -116,7 +116,7 @@ def test_the_cheapest_is_never_missed(state: Snapshot, policy: Policy) -> None:
 def _everything(
     state: Snapshot, policy: Policy, one: PendingRow
 ) -> Iterable[tuple[RemedyKind, Sequence[ProposedChange]]]:
-    """All changes of each kind, the cheapest first."""
+    """All changes of each kind, cheapest first."""
 
     def listed(kind: RemedyKind, changes: Iterable[dict[str, Any]]) -> tuple[RemedyKind, list[ProposedChange]]:
         return kind, [ProposedChange(kind=kind, row=replace(one, **change)) for change in changes]
@@ -172,7 +172,7 @@ def _asked_by(change: ProposedChange | None) -> object:
 
 
 def busy(*names: str, ends_s: int = 3600, agents: Sequence[AgentRow], **more: Any) -> Snapshot:
-    """A cluster on which these sessions hold a GPU each."""
+    """A cluster where these sessions hold a GPU each."""
     ran = snapshot(agents, [row(name) for name in names])
     plan = plan_of(ran, Policy())
     held = [

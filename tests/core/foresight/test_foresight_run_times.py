@@ -1,4 +1,4 @@
-"""Run time history: what a draw is from, and how it backs off."""
+"""Run time history: sources of draws, and the fallbacks."""
 
 from collections import Counter
 
@@ -65,7 +65,7 @@ def test_few_runs_of_a_kind_leave_room_for_less_similar_ones() -> None:
     history = learned(*[(other, 2 * HOUR_MS)] * 50, *[(TRAIN, HOUR_MS)] * BACK_OFF_RUNS)
     counts = drawn(history)
     assert set(counts) == {HOUR_MS, 2 * HOUR_MS}
-    # program, limit and size are each taken every other time; of 65 runs of the user, the last eight are alike
+    # program, limit and size are each used every other time; of the user's 65 runs, the last eight are alike
     assert counts[2 * HOUR_MS] == pytest.approx(1000 / 8 * 65 / 80 * 0.6 * 50 / 65, abs=20)
     assert set(drawn(learned(*[(other, 2 * HOUR_MS)] * 50, *[(TRAIN, HOUR_MS)] * 64))) >= {HOUR_MS}
 

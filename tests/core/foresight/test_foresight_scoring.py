@@ -1,4 +1,4 @@
-"""What outcomes teach: the records alone give the same correction and report again."""
+"""Learning from outcomes: the records alone restore the correction and the report."""
 
 import pytest
 from hypothesis import given
@@ -103,7 +103,7 @@ def test_recent_waits_are_told_where_they_were_clearly_more_right() -> None:
 
 
 def test_a_band_of_recent_waits_that_passes_is_no_miss_of_the_simulation() -> None:
-    """The simulation said 10 to 90 min, recent waits 1 to 3 min; it starts after 30 min."""
+    """The simulation gave 10 to 90 min, recent waits 1 to 3 min; it starts after 30 min."""
     one, other = ForecastScorer(), ForecastScorer()
     one.learn([started("a", DAY_US, 30)])
     shown = started("a", DAY_US, 30, minutes=(1, 2, 3), basis=ForecastBasis.RECENT_WAITS)

@@ -1,4 +1,4 @@
-"""With exact run times and arrivals, the forecast is the truth to the microsecond."""
+"""With known run times and arrivals, forecasts are exact to the microsecond."""
 
 import pytest
 from msgspec.structs import replace
@@ -51,7 +51,7 @@ def _world(policy: Policy) -> World:
 
 
 def _future(world: World) -> Future:
-    """What happens from now on, as if it were known."""
+    """The actual future from now on."""
     lasts_us = {work.row.session_id: work.lasts_ms * 1000 for work in world.works}
     coming = [work.row for work in world.works if work.row.queued_us > world.now_us]
     return Future(

@@ -1,4 +1,4 @@
-"""EASY backfill: what the head is promised, and who may pass it."""
+"""EASY backfill: the head's reservation, and what may pass it."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""The backlog: what is predicted to be left to do, and how its peaks are kept."""
+"""The backlog: predicted work that is left, and how its peaks are kept."""
 
 from math import exp
 

@@ -1,4 +1,4 @@
-"""Conservative backfill: everybody who waits holds a promise, and whoever starts breaks none."""
+"""Conservative backfill: every waiting session has a reservation, and no start delays one."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def timed(name: str, gpus_each: int, seconds: int, *, at: int = 0) -> PendingRow
 
 
 def test_the_second_in_line_is_delayed_by_nobody_either() -> None:
-    """EASY lets `c` pass, since it does not delay the head; it would delay `b`, which is second."""
+    """EASY lets `c` pass, as it does not delay the head; it would delay `b`, the second."""
     held = runs("r", FOUR, {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=100)
     queue = [timed("a", 4, 50), timed("b", 3, 50, at=1), timed("c", 2, 90, at=2), timed("d", 1, 400, at=3)]
     easy = passed(busy([FOUR], [held], queue), replace(POLICY, backfill=Backfill.EASY))

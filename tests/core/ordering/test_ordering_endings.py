@@ -1,4 +1,4 @@
-"""Expected ends: overdue sessions are expected to run on, and the steps are in the order of that."""
+"""Expected ends: overdue sessions are expected to run on, and steps are sorted by expected end."""
 
 import pytest
 from msgspec.structs import replace

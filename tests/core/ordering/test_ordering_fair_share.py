@@ -1,4 +1,4 @@
-"""Fair share: what is used and charged, what is recorded of it, and the shares of projects and users."""
+"""Fair share: usage, charges and their records, and the shares of projects and users."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ LAB, SHOP = ProjectId("lab"), ProjectId("shop")
 NOVEMBER_US = 1_793_491_200_000_000
 """2026-11-01, 00:00 UTC."""
 Step = tuple[int, str, str, int, bool]
-"""Microseconds since the step before, project, user, milli, whether something is given back."""
+"""Microseconds since the previous step, project, user, milli, whether it is a release."""
 Sized = dict[QuotaId, Quota]
 
 steps = st.lists(
@@ -55,7 +55,7 @@ def weights(**named: int) -> Sized:
 
 
 def used(**milli: int) -> Usage:
-    """`used(lab_ann=3)`: held for an hour each, and given back."""
+    """`used(lab_ann=3)`: held for an hour each, then released."""
     usage = Usage()
     for place, amount in milli.items():
         project, user = place.split("_")

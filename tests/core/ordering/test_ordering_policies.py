@@ -1,4 +1,4 @@
-"""Who is next under each order policy, and for how long it can be overtaken."""
+"""The queue order of each policy, and how long a session can be overtaken."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ LAB, SHOP = ProjectId("lab"), ProjectId("shop")
 def ordered(
     name: str, rows: list[PendingRow], *, usage: Usage | None = None, weights: Weights | None = None, **more: Any
 ) -> str:
-    """Names in order, joined. Without a backlog, the unit of age is an hour."""
+    """Names in order, joined. Without a backlog the age unit is an hour."""
     state = snapshot([on("x", gpus(8))], rows, usage=usage or Usage(), **more)
     found = in_order(order_named(name), standing(state, weights=weights, now_us=NOW_US, is_ready=False))
     return "".join(Queue.of(rows)[position].session_id for position in found.tolist())
@@ -126,7 +126,7 @@ def test_relative_age_lets_a_shorter_one_pass_only_if_it_comes_less_than_two_uni
 
 
 def test_the_wait_of_a_wide_session_counts_up_to_two_and_a_half_times() -> None:
-    """With eight of eight GPUs; with four one and three quarters."""
+    """2.5 times with eight of eight GPUs; 1.75 times with four."""
     came_us = NOW_US - 12 * HOUR_MS * 1000
     for asked, hours in (("8", 30), ("4", 21), ("1", 14.25)):
         wide = row("wide", at=came_us, cuda_device=asked, estimate_ms=HOUR_MS)

@@ -1,4 +1,4 @@
-"""Preemption: nobody is asked to make room in vain, none too many, and what is made stays for whom it was made."""
+"""Preemption: no more sessions than needed are preempted, and the devices stay for the claimant."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`las` and `srtf`: who comes first, and who is displaced, only when that gains more than it loses."""
+"""`las` and `srtf`: the order, and preemption only if the gain exceeds the loss."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def on_both(name: str, agent: AgentRow) -> RunningRow:
 
 
 def running(**more: Any) -> RunningRow:
-    """A session on both GPUs for the last hour that expects ten more and saves its work every ten minutes."""
+    """A session on both GPUs for an hour, with ten more expected and a checkpoint every ten minutes."""
     known: dict[str, Any] = {
         "started_us": NOW_US - HOUR_MS * 1000,
         "estimate_ms": 11 * HOUR_MS,
@@ -47,7 +47,7 @@ def running(**more: Any) -> RunningRow:
 
 
 def evicted(held: RunningRow, *, order: str = "srtf", rules: Preemption = RULES, **asked: Any) -> list[str]:
-    """Who is displaced for a session that asks for a GPU and expects half an hour."""
+    """Sessions preempted for a one-GPU session with an estimate of half an hour."""
     short = row("short", **{"cuda_device": "1", "estimate_ms": 30 * MINUTE_MS} | asked)
     policy = Policy(order=order, backfill=Backfill.EASY, preemption=rules)
     plan = decide(busy([TWO], [held], [short]), policy, now_us=NOW_US, seed=0)
@@ -103,7 +103,7 @@ def test_srtf_displaces_only_if_the_gain_exceeds_the_loss(
 def test_a_session_is_displaced_right_after_a_checkpoint(
     order: str, interval_min: int, unsaved_min: int, wakes_in_min: int | None
 ) -> None:
-    """Left alone until a checkpoint within ten minutes, at which the scheduler looks again."""
+    """Not preempted before a checkpoint within ten minutes; the scheduler wakes then."""
     ran_ms = (6 * interval_min + unsaved_min) * MINUTE_MS
     started = {"started_us": NOW_US - ran_ms * 1000, "estimate_ms": 2 * ran_ms}
     held = running(checkpoint_ms=interval_min * MINUTE_MS, **started)
@@ -131,7 +131,7 @@ def test_a_session_first_waits_as_long_as_grace_and_restart_take(
 def test_nothing_is_displaced_for_a_session_that_gets_room_meanwhile(
     order: str, ends_min: int, preemptions: int
 ) -> None:
-    """The short job comes a minute before a checkpoint of the long one, and waits for 90 s at most."""
+    """The short job arrives a minute before a checkpoint of the long one, and waits 90 s at most."""
     found = course(order, [(0, 600, 2, True), (0, ends_min, 2, False), (69, 5, 2, True)])
     assert found.preemptions == (preemptions, 0, 0)
     assert found.started_us[2] == (71 if preemptions else 70) * 60 * SECOND_US
@@ -205,7 +205,7 @@ def test_everything_needs_some_time_yet(cases: list[tuple[int, int]], order: str
 
 
 def course(order: str, works: list[tuple[int, int, int, bool]], *, rules: Preemption = RULES) -> Outcome:
-    """Jobs of (submitted, run time, GPUs, preemptible) in minutes on four GPUs, by exact limits."""
+    """Jobs of (submitted, run time, GPUs, preemptible) in minutes on four GPUs, exact limits."""
     jobs = numbered(
         Job(
             id=SessionId(""),
@@ -227,7 +227,7 @@ def course(order: str, works: list[tuple[int, int, int, bool]], *, rules: Preemp
 def test_a_short_job_passes_a_long_one_which_goes_on_from_its_checkpoint() -> None:
     found = course("srtf", [(0, 600, 4, True), (65, 20, 4, True)])
     minutes = [(ended - job.submit_us) / 60e6 for job, ended in zip(found.jobs, found.ended_us, strict=True)]
-    # It starts after the next checkpoint, in 5 min; half a minute of grace and a minute of restart are lost.
+    # It starts after the next checkpoint, in 5 min; the grace of 30 s and a restart of 1 min are lost.
     assert found.preemptions == (1, 0)
     assert found.lost_ms == (30_000 + MINUTE_MS, 0)
     assert minutes[1] == 5 + 20.5
@@ -264,5 +264,5 @@ def test_the_limits_of_preemption_hold_and_all_work_is_done(
     ):
         assert preemptions <= (RULES.preemptions_max if job.preemptible else 0)
         assert ended - started >= (job.duration_ms + lost_ms) * 1000
-        # Less than a checkpoint interval, the grace and a restart for each.
+        # Less than a checkpoint interval, grace and restart per preemption.
         assert lost_ms < preemptions * (10 * MINUTE_MS + RULES.grace_ms + RULES.restart_ms) + 1

@@ -1,4 +1,4 @@
-"""The queue as columns: a version made from another is worth the same as one made anew."""
+"""The queue as columns: a version derived from another equals one built from scratch."""
 
 import numpy as np
 from hypothesis import given
@@ -71,7 +71,7 @@ def test_rows_stand_by_submission_then_by_name_and_a_queue_is_not_made_twice() -
 
 
 def _groups(queue: Queue, column: int) -> list[int]:
-    """Each row's group by the first row that is in it."""
+    """The group of each row, as its first row."""
     numbers = queue.column(column).tolist()
     return [numbers.index(number) for number in numbers]
 

@@ -1,4 +1,4 @@
-"""Strategies against each other: on a made-up cluster always, on the openb trace where it is at hand."""
+"""Strategies compared: always on a synthetic cluster, and on the openb trace if it is present."""
 
 import dataclasses
 import random
@@ -16,7 +16,7 @@ with_trace = pytest.mark.skipif(not is_present(), reason=ABSENT)
 
 
 def made_up(seed: int) -> Trace:
-    """Forty nodes of 8 GPUs, and half as much again as fits, in shares that leave awkward rests, and wholes."""
+    """Forty nodes of 8 GPUs, and requests for 150% of them: shares with awkward remainders, and whole GPUs."""
     dice = random.Random(seed)
     sizes = [(0, 0, 8), (1, 230, 3), (1, 470, 12), (1, 810, 12), (1, 320, 6), (1, 1000, 40), (8, 1000, 1)]
     jobs: dict[int, Job] = {}
@@ -73,7 +73,7 @@ def test_least_waste_beats_fgd_on_every_order_and_fgd_is_as_published() -> None:
 def test_least_waste_is_no_worse_on_other_orders_of_the_nodes() -> None:
     trace = openb()
     for salt in ("x", "y"):
-        # The order of the rows comes from the names.
+        # Names determine the order of the rows.
         nodes = [replace(node, name=f"{salt}{node.name}") for node in trace.nodes]
         mixed = dataclasses.replace(
             trace, nodes=nodes, model_of={f"{salt}{name}": model for name, model in trace.model_of.items()}

@@ -1,4 +1,4 @@
-"""A memo changes the time that a pass takes, and nothing else."""
+"""A memo changes the duration of a pass, not its plan."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ every_strategy = pytest.mark.parametrize("name", NAMES)
 def test_passes_one_after_the_other_are_the_same_bytes_cold_or_warm(
     name: str, state: Snapshot, data: st.DataObject
 ) -> None:
-    """Through what the plans place, what ends, and agents that close and open again."""
+    """Across placements, ends, and agents that close and reopen."""
     policy = Policy(placement=name, backfill=Backfill.EASY)
     memo = PassCache()
     for number in range(3):
@@ -105,7 +105,7 @@ def test_a_room_beside_another_does_not_disturb_what_is_kept() -> None:
 
 
 def test_lots_are_drawn_alike_cold_or_warm() -> None:
-    """The draws of a pass do not depend on how much was read again before it."""
+    """The random draws of a pass do not depend on how much was cached."""
     policy, memo = Policy(placement="random"), PassCache()
     state = snapshot([on(f"a{number}", gpus(2)) for number in range(7)], [])
     for number in range(6):

@@ -1,4 +1,4 @@
-"""Clusters of several models, memory sizes and shapes of devices: everybody gets what he asked for and nothing else."""
+"""Clusters of mixed device models, memory sizes and shapes: every request gets exactly matching devices."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -141,7 +141,7 @@ def test_whole_devices_shares_and_slices_on_one_node(name: str) -> None:
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[AgentRow]:
-    """Up to four agents; each GPU is of a model of its own, and some are cut into slices."""
+    """Up to four agents; each GPU has its own model, and some are cut into slices."""
     found = []
     for number in range(draw(st.integers(1, 4))):
         devices: list[Device] = []

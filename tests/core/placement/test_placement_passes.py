@@ -1,4 +1,4 @@
-"""Every strategy in whole passes: exact devices, gangs, shared nodes, refusals."""
+"""Every strategy in whole passes: devices, gangs, shared nodes, refusals."""
 
 import random
 from collections import Counter
@@ -70,7 +70,7 @@ def test_a_plan_is_the_same_bytes_whatever_the_order_of_the_input(name: str, sta
 @settings(deadline=None, max_examples=60)
 @given(state=snapshots(share_nodes=False))
 def test_nothing_that_fits_is_missed(name: str, state: Snapshot) -> None:
-    """Whatever the strategy likes, the first session that waits for room has none anywhere."""
+    """With every strategy, the first session waiting for devices fits nowhere."""
     plan = pass_of(name, state)
     lacking = {Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE}
     for pending in state.queue:
@@ -82,7 +82,7 @@ def test_nothing_that_fits_is_missed(name: str, state: Snapshot) -> None:
 
 
 def kernels_that_fit(pending: PendingRow, state: Snapshot) -> int:
-    """Agent by agent, by the allocation alone."""
+    """Counted per agent, by allocation only."""
     options = replace(Policy().allocation, gpu_memory_bytes=pending.gpu_memory_bytes)
     open_agents = [agent for agent in state.agents if agent.is_open and agent.id not in pending.excluded_agents]
     return min(pending.cluster_size, sum(_on_agent(agent, pending, state, options) for agent in open_agents))
@@ -119,7 +119,7 @@ def test_agents_that_share_a_node_never_give_one_device_twice(name: str) -> None
 
 @every_strategy
 def test_a_refused_candidate_falls_to_the_next(name: str) -> None:
-    """1.6 is free in sum on `a` and `b`, and only `c` has two devices with 0.8 each."""
+    """`a` and `b` have 1.6 free in sum, but only `c` has two devices with 0.8 each."""
     agents = [on("a", gpus(2)), on("b", gpus(2)), on("c", gpus(2))]
     used = {NodeId(f"node-{agent}"): {DeviceId("cuda0"): 400} for agent in "ab"}
     plan = pass_of(name, snapshot(agents, [row("wide", cuda_shares="1.6")], used=used))
@@ -128,7 +128,7 @@ def test_a_refused_candidate_falls_to_the_next(name: str) -> None:
 
 @every_strategy
 def test_a_split_of_another_shape_than_the_usual_one_is_found(name: str) -> None:
-    """1.2 as 0.6 + 0.6 has no place; three times 0.4 has."""
+    """1.2 does not fit as 0.6 + 0.6, but as 3 x 0.4."""
     used = {NodeId("node-a"): {DeviceId(f"cuda{index}"): 550 for index in range(3)}}
     plan = pass_of(name, snapshot([on("a", gpus(3))], [row("wide", cuda_shares="1.2")], used=used))
     assert places(plan)["wide"] == [("a", {"cuda.shares": {f"cuda{index}": 400 for index in range(3)}})]
@@ -162,7 +162,7 @@ def test_a_device_larger_than_scores_know_is_used_to_the_full(name: str) -> None
 
 
 def test_least_waste_overrules_the_tightest_device() -> None:
-    """0.3 goes on the device with 0.5, where it leaves 0.2, which is asked for; of 0.4 it would leave 0.1."""
+    """0.3 goes on the device with 0.5 and leaves 0.2, a requested size; 0.4 would leave 0.1."""
     state = snapshot(
         [on("x", gpus(3))],
         [row("a", cuda_shares="0.3")],

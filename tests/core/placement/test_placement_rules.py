@@ -1,4 +1,4 @@
-"""Each strategy's own rule, on clusters small enough to see what is best."""
+"""Each strategy's rule, on clusters with an evident best choice."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ def asked(milli: int, *, devices: int = 1, cpu: int = 0) -> RequestClass:
 
 
 def at(name: str, *free: int, cpu: int = 96_000) -> NodeRow:
-    """A node of whole devices with so much left of each."""
+    """A node of whole devices with these free amounts."""
     return NodeRow(name=name, cpu=cpu, mem=0, devices=(1000,) * len(free), free_milli=free)
 
 
@@ -65,7 +65,7 @@ def test_the_rule_of(strategy: str, rows: list[NodeRow], request_: RequestClass,
 
 
 def test_fgd_keeps_what_typical_requests_can_use() -> None:
-    """With halves and wholes, a half that is left is of use; nobody can use what 0.3 leaves of a half."""
+    """With halves and wholes, a free half is usable; the rest of a half after 0.3 is not."""
     mix = RequestMix.of(Counter({asked(500): 50, asked(1000): 50}))
     rows = [at("half", 500, 1000), at("rest", 300, 1000)]
     assert chosen("fgd", rows, asked(300), mix=mix) == "rest"
@@ -75,7 +75,7 @@ def test_fgd_keeps_what_typical_requests_can_use() -> None:
     ("free", "best"), [((400, 500, 1000), 500), ((400, 600), 600), ((400, 1000), 1000), ((300, 500), 300)]
 )
 def test_least_waste_takes_the_device_that_is_of_least_use_to_others(free: tuple[int, ...], best: int) -> None:
-    """Shares of 0.2 and 0.3: of 0.4 a 0.3 would leave 0.1, which nobody asks for, so the tightest is not the best."""
+    """Shares of 0.2 and 0.3: 0.3 of 0.4 would leave an unusable 0.1, so the tightest device is not the best."""
     mix = RequestMix.of(Counter({asked(300): 30, asked(200): 30, asked(1000): 1}))
     cluster = ClusterArrays([at("n", *free)])
     choice = board_of(cluster, "least_waste", mix=mix).best(PlacementRequest(request=asked(300)))
@@ -122,7 +122,7 @@ def test_before_any_history_every_tenth_is_as_likely() -> None:
 def test_least_waste_weighs_devices_without_cpu_as_stranded_and_cpu_without_devices_as_surplus(
     cores: int, difference: float
 ) -> None:
-    """A request for CPU alone makes more of the one, or less of the other."""
+    """A CPU-only request adds stranded devices or reduces surplus CPU."""
     cluster, wanted = ClusterArrays([at("n", 1000, cpu=cores)]), PlacementRequest(request=asked(0, devices=0, cpu=4000))
     score = int(board_of(cluster, "least_waste").scores(wanted)[0])
     assert score / FIXED == pytest.approx(difference * 4000 * 1000 / CPU_PER_DEVICE)

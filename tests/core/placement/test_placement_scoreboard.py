@@ -1,4 +1,4 @@
-"""The scoreboard: what it keeps is what it would find afresh, and it looks no more often than it must."""
+"""The scoreboard: kept scores equal fresh ones, and only changed rows are scored again."""
 
 import random
 from collections import Counter
@@ -27,7 +27,7 @@ def test_the_names_tested_are_all_that_there_are() -> None:
 def test_kept_scores_are_those_made_from_scratch(
     name: str, rows: list[NodeRow], kinds: list[RequestClass], data: st.DataObject
 ) -> None:
-    """Through takes and gives in any order; and nothing is ever held twice."""
+    """Across takes and gives in any order; nothing is held twice."""
     cluster = ClusterArrays(rows)
     mix = RequestMix.of(Counter(kinds))
     kept, asks = board_of(cluster, name, mix=mix), asks_of(kinds)
@@ -79,7 +79,7 @@ def test_the_order_in_which_nodes_are_given_does_not_matter(
 
 
 class Counting(BestFit):
-    """Counts the rows it is asked to score."""
+    """Counts the rows it scores."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []

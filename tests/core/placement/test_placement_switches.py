@@ -1,4 +1,4 @@
-"""Gangs on switches: the fewest there can be, by brute force, or one alone; agents without a switch; reservations."""
+"""Gangs on switches: the fewest by brute force, or exactly one; agents without a switch; reservations."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -42,7 +42,7 @@ def decided(state: Snapshot, placement: str = "least_waste", **more: object) -> 
 
 
 def fewest(agents: Sequence[AgentRow], *, gpus_each: int, kernels: int, held: Snapshot) -> int | None:
-    """The fewest switches that hold all kernels, by trying all sets of switches; None if all together do not."""
+    """The fewest switches that hold all kernels, by brute force; None if all together do not."""
     room: dict[str, int] = {}
     for agent in agents:
         left = len(agent.layout.devices) - len(held.used.get(agent.node_id, {}))

@@ -1,4 +1,4 @@
-"""Devices that belong together are given together, and a gang stays together, whatever the strategy likes."""
+"""Linked devices are allocated together and gangs stay together under every strategy."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def devices_of(plan: Plan, session: str = "a") -> list[set[str]]:
 
 
 def crossed(links: Sequence[tuple[int, int]], count: int) -> list[Device]:
-    """GPUs with links between numbers that are no neighbours."""
+    """GPUs with links between non-adjacent numbers."""
     linked: dict[int, list[DeviceId]] = {index: [] for index in range(count)}
     for one, other in links:
         linked[one].append(DeviceId(f"cuda{other}"))
@@ -54,7 +54,7 @@ def test_linked_devices_go_together(name: str, spreading: Spreading, asked: dict
 
 @every_strategy
 def test_a_linked_pair_is_kept_whole_for_who_needs_it(name: str) -> None:
-    """One device comes from the pair that is broken already."""
+    """A single device comes from the pair already split."""
     used = {NodeId("node-x"): {DeviceId("cuda2"): 1000}}
     queue = [row("a"), row("b", at=1, cuda_device="2")]
     plan = pass_of(name, snapshot([on("x", crossed(PAIRS, 4))], queue, used=used))
@@ -96,7 +96,7 @@ def test_cores_come_from_beside_the_devices(name: str) -> None:
 @every_strategy
 @pytest.mark.parametrize("asked", [{"cuda_device": "1"}, {"cuda_shares": "0.5"}, {"cpu": "2", "cuda_shares": "0.5"}])
 def test_a_gang_is_on_one_agent_if_one_holds_it(name: str, asked: dict[str, str]) -> None:
-    """Small agents are tighter, larger ones emptier: neither is a reason to part a gang."""
+    """Small agents are tighter, larger ones emptier: neither justifies splitting a gang."""
     agents = [
         on("tight", [*gpus(2), *cores(range(4))]),
         on("right", [*gpus(4), *cores(range(8))]),
@@ -110,7 +110,7 @@ def test_a_gang_is_on_one_agent_if_one_holds_it(name: str, asked: dict[str, str]
 
 @every_strategy
 def test_a_gang_of_odd_shapes_is_on_one_agent_too(name: str) -> None:
-    """1.2 fits nowhere as 0.6 + 0.6, and on `wide` twice as three times 0.4."""
+    """1.2 never fits as 0.6 + 0.6, but twice on `wide` as three times 0.4."""
     held = {DeviceId(f"cuda{index}"): 550 for index in range(6)}
     used = {NodeId(f"node-{agent}"): dict(held) for agent in ("wide", "thin", "slim")}
     agents = [on("thin", gpus(3)), on("wide", gpus(6)), on("slim", gpus(3))]

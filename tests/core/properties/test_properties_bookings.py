@@ -1,4 +1,4 @@
-"""Properties of bookings on any state: no device is booked twice, quotas hold, the devices are free at the start."""
+"""Properties of bookings on any state: no double bookings, quotas hold, the devices are free at the start."""
 
 import random
 
@@ -27,7 +27,7 @@ NAMES = ("k0", "k1", "k2", "k3", "k4")
 
 @st.composite
 def busy_states(draw: st.DrawFn) -> Snapshot:
-    """Two nodes with five GPUs, some sessions on them, and up to eight that want one or two."""
+    """Two nodes with five GPUs, some running sessions, and up to eight that want one or two."""
     cluster = [on("x", gpus(3)), on("y", gpus(2))]
     ran = snapshot(cluster, [row(f"ran{number}") for number in range(draw(st.integers(0, 3)))])
     first = decide(ran, policies()[0], now_us=NOW_US, seed=0)
@@ -45,7 +45,7 @@ def busy_states(draw: st.DrawFn) -> Snapshot:
 
 @st.composite
 def booked_states(draw: st.DrawFn) -> Snapshot:
-    """Any state, or a busy one, with bookings that were accepted together, then some requests and rows in bookings."""
+    """Any or a busy state, with bookings accepted together, further requests, and rows in bookings."""
     state = draw(st.one_of(busy_states(), busy_states(), states()))
     earlier = replace(state, queue=(), running=(), quotas={}, bookings=tuple(draw(bookings(state, NAMES[:3]))))
     accepted = bookings_after(earlier, decide(earlier, policies()[0], now_us=0, seed=0), now_us=0)
@@ -56,7 +56,7 @@ def booked_states(draw: st.DrawFn) -> Snapshot:
     for one in state.running:
         booking_id = draw(st.sampled_from([None, None, BookingId("k0"), BookingId("gone")]))
         limit_us = draw(st.sampled_from([None, one.ends_us]))
-        # What runs on booked devices was let in by an earlier pass, so it leaves on request.
+        # What runs on booked devices was admitted by an earlier pass, so it is preemptible.
         leaves = one.is_preemptible or uses(one, devices=kept)
         running.append(replace(one, limit_us=limit_us, booking=booking_id, is_preemptible=leaves))
     return replace(state, queue=tuple(queue), running=tuple(running), bookings=(*accepted, *asked))
@@ -64,7 +64,7 @@ def booked_states(draw: st.DrawFn) -> Snapshot:
 
 @st.composite
 def bookings(draw: st.DrawFn, state: Snapshot, names: tuple[str, ...]) -> list[Booking]:
-    """Requests for devices of any number or by name, and for maintenance."""
+    """Requests for a number of devices, named devices, or maintenance."""
     devices = [
         BookedDevice(agent.node_id, device.id)
         for agent in state.agents
@@ -152,7 +152,7 @@ def _parts_of(state: Snapshot, own: Booking) -> set[BookedDevice]:
 
 
 def _returns(row: PendingRow, other: Booking, *, has_own: bool) -> bool:
-    """Whether a row that starts now has certainly left when another's booking needs its devices."""
+    """Whether a row that starts now has surely ended when the other booking needs its devices."""
     if row.is_preemptible or has_own:
         return other.kind is BookingKind.USE or other.starts_us > NOW_US
     return row.limit_ms is not None and NOW_US + 1000 * row.limit_ms <= other.starts_us
@@ -171,7 +171,7 @@ def test_the_plan_depends_on_neither_order_nor_cache(state: Snapshot, policy: ob
 @examples(40)
 @given(booked_states(), st.sampled_from(policies()))
 def test_a_session_in_a_booking_is_never_held_up_by_what_is_promised_to_others(state: Snapshot, policy: object) -> None:
-    """The devices that a booking keeps are in no reservation of a session that is not its own, within its window."""
+    """Within its window, a booking's devices are reserved for its own sessions only."""
     plan = decide(state, policy, now_us=NOW_US, seed=1)  # type: ignore[arg-type]
     open_now = {one.id: one for one in bookings_after(state, plan, now_us=NOW_US) if one.state is BookingState.BOOKED}
     rows = {row.session_id: row for row in state.queue}

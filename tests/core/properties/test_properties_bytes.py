@@ -1,4 +1,4 @@
-"""The same input gives the same bytes: in any order, in any process, and whatever earlier passes found out."""
+"""The same input gives the same bytes in any order, in any process, and with any cache."""
 
 import random
 
@@ -40,8 +40,8 @@ def test_a_plan_is_the_same_bytes_in_any_order_cold_or_warm(policy: Policy, stat
 def test_through_a_course_with_all_that_happens_cold_is_warm(
     policy: Policy, placement: str, data: st.DataObject
 ) -> None:
-    """Starts, ends, evictions, arrays, fallbacks and quotas change the state; neither what is remembered of it nor the
-    order of what is in it changes a plan."""
+    """Starts, ends, evictions, arrays, fallbacks and quotas change the state; plans depend neither on the cache
+    nor on the order of the collections."""
     world = data.draw(worlds(replace(policy, placement=placement)))
     dice = random.Random(data.draw(st.integers()))
 

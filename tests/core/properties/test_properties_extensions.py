@@ -24,7 +24,7 @@ SECOND_US = 1_000_000
 
 @st.composite
 def asked(draw: st.DrawFn) -> Snapshot:
-    """A state with one running session that asks for more time."""
+    """A state with one running session that requests more time."""
     state = draw(states())
     able = [row.session_id for row in state.running if not row.is_leaving and row.ends_us > NOW_US]
     if not able or draw(st.booleans()):

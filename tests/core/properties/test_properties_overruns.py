@@ -1,4 +1,4 @@
-"""Sessions that overrun: the head holds a reservation all the same, and only their overrun makes it later."""
+"""Overruns: the head still holds a reservation, and only the overrun delays it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ from core_world import World
 from core_worlds import worlds
 
 POOLS = {DEFAULT_POOL: Pool(default_limit_ms=20_000)}
-"""Sessions without a limit are planned with so much, and nothing ends them then."""
+"""Sessions without a limit are planned with this, but not ended by it."""
 PASSES_MAX = 120
 Span = tuple[int, int]
 
@@ -54,19 +54,19 @@ def test_a_head_is_promised_a_time_to_come_and_only_an_overrun_makes_it_later(
 
 
 def _fits_alone(row: PendingRow, world: World) -> bool:
-    """Whether it would start if nothing else ran or waited."""
+    """Whether it would start alone on an empty cluster."""
     empty = replace(world.snapshot(), used={}, running=(), holders={}, queue=(row,))
     return bool(decide(empty, world.policy, now_us=world.now_us, seed=7).placements)
 
 
 def _is_overtaken(session_id: SessionId, line: list[PendingRow], world: World) -> bool:
-    """Whether one that fits the cluster stands before it now; all that did when it was promised its time started."""
+    """Whether a session that fits the cluster is ahead now; those ahead at its reservation all started."""
     names = [row.session_id for row in line]
     return any(_fits_alone(row, world) for row in line[: names.index(session_id)])
 
 
 def _gone_by(at_us: int, world: World) -> list[Span]:
-    """The planned and the real ends of all that run and are expected to be gone by then."""
+    """Planned and actual ends of running sessions expected to end by then."""
     found = [(runner.row, runner.ends_us) for runner in world.runners.values()]
     return [(row.ends_us, ends_us) for row, ends_us in found if expected_end_us(row, now_us=world.now_us) <= at_us]
 

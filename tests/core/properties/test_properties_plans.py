@@ -1,4 +1,4 @@
-"""What is true of every plan, under every order, backfill and placement there is."""
+"""Properties of every plan, under every order, backfill and placement."""
 
 import copy
 from collections import Counter
@@ -78,7 +78,7 @@ def who_does_not_wait_comes_last(state: Snapshot, plan: Plan) -> None:
 
 
 def every_reason_has_what_it_rests_on(state: Snapshot, plan: Plan) -> None:
-    """What is the session's own comes first."""
+    """The session's own causes come first."""
     rows = {row.session_id: row for row in state.queue}
     for name, verdict in plan.verdicts.items():
         row, evidence = rows[name], verdict.evidence
@@ -123,7 +123,7 @@ def every_placement_is_whole_and_allowed(state: Snapshot, plan: Plan) -> None:
 
 
 def no_device_is_overbooked(state: Snapshot, plan: Plan) -> None:
-    """By the code that allocates, and counted device by device without it."""
+    """By the allocation code, and by an independent count per device."""
     layouts = {agent.id: agent.layout for agent in state.agents}
     used = dict(state.used)
     assert all(still_fits(placement, layouts=layouts, used=used) for placement in plan.placements)

@@ -1,4 +1,4 @@
-"""What the head of the queue is promised is kept, pass after pass, and more room never makes it later."""
+"""The head's reservation is kept in every pass, and more free devices never delay it."""
 
 from collections.abc import Iterable
 
@@ -26,14 +26,14 @@ from core_worlds import worlds
 
 PLAIN = states(with_quotas=False) | crowds()
 PEACE = Preemption(preempt=PreemptScope.NONE)
-"""Who is preempted does not end by himself, and who preempts goes before the head."""
+"""Preempted sessions do not end by themselves, and preempting ones pass the head."""
 
 
 @every_promise
 @examples(4)
 @given(data=st.data())
 def test_a_head_never_starts_later_than_it_was_promised(policy: Policy, data: st.DataObject) -> None:
-    """Sessions end when they like, before their limits, and others come. Who is overtaken is the head no more."""
+    """Sessions end before their limits, and others arrive. An overtaken session is no longer the head."""
     world = data.draw(worlds(replace(policy, preemption=PEACE), plain=True))
     promised: Reservation | None = None
 
@@ -54,7 +54,7 @@ def test_a_head_never_starts_later_than_it_was_promised(policy: Policy, data: st
 
 
 def _is_overtaken(session_id: SessionId, world: World, plan: Plan) -> bool:
-    """Whether somebody who may start stands before it now; all that did when it was promised its time have started."""
+    """Whether a startable session is ahead of it now; those ahead at its reservation have all started."""
     names = [row.session_id for row in world.line(plan)]
     before = names[: names.index(session_id)]
     return any(name not in plan.verdicts or plan.verdicts[name].reason is not Reason.NO_AGENT for name in before)
@@ -107,7 +107,7 @@ def test_who_ends_sooner_never_makes_the_head_start_later(policy: Policy, state:
     before = _first(state, peaceful)
     if before is None:
         return
-    # A planned end that has passed says that a session is overdue, and so that it ends later.
+    # A planned end in the past means that a session is overdue, so it ends later.
     sooner = tuple(
         replace(row, ends_us=min(row.ends_us, max(row.ends_us - 7_000_000, NOW_US + 1))) for row in state.running
     )
@@ -127,7 +127,7 @@ def _at(promise: Reservation) -> int:
 
 
 def _first(state: Snapshot, policy: Policy) -> Reservation | None:
-    """What the head is promised when it is alone, so that nobody who starts with it is in its way."""
+    """The head's reservation when it is alone, so that no session started with it delays it."""
     promise = next(iter(_promises(decide(state, policy, now_us=NOW_US, seed=0))), None)
     alone = [row for row in state.queue if promise is not None and row.session_id == promise.session_id]
     return next(iter(_promises(decide(replace(state, queue=alone), policy, now_us=NOW_US, seed=0))), None)

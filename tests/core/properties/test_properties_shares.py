@@ -1,4 +1,4 @@
-"""With a standing backlog, GPU-time comes to the shares: of projects, and within them of users."""
+"""With a standing backlog, GPU-time converges to the shares of projects and of their users."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ POLICY = Policy(order="fair_share", backfill=Backfill.EASY, weights=Weights(shor
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """Where a user is at home, what his share weighs there, and how long his sessions run."""
+    """A user's project, weight in it, and the run time of the user's sessions."""
 
     project: str
     weight: int = 1
@@ -70,14 +70,14 @@ def test_gpu_time_comes_to_shares_of_unequal_projects_with_unequal_users() -> No
 
 
 def _shares(homes: Mapping[str, Home], weights: Mapping[str, int]) -> dict[str, float]:
-    """The share of each: that of his project among those that are there, times his within it."""
+    """Each user's share: the project's among active projects times the user's within it."""
     projects = sum(weights[project] for project in {home.project for home in homes.values()})
     users = {project: sum(home.weight for home in homes.values() if home.project == project) for project in weights}
     return {name: weights[home.project] / projects * home.weight / users[home.project] for name, home in homes.items()}
 
 
 def _gpu_time(homes: Mapping[str, Home], weights: Mapping[str, int], *, sessions: int) -> dict[str, int]:
-    """Milli x milliseconds by user, after so many sessions on two GPUs, while everybody always has one waiting."""
+    """Milli x milliseconds by user, after `sessions` sessions on two GPUs, while every user has one waiting."""
     quotas = _quotas(QuotaScope.USER, {name: home.weight for name, home in homes.items()})
     quotas |= _quotas(QuotaScope.PROJECT, weights)
     usage, now_us, agents, known = Usage(), 0, pool(2), PassCache()

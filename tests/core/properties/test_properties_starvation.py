@@ -1,4 +1,4 @@
-"""Nobody waits for ever: the bounds that the order policies state, and that the head's promise makes of them."""
+"""No starvation: the bounds stated by the order policies, and with the head's reservation."""
 
 import pytest
 from hypothesis import given
@@ -25,11 +25,11 @@ SECOND_US = 1_000_000
 HOUR_MS = 3_600_000
 START_US = 1_793_500_000_000_000
 every_order = pytest.mark.parametrize("order", [order for order in ORDER_NAMES if order not in PREEMPTIVE])
-"""Every order that states a bound."""
+"""Every order with a stated bound."""
 
 
 def bound_ms(order: str, one: PendingRow, weights: Weights, *, unit_ms: int) -> int:
-    """Nobody who comes so much later stands before it: what the docstrings of the policies say."""
+    """Sessions later by more than this are behind it, as the policy docstrings state."""
     estimate_ms = ESTIMATE_MS_UNKNOWN if one.estimate_ms is None else one.estimate_ms
     all_but_age = weights.fair + weights.short + 3 * weights.priority
     return {
@@ -43,7 +43,7 @@ def bound_ms(order: str, one: PendingRow, weights: Weights, *, unit_ms: int) -> 
 
 @st.composite
 def somebody(draw: st.DrawFn, name: str) -> PendingRow:
-    """A session of somebody, at some level."""
+    """A session of any user and level."""
     estimate_ms = draw(st.sampled_from([None, 0, 1000, 7_200_000, 10**9]))
     fields = {"priority": draw(st.sampled_from(Priority)), "estimate_ms": estimate_ms}
     owner, project = UserId(draw(st.sampled_from("ab"))), ProjectId(draw(st.sampled_from("pq")))
@@ -83,7 +83,7 @@ def test_nobody_is_overtaken_by_who_comes_later_than_the_bound(
     beyond_ms: int,
     peak_ms: int,
 ) -> None:
-    # Scores are whole numbers of a part of the unit, so that the last part of it may be rounded away.
+    # Scores are whole multiples of a part of the unit, so a last part may be lost by rounding.
     unit_ms = HOUR_MS + peak_ms
     after_ms = bound_ms(order, first, weights, unit_ms=unit_ms) + beyond_ms + 2 * unit_ms // PARTS_PER_ONE + 2
     came_us = START_US + after_ms * 1000
@@ -101,7 +101,7 @@ WEIGHTS = Weights(age=1000, fair=11, short=22, priority=11, level_ms=60_000, sjf
 @every_order
 @pytest.mark.parametrize("backfill", BACKFILLS)
 def test_the_widest_starts_soon_after_its_bound_however_many_favoured_ones_come(order: str, backfill: Backfill) -> None:
-    """Four GPUs, as much work as they can do, and one session that wants them all and has nothing in its favour."""
+    """Four GPUs at full load, and one session that wants all four and has nothing in its favour."""
     wide = row("wide", at=START_US, cuda_device="4", priority=Priority.LOW, owner=UserId("a"), limit_ms=20_000)
     works = [Work(row=replace(wide, estimate_ms=40_000), lasts_ms=20_000)]
     for number in range(200):
@@ -118,6 +118,6 @@ def test_the_widest_starts_soon_after_its_bound_however_many_favoured_ones_come(
     )
     world.run(lambda _: None, passes=400)
     at_ms = (world.started_us[SessionId("wide")] - START_US) // 1000
-    # Those before it when the bound is over are served first, and the last of them runs for its limit.
+    # Sessions ahead at the end of the bound start first, and the last of them runs for its limit.
     unit_ms = HOUR_MS + max((peak.peak_ms for peak in world.backlogs.values()), default=0)
     assert at_ms <= bound_ms(order, works[0].row, WEIGHTS, unit_ms=unit_ms) + 3 * 20_000

@@ -1,4 +1,4 @@
-"""The set of victims is inclusion-minimal: against every subset of those who may be asked, on two nodes of eight."""
+"""The set of victims is inclusion-minimal: checked against every subset, on two nodes of eight."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,19 +33,19 @@ OWNER = Quota(
     own_slots=ResourceSlot({"cuda.device": 64}),
 )
 Free = tuple[tuple[int, ...], tuple[int, ...]]
-"""Milli of each device, node by node."""
+"""Milli of each device by node."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """Who runs, which of them may be asked, and who leaves anyhow."""
+    """All running sessions, the preemptible and the leaving ones."""
 
     running: tuple[RunningRow, ...]
     asked: frozenset[SessionId]
     leaving: frozenset[SessionId]
 
     def free(self, gone: frozenset[SessionId]) -> Free:
-        """What is free once these have left."""
+        """Free amounts without these."""
         free = [[1000] * 8, [1000] * 8]
         for one in self.running:
             if one.session_id not in gone:
@@ -59,7 +59,7 @@ class Crowd:
 
 @st.composite
 def crowds(draw: st.DrawFn) -> Crowd:
-    """Sessions of one to five devices, and pairs that share one; at most eight that may be asked."""
+    """Sessions of one to five devices, and pairs that share one; at most eight preemptible ones."""
     running: list[RunningRow] = []
     asked, leaving = set(), set()
     begins = [0, 0]
@@ -92,7 +92,7 @@ def crowds(draw: st.DrawFn) -> Crowd:
 
 
 def fits(free: Free, asked: str, kernels: int) -> bool:
-    """Whole devices of one node each, or parts of one device each."""
+    """Whole devices of one node, or a part of one device."""
     if "." in asked:
         milli = int(float(asked) * 1000)
         return sum(part // milli for node in free for part in node) >= kernels
@@ -100,7 +100,7 @@ def fits(free: Free, asked: str, kernels: int) -> bool:
 
 
 def subsets(of: frozenset[SessionId]) -> Sequence[frozenset[SessionId]]:
-    """All of them, the smallest first."""
+    """All subsets, smallest first."""
     return [frozenset(some) for size in range(len(of) + 1) for some in combinations(sorted(of), size)]
 
 

@@ -1,4 +1,4 @@
-"""A session that would wait longer than the policy's `wait_bound` is promoted early enough, and no earlier."""
+"""A session that would exceed the policy's `wait_bound` is promoted early enough, and no earlier."""
 
 import pytest
 from hypothesis import given
@@ -28,11 +28,11 @@ BOUND_S = 300
 RUN_S = 20
 HOUR_MS = 3_600_000
 FAVOUR = Weights(age=1, fair=0, short=1000, priority=1000, sjf_age_pct=1)
-"""Weights under which a wide session of low priority waits for ever, unless it is promoted."""
+"""Weights under which a wide session of low priority waits forever unless it is promoted."""
 
 
 def waited_s(order: str, weights: Weights, shorts: list[tuple[int, int]]) -> float:
-    """How long a session that wants all four GPUs waits, among favoured ones of one or two GPUs."""
+    """The wait of a session that wants all four GPUs, among favoured ones of one or two GPUs."""
     wide = row("wide", at=START_US, cuda_device="4", priority=Priority.LOW, limit_ms=RUN_S * 1000)
     works = [Work(row=replace(wide, estimate_ms=RUN_S * 1000), lasts_ms=RUN_S * 1000)]
     at_us = START_US - 2 * RUN_S * SECOND_US
@@ -65,7 +65,7 @@ def test_without_the_bound_it_waits_until_all_of_them_are_served() -> None:
     shorts = [(4, 1)] * 150
     assert waited_s("priority", FAVOUR, shorts) > BOUND_S
     bounded = replace(FAVOUR, wait_bound_ms=BOUND_S * 1000)
-    # Not at once either: the bound is used, less the tenth by which a session is promoted early.
+    # Not immediately: the bound is used, minus the tenth of early promotion.
     assert 0.8 * BOUND_S <= waited_s("priority", bounded, shorts) <= BOUND_S
 
 
@@ -102,7 +102,7 @@ def test_promoted_sessions_start_in_the_order_of_submission() -> None:
 
 
 def test_a_session_that_would_make_another_one_late_does_not_start_before_it() -> None:
-    """One GPU is free and the other one is so in ten seconds: the wide session could have both, well in time."""
+    """One GPU is free, the other in ten seconds: the wide session can have both well in time."""
     agents = [on("x", gpus(2))]
     first = decide(snapshot(agents, [row("runs", cuda_device="1")]), Policy(), now_us=NOW_US, seed=0)
     kernels = first.placements[0].kernels

@@ -1,4 +1,4 @@
-"""Work conserving: nobody is left waiting who fits, may start, and delays nobody who is promised a time."""
+"""Work conserving: no session waits that fits, may start, and delays no reservation."""
 
 from collections.abc import Iterable
 
@@ -47,7 +47,7 @@ def test_nobody_is_left_waiting_who_fits_and_delays_nobody(policy: Policy, state
     assert all(verdict.evidence.blocked_by == (promised,) for verdict in told.values())
     if plan.evictions or any(verdict.reason is Reason.MAKING_ROOM for verdict in plan.verdicts.values()):
         return
-    # Without a promise in the way, those start that were told of one, and nobody else.
+    # Without reservations, only sessions that were blocked by one start.
     left = [row for row in state.queue if row.session_id in plan.verdicts]
     for one in left:
         if plan.verdicts[one.session_id].reason in LACKING:
@@ -58,7 +58,7 @@ def test_nobody_is_left_waiting_who_fits_and_delays_nobody(policy: Policy, state
 
 
 def _kernels_alone(waits: PendingRow, state: Snapshot) -> int:
-    """How many would be given devices, counted agent by agent, without the code that places."""
+    """How many kernels fit, counted per agent, without the placement code."""
     options = replace(Policy().allocation, gpu_memory_bytes=waits.gpu_memory_bytes, models=waits.where.models)
     found = 0
     used = dict(state.used)

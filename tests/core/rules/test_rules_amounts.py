@@ -1,4 +1,4 @@
-"""What is counted, charged and forgotten, at its edges."""
+"""Edge cases of counting, charging and usage decay."""
 
 import time
 from math import log
@@ -116,7 +116,7 @@ def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
     )
     inputs = standing(snapshot([on("x", gpus(2))], queue), weights=weights, now_us=18_000_000_000, is_ready=False)
     levels = int(Priority.HIGH - Priority.LOW), int(Priority.NORMAL - Priority.LOW)
-    # Five hours of waiting for one of two GPUs count as eight and three quarters.
+    # With one of two GPUs, a wait of 5 hours counts as 8.75.
     first = 3 * 8_750_000 + 5 * 1_000_000 + 7 * 500_000 + 11 * levels[0] * 1_000_000
     second = 3 * 8_749_998 + 5 * 1_000_000 + 7 * 250_000 + 11 * levels[1] * 1_000_000
     assert ORDERS["fair_share"](inputs).tolist() == [first, second]

@@ -1,4 +1,4 @@
-"""Job arrays as a whole: where their tasks are, and in which state that puts the array."""
+"""Job arrays: the sets of their tasks, and the state of the array that follows."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def array(state: SessionState = S.QUEUED, **sets: str) -> Session:
 
 
 def sets_of(found: Session) -> dict[str, str]:
-    """The sets that are not empty."""
+    """The non-empty sets."""
     tasks = found.tasks
     assert tasks is not None
     assert tasks.max_parallel == 3

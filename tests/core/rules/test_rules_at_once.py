@@ -1,4 +1,4 @@
-"""At once: it comes last, takes what nobody is promised, and is turned away when there is nothing for it."""
+"""No-wait sessions: last in the order, start on unreserved devices only, and refused if none are free."""
 
 import pytest
 from msgspec.structs import replace

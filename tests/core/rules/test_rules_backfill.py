@@ -1,4 +1,4 @@
-"""EASY on several nodes: the head's time is the first at which it fits, and its devices are really left to it."""
+"""EASY on several nodes: the head is reserved the first time it fits, and its devices stay free for it."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ NODES = (on("x", gpus(3)), on("y", gpus(3)), on("z", gpus(3)))
 
 @st.composite
 def crowds(draw: st.DrawFn) -> tuple[Snapshot, list[tuple[int, int, int]]]:
-    """Three nodes of three, sessions on them as (node, devices, seconds left), and one that waits."""
+    """Three nodes of three, running sessions as (node, devices, seconds left), and one waiting."""
     held: list[tuple[int, int, int]] = []
     running = []
     for node in range(3):
@@ -63,7 +63,7 @@ def test_the_head_is_promised_the_first_time_at_which_it_fits(
 
 
 def test_the_head_moves_for_one_that_would_outlast_it_and_its_new_devices_are_left_to_it() -> None:
-    """It was to have two of x; it can as well have those of y, and then x is free for who stays long."""
+    """It can have y's GPUs instead of x's, and then x is free for a long session."""
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     running = [
         runs("a", agents[0], {"cuda.device": {"cuda0": 1}}, ends_in_s=50),
@@ -82,7 +82,7 @@ def test_the_head_moves_for_one_that_would_outlast_it_and_its_new_devices_are_le
 
 
 def test_the_head_does_not_move_where_it_would_not_fit() -> None:
-    """Enough is left in sum when it is to start, one GPU on each node, and it needs two on one."""
+    """Enough is free in sum at its start, one GPU on each node, but it needs two on one."""
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     running = [
         runs("a", agents[0], {"cuda.device": {"cuda0": 1}}, ends_in_s=50),
@@ -96,7 +96,7 @@ def test_the_head_does_not_move_where_it_would_not_fit() -> None:
 
 
 def test_where_nothing_is_counted_as_held_who_runs_there_is_no_reason_to_fail() -> None:
-    """Files that could not be read: somebody runs on a device, and nothing of it is counted."""
+    """Unreadable files: a session runs on a device, but none of it is counted."""
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     running = [runs("a", agents[0], {"cuda.device": {"cuda0": 1}}, ends_in_s=50)]
     full = {NodeId("node-y"): {DeviceId("cuda0"): 1000, DeviceId("cuda1"): 1000}}

@@ -1,4 +1,4 @@
-"""The gate at its edges: when it opens, which of several times is the next, and what is said of who stands aside."""
+"""Edge cases of the gate: when it opens, the next of several times, and the reasons given."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""Making room: what becomes of a session that was asked to, and whether it ended by itself instead."""
+"""Preemption: the state of a preempted session, and whether it ended by itself."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The policy document: every field reaches the policy, and every change is checked, with words that help."""
+"""The policy document: every field reaches the policy, and changes are validated with clear errors."""
 
 from typing import Any, get_type_hints
 

@@ -1,4 +1,4 @@
-"""Preferences: in which order they are tried, and that none of them takes less than a session needs."""
+"""Preferences: the order they are tried in, and that none gives less than a session needs."""
 
 from typing import Any
 

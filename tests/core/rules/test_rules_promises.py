@@ -1,4 +1,4 @@
-"""Promises at their edges: the first step that is enough, whatever it takes to find it, and on which devices."""
+"""Edge cases of reservations: the first sufficient step, however it is found, and the devices."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def whole(name: str, agent: AgentRow, *devices: int, ends_in_s: int) -> RunningR
 
 
 def pairs(nodes: int, *, singles: int) -> tuple[Sequence[AgentRow], Sequence[RunningRow]]:
-    """Nodes of two GPUs, all held: so many nodes lose one holder each, then the first of them its other one."""
+    """Nodes of two GPUs, all held: `singles` nodes free one GPU each, then the first its other one."""
     agents = [on(f"n{number}", gpus(2)) for number in range(nodes)]
     first = [whole(f"a{number}", agent, 0, ends_in_s=10 * (number + 1)) for number, agent in enumerate(agents)]
     ends = [10 * singles + 5, *(1000 + number for number in range(1, nodes))]
@@ -56,7 +56,7 @@ def test_a_head_that_wants_cores_too_is_promised_when_both_are_free(backfill: Ba
 
 @pytest.mark.parametrize("backfill", PROMISING)
 def test_a_device_of_two_units_is_given_back_by_the_unit(backfill: Backfill) -> None:
-    """Enough is free in sum all the time, on a model that the head does not want."""
+    """Enough is always free in sum, but on a model that the head does not accept."""
     agent, other = on("x", [gpu(0, costs={WHOLE: 500, SHARES: 1})]), on("y", gpus(1, model="A100"))
     running = [whole(name, agent, 0, ends_in_s=ends_s) for name, ends_s in (("a", 10), ("b", 20))]
     head = row("head", cuda_shares="1", where=replace(ANYWHERE, models=("H100",)))
@@ -77,7 +77,7 @@ def test_who_runs_under_an_agent_that_is_gone_gives_back_what_it_holds(backfill:
 
 
 def test_who_outlasts_the_head_is_not_put_where_somebody_still_runs() -> None:
-    """The head waits for an A100. On the H100s one runs that ends before it starts, and two come that stay longer."""
+    """The head waits for an A100. On the H100s one session ends before its start, and longer ones arrive."""
     agent = on("x", [*gpus(3), gpu(3, model="A100"), gpu(4, model="A100")])
     running = [whole("a", agent, 3, ends_in_s=50), whole("b", agent, 2, ends_in_s=20)]
     old, new = (replace(ANYWHERE, models=(model,)) for model in ("A100", "H100"))
@@ -136,7 +136,7 @@ def test_a_row_of_a_longer_guard_waits_for_a_longer_gap() -> None:
 
 
 def test_a_device_of_which_nothing_is_counted_is_free_beyond_the_end_of_who_runs_there() -> None:
-    """Files that could not be read: somebody runs on a device, and nothing of it is counted."""
+    """Unreadable files: a session runs on a device, but none of it is counted."""
     running = (whole("a", TWO, 0, ends_in_s=50),)
     state = snapshot([TWO], [row("long", cuda_device="2", limit_ms=99_000)], running=running)
     assert placed(passed(state, CONSERVATIVE)) == ["long"]
@@ -170,7 +170,7 @@ def test_a_core_that_the_head_is_promised_is_left_to_it() -> None:
 
 
 def test_a_part_that_is_held_for_a_while_is_held_beside_one_that_stays() -> None:
-    """The head waits for the A100; of the first H100 four fifths are held, a part of them until the head starts."""
+    """The head waits for the A100; four fifths of the first H100 are held, part of it until the head starts."""
     agent = on("x", [*gpus(2), gpu(2, model="A100")])
     shares = ((0, 500, 20), (0, 300, 10**6), (2, 1000, 50))
     running = [

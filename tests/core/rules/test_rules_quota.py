@@ -1,4 +1,4 @@
-"""Quotas at their edges: a milli more or less, whose quota it is, and what is said."""
+"""Edge cases of quotas: one milli more or less, the owner, and messages."""
 
 import pytest
 
@@ -22,7 +22,7 @@ SHARES = SlotName("cuda.shares")
 
 
 def quota(scope: QuotaScope, name: str, *, own: int | None = None, most: int | None = None) -> Quota:
-    """In milli of a device."""
+    """Amounts in milli."""
     return Quota(
         id=quota_id(scope, name),
         scope=scope,
@@ -90,7 +90,7 @@ def test_the_whole_owns_nothing() -> None:
     ("scope", "name"), [(QuotaScope.USER, "ann"), (QuotaScope.PROJECT, "lab"), (QuotaScope.CLUSTER, "")]
 )
 def test_hours_are_those_that_were_charged_under_this_quota(scope: QuotaScope, name: str) -> None:
-    """Ann has used two hours in the lab, and Bob one hour in the shop."""
+    """Ann used two hours in the lab, and Bob one hour in the shop."""
     start_us = 1_793_500_000_000_000
     usage = Usage().held(1000, user=ANN, project=LAB, now_us=start_us)
     usage = usage.held(500, user=UserId("bob"), project=ProjectId("shop"), now_us=start_us)
@@ -177,7 +177,7 @@ def test_too_many_that_wait_are_refused_with_the_quota_and_the_numbers(scope: Qu
 
 @pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
 def test_rows_refused_before_and_after_a_start_name_the_same_remainder(backfill: Backfill) -> None:
-    """The first row is refused while the project holds nothing yet; the second one starts; the third is refused."""
+    """The first row is refused while the project holds nothing; the second starts; the third is refused."""
     limit = quota(QuotaScope.PROJECT, "lab", most=3000)
     mine = {"owner": ANN, "project": LAB}
     queue = [row("a", cuda_device="4", **mine), row("b", cuda_device="2", **mine), row("c", cuda_device="2", **mine)]

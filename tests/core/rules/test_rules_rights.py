@@ -1,4 +1,4 @@
-"""Preemption at its edges: who is asked first, who exactly, on whose behalf, and that nobody is asked twice."""
+"""Edge cases of preemption: the victims, their order, the claimant, and no double requests."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def evicted(plan: Plan) -> list[str]:
     ids=["longer", "shorter", "alike", "older", "nearly over", "both over", "less than a moment", "a moment longer"],
 )
 def test_the_one_with_most_left_is_asked(first: dict[str, Any], second: dict[str, Any], asked: str) -> None:
-    """Without an estimate an hour is reckoned with; among equals the one with the lower name goes."""
+    """Without an estimate, an hour is assumed; ties are broken by the lower name."""
     running = [holding("b", 2, 3, **second), holding("a", 0, 1, **first)]
     assert evicted(passed(busy([FOUR], running, [urgent("u", cuda_device="2")]), POLICY)) == [asked]
 

@@ -1,4 +1,4 @@
-"""Saved work: what a checkpoint keeps, what a requeue loses, and what its owner is credited."""
+"""Saved work: what a checkpoint keeps, what a requeue loses, and the owner's credit."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -174,7 +174,7 @@ def test_an_attempt_continues_the_work_of_the_checkpoint_that_it_started_from(on
 
 
 def test_a_credit_takes_from_a_month_only_what_the_run_was_charged_in_it() -> None:
-    """A run of three weeks is lost ten hours after the turn of the month; another session used 80 GPU-hours there."""
+    """A three-week run is lost ten hours into the new month, in which another session used 80 GPU-hours."""
     hour_us, began_us, turn_us, lost_us = (
         3_600_000_000,
         *(int(datetime(2026, *day, tzinfo=UTC).timestamp() * 1e6) for day in ((10, 10), (11, 1), (11, 1, 10))),

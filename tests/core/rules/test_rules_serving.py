@@ -1,4 +1,4 @@
-"""Serving the line at its edges: who is looked at behind one that may not start, and what a pass knows of itself."""
+"""Edge cases of a pass: sessions behind a blocked one, and what the pass tracks."""
 
 from collections.abc import Mapping
 
@@ -39,7 +39,7 @@ def whole(name: str, *devices: int, ends_in_s: int = 50) -> RunningRow:
 def test_behind_one_that_would_delay_the_head_others_are_looked_at(
     behind: list[tuple[str, str, int]], starts: list[str]
 ) -> None:
-    """Two of four are free; the head takes three of them when the others are."""
+    """Two of four are free; the head takes three when the others end."""
     queue = [row(name, at=at, cuda_device=size, limit_ms=limit) for at, (name, size, limit) in enumerate(behind, 1)]
     plan = passed(busy([FOUR], [whole("r", 0, 1)], [row("head", cuda_device="3"), *queue]))
     assert placed(plan) == starts
@@ -62,7 +62,7 @@ def test_who_waits_is_told_which_tasks_hold_what_it_needs(backfill: Backfill) ->
 
 
 def test_who_starts_in_a_pass_is_not_asked_to_make_room_in_it_and_each_victim_once() -> None:
-    """All that run and start are alike, so that only their names tell them apart."""
+    """All sessions are alike, so only their names differ."""
     low = [replace(whole(f"r{index}", index), started_us=NOW_US, priority=Priority.LOW) for index in range(3)]
     rules = Preemption(preempt=PreemptScope.ANY, run_ms_min=0, grace_ms=0)
     queue = [row(name, at=at, priority=Priority.CRITICAL) for at, name in enumerate(["s", "t", "u", "v"])]
@@ -92,7 +92,7 @@ def test_a_pass_that_explains_nothing_says_no_reason_of_the_line(explains: bool)
 
 
 def test_a_share_goes_on_the_device_that_the_strategy_likes_and_not_on_the_tightest() -> None:
-    """Of three GPUs one is idle, and one has just the room that is asked for most beside whole ones."""
+    """Of three GPUs one is idle, and one has exactly the most requested share free."""
     held: Mapping[NodeId, Mapping[DeviceId, int]] = {NodeId("node-x"): {DeviceId("cuda1"): 300, DeviceId("cuda2"): 200}}
     asked = {tuple(ask(cuda_device="1").items()): 50, tuple(ask(cuda_shares="0.7").items()): 50}
     state = snapshot([on("x", gpus(3))], [row("a", cuda_shares="0.3")], used=held, asked=asked)

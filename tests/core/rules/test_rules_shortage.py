@@ -1,4 +1,4 @@
-"""Shortage: what is said of who could run and does not fit now, counted where it may be put."""
+"""Shortage reasons for feasible sessions that do not fit now, counted on eligible agents."""
 
 from collections.abc import Sequence
 
@@ -103,7 +103,7 @@ def test_what_is_free_in_pieces_names_who_holds_the_rest() -> None:
 
 
 def test_devices_are_chosen_by_what_each_session_asks_for() -> None:
-    """One after the other on one agent: by model, by memory, and by neither."""
+    """In turn on one agent: by model, by memory, and by neither."""
     agent = on("x", [gpu(0), gpu(1, model="A100"), gpu(2, memory_bytes=24 * GB), gpu(3)])
     only = replace(ANYWHERE, models=("A100",))
     queue = [row("a", where=only), row("b", at=1, gpu_memory_bytes=40 * GB), row("c", at=2, where=only)]

@@ -1,4 +1,4 @@
-"""Spot nodes and nodes that leave at a known time: who may start there, what is reserved, and how it is explained."""
+"""Spot nodes and nodes with a known departure: eligible sessions, reservations, and reasons."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Ties: of many rows with few scores those of one score keep the order of the queue."""
+"""Ties: rows of equal score keep the order of the queue."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What people read: reasons in one sentence each, and how long a session is expected to run, and why."""
+"""Texts for users: one-sentence reasons, and expected run times with their basis."""
 
 import pytest
 from msgspec.structs import replace
@@ -238,7 +238,7 @@ def test_a_limit_counts_where_it_is_below_the_mean(limit_min: int, estimate_min:
 
 
 def test_the_likeness_that_saw_no_run_for_the_longest_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workload has six likenesses at most; those of size, user and all are shared."""
+    """A workload has at most six similarity keys; size, user and all are shared."""
     assert KEYS_MAX == 100_000
     monkeypatch.setattr(prediction, "KEYS_MAX", 6)
     monkeypatch.setattr(prediction, "RUNS_MIN", 1)

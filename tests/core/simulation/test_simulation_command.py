@@ -1,4 +1,4 @@
-"""`aliquot simulate`: files that it reads, what it prints, and what it refuses."""
+"""`aliquot simulate`: input files, output, and errors."""
 
 import json
 import re

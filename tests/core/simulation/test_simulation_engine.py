@@ -1,4 +1,4 @@
-"""A simulation on the fast engine gives what passes of `decide` give, while the predictor learns."""
+"""Simulating on the fast engine gives the same run as `decide`, while the predictor learns."""
 
 import random
 
@@ -15,7 +15,7 @@ from aliquot_schema.policies import Backfill, PolicyDocument
 
 
 def _jobs(count: int) -> tuple[Job, ...]:
-    """Bursts of jobs of a few users, some of them parts of GPUs."""
+    """Bursts of jobs of a few users, some with shares of GPUs."""
     dice = random.Random(5)
     jobs = []
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Files: nodes, other logs' columns, traces that are saved and read again, plots, policies."""
+"""Files: nodes, columns of other logs, saved traces, plots, policies."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server's own history: read over its API, saved, and run on its agents."""
+"""A server's history: read over its API, saved, and run on its agents."""
 
 import json
 from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ async def test_a_wrong_token_or_address_is_said(server: OwnServer, tmp_path: Pat
 
 
 async def submit(client: Client, number: int) -> None:
-    """The first one is a gang with a limit; each of the others takes a part of a GPU alone."""
+    """The first is a gang with a limit; each other one takes only a share of a GPU."""
     host = [{"slot": "cpu", "amount": "2"}, {"slot": "mem", "amount": "1g"}] if number == 0 else []
     request = {
         "command": {"argv": ["true"]},

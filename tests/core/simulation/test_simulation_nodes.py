@@ -1,4 +1,4 @@
-"""Runs on nodes as they are: whole GPUs and parts of them, CPUs and memory, models."""
+"""Runs on real node shapes: whole and shared GPUs, CPUs, memory, models."""
 
 import pytest
 

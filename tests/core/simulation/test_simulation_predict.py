@@ -1,4 +1,4 @@
-"""The predictor: what it goes by, and how it says so."""
+"""The predictor: its inputs and its explanations."""
 
 import pytest
 from msgspec.structs import replace

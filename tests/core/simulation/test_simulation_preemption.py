@@ -1,4 +1,4 @@
-"""Who has to make room: grace, what is kept and lost, and the way back through the queue."""
+"""Preemption: grace, kept and lost work, and the return to the queue."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def job(submit_s: int, duration_s: int, gpus: int) -> Job:
 
 @pytest.fixture
 def evict(monkeypatch: pytest.MonkeyPatch) -> Evict:
-    """Have a job asked to make room in the pass at a second: {second: (job, grace in seconds)}."""
+    """Preempts a job in the pass at a given second: {second: (job, grace in seconds)}."""
 
     def tell(when: Mapping[int, tuple[int, int]]) -> None:
         left = dict(when)
@@ -72,7 +72,7 @@ def ends_s(outcome: Outcome) -> list[int]:
 def test_without_checkpoints_all_work_is_done_again(evict: Evict) -> None:
     evict({50: (0, 5)})
     outcome = ran(job(0, 100, 2), job(50, 10, 1))
-    # It keeps its place in the queue, so it starts again as soon as its grace is over, before the other one.
+    # It keeps its place in the queue, so it restarts after its grace, ahead of the other job.
     assert ends_s(outcome) == [155, 165]
     assert outcome.preemptions == (1, 0)
     assert outcome.lost_ms == (55_000, 0)
@@ -88,7 +88,7 @@ def test_work_is_kept_up_to_the_last_checkpoint(evict: Evict) -> None:
 def test_what_was_kept_before_is_not_lost_later(evict: Evict) -> None:
     evict({50: (0, 0), 70: (0, 0)})
     outcome = ran(job(0, 100, 2), job(50, 10, 2), job(70, 10, 2), checkpoint_s=20)
-    # 40 s are kept of the first 50, then 60 of the 60 done.
+    # 40 s of the first 50 are kept, then 60 of 60.
     assert outcome.lost_ms[0] == 10_000
     assert outcome.preemptions[0] == 2
     assert ends_s(outcome)[0] == 110
@@ -116,7 +116,7 @@ def test_under_priority_an_urgent_job_takes_the_place_of_a_willing_one() -> None
     outcome = run.simulate(jobs, pool(2), SimulationSettings(policy=policy, checkpoint_ms=30_000))
     assert outcome.preemptions == (1, 0)
     assert [started // SECOND_US for started in outcome.started_us] == [0, 107]
-    # 90 s are kept; it starts anew when the urgent one is done.
+    # 90 s are kept; it restarts after the urgent job.
     assert ends_s(outcome) == [157 + 910, 157]
 
 

@@ -1,4 +1,4 @@
-"""Runs of small traces: what is reported, and what is true of every run."""
+"""Runs of small traces: reports, and properties of every run."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ def starts_s(outcome: Outcome) -> list[int]:
 
 @st.composite
 def traces(draw: st.DrawFn) -> tuple[Job, ...]:
-    """Up to twelve jobs on at most four GPUs each; limits, where there are any, are kept."""
+    """Up to twelve jobs on at most four GPUs each; jobs stay within their limits, if any."""
     found = []
     for _ in range(draw(st.integers(1, 12))):
         duration_s = draw(st.integers(1, 60))
@@ -130,7 +130,7 @@ def test_every_job_runs_once_and_no_gpu_is_given_twice(
 @settings(deadline=None, max_examples=50)
 @given(jobs=traces())
 def test_under_easy_with_exact_limits_the_head_starts_as_if_nobody_came_after_it(jobs: tuple[Job, ...]) -> None:
-    """With FCFS order, nobody is delayed by a later job while it is the head; here the first that has to wait."""
+    """Under FCFS, no later job delays the head; here the head is the first job that waits."""
     made_with = SimulationSettings(policy=Policy(backfill=Backfill.EASY), estimates=Estimates.EXACT)
     outcome = simulate(jobs, pool(4), made_with)
     waited = [index for index, one in enumerate(jobs) if outcome.started_us[index] > one.submit_us]
@@ -142,7 +142,7 @@ def test_under_easy_with_exact_limits_the_head_starts_as_if_nobody_came_after_it
 @settings(deadline=None, max_examples=50)
 @given(jobs=traces())
 def test_easy_never_uses_less_than_strict_order_at_the_first_wait(jobs: tuple[Job, ...]) -> None:
-    """No job that starts at once under strict order waits under EASY, before anybody has passed."""
+    """Up to the first wait under strict order, no job waits under EASY either."""
     strict = simulate(jobs, pool(4), SimulationSettings(policy=Policy()))
     easy = simulate(jobs, pool(4), SimulationSettings(policy=Policy(backfill=Backfill.EASY)))
     for one, before, now in zip(jobs, strict.started_us, easy.started_us, strict=True):

@@ -1,4 +1,4 @@
-"""Timelines: means over time, and the use while somebody waits."""
+"""Timelines: means over time, and use while sessions wait."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A real server for all tests of a file; each of them finds it idle, with the policy that a new server has."""
+"""One real server for all tests of a file, reset to idle and the default policy before each."""
 
 from collections.abc import AsyncIterator
 
@@ -15,7 +15,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def accelerators() -> tuple[str, ...]:
-    """Files, each for one agent; a test file may have others."""
+    """Accelerator files, one per agent; tests may override it."""
     return ("two_gpus.toml",)
 
 

@@ -1,4 +1,4 @@
-"""Job arrays: how many of them run, how one index is canceled, waited for and run again, and the whole."""
+"""Job arrays: the parallelism limit, and cancel, wait and retry of one index and of the whole."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,19 +21,19 @@ def accelerators() -> tuple[str, ...]:
 
 
 def by_index(desk: Desk, name: str) -> str:
-    """Each task is told by a file of its own."""
+    """Each task ends by a file of its own."""
     return f"index=$ALIQUOT_ARRAY_INDEX; {desk.told(f'{name}-$index')}"
 
 
 async def until_tasks(desk: Desk, array: str, **indices: str) -> dict[str, Any]:
-    """Wait until the tasks of an array are there."""
+    """Wait until the task counts match."""
     return await desk.until_seen(
         array, lambda seen: all(seen["tasks"][place]["indices"] == which for place, which in indices.items())
     )
 
 
 def most_at_once(course: Sequence[dict[str, Any]], array: str) -> int:
-    """How many tasks held devices at one time."""
+    """Most tasks that held devices together."""
     held: set[str] = set()
     most = 0
     for session in (one["session"] for one in course if one["session"]["array_id"] == array):

@@ -1,4 +1,4 @@
-"""Real trainings that save their work, are preempted, killed, moved or stopped at their limit, and go on from there."""
+"""Real trainings that checkpoint are preempted, killed, moved or timed out, and resume from there."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ async def shared_desk(anyio_backend: str, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(params=["python", "torch"])
 def program(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The training of plain Python, and that of PyTorch where Debian's package is installed (`scripts/test --long`)."""
+    """Plain Python training, and PyTorch where Debian's package is installed (`scripts/test --long`)."""
     if request.param == "python":
         return ("python3",)
     if not os.environ.get("ALIQUOT_TESTS_LONG"):
@@ -48,14 +48,14 @@ def program(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 
 class Trainings:
-    """Trainings of one test, with a folder for each."""
+    """Trainings of one test, each with its folder."""
 
     def __init__(self, desk: Desk, program: tuple[str, ...] = ("python3",)) -> None:
         self._desk = desk
         self._program = program
 
     async def start(self, name: str, *, until_saved: bool = True, **more: Any) -> str:
-        """Submit one that is asked to save every second; wait until that has happened."""
+        """Submit one that checkpoints every second; wait for the first checkpoint."""
         folder = self._desk.mark(name)
         folder.mkdir()
         folder.chmod(0o777)
@@ -73,11 +73,11 @@ class Trainings:
         return await self._desk.until_seen(session_id, lambda seen: bool(seen["work"]) and seen["work"]["kept"] > 0)
 
     def numbers(self, name: str, what: str) -> list[int]:
-        """The steps at which it began, or saved its work."""
+        """The steps at which it started, or saved."""
         return [int(line) for line in (self._desk.mark(name) / what).read_text().split()]
 
     async def finish(self, name: str, session_id: str) -> dict[str, Any]:
-        """Let it end, and compare what it computed with a training that was never interrupted."""
+        """Let it end, and compare its result with an uninterrupted training."""
         self.let(name)
         seen = await self._desk.until(session_id, "completed", "failed")
         assert seen["state"] == "completed", seen
@@ -170,7 +170,7 @@ async def test_without_a_checkpoint_there_is_none_to_start_from(desk: Desk) -> N
 
 
 def shim_of(kernel_id: str) -> int:
-    """The process that looks after a kernel."""
+    """Pid of the shim of a kernel."""
     found = subprocess.run(
         ["grep", "-lsz", f"^ALIQUOT_ATTEMPT={kernel_id}$", *map(str, Path("/proc").glob("[0-9]*/environ"))],
         check=False,

@@ -1,4 +1,4 @@
-"""Elastic gangs with real workers: they start with the GPUs that are free, shrink instead of waiting, and grow back."""
+"""Elastic gangs with real workers: they start on the free GPUs, shrink instead of waiting, and grow."""
 
 import shutil
 from typing import Any, Final
@@ -20,7 +20,7 @@ def accelerators() -> tuple[str, ...]:
 
 
 async def start(desk: Desk, **more: Any) -> str:
-    """Submit a training of up to four workers, at least one; each has a GPU."""
+    """Submit a training of one to four workers with a GPU each."""
     folder = desk.mark("elastic")
     folder.mkdir()
     folder.chmod(0o777)

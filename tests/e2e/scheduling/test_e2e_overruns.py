@@ -1,4 +1,4 @@
-"""Jobs that run for longer than they are planned with: the head of the queue gets its devices all the same."""
+"""Jobs that overrun their planned time: the head of the queue still gets its devices."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 CLOCK = SystemClock()
 LIMIT_S = 50
-"""Below the minute for which an overdue session is expected to run on at least."""
+"""Less than the minute that an overdue session is expected to run on for."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def seconds(moment: str) -> float:
 
 
 async def until_overdue(desk: Desk, session_id: str) -> None:
-    """Wait until a session that runs has passed its planned end."""
+    """Wait until a running session has passed its planned end."""
 
     async def look() -> bool:
         seen = await desk.view(session_id)
@@ -37,7 +37,7 @@ async def until_overdue(desk: Desk, session_id: str) -> None:
 
 
 async def test_a_wide_session_is_not_passed_while_others_overrun(desk: Desk, office: Office) -> None:
-    """The overdue session holds as much as the head needs. What really becomes free is the head's all the same."""
+    """The overdue session holds all that the head needs. Devices that become free still go to the head."""
     await office.policy(order="fcfs", pools=[{"name": "default", "default_limit": 1}])
     overdue = await desk.running("overdue", devices="2")
     await until_overdue(desk, overdue)

@@ -1,4 +1,4 @@
-"""Where sessions go: drained agents, labels, models and pools, on two agents of different kinds."""
+"""Placement: drained agents, labels, models and pools, on two agents of different kinds."""
 
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ def accelerators() -> tuple[str, ...]:
 
 
 async def where(desk: Desk, name: str, **more: Any) -> str:
-    """On which agent a new session runs."""
+    """The agent that runs a new session."""
     session_id = await desk.running(name, **more)
     (agent,) = agents_of(await desk.view(session_id))
     return agent

@@ -1,4 +1,4 @@
-"""Sessions make room: for a higher priority, and for the owner of lent quota."""
+"""Preemption: by a higher priority, and by the owner of lent quota."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Who is next: holds, priorities, policies that change, and what is said about when."""
+"""Queue order: holds, priorities, policy changes, and predicted starts."""
 
 import sqlite3
 from contextlib import closing
@@ -17,7 +17,7 @@ QUEUE = "{ queue(first: 50) { edges { node { session { name } } } } }"
 
 
 async def until_queue(desk: Desk, *names: str) -> None:
-    """Wait until these stand in the queue, in this order."""
+    """Wait until the queue has these names in this order."""
     found: list[str] = []
 
     async def look() -> bool:
@@ -32,7 +32,7 @@ async def until_queue(desk: Desk, *names: str) -> None:
 
 
 async def full(desk: Desk) -> str:
-    """A session that holds everything."""
+    """A session that holds all devices."""
     return await desk.running("full", devices="2")
 
 
@@ -101,7 +101,7 @@ async def test_what_is_known_of_the_future_is_told_with_its_reason(desk: Desk, o
 
 
 def policy_events(desk: Desk) -> list[Any]:
-    """(kind, version, actor) of every change of the policy, as the server's store has them."""
+    """(kind, version, actor) of each policy change in the server's database."""
     path = desk.server.data_folder / "server" / "aliquot.db"
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
         rows = store.execute("SELECT kind, entity_version, actor FROM events WHERE entity = 'policy' ORDER BY number")

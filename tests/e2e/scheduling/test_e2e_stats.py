@@ -1,4 +1,4 @@
-"""What a session uses of the CPUs and the memory that it holds, measured from its real processes."""
+"""CPU and memory usage of a session, measured from its real processes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sessions that are tried again, settle for less, and wait for others of their batch."""
+"""Sessions that are retried, settle for less, and depend on others of their batch."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ RETRIES = {"tries_min": 3, "wait_first": 0.5, "wait_max": 60, "jitter_pct": 0}
 
 
 def steps(*names: str, shells: dict[str, str] | None = None, **after: list[str]) -> list[dict[str, Any]]:
-    """A batch: each of the names, after the others that are named for it."""
+    """A batch of sessions, each with its dependencies."""
     return [
         {
             "local_name": name,
@@ -39,7 +39,7 @@ async def submit_all(desk: Desk, batch: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def waits_between(course: list[dict[str, Any]]) -> list[float]:
-    """Seconds from each end of a try to the next grant."""
+    """Seconds from each attempt's end to the next grant."""
     times = [(one["kind"], datetime.fromisoformat(one["at"])) for one in course]
     ends = [at for kind, at in times if kind == "session.requeued"]
     grants = [at for kind, at in times if kind == "session.scheduled"][1:]
@@ -54,7 +54,7 @@ async def test_a_commands_own_failures_are_tried_again_when_that_was_asked_for(d
     seen = await desk.until(session, "completed", "failed")
     assert (seen["state"], seen["attempt"], seen["retry_count"]) == ("completed", 3, 2)
     first, second = waits_between(await desk.course_of(session, last="session.completed"))
-    assert (first > 0.25, second > 0.5) == (True, True)  # a commit is told of a little later than it was decided
+    assert (first > 0.25, second > 0.5) == (True, True)  # a commit is published slightly after its decision
     once = await desk.submit("once", shell="exit 4", max_retries=5)
     seen = await desk.until(once, "completed", "failed")
     assert (seen["state"], seen["exit_code"], seen["attempt"]) == ("failed", 4, 1)
@@ -84,7 +84,7 @@ async def test_a_launch_that_fails_is_tried_again_later(desk: Desk, office: Offi
 
 
 def shim_of(desk: Desk, session: str) -> int:
-    """The parent of the job's process."""
+    """Pid of the job's parent (shim)."""
     job = live_kernels(desk.server.data_folder)[f"{session}.1.0"].pid
     with open(f"/proc/{job}/stat", encoding="ascii") as stat:
         return int(stat.read().rpartition(")")[2].split()[1])
@@ -112,7 +112,7 @@ async def test_who_waits_too_long_settles_for_less_and_never_grows_back(desk: De
 
 
 def given(seen: dict[str, Any]) -> list[str]:
-    """The GPUs that a session was given."""
+    """The GPUs granted to a session."""
     (kernel,) = seen["kernels"]
     parts = (device["device_id"] for grant in kernel["resource_spec"] for device in grant["devices"])
     return [part for part in parts if not part.startswith(("cpu", "mem"))]

@@ -1,4 +1,4 @@
-"""kill -9 of the process that the agent lives in, and what the next one finds."""
+"""The agent's process is killed with kill -9: what the next agent adopts."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def five() -> list[KernelId]:
 
 @pytest.fixture
 def killed(agent_home: Path, five: list[KernelId]) -> None:
-    """Five kernels run, each until a file `go` appears in its work folder, and their agent was killed."""
+    """Five kernels run, each until a file `go` appears in its work folder; their agent was killed."""
     text = "while ! [ -e go ]; do sleep 0.05; done; exit $(cat go)"
     command = [sys.executable, str(SUPPORT / "agent_process.py"), str(agent_home), text, *five]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

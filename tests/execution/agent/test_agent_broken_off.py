@@ -1,4 +1,4 @@
-"""Orders whose connection ends while they are carried out."""
+"""Launch orders whose connection ends meanwhile."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("turns", range(8))
 async def test_an_order_is_carried_out_though_nobody_waits_for_it_any_more(stand: Stand, turns: int) -> None:
-    """Cut off at any await: it starts by itself, and the same order again starts nothing twice."""
+    """Cancelled at any await: it starts by itself, and repeating the order starts nothing twice."""
     asked = shell("echo start >> $RESULT_DIR/starts; exit 3")
     ordering = asyncio.create_task(stand.core.launch([asked]))
     for _ in range(turns):

@@ -34,7 +34,7 @@ def after(kernel: KernelId, report: KernelReport, *, agent: str = "agent-1", scr
 
 
 async def saved(stand: Stand, kernel: KernelId, *, above: int = -1) -> KernelReport:
-    """Wait until a running kernel is reported to have saved more than this."""
+    """Wait until a running kernel reports a save newer than this."""
 
     def is_told() -> bool:
         return any((report.saved_ms or -1) > above for report in stand.reports(kernel))
@@ -163,7 +163,7 @@ async def test_a_shared_folder_brings_it_to_another_agent(agent_home: Path, tmp_
 
 
 def test_the_end_waits_for_a_look_that_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last report held no checkpoint if a look of another thread had seen DONE and not yet noted it."""
+    """The last report had no checkpoint if a check in another thread had seen DONE and not yet recorded it."""
     folder = AgentFolder(tmp_path)
     kernel = KernelHandle(folder=folder.kernel(new_kernel()))
     kernel.folder.pid.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What an agent makes of its rules: refusals in words, device files of a grant, secrets on their way."""
+"""How an agent applies its rules: refusal messages, device files of a grant, and passing of secrets."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_an_account_for_which_the_host_was_too_busy_is_tried_again(
             check()
         confinement.try_sandbox(anna)
         check()
-        confinement.try_sandbox(anna)  # who can is not tried again
+        confinement.try_sandbox(anna)  # a success is not repeated
     finally:
         confinement.secrets.close()
 
@@ -100,7 +100,7 @@ async def test_a_folder_that_a_job_made_among_its_secrets_is_removed_too(stand: 
     await stand.run(asked)
     secrets = SecretFolders(stand.config.folder)
     secrets.open()
-    await stand.close()  # waits for what is under way
+    await stand.close()  # waits for orders in progress
     assert not secrets.of(stand.folder(asked.kernel_id)).exists()
     await stand.renew()
 
@@ -115,7 +115,7 @@ async def test_a_secret_that_is_gone_is_told(stand: Stand) -> None:
 
 
 async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: Stand) -> None:
-    """The agent ended between the order and the start: what is on disk has no values, and the order comes once more."""
+    """The agent ended between order and start: secrets are not on disk, and the order is sent once more."""
     asked = with_secrets(shell('echo "$TOKEN"'), grant(as_env="TOKEN"))
     stand.core.pause_at = "forked"
     await stand.core.launch([asked])
@@ -144,7 +144,7 @@ async def test_a_sandbox_that_is_gone_since_the_agent_began_is_told(
 async def test_what_is_gone_since_an_order_was_written_down_keeps_it_from_its_start(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The agent ended between the order and the start, and comes back without a sandbox, or the secret was deleted."""
+    """The agent ended between order and start, and restarts without a sandbox or without the secret."""
     monkeypatch.setattr(isolation, "sandbox_fault", lambda _: None)
     monkeypatch.setattr(isolation, "find_bubblewrap", lambda: "/usr/bin/false")
     await stand.reopen()

@@ -1,4 +1,4 @@
-"""Sessions with an image: the command lines of the runtimes, and a recorder in the place of one."""
+"""Sessions with an image: the command lines of the runtimes, and a recorder as the runtime."""
 
 import json
 import os
@@ -104,7 +104,7 @@ def test_why_there_are_no_containers_is_said() -> None:
 
 @pytest.fixture
 async def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Stand, Path]]:
-    """An agent whose runtime writes down how it was called, and runs the command on the node."""
+    """An agent whose runtime records its command line, and runs the command on the node."""
     folder = tmp_path / "record"
     folder.mkdir()
     folder.chmod(0o777)

@@ -1,4 +1,4 @@
-"""What keeps a job from device files that are not its own: what the agent says of itself is what jobs meet."""
+"""Confinement of jobs to their own device files: jobs get what the agent reports."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 MEMORY_DEVICES = 1
 FULL, RANDOM = 7, 8
-"""Minors of /dev/full and /dev/random, in the place of two accelerators' files."""
+"""Minors of /dev/full and /dev/random, as two accelerators' files."""
 TRY = """
 for name in null zero full random urandom; do
   if (: < /dev/$name) 2> /dev/null; then echo $name; fi
@@ -47,7 +47,7 @@ async def gated(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
 
 
 async def opened(stand: Stand, *toys: int) -> set[str]:
-    """The files that a job with these devices could open."""
+    """The files that a job with these devices can open."""
     asked = shell(TRY, spec={SHARES: {TOYS[toy]: 200 for toy in toys}} if toys else {})
     assert (await stand.run(asked)).exit_code == 0, stand.output(asked.kernel_id)
     return set(stand.output(asked.kernel_id).split())

@@ -1,4 +1,4 @@
-"""An agent whose disk takes nothing refuses what it is to start, so that somebody tries it again."""
+"""An agent whose disk accepts no writes refuses orders to start, so that they are retried."""
 
 import asyncio
 import errno

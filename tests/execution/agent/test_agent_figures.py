@@ -1,4 +1,4 @@
-"""What a shim may cost. Memory and CPU time are asserted, time on the clock is not."""
+"""Cost of a shim: limits for memory and CPU time, none for wall-clock time."""
 
 import asyncio
 
@@ -18,11 +18,11 @@ async def test_a_shim_is_small_and_sleeps(stand: Stand) -> None:
     assert len(many) == 64
     assert sum(map(pss_kib, many)) / 64 <= 1.1 * 1024
     before = {pid: switches(pid) for pid in many}
-    await asyncio.sleep(3)  # what is looked at is that nothing happens in this time
+    await asyncio.sleep(3)  # nothing may happen in this time
     assert {pid: switches(pid) for pid in many} == before
     await stop_all(stand)
 
 
 async def test_a_start_and_an_exit_take_little_cpu_time(stand: Stand) -> None:
-    # The least of three: whatever else runs here makes caches cold, and nothing makes it look cheaper.
+    # The minimum of three: other load can only make it look more expensive.
     assert min([await trivial_cpu_ms(stand, 50) for _ in range(3)]) <= 1000 * cpu_s_max(0.010)

@@ -1,4 +1,4 @@
-"""Kernels whose end the server keeps: told no more, never run again, read for a while, and then gone."""
+"""Kernels whose end is stored: no longer reported, never run again, readable for a while, then deleted."""
 
 import asyncio
 import os
@@ -146,5 +146,5 @@ async def test_devices_are_measured_while_old_results_are_looked_through(
 
 
 def result_of(stand: Stand, kernel_id: KernelId) -> Path:
-    """What the job of a kernel has left for good."""
+    """The result that a kernel's job has kept."""
     return stand.config.folder / "sessions" / kernel_parts(kernel_id)[0] / "result" / "model"

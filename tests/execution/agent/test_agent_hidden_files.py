@@ -1,4 +1,4 @@
-"""What jobs in the sandbox do not see of a server and of an agent, wherever its settings put it."""
+"""Files of a server and an agent that sandboxed jobs cannot see, wherever the settings put them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A host that goes down in order asks every process to end: a job that does is lost, not failed."""
+"""A host shutdown asks every process to end: a job that does counts as lost, not failed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def end_by_host(stand: Stand, asked: LaunchOrder) -> KernelReport:
-    """The end of a kernel that runs, and whose shim is told to end by nobody of ours."""
+    """The end of a running kernel whose shim gets SIGTERM from outside the agent."""
     claim = json.loads((stand.folder(asked.kernel_id) / "claim").read_text())
     os.kill(claim["pid"], signal.SIGTERM)
     return await stand.ended(asked.kernel_id)

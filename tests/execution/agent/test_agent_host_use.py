@@ -1,4 +1,4 @@
-"""CPU and host memory of a kernel: measured while it runs, with the peaks kept until its end."""
+"""CPU and host memory of a kernel: measured while it runs; the peaks are kept until its end."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a job may have put in the place of its output, and what it left to be deleted: nothing of it is followed."""
+"""Files that a job puts in the place of its output or leaves for deletion: links are never followed."""
 
 import os
 import pwd
@@ -39,7 +39,7 @@ def hard_link(path: Path, secret: Path) -> None:
 async def test_what_stands_in_the_place_of_an_output_is_not_read(
     stand: Stand, agent_home: Path, put: Callable[[Path, Path], None]
 ) -> None:
-    """A job cannot get there by itself, for the folder is not its own where it is another account."""
+    """A job of another account cannot do this itself, as it does not own the folder."""
     if put is hard_link and os.geteuid() != 0:
         pytest.skip("here the job is the account that may read it")
     secret = agent_home.parent / "secret"
@@ -74,7 +74,7 @@ def test_a_folder_of_the_agents_own_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_links_in_results_are_deleted_and_not_followed_while_nothing_runs(agent_home: Path) -> None:
-    """The agent sweeps by itself, not only when somebody has something forgotten."""
+    """The agent sweeps by itself, not only on a request to forget."""
     kept = agent_home.parent / "kept"
     kept.mkdir(mode=0o777)
     kept.chmod(0o777)
@@ -100,7 +100,7 @@ async def test_links_in_results_are_deleted_and_not_followed_while_nothing_runs(
 
 
 def test_an_account_is_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes of an account take effect, and a slow directory service is not asked for each job."""
+    """Changes of an account take effect, and a slow directory service is not queried for each job."""
     now_s, asked = 0.0, list[str]()
 
     def entry(name: str) -> pwd.struct_passwd:

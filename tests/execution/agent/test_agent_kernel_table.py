@@ -1,4 +1,4 @@
-"""The table of kernels in an agent's memory: it refuses older attempts, and does not grow with jobs that have ended."""
+"""The in-memory kernel table of an agent: it refuses older attempts and does not grow with ended jobs."""
 
 from pathlib import Path
 

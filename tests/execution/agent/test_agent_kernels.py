@@ -62,7 +62,7 @@ async def test_a_start_is_told_before_its_end(stand: Stand) -> None:
 async def test_a_program_that_cannot_be_run_is_told_in_words(
     agent_home: Path, argv: tuple[str, ...], code: int, words: str
 ) -> None:
-    stand = Stand(agent_config(agent_home, start_patience_s=PATIENCE_S))  # a look meanwhile would find it starting
+    stand = Stand(agent_config(agent_home, start_patience_s=PATIENCE_S))  # an earlier check would find it starting
     await stand.open()
     asked = order(*argv)
     report = await stand.run(asked)

@@ -1,4 +1,4 @@
-"""Devices that leave the configuration of an agent while kernels hold them."""
+"""Devices removed from an agent's configuration while kernels hold them."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def toys(inventory: Inventory) -> dict[str, DeviceHealth]:
 
 
 async def without(stand: Stand, *devices: str) -> None:
-    """A restart of the agent with a configuration that has no such devices."""
+    """A restart of the agent with a configuration without these devices."""
     stand.plugin.present = tuple(id for id in TOYS if id not in devices)
     await stand.reopen()
 
@@ -81,7 +81,7 @@ async def test_nothing_new_is_started_on_a_device_that_is_leaving(stand: Stand) 
 
 
 async def test_an_order_that_was_never_started_is_refused_when_its_device_has_left(stand: Stand) -> None:
-    """It was written down before the restart. A start now would put new work on a device that is leaving."""
+    """It was stored before the restart. A start now would put new work on a device that is leaving."""
     spawner = stand.core.spawner_pid
     assert spawner is not None
     os.kill(spawner, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Limits of kernels: what is reported is what is enforced."""
+"""Limits of kernels: the reported limits are enforced."""
 
 import os
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_cpu_time_follows_the_grant() -> None:
 
 
 def test_a_group_gets_no_more_cpu_time_than_those_above_it(tmp_path: Path) -> None:
-    """Cgroups of version 1 refuse that, and the kernel would not start: in a container with `--cpus 1.5`, for one."""
+    """Cgroups of version 1 refuse more, and the kernel would not start, as in a container with `--cpus 1.5`."""
     inner = tmp_path / "inner" / "aliquot"
     inner.mkdir(parents=True)
     for place, quota_us, period_us in ((tmp_path, -1, 100_000), (inner.parent, 75_000, 50_000), (inner, -1, 100_000)):
@@ -105,7 +105,7 @@ def test_a_group_gets_no_more_cpu_time_than_those_above_it(tmp_path: Path) -> No
 
 
 def test_a_group_with_processes_of_its_own_is_not_told_to_hand_controllers_down(tmp_path: Path) -> None:
-    """A service's is one. It would become a threaded domain, and no kernel could join its group any more."""
+    """As in a service's group: it would become a threaded domain, and no kernel could join it."""
     own = tmp_path / "agent.service"
     parent = own / "aliquot"
     parent.mkdir(parents=True)

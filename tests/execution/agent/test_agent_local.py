@@ -1,4 +1,4 @@
-"""The local executor: several agents of this process behind the port."""
+"""The local executor: several in-process agents behind the port."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Output, followed from any byte, while it is written and after."""
+"""Output, read from any offset, while it is written and after."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The watchdog: who takes more of a device's memory than his share is flagged, or stopped, and nobody else is."""
+"""The memory watchdog: a kernel that exceeds its share of a device's memory is flagged or stopped, no other."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_kernels_that_are_gone_are_forgotten() -> None:
 
 
 class HungryPlugin(ToyPlugin):
-    """Says of each kernel's processes what a test makes it say."""
+    """Reports the memory of processes as a test sets it."""
 
     sizes: dict[KernelId, int | None] = {}  # noqa: RUF012 -- set anew by each test
     can_tell = True
@@ -73,7 +73,7 @@ def remarks(stand: Stand, kernel: KernelId) -> list[str | None]:
 
 
 async def two_half_shares(stand: Stand, plugin: HungryPlugin) -> tuple[KernelId, KernelId]:
-    """Two kernels with half of a device each, of which the second takes three quarters of its memory."""
+    """Two kernels with half of a device each; the second uses three quarters of its memory."""
     modest, greedy = (shell(SLEEP, spec={SHARES: {TOYS[0]: 500}}) for _ in range(2))
     await stand.core.launch([modest, greedy])
     for asked in (modest, greedy):
@@ -123,7 +123,7 @@ async def test_what_cannot_be_attributed_is_not_judged(agent_home: Path, blind: 
     if blind == "cannot_tell_sizes":
         plugin.sizes = {greedy: None}
     before = len(stand.said)
-    await until(lambda: len(stand.said) > before + 10)  # so many measurements were made
+    await until(lambda: len(stand.said) > before + 10)  # at least this many measurements
     assert (remarks(stand, modest), remarks(stand, greedy)) == ([], [])
     assert (len(marked(modest)), len(marked(greedy))) == (1, 1)
     await stop_all(stand, modest, greedy)

@@ -1,4 +1,4 @@
-"""A job that writes far more than an output may have: its beginning and its end stay, at their offsets."""
+"""A job that writes far more than the output limit: its beginning and end are kept, at their offsets."""
 
 import re
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ MOST = 2**20
 LINES = 1_000_000
 LINE_BYTES = 16
 WRITE = f"awk 'BEGIN {{ for (i = 0; i < {LINES}; i++) printf \"%015d\\n\", i }}'"
-"""Each line says where it begins: 16 bytes a line."""
+"""Each line holds its own offset: 16 bytes a line."""
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def on_disk(path: Path) -> int:
 
 
 def lines(first: int, count: int) -> bytes:
-    """What was written at an offset."""
+    """The bytes written at an offset."""
     number = first // LINE_BYTES
     text = b"".join(b"%015d\n" % i for i in range(number, number + count // LINE_BYTES + 2))
     return text[first % LINE_BYTES :][:count]
 
 
 def check(chunks: list[LogChunk]) -> int:
-    """That every byte is what was written at its offset, but for the line that says how many are left out."""
+    """Every byte is the one written at its offset, except for the line with the omitted size."""
     position, left_out = 0, 0
     for chunk in chunks:
         data, offset = chunk.data, chunk.offset

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 def checked(check: str, command: str, *, is_released: bool = True, limit_ms: int = 20_000) -> LaunchOrder:
-    """An order that runs a shell string as its check, and then another."""
+    """An order with one shell string as check, another as command."""
     argv = ("/bin/sh", "-c", check)
     return shell(command, preflight=PreflightOrder(argv=argv, limit_ms=limit_ms, is_released=is_released))
 

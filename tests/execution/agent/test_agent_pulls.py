@@ -1,4 +1,4 @@
-"""Pulls of images: the command lines, credentials, and what messages of Podman mean."""
+"""Image pulls: command lines, credentials, and the meaning of Podman's messages."""
 
 import base64
 import json

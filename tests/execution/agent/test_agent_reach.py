@@ -1,4 +1,4 @@
-"""The address and ports that an agent tells others."""
+"""The address and ports that an agent announces."""
 
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-"""The results store: what is interrupted is not kept, and expiry deletes only copies of sessions."""
+"""The results store: interrupted copies are not kept, and expiry deletes only copies of sessions."""
 
 import hashlib
 import io
@@ -50,7 +50,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Storage]:
 
 
 def _disconnect(storage: S3Storage) -> None:
-    """Close the connections; s3fs itself gives up after 0.1 s, and the warning of that fails a later test."""
+    """Close the connections; s3fs itself gives up after 0.1 s, and its warning fails a later test."""
     files = storage._files
     if files._s3 is not None:
         sync(files.loop, files._s3creator.__aexit__, None, None, None)

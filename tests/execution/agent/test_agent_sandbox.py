@@ -1,5 +1,7 @@
-"""Kernels in the sandbox: what they see, what they cannot do, and how they end. Skipped where the product itself finds
-that there is no sandbox here."""
+"""Kernels in the sandbox: what they see, what they cannot do, and how they end.
+
+Skipped where the product finds no usable sandbox.
+"""
 
 import asyncio
 import os
@@ -30,7 +32,7 @@ def inside(text: str, **fields: object) -> LaunchOrder:
 
 @pytest.fixture
 async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
-    """An agent that puts kernels into the sandbox when they ask; a folder is mounted in each way."""
+    """An agent that sandboxes kernels on request; a folder is mounted in each mode."""
     readable, writable = agent_home.parent / "readable", agent_home.parent / "writable"
     for folder in (readable, writable):
         folder.mkdir(mode=0o777)
@@ -52,7 +54,7 @@ async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
 
 
 async def test_what_cannot_be_done_in_it(walled: Stand, agent_home: Path) -> None:
-    """Each line is an attempt to get out; what it prints is what it got."""
+    """Each line tries to get out; its output is what it reached."""
     home = agent_home.parent
     asked = inside(
         f"cat {home}/server/token {home}/readable/key; ls -A {home}/server; ls {agent_home}\n"
@@ -70,7 +72,7 @@ async def test_what_cannot_be_done_in_it(walled: Stand, agent_home: Path) -> Non
     assert "token" not in said.replace(f"{home}/server/token", "")
     assert said.count("Read-only file system") >= 4, said
     assert "own tmp" in said
-    assert f"tmp: {home.name}\n" in said  # the way to what is its own
+    assert f"tmp: {home.name}\n" in said  # the path to its own folder
     assert "CapEff:\t0000000000000000" in said
     assert not (home / "readable" / "written").exists()
     processes = [int(line) for line in said.splitlines() if line.strip().isdecimal()]
@@ -98,7 +100,7 @@ async def test_what_can_be_done_in_it(walled: Stand, agent_home: Path) -> None:
 
 @pytest.mark.parametrize(("name", "variable"), [("printer", "some.dotted-name"), ("-x", "A"), ("with=sign", "A")])
 async def test_its_variables_are_all_there(walled: Stand, agent_home: Path, name: str, variable: str) -> None:
-    """Those that a shell could not name, too; whatever the program is called."""
+    """Also those that a shell could not name, and for any name of the program."""
     program = agent_home.parent / "writable" / name
     program.write_text("#!/usr/bin/env python3\nimport os\nprint(*os.environ)\n")
     program.chmod(0o755)
@@ -109,13 +111,13 @@ async def test_its_variables_are_all_there(walled: Stand, agent_home: Path, name
 
 
 async def test_its_variables_run_nothing_outside(walled: Stand, agent_home: Path) -> None:
-    """What the job preloads is looked for inside, where it is not, and never by the program that makes the sandbox."""
+    """A preloaded library is looked up inside the sandbox, where it is missing, and not by the sandbox's launcher."""
     library = agent_home.parent / "library.so"
     asked = inside("echo inside", environment={"LD_PRELOAD": str(library)})
     await walled.run(asked)
     said = walled.output(asked.kernel_id)
     assert "inside" in said
-    # The loader complains once for each program: the shells within do, and the maker's name is in no complaint.
+    # The loader prints one error for each program: for the shells inside, and not for the sandbox's launcher.
     assert "bwrap" not in said
 
 
@@ -180,7 +182,7 @@ async def test_its_killed_shim_leaves_nobody(walled: Stand) -> None:
     await walled.told(asked.kernel_id, KernelPhase.STARTED)
     await until(lambda: "ready" in walled.output(asked.kernel_id))
     children = marked(asked.kernel_id)
-    assert len(children) >= 3  # the two that make the sandbox, and the job
+    assert len(children) >= 3  # the two processes of the sandbox, and the job
     shim = parent(min(children))
     os.kill(shim, signal.SIGKILL)
     await walled.ended(asked.kernel_id)
@@ -202,7 +204,7 @@ async def test_a_folder_that_would_not_be_seen_is_refused_as_a_start(walled: Sta
 
 
 async def test_modes(agent_home: Path) -> None:
-    """By default nobody is put into it who does not ask; where it is required, everybody is."""
+    """By default only jobs that ask for the sandbox run in it; where it is required, all do."""
     for mode, expected in (
         (SandboxMode.WHEN_ASKED, False),
         (SandboxMode.WHEN_POSSIBLE, True),

@@ -1,4 +1,4 @@
-"""Exactly one start or none, whatever is repeated, late, lost or killed."""
+"""One start at most, whatever is repeated, late, lost or killed."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ COUNTED = "echo start >> $RESULT_DIR/starts; echo began; sleep 1000"
 
 
 def starts(stand: Stand, asked: LaunchOrder) -> int:
-    """How often the job's program has begun."""
+    """How often the job's program has started."""
     session = asked.kernel_id.split(".")[0]
     path = stand.config.folder / "sessions" / session / "result" / "starts"
     return len(path.read_text().splitlines()) if path.exists() else 0
@@ -330,7 +330,7 @@ async def test_kernels_of_an_earlier_boot_have_ended(stand: Stand) -> None:
 
 
 async def pause(stand: Stand, asked: LaunchOrder, step: str) -> int:
-    """Launch, and wait until the shim has stopped itself at a step; what is asked for later does not pause."""
+    """Launch, and wait until the shim has stopped itself at a step; later launches do not pause."""
     stand.core.pause_at = step
     await stand.core.launch([asked])
     stand.core.pause_at = None
@@ -339,7 +339,7 @@ async def pause(stand: Stand, asked: LaunchOrder, step: str) -> int:
 
 
 def stopped(stand: Stand) -> list[int]:
-    """The shims of the agent's spawner, and what they forked, that have stopped themselves."""
+    """The shims of the agent's spawner, and their children, that have stopped themselves."""
     parents = {pid: parent(pid) for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))}
     shims = {pid for pid, above in parents.items() if above == stand.core.spawner_pid}
     below = {pid for pid, above in parents.items() if above in shims}

@@ -1,4 +1,4 @@
-"""Terminals of one kernel: whose input arrived, and what becomes of terminals that were left."""
+"""Terminals of one kernel: acknowledged input, and cleanup of abandoned terminals."""
 
 import json
 import time
@@ -10,7 +10,7 @@ TERMINALS_MAX = 16
 
 
 def opened(terminals: Open, name: str, **asked: object) -> tuple[TerminalViewer, int]:
-    """A viewer, and the bytes of its input that the terminal says it has."""
+    """A viewer, and the input bytes that the terminal acknowledges."""
     viewer = terminals(name, **asked)
     return viewer, int(json.loads(viewer.until(b"a"))["input"])
 

@@ -1,4 +1,4 @@
-"""Accelerators' files, and a driver that is not there."""
+"""Example device files, and a driver that is absent."""
 
 import ctypes
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], object]], None]:
-    """Say what pynvml gets when it loads the driver's library, whatever this machine has."""
+    """Set what pynvml gets when it loads the driver's library, whatever this machine has."""
 
     def put(loaded: Callable[[str], object]) -> None:
         monkeypatch.setattr(pynvml, "nvmlLib", None)

@@ -1,4 +1,4 @@
-"""A node with real plugins, divided as `aliquot.toml` says; and what the file may not say."""
+"""Real plugins on a node divided by `aliquot.toml`, and invalid settings in that file."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ id = "agent-2"
 
 
 class Npus:
-    """Four devices and a partitioner of its own, which deals them out like cards."""
+    """Four devices with a partitioner of their own, which allots them like cards."""
 
     kind = "npu"
 
@@ -107,7 +107,7 @@ def source_of(*makers: Any) -> NodeSource:
 
 
 def seen(divided: DividedNode) -> dict[str, list[str]]:
-    """What each agent finds when it looks, by agent."""
+    """The devices that each agent finds, by agent."""
     return {
         agent.agent_id: [f"{device.name}:{device.budget}" if device.kind == "mem" else device.name for device in found]
         for agent in divided.agents

@@ -1,4 +1,4 @@
-"""Hardware faults: each one injected into a stand-in for NVIDIA's library, what it means, quarantine and return."""
+"""Hardware faults, each injected into a stand-in for NVIDIA's library: its meaning, quarantine and return."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -172,7 +172,7 @@ def test_a_fault_of_a_gpu_is_one_of_its_slices_and_is_told(driver: FakeDriver) -
 
 
 class Given:
-    """A source that tells given faults, and then none."""
+    """A source of the given faults, then none."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self._faults = list(faults)

@@ -1,4 +1,4 @@
-"""Files of devices and divisions: short forms, spellings, and all errors of a file in one go."""
+"""Device and division files: short forms, spellings, and all errors of a file in one report."""
 
 import subprocess
 import sys

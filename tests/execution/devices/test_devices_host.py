@@ -20,7 +20,7 @@ CPU, MEM = SlotName("cpu"), SlotName("mem")
 
 @pytest.fixture
 def eight_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An affinity to CPUs 0..7, whatever this machine has."""
+    """A CPU affinity of 0..7, whatever this machine has."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
 
 
@@ -77,7 +77,7 @@ def test_declared_amounts_do_not_depend_on_the_machine(tmp_path: Path) -> None:
 
 
 def test_the_affinity_of_the_process_says_which_cpus_there_are() -> None:
-    """In a process of its own, which is held to one CPU by the kernel."""
+    """In a process of its own, which the kernel pins to one CPU."""
     cpu = max(os.sched_getaffinity(0))
     program = (
         f"import os; os.sched_setaffinity(0, {{{cpu}}});"

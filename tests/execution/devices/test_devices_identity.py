@@ -1,4 +1,4 @@
-"""Which node this is."""
+"""The node's identity."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Plugins by entry point, from a distribution that is made here."""
+"""Plugins by entry point, from a distribution made by the test."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`aliquot selftest --real` against libraries that are compiled here: no test of ours has a real card."""
+"""`aliquot selftest --real` against libraries compiled here: none of our tests has a real card."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Several plugins behind the face of one."""
+"""Several plugins combined into one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def npu(number: int, **changes: object) -> Device:
 
 
 class Scripted:
-    """A plugin out of the tree whose hardware does what the test says."""
+    """An out-of-tree plugin whose hardware the test controls."""
 
     def __init__(self, kind: str = "npu", variable: str = "NPU") -> None:
         self.kind = kind
@@ -114,7 +114,7 @@ def test_a_job_with_nothing_is_told_so(two_gpus: DeviceSet) -> None:
 
 
 def test_memory_is_the_part_of_the_budget_that_was_given() -> None:
-    """Two units of 1000 bytes: one unit is half of it."""
+    """Two units of 1000 bytes: one is half of the budget."""
     variables = grant_variables({SlotName("npu.device"): {DeviceId("npu1"): 1}}, [npu(1), npu(2)])
     assert variables == {
         "ALIQUOT_DEVICE_IDS": "npu1",
@@ -148,7 +148,7 @@ class Driven(Scripted):
 
 
 def restarted(plugin: Scripted, *, part: DeviceSelection | None = None) -> DeviceSet:
-    """The devices of an agent that had two of them in the run before, and finds what the plugin has now."""
+    """The devices of a restarted agent that had two before, and now has those of the plugin."""
     devices = DeviceSet([plugin], part=part or DeviceSelection())
     devices.recall((npu(1), npu(2)))
     return devices

@@ -1,4 +1,4 @@
-"""What answers at the head's address: Ray, another program, or nothing; and what a node says of it."""
+"""What listens at the head's address (Ray, another program, nothing), and how a node reports it."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
 
 @asynccontextmanager
 async def listening(answer: Answer) -> AsyncIterator[tuple[str, list[int]]]:
-    """An address at which a program answers so, and a list with one entry for each connection."""
+    """An address where a program answers so, and a list with an entry for each connection."""
     calls: list[int] = []
     answering: set[asyncio.Task[None]] = set()
 

@@ -1,4 +1,4 @@
-"""Agents of an actor, talked to over the gateway's parts: orders that come late or twice, connections that change."""
+"""Agents of an actor, reached through the gateway's parts: late or repeated orders, changing connections."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,7 @@ AGENT = AgentId("demo-1")
 
 
 def order(script: str) -> LaunchOrder:
-    """On no device: the mock ones are not what is tried here."""
+    """Without devices: the mock ones are not tested here."""
     return replace(shell(script), spec={})
 
 

@@ -1,4 +1,4 @@
-"""What the gateway does when calls to a node's actor fail in other ways than that the actor is gone."""
+"""How the gateway handles failed calls to a node's actor, other than that the actor is gone."""
 
 import asyncio
 import socket
@@ -59,7 +59,7 @@ class Actor:
 
 @asynccontextmanager
 async def supervised(monkeypatch: pytest.MonkeyPatch, actors: list[Any]) -> AsyncIterator[Pipe[FromGateway]]:
-    """The server's end of a gateway with one node, whose actors are these, one after another; or errors."""
+    """The server's end of a gateway with one node whose successive actors (or errors) are these."""
 
     def obtain(_: RayNode) -> Any:
         found = actors.pop(0) if len(actors) > 1 else actors[0]

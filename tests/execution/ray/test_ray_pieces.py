@@ -1,4 +1,4 @@
-"""The gateway's messages, what Ray's processes are given, and the files that a node is started from."""
+"""The gateway's messages, the settings of Ray's processes, and the files that a node starts from."""
 
 import asyncio
 import socket

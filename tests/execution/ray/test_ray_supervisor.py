@@ -1,4 +1,4 @@
-"""The gateway's process: what is said while Ray is away, and that it comes back. Nothing here needs Ray to run."""
+"""The gateway's process: its status while Ray is away, and its recovery. No test here needs Ray to run."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Nobody:
-    """No agent ever comes."""
+    """No agent ever connects."""
 
     async def meet(self, wire: Wire, *, agent_id: str, key: str | None) -> None:
         raise AssertionError(agent_id)
@@ -58,7 +58,7 @@ async def test_a_head_that_is_not_there_is_said_to_be_so_and_tried_again() -> No
 
 
 async def test_a_killed_gateway_is_started_again() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and is no Ray
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, and is not Ray
         async with supervised(f"127.0.0.1:{silent.getsockname()[1]}") as supervisor:
             first = await another_pid(supervisor, than=None)
             os.kill(first, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A folder that job users can pass; what a test leaves running below it is killed."""
+"""A folder that job users can traverse; processes left below it are killed."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""What no agent can mean: it is refused with a sentence, the operator is told, and the server goes on."""
+"""Invalid messages: refused with a sentence, reported to the operator, and the server goes on."""
 
 import asyncio
 import logging
@@ -66,7 +66,7 @@ def joined(**changes: Any) -> StateReport:
 
 
 def with_gpu(**changes: Any) -> StateReport:
-    """All is well but for one GPU."""
+    """Valid except for one GPU."""
     agent = described()
     gpu = gpu_of(agent)
     devices = tuple(replace(device, **changes) if device is gpu else device for device in agent.devices)
@@ -198,7 +198,7 @@ def test_what_agents_do_mean_is_taken(message: Message) -> None:
 async def talking(
     executor: RemoteExecutor, agent_id: AgentId = AGENT
 ) -> AsyncIterator[tuple[Channel, asyncio.Task[None]]]:
-    """A connection whose hello was welcomed."""
+    """A connection after its welcome."""
     server_end, agent_end = wires()
     meeting = asyncio.create_task(executor.meet(server_end, agent_id=agent_id, key=KEY))
     channel = Channel(agent_end)

@@ -1,6 +1,6 @@
-"""Whatever an agent sends, the server goes on: it places others, and answers about all agents.
+"""Invalid values from agents do not stop the server: it places others, and reports all agents.
 
-Each example is a connection of an agent that joins and says a few messages, which are right but for some values in
+Each example is a connection of an agent that joins and sends a few messages, which are right but for some values in
 them. They go over the wire as bytes, through the real decoder, executor, service and GraphQL and REST answers.
 """
 
@@ -90,7 +90,7 @@ def described() -> Agent:
 
 
 def plain(kernel: KernelId) -> list[Message]:
-    """One of each message that an agent sends once it was welcomed, all of them right."""
+    """One of each message that a welcomed agent sends, all valid."""
     agent = described()
     gpu = agent.devices[-1].id
     report = KernelReport(
@@ -140,14 +140,14 @@ ANYTHING = st.one_of(NUMBERS, FLOATS, TEXTS, st.none(), st.booleans(), st.just([
 
 
 def places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Everywhere in a message."""
+    """Every path in a message."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     below = [place for key, value in items for place in places(value, (*path, key))]
     return [*([path] if path else []), *below]
 
 
 def numbers(tree: Any) -> list[tuple[Any, ...]]:
-    """Where a message has numbers."""
+    """Paths of a message's numbers."""
     found = []
     for path in places(tree):
         value = tree
@@ -159,7 +159,7 @@ def numbers(tree: Any) -> list[tuple[Any, ...]]:
 
 
 def with_value(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """The message with another value in one place."""
+    """The message with another value at one path."""
     tree = holder = copy.deepcopy(tree)
     for part in path[:-1]:
         holder = holder[part]
@@ -169,7 +169,7 @@ def with_value(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 @st.composite
 def spoilt(draw: st.DrawFn, tree: Any) -> Any:
-    """A message with some values that are others than before."""
+    """A message with some values replaced."""
     tree = copy.deepcopy(tree)
     for _ in range(draw(st.integers(0, 3))):
         found = places(tree)
@@ -198,7 +198,7 @@ def spoilt(draw: st.DrawFn, tree: Any) -> Any:
 
 
 def tree_of(message: Message) -> Any:
-    """The message as a wire carries it, to be changed."""
+    """The message as decoded from the wire, for changes."""
     return msgspec.msgpack.decode(encode(message))
 
 
@@ -226,7 +226,7 @@ class Server:
             for data in (hello, *said):
                 for frame in frames(data):
                     await agent_end.send(frame)
-            await server_end._into.put(None)  # nothing follows: the connection ends
+            await server_end._into.put(None)  # end of the connection
             await asyncio.wait_for(meeting, PATIENCE_S)
         finally:
             await agent_end.close(code=1000, reason="")
@@ -240,7 +240,7 @@ class Server:
                 await channel.receive()
 
     async def acts(self) -> None:
-        """The service takes what was said, decides, and answers about all agents."""
+        """The service processes the messages, decides, and answers about all agents."""
         await asyncio.sleep(0)
         heard, self.heard = self.heard, []
         await self.on.messages.run_once(heard)
@@ -256,7 +256,7 @@ class Server:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[Server, KernelId]]:
-    """A server with an agent that runs a kernel, and a session that waits, so that each pass looks at all agents."""
+    """A server with an agent that runs a kernel, and a waiting session, so that each pass checks all agents."""
     async with stage([fake_agent("good", devices=2), fake_agent("large", devices=9)]) as on:
         auth = TokenAuth(TOKEN, UserId("ann"), source="a test", people=on.state.people)
         app = create_app(face_of(on, accounts=accounts_of(on), auth=auth))
@@ -270,7 +270,7 @@ async def serving() -> AsyncIterator[tuple[Server, KernelId]]:
             session = await on.submit(devices=2)
             await on.advance()
             await on.on_event(AgentSilent(agent_id=AgentId("large")))
-            await on.submit(devices=9)  # it waits for that one
+            await on.submit(devices=9)  # waits for that agent
             (kernel,) = on.state.kernels_of[session]
             yield server, kernel
             await executor.close()
@@ -291,7 +291,7 @@ def running(runner: asyncio.Runner) -> Iterator[tuple[Server, KernelId]]:
 
 
 def send(runner: asyncio.Runner, server: Server, greeting: Any, said: list[Any]) -> None:
-    """One connection, and what the server does then."""
+    """One connection, and its processing."""
     for number, tree in enumerate(said, start=1):
         if isinstance(tree, list) and len(tree) == 2 and isinstance(tree[1], dict) and "number" in tree[1]:
             tree[1]["number"] = number
@@ -301,7 +301,7 @@ def send(runner: asyncio.Runner, server: Server, greeting: Any, said: list[Any])
 
 
 async def still_works(server: Server, kernel: KernelId) -> None:
-    """The same agent is taken in when it says what can be, and the others are given work."""
+    """The same agent is admitted once it sends valid data, and the others get work."""
     on = server.on
     await server.connection(encode(hello()), [encode(plain(kernel)[0])])
     await server.acts()

@@ -1,4 +1,4 @@
-"""Several servers: which one an agent dials next, and how a server that does not lead sends it on."""
+"""Several servers: which one an agent dials next, and how a follower redirects it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ def ring(*urls: str) -> ServerList:
     ],
 )
 def test_who_is_dialled_next(answers: list[str], dialled: str, waits: list[bool]) -> None:
-    """`answers`: the leaders named by those dialled; empty: none was."""
+    """`answers`: the leader named by each server dialled; empty: none."""
     names = dict.fromkeys([*dialled.split(), *(leader[8] for leader in answers if leader in (A, B, C))])
     on = ring(*(url for url in (A, B, C) if url[8] in names))
     seen = [on.current.host]
@@ -87,7 +87,7 @@ async def test_a_door_is_open_while_there_is_an_executor_and_keys_count_at_both_
 
 @pytest.mark.anyio
 async def test_an_agent_does_not_join_a_server_whose_term_is_over(tmp_path: Path) -> None:
-    """One that was cut off thinks that it leads, and has its door open still."""
+    """Cut off, it believes that it still leads, and accepts connections."""
     stand = Stand(agent_config(tmp_path))
     await stand.core.open()
     voice, joined = AgentSender(stand.core), []
@@ -112,7 +112,7 @@ async def test_an_agent_does_not_join_a_server_whose_term_is_over(tmp_path: Path
 async def test_an_agent_stops_although_its_connection_is_lost_in_the_same_moment(
     steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At any step of the end of the connection, which takes a moment; an agent that dials again instead runs on."""
+    """At any step while the connection ends; an agent that redials instead would not stop."""
 
     async def beat(_: AgentSession) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What health checks see of an agent: whether it is connected, as long as it runs."""
+"""The agent's mark for health checks: whether it is connected, as long as it runs."""
 
 import asyncio
 from contextlib import suppress
@@ -28,7 +28,7 @@ async def test_an_agent_is_connected_from_its_welcome_to_the_end_of_the_connecti
     server, agent = wires()
     talking = asyncio.create_task(AgentSender(stand.core).serve(Channel(agent), welcomed=lambda _: None))
     await asyncio.sleep(0)
-    assert connections(tmp_path) == {"agent-1": False}  # it has said hello, and was not answered
+    assert connections(tmp_path) == {"agent-1": False}  # its hello has no answer yet
     meeting = asyncio.create_task(executor.meet(server, agent_id=stand.core.config.id, key=KEY))
     await until(lambda: connections(tmp_path) == {"agent-1": True})
     await agent.close(code=1006, reason="")

@@ -1,4 +1,4 @@
-"""A real agent and the remote executor: the port, lost connections, orders that come late or twice."""
+"""A real agent and the remote executor: the port, lost connections, late or repeated orders."""
 
 import asyncio
 from contextlib import aclosing
@@ -110,7 +110,7 @@ async def test_what_ended_while_nobody_was_connected_is_told_on_joining(agent_ho
         joined = await on.heard.until(AgentJoined, count=2)
         assert isinstance(joined, AgentJoined)
         known = [report.exit_code for report in joined.inventory.kernels]
-        if known != [9]:  # the inventory was read before the agent saw the end, so that a report follows
+        if known != [9]:  # the inventory was read before the agent saw the end, so a report follows
             assert (await told(on, asked.kernel_id, KernelPhase.EXITED)).exit_code == 9
         assert not any(isinstance(message, AgentSilent) for message in on.heard.messages)
 
@@ -145,7 +145,7 @@ async def test_a_reader_that_does_not_take_its_output_holds_the_agent_back(agent
         async with aclosing(on.executor.follow_log(AGENT, asked.kernel_id, offset=0)) as chunks:
             first = await anext(chunks)
             total += len(first.data)
-            await on.executor.inventory(AGENT)  # what was sent before its answer has come
+            await on.executor.inventory(AGENT)  # all sent before this answer has arrived
             (link,) = on.executor._links.values()
             (stream,) = link._streams.values()
             assert 0 < stream._bytes <= LOG_WINDOW_BYTES
@@ -258,7 +258,7 @@ async def test_a_peer_that_says_nothing_any_more_is_suspect_then_lost() -> None:
     here, there = wires()
     meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
     await introduce(Channel(there), hello())
-    await asyncio.wait_for(meeting, PATIENCE_S)  # it never joined, and was given up
+    await asyncio.wait_for(meeting, PATIENCE_S)  # it never joined: timeout
     assert here.code == 4408
     await executor.close()
 
@@ -273,7 +273,7 @@ async def test_agents_that_an_earlier_server_knew_are_lost_when_they_do_not_come
 
 
 async def greeted(**fields: object) -> str:
-    """What an executor answers to a hello that it does not like."""
+    """The executor's answer to a hello that it refuses."""
     own = frozenset({AgentId("own")})
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 0, taken_ids=own)
     here, there = wires()
@@ -347,7 +347,7 @@ async def test_an_agent_that_does_not_answer_is_unavailable_and_dials_anew() -> 
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_stream_that_is_closed_while_it_is_opened_leaves_nothing_on_the_agent(turns: int) -> None:
-    """Closed at any await; the answer that it is open never gets through."""
+    """Closed at any await; the confirmation of its opening never arrives."""
     opened: list[Echo] = []
 
     class Core:

@@ -1,4 +1,4 @@
-"""What goes over the wire, and who may talk to whom."""
+"""The wire protocol, and which releases may talk."""
 
 import time
 

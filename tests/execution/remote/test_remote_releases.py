@@ -1,4 +1,4 @@
-"""Two adjacent releases work together, whichever side is the newer one; others are refused in words."""
+"""Two adjacent releases work together, whichever side is newer; others are refused with a message."""
 
 import asyncio
 from contextlib import suppress
@@ -111,7 +111,7 @@ async def test_a_server_of_today_works_with_an_agent_of_tomorrow() -> None:
             asking = asyncio.create_task(executor.has_account(AGENT, "anna"))
             wanted = await agent.until(TellInventory)
             assert wanted.account == "anna"
-            # An agent of the release before does not know the field of the question, nor that of the answer.
+            # An agent of the previous release knows neither this field of the request nor that of the answer.
             await agent.say_plainly("answer", {"request": wanted.request})
             assert await asking is None
             await executor.forget(AGENT, [order.kernel_id])

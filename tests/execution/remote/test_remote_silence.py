@@ -1,4 +1,4 @@
-"""What silence means, and what waits to be told."""
+"""Timeouts of silent agents, and unsent messages."""
 
 import asyncio
 

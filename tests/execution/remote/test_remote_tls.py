@@ -1,4 +1,4 @@
-"""TLS between an agent and its server: what is said when the certificate is not the right one, and renewal."""
+"""TLS between an agent and its server: errors for a wrong certificate, and renewal."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def listening(tls: ssl.SSLContext | None) -> AsyncIterator[int]:
-    """Somebody who takes connections and says nothing of use."""
+    """A server that accepts connections and answers with a 404."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -36,7 +36,7 @@ async def listening(tls: ssl.SSLContext | None) -> AsyncIterator[int]:
 
 
 async def dialling(url: str, *, ca_file: Path | None) -> str:
-    """Why there is no way."""
+    """The connection error."""
     with pytest.raises(Unreachable) as failed:
         async with dialled(server_address(url, ca_file=ca_file), agent_id=AGENT, key=KEY):
             pytest.fail("it is no server")

@@ -5,7 +5,7 @@ export type Effect = Extract<WhatIfQuery["what_if"], { __typename: "WhatIf" }>;
 
 const sessions = (count: number) => (count === 1 ? "1 session" : `${count} sessions`);
 
-/** A time to come: "now", or "at" and the time. */
+/** A future time: "now", or "at" and the time. */
 export function whenText(when: string, now: number): string {
   return Date.parse(when) <= now + 1000 ? "now" : `at ${moment(when, now)}`;
 }

@@ -9,7 +9,7 @@ import {
   type ReactNode,
 } from "react";
 
-/** A slower part than this appears by itself, and what is below it moves. */
+/** A part slower than this appears by itself, and the content below it moves. */
 const WAIT_MS = 3_000;
 
 /** Notes a part that is loading. Returns the function that ends this. */
@@ -20,11 +20,11 @@ const Group = createContext<Note | null>(null);
 /** Within `Together`: whether this part is loading. */
 export function useLoading(isLoading: boolean): void {
   const note = useContext(Group);
-  // In the commit that shows what came, so that the parts in it are noted before this one is done.
+  // In the commit that shows the loaded content, so that its parts are noted before this one is done.
   useLayoutEffect(() => (isLoading ? note?.() : undefined), [isLoading, note]);
 }
 
-/** Stands for a part whose code is loading. */
+/** Shown while a part's code is loading. */
 export function Loading(): null {
   useLoading(true);
   return null;

@@ -66,7 +66,7 @@ export function FiguresBeside({ report }: { readonly report: Pick<Report, "rows"
   );
 }
 
-/** A finished backtest: figures, plots, and who gains and who loses. */
+/** A finished backtest: figures, plots, winners and losers. */
 export function Comparison({ backtest, report }: { readonly backtest: Backtest; readonly report: Report }) {
   const names = report.rows.map((row) => row.label);
   const times = timesOf(backtest.since, backtest.until, report.rows[0]?.utilization_over_time.length ?? 0);

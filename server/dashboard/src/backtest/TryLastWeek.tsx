@@ -10,7 +10,7 @@ const EVERY_MS = 1000;
 const DAYS = 7;
 
 interface Props {
-  /** What is different from the record. */
+  /** The differences from the record. */
   readonly run: BacktestRunInput;
   readonly isDisabled?: boolean;
 }
@@ -33,7 +33,7 @@ export function TryLastWeek({ run, isDisabled = false }: Props) {
   const isRunning = id !== "" && !wrong && (found === null || isOpen(found.state));
   const after = found?.report?.rows[1];
   const result = useRef<HTMLDivElement>(null);
-  // The dialogue is longer than the screen: the answer would come below its edge.
+  // The dialogue is longer than the screen: the answer would appear below its edge.
   useEffect(() => {
     if (after) result.current?.scrollIntoView({ block: "nearest" });
   }, [after]);

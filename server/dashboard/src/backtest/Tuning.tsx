@@ -60,7 +60,7 @@ interface ProposalProps {
   readonly onWrong: (message: string) => void;
 }
 
-/** What a tuning found: its evidence on later sessions, its changes, and who waits longer. */
+/** The result of a tuning: evidence on later sessions, changes, and users that wait longer. */
 export function Proposal({ backtest, tuning, onApplied, onWrong }: ProposalProps) {
   const press = () =>
     said(onWrong, async () => {

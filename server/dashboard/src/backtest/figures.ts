@@ -20,7 +20,7 @@ export function fidelityOf({ reproduced, different_count: different }: Report): 
   return `Under the policies of the time, ${reproduced} of ${all} sessions start exactly when they started.`;
 }
 
-/** Who gains and who loses in a run, as a sentence. */
+/** Winners and losers of a run, as a sentence. */
 export function movesOf({ winners_count: winners, losers_count: losers }: Row): string {
   if (!winners && !losers) return "No session waits a minute more or less.";
   return `${winners} sessions wait less, ${losers} wait longer.`;

@@ -31,7 +31,7 @@ import "./calendar.css";
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const NARROW_PX = 600;
-/** In narrower windows, entries of a week that are at the same time leave each other no room. */
+/** In narrower windows, simultaneous entries of a week have too little space. */
 const WIDE_PX = 1200;
 /** More than the height of all hours. */
 const DAY_PX = 10_000;

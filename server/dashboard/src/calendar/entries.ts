@@ -22,7 +22,7 @@ export interface Entry {
 
 export type Grouping = "person" | "node";
 
-/** Bookings and running sessions as entries; a session without a known end lasts until the end of what is shown. */
+/** Bookings and running sessions as entries; a session without a known end lasts until the shown period ends. */
 export function entriesOf(
   found: { readonly bookings: readonly Booking[]; readonly running: readonly Running[] },
   untilMs: number,

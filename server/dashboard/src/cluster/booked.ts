@@ -5,7 +5,7 @@ import type { Node } from "./nodes";
 
 export type Booking = BookedQuery["reservations"][number];
 
-/** By device, its booking of now, else its next one. */
+/** By device, its present booking, else its next one. */
 export type Booked = ReadonlyMap<string, Booking>;
 
 export const BookedContext = createContext<Booked>(new Map());

@@ -1,6 +1,6 @@
 import type { Node } from "./nodes";
 
-/** What of the cluster is shown, as in the address; empty does not filter. */
+/** Filters of the cluster, as in the address; empty does not filter. */
 export interface Chosen {
   readonly pool: string;
   readonly model: string;

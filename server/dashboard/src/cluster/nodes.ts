@@ -112,7 +112,7 @@ export function amountsOf(devices: readonly Pick<Device, "used" | "capacity">[])
   );
 }
 
-/** A time by which held devices will be free, and how many of them together. */
+/** A time by which held devices will be free, and their total number. */
 export interface Freed {
   readonly count: number;
   /** Milliseconds since the epoch. */

@@ -13,7 +13,7 @@ export function plain(value: number): string {
   return String(Math.round(value * 100) / 100);
 }
 
-/** GPU-hours with two decimal places; what is less but not nothing is `< 0.01`. */
+/** GPU-hours with two decimal places; smaller amounts above zero are `< 0.01`. */
 export function hoursText(value: number): string {
   return value > 0 && value < 0.01 ? "< 0.01" : plain(value);
 }

@@ -29,7 +29,7 @@ export function mayOpen(
   return session.owner === me.name || mayOperate(me) || isMember;
 }
 
-/** Whether the user may let a held session go: one that an operator holds, only an operator. */
+/** Whether the user may release a held session: one held by an operator only as an operator. */
 export function mayRelease(
   me: Rights,
   session: { readonly owner: string; readonly project: string; readonly held_by: string | null },

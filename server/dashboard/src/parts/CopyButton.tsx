@@ -1,7 +1,7 @@
 import { Button } from "react-aria-components";
 import { showNotice } from "./notices";
 
-/** Copies a text; `what` it is, for the notice: `The id`. */
+/** Copies a text; `what` names it in the notice: `The id`. */
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   return (
     <Button className="button plain" aria-label={`Copy ${what.toLowerCase()}`} onPress={() => void copied(text, what)}>

@@ -22,7 +22,7 @@ interface Props {
   /** CSS tokens of the lines' colours; by default the holder colours in order. */
   readonly tokens?: readonly string[];
   readonly bands?: readonly Band[];
-  /** What is read at the pointer, if it differs from what is drawn, as for stacked bars. */
+  /** Values shown at the pointer, if they differ from the drawn ones, as for stacked bars. */
   readonly shown?: readonly Values[];
   /** Called with the seconds between which the user dragged; by default the plot zooms itself. */
   readonly onZoom?: (from: number, to: number) => void;
@@ -160,7 +160,7 @@ function useUplot({ times, names, series, top, barS, isSteps, tokens, bands, isR
   return { box, at, isZoomed, unzoom };
 }
 
-/** Zooms to what was dragged over. */
+/** Zooms to the dragged range. */
 function select(self: uPlot, onZoom: Props["onZoom"], setZoomed: (isZoomed: boolean) => void): void {
   const { left, width } = self.select;
   if (width < 4) return;

@@ -1,6 +1,6 @@
 import { useEffect } from "react";
 
-/** What was typed into a form that was left before it was sent; null if this tab has nothing of it. */
+/** The text typed into a form that was left before it was sent; null if this tab has none. */
 export function storedDraft(form: string): unknown {
   try {
     return JSON.parse(globalThis.sessionStorage?.getItem(keyOf(form)) ?? "null");

@@ -17,7 +17,7 @@ interface Props {
   readonly filter: (part: Partial<Filters>, isTyped?: boolean) => void;
 }
 
-/** The orders that mean something for each view; the first is the default. */
+/** The useful orders of each view; the first is the default. */
 const SORTS_OF = {
   waiting: ["priority_desc", "priority_asc", "oldest", "newest", "gpus_desc", "gpus_asc", "name_asc"],
   active: ["newest", "oldest", "started_desc", "started_asc", "gpus_desc", "gpus_asc", "name_asc"],

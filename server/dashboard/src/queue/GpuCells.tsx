@@ -31,7 +31,7 @@ interface Props {
   readonly isEnded?: boolean;
 }
 
-/** Which GPUs a session has, and what it makes of them. */
+/** A session's GPUs, nodes, GPU use and GPU-hours. */
 export function GpuCells({ session, nodes: known, isEnded }: Props) {
   const now = useNow();
   const [use, hours, nodes] = [gpuUse(session), gpuHours(session, now), nodesOf(session, known)];

@@ -5,7 +5,7 @@ import { maySubmit } from "../identity/rights";
 
 const NotebookDialogue = lazy(() => import("../submit/NotebookDialogue"));
 
-/** Starts JupyterLab after a look at what it gets. */
+/** Starts JupyterLab after showing its resources. */
 export function NotebookButton() {
   const me = useIdentity();
   const [isOpen, setOpen] = useState(false);

@@ -43,7 +43,7 @@ export function SessionsPage() {
   const page = last.current?.asked.view === view ? last.current.page : null;
   const shown = useMemo(() => matching(page?.entries ?? [], filters), [page, search.toString()]);
   const selection = useSelection(view);
-  // What is typed replaces the entry in the history, so that Back leads to the page before.
+  // Typing replaces the entry in the history, so that Back leads to the previous page.
   const go = (part: Partial<Place>, isTyped = false) =>
     setSearch(new URLSearchParams(searchOf({ ...place, ...part })), { replace: isTyped });
   const filter = (part: Partial<Filters>, isTyped?: boolean) => go({ filters: { ...filters, ...part } }, isTyped);

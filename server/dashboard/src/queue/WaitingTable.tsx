@@ -106,7 +106,7 @@ const WaitingRow = memo(
       </tr>
     );
   },
-  // A selection of others changes nothing here.
+  // Selecting other rows changes nothing here.
   (old, next) =>
     old.entry === next.entry &&
     old.refresh === next.refresh &&

@@ -39,7 +39,7 @@ export const SORTS: Readonly<Record<SessionOrder, string>> = {
 };
 const TEXTS = ["owner", "project", "tag", "array", "priority", "reason"] as const;
 
-/** Reads the search part of an address; what it does not say, or says wrongly, does not filter. */
+/** Reads the search part of an address; missing and invalid values do not filter. */
 export function placeOf(search: URLSearchParams): Place {
   const text = search.get("state") ?? "";
   const view = viewOf(text);
@@ -57,7 +57,7 @@ export function placeOf(search: URLSearchParams): Place {
   };
 }
 
-/** The inverse of `placeOf`: without what is the default. */
+/** The inverse of `placeOf`: defaults are left out. */
 export function searchOf({ view, state, filters, sort }: Place): string {
   const search = new URLSearchParams();
   const named = state === ANY ? NAMES[view] : state;

@@ -22,7 +22,7 @@ export interface Page {
   readonly isCut?: boolean;
   /** Free GPUs while quotas hold waiting sessions back, as a sentence; null = none. */
   readonly idle?: string | null;
-  /** Per pool with waiting sessions: how much later a session may come and still pass an earlier one. */
+  /** Per pool with waiting sessions: how much later a session may arrive and still pass an earlier one. */
   readonly bounds?: readonly { readonly pool: string; readonly text: string }[];
 }
 

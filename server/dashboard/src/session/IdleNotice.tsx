@@ -15,7 +15,7 @@ interface Props {
   readonly refresh: () => void;
 }
 
-/** That a running session does not use its GPUs, with both answers of its owner; and whose GPUs it got. */
+/** Notice that a running session leaves its GPUs idle, with its owner's two answers; and whose GPUs it got. */
 export function IdleNotice({ session, refresh }: Props) {
   const me = useIdentity();
   const live = useLive(() => load(session.id), `idle/${session.id}/${session.state}`, { everyMs: EVERY_MS });

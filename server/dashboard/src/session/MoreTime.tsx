@@ -4,7 +4,7 @@ import { extend } from "./actions";
 
 const TIMES = { "+30 min": 1800, "+1 h": 3600, "+2 h": 7200, "+4 h": 14400, "+8 h": 28800 } as const;
 
-/** Adds time to the limit of a running session. If someone would start later for it, the answer says who. */
+/** Adds time to a running session's limit. The answer names the sessions that would start later for it. */
 export function MoreTime({ id, onDone }: { readonly id: string; readonly onDone: () => void }) {
   const [time, setTime] = useState<keyof typeof TIMES>("+1 h");
   const act = async () => {

@@ -31,7 +31,7 @@ export function Readings({ session, devices }: Props) {
   const names = useMemo(() => titlesOf(devices.data ?? []), [devices.data]);
   const bands = useMemo(() => bandsOf(session), [session]);
   const history = past.data;
-  // Those outside of its project may see the session without its readings: `Stats` says so.
+  // Users outside of its project may see the session without its readings: `Stats` says so.
   if (!history) return null;
   const plots = PLOTS.map((plot) => ({ ...plot, course: drawn(history, samples, plot.metric, plot.scale) }));
   // A session without GPUs has nothing to draw.

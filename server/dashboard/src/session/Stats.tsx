@@ -16,7 +16,7 @@ const GB = 1e9;
 
 type Found = SessionStatsQuery["session_stats"];
 
-/** What a session used of what it held, and advice for the next one like it. */
+/** The used part of a session's resources, and advice for the next one like it. */
 export function Stats({ session, devices }: { readonly session: Session; readonly devices: readonly NamedDevice[] }) {
   const key = `${session.id}/${session.attempt}/${session.state}`;
   const live = useLive(
@@ -25,7 +25,7 @@ export function Stats({ session, devices }: { readonly session: Session; readonl
     isEnded(session.state) ? {} : { everyMs: EVERY_MS },
   );
   const found = live.data;
-  // Those outside of its project may see the session without what was measured.
+  // Users outside of its project may see the session without measurements.
   if (!found) return live.fault?.kind === "refused" ? <p className="note">{live.fault.message}</p> : null;
   const names = new Map(devices.map((device) => [device.id, device.name]));
   return (

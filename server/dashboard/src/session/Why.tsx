@@ -21,7 +21,7 @@ interface Props {
   readonly refresh: () => void;
 }
 
-/** Why a session waits: who is in its way and ahead of it, and the changes with which it would start. */
+/** Why a session waits: the sessions that block it or are ahead of it, and changes that would start it. */
 export function Why({ session, refresh }: Props) {
   const now = useNow();
   const key = `${session.id} ${session.version} ${session.queue_position ?? ""}`;

@@ -1,4 +1,4 @@
-/** Previews of results: what a file's name and first bytes say, never run and never shown as a page. */
+/** Previews of results by a file's name and first bytes; never run and never shown as a page. */
 
 const IMAGES: Readonly<Record<string, string>> = {
   png: "image/png",

@@ -21,7 +21,7 @@ export function whenOf(remedy: Remedy, now: number): string {
   return remedy.starts_now ? "now" : `by ${moment(remedy.starts_at, now)}`;
 }
 
-/** What another session holds, until when: `2 GPUs, until 15:03`. */
+/** Resources of another session, until when: `2 GPUs, until 15:03`. */
 export function standingOf(other: OtherSession, now: number): string {
   const gpus = other.gpus ? `${other.gpus} GPU${other.gpus > 1 ? "s" : ""}` : "";
   const waits = other.state === "queued" || other.state === "held";

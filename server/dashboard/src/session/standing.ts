@@ -29,7 +29,7 @@ export function asked(session: {
   return session.cluster_size > 1 ? `${session.cluster_size} × (${words})` : words;
 }
 
-/** The name of a session; of a task with its index, like `sweep_5`, which tells it from the others of its array. */
+/** The name of a session; of a task with its index, like `sweep_5`, to distinguish the tasks of an array. */
 export function nameOf(session: { readonly id: string; readonly name: string | null }): string {
   const index = /_\d+$/.exec(session.id)?.[0] ?? "";
   return session.name ? `${session.name}${index}` : tailOf(session.id);
@@ -62,7 +62,7 @@ export function ending(session: {
   return session.exit_code ? `exit code ${session.exit_code}` : "";
 }
 
-/** What became of an action on several: `Held: 2 of 3. train: it runs already`. */
+/** The outcome of a bulk action: `Held: 2 of 3. train: it runs already`. */
 export function summary(done: string, count: number, refused: readonly string[]): string {
   if (refused.length === 0) return `${done}: ${count === 1 ? "1 session" : `${count} sessions`}.`;
   const more = refused.length > 1 ? ` (and ${refused.length - 1} more)` : "";

@@ -14,7 +14,7 @@ const SHOWN = 14;
 const LIST = "palette-list";
 
 interface Props {
-  /** What was typed while the palette was loading; null from then on. */
+  /** The text typed while the palette was loading; null from then on. */
   readonly typed: RefObject<string | null>;
   readonly onClose: () => void;
 }
@@ -30,7 +30,7 @@ export default function Palette({ typed, onClose }: Props) {
   const me = useIdentity();
   const wanted = useSettled(text.trim());
   const found = useLive(() => load(wanted), `palette/${wanted}`);
-  // What was found for the text before stays until the answer for this one is here, so that Enter always finds an entry.
+  // The results for the previous text stay until those for this one arrive, so that Enter always finds an entry.
   const last = useRef<readonly Entry[]>([]);
   if (found.data) last.current = found.data;
   const known = last.current;

@@ -23,7 +23,7 @@ const PAGES = [
   { path: "/admin", name: "Admin" },
 ] as const;
 
-/** Pages of those who may submit. */
+/** Pages of users that may submit. */
 const SUBMITTERS: ReadonlySet<string> = new Set(["/submit", "/what-if"]);
 
 /** The frame of every page: navigation, connection state and messages. */

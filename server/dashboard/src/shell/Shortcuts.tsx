@@ -12,12 +12,12 @@ const PAIR_MS = 1_500;
 
 type Shown = "palette" | "help" | null;
 
-/** The keys that work everywhere: a palette, the search, pages, and a list of these keys. */
+/** The global shortcuts: a palette, the search, pages, and a list of these keys. */
 export function Shortcuts() {
   const [shown, setShown] = useState<Shown>(null);
   const [, go] = useLocation();
   const before = useRef({ key: "", at: 0 });
-  // What is typed until the palette, which is asked for, has been loaded.
+  // The text typed while the requested palette is loading.
   const typed = useRef<string | null>(null);
   const now = useRef<Shown>(null);
   const open = (what: Shown) => {

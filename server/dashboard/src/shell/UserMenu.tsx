@@ -18,7 +18,7 @@ const THEMES = [
   { id: "dark", text: "Dark" },
 ] as const;
 
-/** Who is signed in, with their settings and the way out. */
+/** The signed-in user, with settings and sign-out. */
 export function UserMenu({ name }: { readonly name: string }) {
   const me = useIdentity();
   const colours = useObservable(theme);

@@ -40,7 +40,7 @@ const FIELDS: readonly Field[] = [
   "fallbacks",
 ];
 
-/** What few sessions need; folded until one of its fields is set, or is wrong. */
+/** Rarely used fields; folded until one of them is set or invalid. */
 export function AdvancedFields({ form, wrongs, change }: FieldsProps) {
   const set = FIELDS.filter((name) => JSON.stringify(form[name]) !== JSON.stringify(EMPTY[name]));
   const need = FIELDS.some((name) => wrongs[name]) ? "wrong" : set.length ? "set" : null;

@@ -1,6 +1,6 @@
 import type { RightSizePartsFragment } from "../generated/graphql";
 
-/** What the last runs of a command needed, where a request could ask for less. */
+/** The usage of a command's last runs, where a request could ask for less. */
 export function RightSize({ of: found }: { readonly of: RightSizePartsFragment | null }) {
   if (!found?.figures.length) return null;
   return (

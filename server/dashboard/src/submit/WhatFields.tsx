@@ -5,7 +5,7 @@ import type { FieldsProps, Pair } from "./form";
 import { LABELS } from "./labels";
 import { ProjectChoice } from "./ProjectChoice";
 
-/** What runs: the command, its name and where it is charged. */
+/** The command, its name and the project it is charged to. */
 export function WhatFields({ form, wrongs, change }: FieldsProps) {
   return (
     <section className="panel stack" aria-labelledby="group-what">

@@ -6,7 +6,7 @@ import { Text } from "../parts/Text";
 import { secondsHint, type FieldsProps } from "./form";
 import { LABELS } from "./labels";
 
-/** When it runs: order, times, tasks and what it waits for. */
+/** When it runs: order, times, tasks and dependencies. */
 export function WhenFields({ form, wrongs, change }: FieldsProps) {
   const me = useIdentity();
   return (

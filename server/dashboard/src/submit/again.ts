@@ -69,7 +69,7 @@ export function formOf(session: Session): Form {
   };
 }
 
-/** The parts of a session's request that are not copied, as text: what the reader may not see. */
+/** The parts of a session's request that are not copied, as text: those hidden from the viewer. */
 export function leftOutOf(session: Session): string[] {
   return session.hidden.filter((name) => REQUEST_FIELDS.has(name)).map((name) => name.replaceAll("_", " "));
 }
@@ -113,7 +113,7 @@ function checkOf(check: Session["preflight"]): Pick<Form, "preflight" | "preflig
   return { preflight: commandOf(check.command) || OWN_CHECK, preflightLimit };
 }
 
-/** Whether the form's text can have it: it has a line for each. */
+/** Whether the form's text, with one line each, can hold it. */
 function isShort({ value }: Pair): boolean {
   return !/[\r\n]/.test(value);
 }

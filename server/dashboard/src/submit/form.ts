@@ -55,7 +55,7 @@ export interface Form {
   readonly preferredModels: string;
   readonly labels: string;
   readonly preferredLabels: string;
-  /** SLOT=AMOUNT on each line: what the other fields do not cover. */
+  /** SLOT=AMOUNT on each line: slots without their own field. */
   readonly otherSlots: string;
   /** A session on each line, with a condition: `ses_... after_any`. */
   readonly dependencies: string;

@@ -21,7 +21,7 @@ export function variantsOf(request: CreateSessionInput, counts: readonly string[
   }));
 }
 
-/** Without what has no influence on the start, and with what is refused when it is no session that is submitted. */
+/** The request without parts that do not affect the start or are refused without a submission. */
 function without({ environment, tags, name, run_id, secrets, ...request }: CreateSessionInput): CreateSessionInput {
   void [environment, tags, name, run_id, secrets];
   return request;
@@ -34,7 +34,7 @@ export function shortStart(start: Start, now: number): string {
   return words === "—" ? "unknown" : words;
 }
 
-/** What stands below it: the band, or why there is none. */
+/** The text below it: the band, or why there is none. */
 export function bandText(start: Start, now: number): string {
   if (start.__typename !== "PreviewForecast") return "message" in start ? inForm(start.message) : "";
   const told = start.forecast.now;

@@ -6,7 +6,7 @@ import { CopyButton } from "../parts/CopyButton";
 import type { TerminalState } from "./connection";
 import { newName } from "./names";
 
-/** The code of the terminal, which only those load who open one. */
+/** The code of the terminal, loaded only when one is opened. */
 const load = () => import("./Terminal");
 const preload = () => void load().catch(() => null);
 type Loaded = typeof import("./Terminal").default;

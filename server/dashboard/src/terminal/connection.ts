@@ -8,7 +8,7 @@ export interface TerminalName {
   readonly rank: number;
   /** Connections with one name see one terminal. */
   readonly name: string;
-  /** Watch only: what is typed here is not sent, and the size is that of the others. */
+  /** Watch only: input is not sent, and the size is that of the other viewers. */
   readonly isReadOnly: boolean;
 }
 
@@ -182,7 +182,7 @@ export class TerminalConnection {
       if (this.behind === 0 && this.socket === null && this.timer === undefined && !this.isOver) this.open();
     });
     if (this.behind <= BEHIND_BYTES_MAX) return;
-    // A browser cannot stop reading: what the terminal keeps of the output meanwhile is shown afterwards.
+    // A browser cannot stop reading: the output that the terminal keeps meanwhile is shown afterwards.
     const { socket } = this;
     this.socket = null;
     this.isAttached = false;

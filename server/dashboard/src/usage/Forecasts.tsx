@@ -45,7 +45,7 @@ const SIZES: Readonly<Record<string, string>> = {
   wide: "a large part of the cluster",
 };
 
-/** What the forecasts of a group have in common: `told: <10 min` is "wait of less than 10 min forecast". */
+/** The common property of a group's forecasts: `told: <10 min` is "wait of less than 10 min forecast". */
 function groupText(group: string): string {
   const [kind = "", value = ""] = group.split(": ");
   if (group === "all") return "all forecasts";

@@ -2,7 +2,7 @@ import { DURATION_FORM, secondsOf } from "../format/times";
 import type { WhatIfInput } from "../generated/graphql";
 import { policyOf } from "../admin/policy/settings";
 
-/** What is asked, as it is typed; empty fields ask nothing. */
+/** The question as typed; empty fields ask nothing. */
 export interface Question {
   readonly gpus: string;
   readonly kernels: string;

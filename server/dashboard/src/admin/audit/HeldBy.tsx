@@ -19,7 +19,7 @@ interface Found {
   readonly holders: HeldByQuery["held_by"];
 }
 
-/** The holders of a device at a given time; of a device in the address those of now, at once. */
+/** Holders of a device at a given time; for one in the address, loaded immediately for now. */
 export function HeldBy() {
   const [params] = useSearchParams();
   const cluster = useLive(loadCluster, "cluster", { isShared: true });

@@ -132,7 +132,7 @@ function PolicyForm({ policy, refresh }: FormProps) {
   );
 }
 
-/** What people read for `true` and `false`. */
+/** The labels of `true` and `false`. */
 const FLAGS: Readonly<Record<string, string>> = { true: "yes", false: "no" };
 
 interface FieldProps {

@@ -12,7 +12,7 @@ export interface Setting {
   readonly options?: readonly string[];
   /** Whether it is a duration: a number of seconds, or text like 7d. */
   readonly isDuration?: boolean;
-  /** What a text that is neither a number nor a duration may be; without it, it is one of these. */
+  /** The rule for a text that is neither a number nor a duration; without it, it is one of these. */
   readonly words?: { readonly isRight: (text: string) => boolean; readonly form: string };
 }
 

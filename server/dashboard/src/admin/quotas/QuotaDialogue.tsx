@@ -139,7 +139,7 @@ interface AmountProps {
   readonly group: "max" | "own";
   readonly amounts: Amounts;
   readonly wrongs: Wrongs;
-  /** What is held; left out where it is no limit. */
+  /** The held amount; left out where it is no limit. */
   readonly use?: Use;
   readonly onChange: (amounts: Amounts) => void;
 }
