@@ -27,7 +27,7 @@ async def asks(server: ApiServer, secret: str) -> httpx.Response:
     return await server.http.post("/graphql", json={"query": QUERY}, headers=headers)
 
 
-async def test_a_user_over_the_rate_is_answered_429_and_when_to_come_again(anyio_backend: str) -> None:
+async def test_a_user_over_the_rate_gets_429_and_retry_after(anyio_backend: str) -> None:
     async with api_server(cost_per_minute=COST_MAX) as server:
         bobs, eves = await key_of(server, "bob"), await key_of(server, "eve")
         olgas = await key_of(server, "olga", Role.OPERATOR)
@@ -49,7 +49,7 @@ async def test_a_user_over_the_rate_is_answered_429_and_when_to_come_again(anyio
             assert told["payload"][0]["extensions"]["code"] == "rate_limited"
 
 
-async def test_another_key_of_the_same_user_gives_him_no_more(anyio_backend: str) -> None:
+async def test_keys_of_one_user_share_one_rate(anyio_backend: str) -> None:
     async with api_server(cost_per_minute=COST_MAX) as server:
         first, again = await key_of(server, "bob"), NewApiKey(user="bob", name="y", scope=KeyScope.SUBMIT)
         second = (await server.office.accounts.create_api_key(ADMIN, again)).secret

@@ -45,7 +45,7 @@ async def asks(client: httpx.AsyncClient, query: str, /, **variables: Any) -> ht
     return await client.post("/graphql", json={"query": query, "variables": variables})
 
 
-async def test_the_token_is_the_first_admin(server: ApiServer) -> None:
+async def test_the_servers_token_acts_as_the_first_admin(server: ApiServer) -> None:
     assert (await server.data(ME))["me"] == {"name": "ada", "role": "admin", "projects": [], "key_id": None}
 
 
@@ -82,7 +82,7 @@ async def test_the_secret_is_shown_once_and_kept_nowhere(server: ApiServer) -> N
 @pytest.mark.parametrize(
     "bad", ["{key}.", "{key}", "{key}.x", "{secret}x", "key_0.{tail}", ".{tail}", "{secret}\u00e4"]
 )
-async def test_nearly_a_key_is_none(server: ApiServer, bad: str) -> None:
+async def test_malformed_keys_are_refused(server: ApiServer, bad: str) -> None:
     await new_user(server, "bob")
     key_id, secret = await new_key(server, "bob")
     text = bad.format(key=key_id, secret=secret, tail=secret.partition(".")[2])
@@ -92,7 +92,7 @@ async def test_nearly_a_key_is_none(server: ApiServer, bad: str) -> None:
     assert secret not in answer.text
 
 
-async def test_a_revoked_key_opens_nothing_from_that_moment_on(server: ApiServer) -> None:
+async def test_a_revoked_key_is_refused_immediately(server: ApiServer) -> None:
     await new_user(server, "bob")
     key_id, secret = await new_key(server, "bob")
     async with browser(server, secret) as client:
@@ -105,7 +105,7 @@ async def test_a_revoked_key_opens_nothing_from_that_moment_on(server: ApiServer
     assert again["revoke_api_key"]["api_key"] == revoked["revoke_api_key"]["api_key"]
 
 
-async def test_a_user_revokes_his_own_key_and_nobody_elses(server: ApiServer) -> None:
+async def test_a_user_can_revoke_only_own_keys(server: ApiServer) -> None:
     await new_user(server, "bob")
     await new_user(server, "eve")
     key_id, secret = await new_key(server, "bob")
@@ -119,7 +119,7 @@ async def test_a_user_revokes_his_own_key_and_nobody_elses(server: ApiServer) ->
         assert (await asks(client, ME)).status_code == 401
 
 
-async def test_a_disabled_user_comes_in_by_no_key_and_back_by_all(server: ApiServer) -> None:
+async def test_keys_of_a_disabled_user_are_refused_until_the_user_is_enabled_again(server: ApiServer) -> None:
     await new_user(server, "bob")
     _, secret = await new_key(server, "bob")
     async with browser(server, secret) as client:
@@ -131,7 +131,7 @@ async def test_a_disabled_user_comes_in_by_no_key_and_back_by_all(server: ApiSer
         assert (await asks(client, ME)).status_code == 200
 
 
-async def test_a_key_ends_by_itself(server: ApiServer) -> None:
+async def test_an_expired_key_is_refused(server: ApiServer) -> None:
     await new_user(server, "bob")
     _, secret = await new_key(server, "bob", expires_in=0.001)  # the clock is at 1970
     async with browser(server, secret) as client:
@@ -200,7 +200,7 @@ async def test_an_open_socket_is_closed_when_its_key_or_role_ends(server: ApiSer
         assert (await receive(adas))["type"] == "pong"
 
 
-async def test_a_stream_of_events_tells_nothing_after_its_key_has_ended(server: ApiServer) -> None:
+async def test_an_event_stream_sends_no_events_after_its_key_is_revoked(server: ApiServer) -> None:
     await new_user(server, "bob")
     key_id, secret = await new_key(server, "bob")
     headers = {"accept": "text/event-stream"}
@@ -250,12 +250,12 @@ async def test_only_admins_make_users_and_keys(server: ApiServer) -> None:
         {"name": "ok", "projects": ["default"]},
     ],
 )
-async def test_names_are_checked(server: ApiServer, fields: dict[str, Any]) -> None:
+async def test_invalid_user_names_are_refused(server: ApiServer, fields: dict[str, Any]) -> None:
     made = (await server.data(CREATE_USER, input=fields))["create_user"]
     assert made["code"] == "invalid_request", made
 
 
-async def test_a_name_is_taken_once_and_versions_are_checked(server: ApiServer) -> None:
+async def test_duplicate_user_names_and_stale_versions_are_refused(server: ApiServer) -> None:
     await new_user(server, "bob")
     assert (await server.data(CREATE_USER, input={"name": "bob"}))["create_user"]["code"] == "state_conflict"
     stale = await server.data(UPDATE, input={"name": "bob", "role": "viewer", "expected_version": 7})

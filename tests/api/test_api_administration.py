@@ -49,7 +49,7 @@ async def test_the_policy_changes_field_by_field(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize("given", [{"victims": "willing"}, {"preempt": "willing"}])
-async def test_the_old_words_of_preemption_still_work(server: ApiServer, given: dict[str, str]) -> None:
+async def test_deprecated_preemption_fields_still_work(server: ApiServer, given: dict[str, str]) -> None:
     with pytest.warns(DeprecatedName, match="use preemption.preempt=preemptible"):
         answer = await update(server, preemption=given)
     assert answer["policy"]["preemption"]["preempt"] == "preemptible"
@@ -86,7 +86,7 @@ async def test_the_fields_that_the_python_client_reads_are_not_logged(
     assert [record for record in caplog.records if record.name == "aliquot.deprecation"] == []
 
 
-async def test_both_words_of_preemption_must_agree(server: ApiServer) -> None:
+async def test_old_and_new_preemption_fields_must_agree(server: ApiServer) -> None:
     same = await update(server, preemption={"preempt": "none", "victims": "nobody"})
     assert same["policy"]["preemption"]["preempt"] == "none"
     answer = await update(server, preemption={"preempt": "none", "victims": "any"})
@@ -107,7 +107,7 @@ async def test_both_words_of_preemption_must_agree(server: ApiServer) -> None:
         ({"pools": [{"name": "default"}, {"name": "default"}]}, "pools", "given twice"),
     ],
 )
-async def test_what_cannot_be_gone_by_is_refused(
+async def test_an_invalid_policy_change_is_refused_as_a_whole(
     server: ApiServer, changes: dict[str, Any], field: str, words: str
 ) -> None:
     answer = await update(server, **changes, allow_fragmentation=True)
@@ -149,12 +149,12 @@ async def test_quotas_that_make_no_sense_are_refused(server: ApiServer, asked: d
     assert (await server.data(QUOTA, input=asked))["set_quota"]["code"] == code
 
 
-async def test_an_agent_that_is_not_there_is_not_found(server: ApiServer) -> None:
+async def test_changing_an_unknown_agent_returns_not_found(server: ApiServer) -> None:
     names = ("resume_agent", "release_lost_agent")
     for name in names:
         found = await server.data(f'mutation {{ {name}(id: "x") {{ ... on NotFound {{ kind id }} }} }}')
         assert found[name] == {"kind": "agent", "id": "x"}
 
 
-async def test_nothing_was_used_yet(server: ApiServer) -> None:
+async def test_usage_is_empty_before_any_session(server: ApiServer) -> None:
     assert (await server.data('{ usage(user: "ann") { gpu_hours share } }'))["usage"] == []

@@ -65,7 +65,7 @@ async def connect(socket: AgentSocket, agent_id: str, told: dict[str, Message], 
     await socket(scope, receive, send)
 
 
-async def test_of_a_thousand_agents_a_few_register_at_a_time_and_the_others_return_later() -> None:
+async def test_many_agents_register_a_few_at_a_time_and_the_others_are_asked_to_retry() -> None:
     gateway, told = Gateway(), dict[str, Message]()
     socket = AgentSocket(gateway)
     crowd = [asyncio.create_task(connect(socket, f"n{number}", told)) for number in range(AGENTS)]
@@ -104,7 +104,7 @@ async def test_the_loop_runs_other_work_between_registrations() -> None:
     assert max(steps) <= agent_socket.REGISTERED_AT_ONCE
 
 
-async def test_a_wrong_key_is_refused_whatever_the_crowd() -> None:
+async def test_a_wrong_agent_key_is_refused_while_many_agents_wait() -> None:
     gateway, told = Gateway(), dict[str, Message]()
     socket = AgentSocket(gateway)
     crowd = [asyncio.create_task(connect(socket, f"n{number}", {})) for number in range(AGENTS)]
@@ -114,7 +114,7 @@ async def test_a_wrong_key_is_refused_whatever_the_crowd() -> None:
     await asyncio.gather(*crowd)
 
 
-async def test_an_agent_that_says_nothing_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_registration_place_is_freed_after_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_socket, "REGISTRATION_S_MAX", 0.01)
     admissions = Admissions(at_once=1)
     assert await admissions.take() is not None
@@ -127,7 +127,7 @@ async def test_an_agent_that_says_nothing_gives_its_place_back(monkeypatch: pyte
     third()
 
 
-async def test_the_slower_agents_register_the_fewer_wait() -> None:
+async def test_fewer_agents_may_wait_when_registration_is_slow() -> None:
     clock = [0.0]
     admissions = Admissions(at_once=1, now=lambda: clock[0])
     places = asyncio.Queue[Callable[[], None] | None]()
@@ -149,7 +149,7 @@ async def test_the_slower_agents_register_the_fewer_wait() -> None:
         task.cancel()
 
 
-def test_who_returns_is_spread_over_a_minute_at_most() -> None:
+def test_agent_retry_times_are_spread_over_one_minute() -> None:
     admissions = Admissions(now=lambda: 0.0)
     times = [admissions.return_s() for _ in range(20_000)]
     counts = Counter(times)

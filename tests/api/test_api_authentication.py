@@ -22,7 +22,7 @@ async def post(server: ApiServer, headers: dict[str, str | bytes]) -> httpx.Resp
 
 
 @pytest.mark.parametrize("value", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER  {TOKEN}"])
-async def test_the_token_lets_in(server: ApiServer, value: str) -> None:
+async def test_the_servers_token_is_accepted(server: ApiServer, value: str) -> None:
     assert (await post(server, {"authorization": value})).json()["data"] == {"agents": {"total_count": 2}}
 
 
@@ -45,7 +45,7 @@ async def test_the_token_lets_in(server: ApiServer, value: str) -> None:
         {"cookie": f"{COOKIE}=\u00e4.aZ.aZ".encode()},
     ],
 )
-async def test_everything_else_is_401_and_says_how_to_come_in(
+async def test_requests_without_valid_credentials_get_401_and_instructions(
     server: ApiServer, headers: dict[str, str | bytes]
 ) -> None:
     response = await post(server, headers)
@@ -87,7 +87,7 @@ async def test_a_one_time_address_signs_a_browser_in(server: ApiServer) -> None:
         assert (await another.post("/graphql", json=QUERY)).status_code == 401
 
 
-async def test_a_cookie_cannot_make_more_of_itself(server: ApiServer) -> None:
+async def test_a_cookie_cannot_create_login_codes(server: ApiServer) -> None:
     cookies = {COOKIE: server.auth.redeem(server.auth.new_login_code())}
     async with httpx.AsyncClient(base_url=server.http.base_url, cookies=cookies) as browser:
         assert (await browser.post("/login-code")).status_code == 401
@@ -95,7 +95,7 @@ async def test_a_cookie_cannot_make_more_of_itself(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize("code", ["", "x", "\x00"])
-async def test_a_wrong_code_signs_nobody_in(server: ApiServer, code: str) -> None:
+async def test_a_wrong_login_code_is_refused(server: ApiServer, code: str) -> None:
     async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
         response = await browser.get("/login", params={"code": code})
     assert (response.status_code, response.headers["location"]) == (303, "/login?used")
@@ -111,7 +111,7 @@ async def test_a_code_is_not_in_the_log(server: ApiServer, caplog: pytest.LogCap
     assert not any(code in line for line in own)
 
 
-def test_a_cookie_ends_and_dies_with_its_token() -> None:
+def test_a_cookie_expires_and_is_invalid_after_a_token_change() -> None:
     now = 1000.0
     auth = TokenAuth(TOKEN, UserId("ada"), now=lambda: now)
     cookies = {COOKIE: auth.redeem(auth.new_login_code())}
@@ -126,7 +126,7 @@ def test_a_cookie_ends_and_dies_with_its_token() -> None:
         later.of_headers(None, cookies)
 
 
-def test_a_cookies_time_cannot_be_moved() -> None:
+def test_the_time_in_a_cookie_is_signed() -> None:
     now = 1000.0
     auth, later = (TokenAuth(TOKEN, UserId("ada"), now=lambda at=at: at) for at in (now, now + 1))
     key, made, signature = auth.redeem(auth.new_login_code()).split(".")
@@ -142,7 +142,7 @@ def test_a_cookie_of_a_server_whose_clock_is_ahead_is_valid() -> None:
 
 
 @pytest.mark.parametrize("key", ["", ".key_1"])
-def test_a_cookie_of_the_former_form_is_refused(key: str) -> None:
+def test_a_cookie_in_the_old_format_is_refused(key: str) -> None:
     end = 99_999_999_999
     words = " ".join(["cookie", str(end), *key.split(".")[1:]])
     signature = hmac.new(TOKEN.encode(), words.encode(), hashlib.sha256).hexdigest()
@@ -150,7 +150,7 @@ def test_a_cookie_of_the_former_form_is_refused(key: str) -> None:
         TokenAuth(TOKEN, UserId("ada")).of_headers(None, {COOKIE: f"{end}{key}.{signature}"})
 
 
-def test_codes_are_few_the_oldest_goes_first() -> None:
+def test_the_oldest_login_code_is_dropped_above_the_limit() -> None:
     auth = TokenAuth(TOKEN, UserId("ada"))
     codes = [auth.new_login_code() for _ in range(CODES_MAX + 1)]
     with pytest.raises(Unauthenticated):
@@ -158,7 +158,7 @@ def test_codes_are_few_the_oldest_goes_first() -> None:
     assert auth.redeem(codes[-1])
 
 
-def test_a_code_is_too_old_after_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_code_expires_after_15_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     auth = TokenAuth(TOKEN, UserId("ada"))
     code = auth.new_login_code()
     from aliquot.api import authentication
@@ -169,12 +169,12 @@ def test_a_code_is_too_old_after_a_quarter_of_an_hour(monkeypatch: pytest.Monkey
         auth.redeem(code)
 
 
-def test_a_token_is_not_short() -> None:
+def test_a_short_token_is_refused() -> None:
     with pytest.raises(ValueError, match="16"):
         TokenAuth("short", UserId("ada"))
 
 
-async def test_a_wrong_token_is_not_made_good_by_a_cookie(server: ApiServer) -> None:
+async def test_a_wrong_token_with_a_valid_cookie_is_refused(server: ApiServer) -> None:
     cookie = server.auth.redeem(server.auth.new_login_code())
     response = await post(server, {"authorization": "Bearer wrong", "cookie": f"{COOKIE}={cookie}"})
     assert response.status_code == 401

@@ -49,11 +49,11 @@ def nested_fragments(levels: int) -> str:
         ("{ nothing(first: 50) { of { this } } ...gone }", Weight(3, 0, 3)),
     ],
 )
-def test_weights(text: str, expected: Weight) -> None:
+def test_operation_costs(text: str, expected: Weight) -> None:
     assert weight(text) == expected
 
 
-def test_every_operation_of_a_document_is_weighed() -> None:
+def test_every_operation_of_a_document_has_a_cost() -> None:
     document = parse("query A { queue { revision } } query B { __typename }")
     assert [found.cost for _, found in weigh(document, SCHEMA)] == [21, 1]
 
@@ -68,7 +68,7 @@ def fields(parts: list[str]) -> str:
 
 @settings(deadline=None)
 @given(st.recursive(st.just("__typename"), lambda inner: st.lists(inner, min_size=1, max_size=4).map(fields)))
-def test_a_fragment_weighs_what_its_text_weighs(selection: str) -> None:
+def test_a_fragment_costs_as_much_as_its_inline_text(selection: str) -> None:
     inline = weight(f"{{ {selection} }}")
     assert weight(f"{{ ...f }} fragment f on Query {{ {selection} }}") == inline
     assert weight(f"{{ ... {{ {selection} }} }}") == inline
@@ -90,7 +90,7 @@ def test_a_fragment_weighs_what_its_text_weighs(selection: str) -> None:
     ],
 )
 @pytest.mark.anyio
-async def test_what_is_too_much_is_refused_before_it_is_run(server: ApiServer, text: str, what: str) -> None:
+async def test_operations_over_budget_are_refused_before_execution(server: ApiServer, text: str, what: str) -> None:
     started = time.process_time()
     body = await server.post(text)
     assert time.process_time() - started < 5
@@ -100,21 +100,21 @@ async def test_what_is_too_much_is_refused_before_it_is_run(server: ApiServer, t
 
 
 @pytest.mark.anyio
-async def test_tokens_are_counted_before_anything_is_built(server: ApiServer) -> None:
+async def test_the_token_limit_is_checked_before_parsing(server: ApiServer) -> None:
     body = await server.post("{ " + "a " * 10_001 + "}")
     assert "tokens" in body["errors"][0]["message"]
 
 
 @pytest.mark.parametrize("text", ["{a(b:" + "[" * 4000 + "]" * 4000 + ")}", "{a" * 3000, "{a(b:{c:" + "{c:" * 2000])
 @pytest.mark.anyio
-async def test_nesting_beyond_the_stack_is_an_error_like_others(server: ApiServer, text: str) -> None:
+async def test_too_deeply_nested_queries_return_an_error(server: ApiServer, text: str) -> None:
     body = await server.post(text)
     assert body["errors"]
     assert "data" not in body
 
 
 @pytest.mark.anyio
-async def test_a_text_longer_than_the_limit_is_refused() -> None:
+async def test_a_query_longer_than_the_limit_is_refused() -> None:
     async with api_server(query_characters=1000) as server:
         body = await server.post("{ __typename }" + " " * 1000)
         assert body["errors"][0]["extensions"]["code"] == "budget_exceeded"
@@ -141,7 +141,7 @@ async def test_introspection_in_circles_is_refused(server: ApiServer) -> None:
     assert "introspection depth" in body["errors"][0]["message"]
 
 
-def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
+def test_parsed_queries_are_cached_and_the_oldest_is_evicted() -> None:
     documents = Documents(Limits())
     first = documents.prepare("{ __typename }", SCHEMA)
     assert documents.prepare("{ __typename }", SCHEMA) is first
@@ -151,9 +151,7 @@ def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_text_that_comes_again_is_not_validated_again(
-    server: ApiServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_repeated_query_is_validated_once(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     validated: list[object] = []
 
     def counting(*given: Any, **options: Any) -> Any:
@@ -170,7 +168,7 @@ async def test_a_text_that_comes_again_is_not_validated_again(
     assert len(validated) == 2  # by the rules, and for deprecated names
 
 
-def test_a_long_text_is_not_kept() -> None:
+def test_a_long_query_is_not_cached() -> None:
     documents = Documents(Limits())
     text = "{ __typename }" + "#" * TEXT_KEPT_MAX
     assert documents.prepare(text, SCHEMA) is not documents.prepare(text, SCHEMA)

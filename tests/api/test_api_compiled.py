@@ -142,7 +142,7 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_the_third_time_only_what_has_a_resolver_is_walked(runner: asyncio.Runner, walked: list[str]) -> None:
+def test_the_third_execution_resolves_only_fields_with_resolvers(runner: asyncio.Runner, walked: list[str]) -> None:
     document, executor = parse(WHOLE), compiled_executor()
     for _ in range(2):
         answer(runner, document, executor)
@@ -152,7 +152,9 @@ def test_the_third_time_only_what_has_a_resolver_is_walked(runner: asyncio.Runne
     assert walked == ["Query.agents", "Query.failures"]
 
 
-def test_what_is_odd_is_walked_alone(runner: asyncio.Runner, walked: list[str]) -> None:
+def test_only_the_field_with_an_unusual_value_is_executed_by_graphql_core(
+    runner: asyncio.Runner, walked: list[str]
+) -> None:
     document, executor = parse("{ groups { id version waits { reason } } }"), compiled_executor()
     answers = {seed: answer(runner, document, seed=seed, share=0.05) for seed in range(100)}
     # Which seed makes which fields odd changes with every new field of a read model.
@@ -164,13 +166,13 @@ def test_what_is_odd_is_walked_alone(runner: asyncio.Runner, walked: list[str]) 
     assert walked.count("Session.id") == 1
 
 
-def test_each_answer_to_a_condition_has_a_plan_of_its_own(runner: asyncio.Runner) -> None:
+def test_each_value_of_an_include_condition_has_its_own_plan(runner: asyncio.Runner) -> None:
     document, executor = parse(WHOLE), compiled_executor()
     for all_ in (True, False, True, False, True, False):
         assert answer(runner, document, executor, all=all_) == answer(runner, document, all=all_)
 
 
-def test_more_variants_than_are_worth_it_are_walked(runner: asyncio.Runner) -> None:
+def test_many_include_combinations_are_answered_correctly(runner: asyncio.Runner) -> None:
     names = "abcdef"
     fields = " ".join(f"{name}: version @include(if: ${name})" for name in names)
     document = parse(f"query ({' '.join(f'${name}: Boolean!' for name in names)}) {{ groups {{ id {fields} }} }}")
@@ -181,7 +183,7 @@ def test_more_variants_than_are_worth_it_are_walked(runner: asyncio.Runner) -> N
             assert answer(runner, document, executor, **chosen) == answer(runner, document, **chosen)
 
 
-def test_plans_go_with_their_documents(runner: asyncio.Runner) -> None:
+def test_plans_are_freed_with_their_documents(runner: asyncio.Runner) -> None:
     executor = compiled_executor()
     for _ in range(10):
         document = parse(WHOLE)
@@ -192,7 +194,7 @@ def test_plans_go_with_their_documents(runner: asyncio.Runner) -> None:
     assert len(executor.plans) == 0
 
 
-def test_an_executor_is_gone_with_its_answer(runner: asyncio.Runner) -> None:
+def test_an_executor_is_freed_after_its_answer_without_garbage_collection(runner: asyncio.Runner) -> None:
     executor, document = compiled_executor(), parse("{ __typename }")
     gc.collect()
     gc.disable()
@@ -204,7 +206,7 @@ def test_an_executor_is_gone_with_its_answer(runner: asyncio.Runner) -> None:
         gc.enable()
 
 
-def test_what_is_too_large_is_not_compiled(
+def test_selections_over_the_field_limit_are_not_compiled(
     runner: asyncio.Runner, walked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiler, "FIELDS_MAX", 3)

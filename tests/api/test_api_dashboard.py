@@ -88,7 +88,7 @@ async def test_a_mistyped_address_is_a_page_of_the_dashboard_for_browsers_only(
     assert "There is no page at this address." in (await site.get(address, headers=HTML)).text
 
 
-async def test_where_apps_have_no_address_their_page_says_so(built: Path, site: httpx.AsyncClient) -> None:
+async def test_an_app_page_explains_that_the_server_has_no_app_addresses(built: Path, site: httpx.AsyncClient) -> None:
     words = "this server has no addresses for web services of sessions; run `aliquot session forward SESSION PORT`"
     page = await site.get("/sessions/ses_1/apps/web", headers={"accept": "text/html"})
     said = await site.get("/sessions/ses_1/apps/web")
@@ -108,18 +108,18 @@ async def test_a_page_may_load_its_own_files_and_nothing_else(built: Path, site:
     assert "http" not in first.headers["content-security-policy"]
 
 
-async def test_a_page_knows_its_reader_and_tells_no_stranger(built: Path, site: httpx.AsyncClient) -> None:
+async def test_the_page_contains_the_user_name_only_when_signed_in(built: Path, site: httpx.AsyncClient) -> None:
     assert 'content=""' in (await site.get("/")).text
     assert 'content="ada"' in (await site.get("/", headers=BEARER)).text
 
 
-async def test_a_name_is_only_ever_text(built: Path) -> None:
+async def test_a_user_name_is_escaped_in_the_page(built: Path) -> None:
     async with _serving(built, user=NASTY) as site:
         page = await site.get("/", headers=BEARER)
     assert "<script>" not in page.text
 
 
-async def test_files_are_kept_for_good_and_nothing_beside_them_is_given(built: Path, site: httpx.AsyncClient) -> None:
+async def test_asset_files_are_immutable_and_other_files_are_not_served(built: Path, site: httpx.AsyncClient) -> None:
     file = await site.get("/assets/a.js")
     assert file.status_code == 200
     assert "immutable" in file.headers["cache-control"]
@@ -129,7 +129,7 @@ async def test_files_are_kept_for_good_and_nothing_beside_them_is_given(built: P
         assert (await site.get(path)).status_code == 404, path
 
 
-async def test_a_browser_finds_the_editor_where_programs_find_the_api(built: Path, site: httpx.AsyncClient) -> None:
+async def test_browsers_get_the_editor_at_the_graphql_address(built: Path, site: httpx.AsyncClient) -> None:
     page = await site.get("/graphql", headers=HTML)
     assert page.text.startswith("the editor")
     assert "script-src 'self' 'nonce-" in page.headers["content-security-policy"]
@@ -138,7 +138,7 @@ async def test_a_browser_finds_the_editor_where_programs_find_the_api(built: Pat
     assert answer.json()["data"] == {"__typename": "Query"}
 
 
-async def test_without_a_build_the_plain_page_says_what_to_run(site: httpx.AsyncClient) -> None:
+async def test_without_a_dashboard_build_the_plain_page_names_the_build_command(site: httpx.AsyncClient) -> None:
     page = await site.get("/", headers=BEARER)
     assert page.status_code == 200
     assert "agent-1" in page.text
@@ -151,7 +151,7 @@ async def test_without_a_build_the_plain_page_says_what_to_run(site: httpx.Async
     assert answer.status_code == 200
 
 
-async def test_a_build_is_seen_without_a_restart(site: httpx.AsyncClient, tmp_path: Path) -> None:
+async def test_a_new_dashboard_build_is_served_without_a_restart(site: httpx.AsyncClient, tmp_path: Path) -> None:
     assert "plain page" in (await site.get("/", headers=BEARER)).text
     (tmp_path / "index.html").write_text(PAGE)
     assert "aliquot-user" in (await site.get("/")).text

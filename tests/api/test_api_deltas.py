@@ -160,7 +160,7 @@ async def followed(servers: list[OwnServer], client: Client, people: People) -> 
 
 
 @LONG
-async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_restarts() -> None:
+async def test_a_snapshot_with_deltas_equals_a_poll_across_restarts() -> None:
     people = People(7)
     options = ("--accelerators", str(ACCELERATORS), "--log-level=warning")
     async with OwnServer(*options) as server, server.client() as client:
@@ -181,7 +181,7 @@ async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_restarts() -> No
 
 
 @pytest.mark.slow
-async def test_a_snapshot_and_deltas_are_what_a_poll_gives_over_changes_of_the_leader(database_url: str) -> None:
+async def test_a_snapshot_with_deltas_equals_a_poll_across_leader_changes(database_url: str) -> None:
     people = People(8)
     async with failover_cluster(database_url, database_url, agents=0) as on:
         first, second = on.servers

@@ -41,21 +41,23 @@ async def test_pages_are_served_without_a_key(site: httpx.AsyncClient) -> None:
     assert "javascript" in (await site.get("/docs/searchindex.js")).headers["content-type"]
 
 
-async def test_only_the_pages_own_scripts_run(site: httpx.AsyncClient) -> None:
+async def test_the_security_policy_allows_only_the_pages_own_scripts(site: httpx.AsyncClient) -> None:
     policy = (await site.get("/docs/")).headers["content-security-policy"]
     digest = b64encode(sha256(SCRIPT.encode()).digest()).decode()
     assert f"script-src 'self' 'sha256-{digest}';" in policy
     assert "sha256" not in (await site.get("/docs/using/jobs.html")).headers["content-security-policy"]
 
 
-async def test_nothing_beside_the_pages_is_served(site: httpx.AsyncClient) -> None:
+async def test_files_outside_the_documentation_are_not_served(site: httpx.AsyncClient) -> None:
     for path in ("/docs/none.html", "/docs/../secret", "/docs/%2e%2e/secret", "/docs/..%2fsecret"):
         answer = await site.get(path)
         assert answer.status_code == 404, path
         assert "world" not in answer.text
 
 
-async def test_without_a_build_the_page_says_how_to_make_one(anyio_backend: str, tmp_path: Path) -> None:
+async def test_without_a_documentation_build_the_page_names_the_build_command(
+    anyio_backend: str, tmp_path: Path
+) -> None:
     async with _client(tmp_path / "none") as client:
         answer = await client.get("/docs/")
         assert answer.status_code == 404

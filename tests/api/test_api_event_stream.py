@@ -14,7 +14,7 @@ from api_server import BEARER, api_server
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_end_of_rights_of_who_does_not_read_is_no_fault() -> None:
+async def test_revoking_access_of_a_client_that_does_not_read_is_no_error() -> None:
     blocked = asyncio.Event()
     ends: list[Callable[[], None]] = []
 
@@ -47,7 +47,7 @@ def streaming(port: int) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60)
 
 
-async def test_nobody_has_more_streams_open_than_one_may_have() -> None:
+async def test_event_streams_per_user_are_limited() -> None:
     body = {"query": "subscription { queue_updates { event_number } }"}
     headers = BEARER | {"accept": "text/event-stream"}
     async with api_server(streams_per_user=2) as server, streaming(server.port) as client:

@@ -36,7 +36,7 @@ def measured(client: httpx.Client) -> dict[str, Any]:
     raise AssertionError("nothing was measured")
 
 
-def test_what_was_measured_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_measured_history_is_kept_across_a_restart(tmp_path: Path) -> None:
     with rest_server(tmp_path) as server, server.client() as client:
         found = measured(client)
         assert found["warning"] is None

@@ -41,7 +41,9 @@ async def ask(server: ApiServer, body: Any, **headers: str) -> Response:
         ("APPLICATION/JSON", "application/json"),
     ],
 )
-async def test_the_media_type_is_what_the_caller_prefers(server: ApiServer, accept: str, media_type: str) -> None:
+async def test_the_response_has_the_media_type_that_the_caller_prefers(
+    server: ApiServer, accept: str, media_type: str
+) -> None:
     response = await ask(server, {"query": QUERY}, accept=accept)
     assert response.status_code == 200
     assert response.headers["content-type"] == f"{media_type}; charset=utf-8"
@@ -49,7 +51,7 @@ async def test_the_media_type_is_what_the_caller_prefers(server: ApiServer, acce
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml;q=1", "application/json;q=0", "*/*;q=x"])
-async def test_a_caller_that_accepts_nothing_we_have_gets_406(server: ApiServer, accept: str) -> None:
+async def test_a_caller_that_accepts_no_supported_media_type_gets_406(server: ApiServer, accept: str) -> None:
     assert (await ask(server, {"query": QUERY}, accept=accept)).status_code == 406
 
 
@@ -65,7 +67,7 @@ async def test_a_caller_that_accepts_nothing_we_have_gets_406(server: ApiServer,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("accept", ["application/json", RESPONSE])
-async def test_what_is_no_request_is_400_in_words(server: ApiServer, body: bytes, accept: str) -> None:
+async def test_malformed_requests_get_400_with_a_message(server: ApiServer, body: bytes, accept: str) -> None:
     response = await ask(server, body, accept=accept)
     assert response.status_code == 400
     assert response.json()["errors"][0]["message"]
@@ -75,13 +77,13 @@ async def test_what_is_no_request_is_400_in_words(server: ApiServer, body: bytes
 @pytest.mark.parametrize(
     "body", [{"operationName": None}, {"variables": None}, {"extensions": None}, {"extensions": {}}]
 )
-async def test_what_is_null_is_as_if_not_said(server: ApiServer, body: dict[str, Any]) -> None:
+async def test_null_request_members_are_ignored(server: ApiServer, body: dict[str, Any]) -> None:
     assert (await ask(server, {"query": QUERY, **body})).json()["data"] == DATA
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data",
                                           "application/json; charset=utf-16"])  # fmt: skip
-async def test_a_body_that_a_form_could_send_is_not_taken(server: ApiServer, content_type: str) -> None:
+async def test_form_content_types_are_refused(server: ApiServer, content_type: str) -> None:
     response = await ask(server, {"query": QUERY}, content_type=content_type)
     assert response.status_code == 415
 
@@ -104,7 +106,7 @@ async def test_a_request_error_has_no_data_and_its_own_status(server: ApiServer,
         assert response.json()["errors"][0]["message"]
 
 
-async def test_an_operation_that_is_not_there_is_400(server: ApiServer) -> None:
+async def test_a_missing_operation_gets_400(server: ApiServer) -> None:
     for body in ({"query": QUERY, "operationName": "B"}, {"query": "fragment f on Query { __typename }"}):
         assert (await ask(server, body)).status_code == 400
 
@@ -119,7 +121,7 @@ async def test_one_operation_of_several_is_run(server: ApiServer) -> None:
     assert (await ask(server, body)).json() == {"data": {"__typename": "Query"}, "extensions": {"cost": 1}}
 
 
-async def test_a_query_may_come_by_get(server: ApiServer) -> None:
+async def test_a_query_can_be_sent_by_get(server: ApiServer) -> None:
     query = "query ($id: String!) { agent(agent_id: $id) { id } }"
     response = await server.http.get("/graphql", params={"query": query, "variables": '{"id": "agent-1"}'})
     assert response.json()["data"] == DATA
@@ -128,7 +130,7 @@ async def test_a_query_may_come_by_get(server: ApiServer) -> None:
     assert (await server.http.get("/graphql")).status_code == 400
 
 
-async def test_a_mutation_never_comes_by_get(server: ApiServer) -> None:
+async def test_a_mutation_by_get_is_refused(server: ApiServer) -> None:
     response = await server.http.get("/graphql", params={"query": CANCEL})
     assert response.status_code == 405
     assert "POST" in response.json()["errors"][0]["message"]
@@ -150,7 +152,7 @@ async def test_a_subscription_by_plain_post_is_refused_in_words(server: ApiServe
     assert "WebSocket" in response.json()["errors"][0]["message"]
 
 
-async def test_a_body_above_the_limit_is_413_while_it_is_read() -> None:
+async def test_a_body_above_the_limit_gets_413() -> None:
     async with api_server(body_bytes=1000) as server:
         response = await ask(server, {"query": QUERY, "extensions": {"x": "y" * 1000}})
         assert response.status_code == 413
@@ -177,7 +179,7 @@ async def test_a_large_body_below_the_limit_is_read(server: ApiServer) -> None:
     assert response.json()["data"] == DATA
 
 
-async def test_a_fault_is_masked_and_logged_under_its_request(
+async def test_an_internal_error_is_masked_and_logged_with_its_request_id(
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.reader.fault = RuntimeError("the password is swordfish")
@@ -194,13 +196,15 @@ async def test_a_fault_is_masked_and_logged_under_its_request(
     assert "swordfish" in str(record.exc_info[1])
 
 
-async def test_the_callers_own_errors_are_no_faults(server: ApiServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_of_the_caller_are_not_logged_as_warnings(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
     for body in ({"query": "{ nothing }"}, {"query": "{"}, {"query": '{ agents(after: "x") { revision } }'}):
         await ask(server, body)
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_a_request_that_takes_too_long_is_given_up() -> None:
+async def test_a_request_over_the_time_limit_gets_504() -> None:
     async with api_server(request_s=0.2) as server:
         server.reader.hangs = True
         response = await ask(server, {"query": QUERY})
@@ -226,7 +230,7 @@ async def test_large_answers_are_compressed_small_ones_are_not(server: ApiServer
     assert "content-encoding" not in (await ask(server, {"query": QUERY})).headers
 
 
-async def test_subscriptions_come_as_events_over_http(server: ApiServer) -> None:
+async def test_subscriptions_are_served_as_event_streams(server: ApiServer) -> None:
     query = 'subscription { session_logs(id: "ses_1") { text at_end } }'
     response = await ask(server, {"query": query}, accept="text/event-stream")
     assert response.headers["content-type"].startswith("text/event-stream")
@@ -236,7 +240,7 @@ async def test_subscriptions_come_as_events_over_http(server: ApiServer) -> None
     assert [payload["session_logs"]["text"] for payload in payloads] == ["one\n", "two\n"]
 
 
-async def test_a_query_comes_as_events_too_and_errors_with_it(server: ApiServer) -> None:
+async def test_queries_and_their_errors_are_served_as_event_streams(server: ApiServer) -> None:
     response = await ask(server, {"query": QUERY}, accept="text/event-stream")
     assert '"agent-1"' in response.text
     broken = await ask(server, {"query": "{ nothing }"}, accept="text/event-stream")

@@ -51,7 +51,7 @@ def converted(name: str, value: Any) -> Any:
 @settings(deadline=None, max_examples=25)
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-def test_an_input_is_what_strawberry_makes_of_it(name: str, data: st.DataObject) -> None:
+def test_compiled_inputs_equal_those_of_strawberry(name: str, data: st.DataObject) -> None:
     value = data.draw(coerced(SCHEMA._schema.type_map[name]))
     definitions = [SCHEMA.schema_converter.type_map[other].definition for other in NAMES]
     with pytest.MonkeyPatch.context() as patch:
@@ -63,7 +63,7 @@ def test_an_input_is_what_strawberry_makes_of_it(name: str, data: st.DataObject)
         assert converted(name, value) == theirs
 
 
-def test_what_is_not_known_is_left_to_strawberry() -> None:
+def test_unsupported_input_types_are_left_to_strawberry() -> None:
     @strawberry.input
     class Odd:
         maybe: strawberry.Maybe[int]

@@ -88,7 +88,7 @@ async def end(people: Scene, session_id: str, *, code: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_session_is_told_as_it_stands_and_as_it_moves(people: Scene, kind: str) -> None:
+async def test_a_session_subscription_sends_a_snapshot_and_then_changes(people: Scene, kind: str) -> None:
     session_id = await people.session_of(OTHER, held=False, slots=[("cuda.shares", "0.01")])
     _, secret = await people.key_of(OTHER)
     async with following((port(people), secret), kind, SESSION, count=7, id=session_id) as client:
@@ -107,7 +107,7 @@ async def test_a_session_is_told_as_it_stands_and_as_it_moves(people: Scene, kin
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_devices_are_told_as_they_stand_and_what_changes_of_them(people: Scene, kind: str) -> None:
+async def test_a_device_subscription_sends_a_snapshot_and_then_changes(people: Scene, kind: str) -> None:
     await measure(people, 1.0)
     _, secret = await people.key_of("viewer")
     async with following((port(people), secret), kind, DEVICES, count=3) as client:
@@ -128,7 +128,7 @@ async def test_devices_are_told_as_they_stand_and_what_changes_of_them(people: S
     await end(people, session_id, code=0)
 
 
-async def test_who_knows_a_number_of_devices_is_told_what_changed_since(people: Scene) -> None:
+async def test_a_device_subscription_resumes_after_a_known_number(people: Scene) -> None:
     _, secret = await people.key_of("viewer")
     async with socket_of(people, secret) as socket:
         await subscribe(socket, DEVICES)
@@ -143,7 +143,7 @@ async def test_who_knows_a_number_of_devices_is_told_what_changed_since(people: 
             assert {device["utilization_pct"] for device in item["agents"][0]["devices"]} == {34.0}
 
 
-async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, encoded: list[int]) -> None:
+async def test_device_updates_are_encoded_once_for_all_subscribers(people: Scene, encoded: list[int]) -> None:
     _, secret = await people.key_of("viewer")
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(socket_of(people, secret)) for _ in range(20)]
@@ -158,7 +158,7 @@ async def test_all_who_follow_devices_are_given_one_encoding(people: Scene, enco
     assert len(encoded) == 4
 
 
-async def test_people_of_every_role_are_told_one_encoding_of_devices(people: Scene, encoded: list[int]) -> None:
+async def test_device_updates_are_encoded_once_for_users_of_all_roles(people: Scene, encoded: list[int]) -> None:
     """It continues when the key that started it ends."""
     await measure(people, 60.0)
     await people.stage.watching._board.refresh()
@@ -177,7 +177,7 @@ async def test_people_of_every_role_are_told_one_encoding_of_devices(people: Sce
     assert len(encoded) == 2
 
 
-async def test_how_a_session_stands_is_executed_again_when_it_may_have_changed_without_an_event(
+async def test_a_session_snapshot_is_not_shared_after_its_lifetime(
     people: Scene, encoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_watching, "SNAPSHOT_S", 0.0)
@@ -190,7 +190,7 @@ async def test_how_a_session_stands_is_executed_again_when_it_may_have_changed_w
     assert len(encoded) == 2
 
 
-async def test_a_burst_of_changes_is_told_as_one(people: Scene) -> None:
+async def test_a_burst_of_device_changes_is_merged(people: Scene) -> None:
     _, secret = await people.key_of("viewer")
     async with socket_of(people, secret) as socket:
         await subscribe(socket, DEVICES)
@@ -203,7 +203,7 @@ async def test_a_burst_of_changes_is_told_as_one(people: Scene) -> None:
     assert len(seen) < 10
 
 
-async def test_how_a_kernel_ended_is_not_told_to_everybody(people: Scene) -> None:
+async def test_the_exit_code_of_a_kernel_is_hidden_from_other_users(people: Scene) -> None:
     session_id = await people.session_of(OTHER, held=False, slots=[("cuda.shares", "0.01")])
     await people.stage.advance()
     codes = {}
@@ -222,7 +222,7 @@ async def test_how_a_kernel_ended_is_not_told_to_everybody(people: Scene) -> Non
 
 
 @pytest.mark.parametrize("query", [SESSION, DEVICES, EVENTS], ids=["session", "devices", "events"])
-async def test_a_revoked_key_ends_what_is_followed_by_it(people: Scene, query: str) -> None:
+async def test_revoking_a_key_ends_its_subscriptions(people: Scene, query: str) -> None:
     # Only databases keep the audit record; this scene has none, and the socket still opens.
     key, secret = await people.key_of("operator")
     wanted = {"id": await people.session_of(OTHER)} if query is SESSION else {}
@@ -233,7 +233,9 @@ async def test_a_revoked_key_ends_what_is_followed_by_it(people: Scene, query: s
         assert await asyncio.wait_for(closing_code(socket), WAIT_S) == KEY_ENDED
 
 
-async def test_a_silent_stream_of_events_ends_with_its_key(people: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_event_stream_ends_when_its_key_is_revoked(
+    people: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(endpoint, "SSETransport", partial(SSETransport, 3600))
     key, secret = await people.key_of("viewer")
     headers = {"authorization": f"Bearer {secret}", "accept": "text/event-stream"}
@@ -247,7 +249,7 @@ async def test_a_silent_stream_of_events_ends_with_its_key(people: Scene, monkey
         assert await asyncio.wait_for(answer.aread(), WAIT_S) == b""
 
 
-async def test_a_session_that_is_not_there_is_said_not_to_be(people: Scene) -> None:
+async def test_subscribing_to_an_unknown_session_returns_not_found(people: Scene) -> None:
     _, secret = await people.key_of("viewer")
     async with socket_of(people, secret) as socket:
         await subscribe(socket, SESSION, id="ses_none")

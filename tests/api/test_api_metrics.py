@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 A_TOKEN = "only-for-the-metrics-0123456789"
 
 
-async def test_a_device_is_told_in_base_units() -> None:
+async def test_device_metrics_use_base_units() -> None:
     async with scraped() as server:
         server.join([node(1, devices=2)])
         here = {"node": "n1", "agent": "a1", "device": "GPU-0001-0"}
@@ -36,7 +36,7 @@ async def test_a_device_is_told_in_base_units() -> None:
         assert await server.value("aliquot_gpus", status="free") == 2.0
 
 
-async def test_what_is_held_is_told_of_devices_and_of_all_gpus() -> None:
+async def test_metrics_show_the_held_share_of_each_device_and_of_all_gpus() -> None:
     async with scraped() as server:
         rank = kernel(KernelState.RUNNING)
         lease = lease_of(rank, device="cuda0", spec={"cuda.shares": {"cuda0": 250}}, owner="ann")
@@ -51,7 +51,7 @@ async def test_what_is_held_is_told_of_devices_and_of_all_gpus() -> None:
         assert await server.value("aliquot_users_holding") == 1.0
 
 
-async def test_a_shared_device_is_counted_once_and_slices_beside_a_whole_one_not_at_all() -> None:
+async def test_a_device_shared_by_two_agents_is_counted_once_and_its_slices_are_not_counted() -> None:
     async with scraped() as server:
         whole = agent().devices[0]
         server.join([agent("b", node="n", devices=(whole,)), agent("a", node="n", devices=(whole, slice_of(whole, 1)))])
@@ -60,7 +60,7 @@ async def test_a_shared_device_is_counted_once_and_slices_beside_a_whole_one_not
         assert (sample.labels["agent"], sample.labels["device"]) == ("a", whole.id)
 
 
-async def test_a_device_that_one_agent_is_leaving_is_shown_as_the_other_one_has_it() -> None:
+async def test_a_device_that_is_leaving_one_agent_is_shown_for_the_other_agent() -> None:
     async with scraped() as server:
         whole = agent().devices[0]
         leaving = replace(whole, health=DeviceHealth.LEAVING)
@@ -70,7 +70,7 @@ async def test_a_device_that_one_agent_is_leaving_is_shown_as_the_other_one_has_
         assert (sample.labels["agent"], sample.value) == ("b", 1.0)
 
 
-async def test_a_device_that_is_leaving_has_no_sample_that_would_open_an_alert() -> None:
+async def test_a_leaving_device_has_no_health_sample() -> None:
     async with scraped() as server:
         leaving = replace(agent().devices[0], health=DeviceHealth.LEAVING)
         server.join([agent("a", node="n", devices=(leaving, agent().devices[1]))])
@@ -91,7 +91,7 @@ async def test_devices_of_lost_agents_and_lost_devices_are_not_shown() -> None:
         assert await server.value("aliquot_agents", state="lost") == 1.0
 
 
-async def test_the_queue_is_told_by_state_and_by_its_oldest() -> None:
+async def test_queue_metrics_count_states_and_show_the_oldest_wait() -> None:
     async with scraped() as server:
         waiting = [session(id=f"ses_{number}", queued_us=NOW_US - number * 1_000_000) for number in (5, 60)]
         held = session(SessionState.HELD, id="ses_h", held_by="ann", queued_us=1)
@@ -101,7 +101,7 @@ async def test_the_queue_is_told_by_state_and_by_its_oldest() -> None:
         assert await server.value("aliquot_queue_oldest_wait_seconds") == 60.0
 
 
-async def test_tasks_of_an_array_that_is_held_back_are_held_and_each_task_counts_once() -> None:
+async def test_each_array_task_is_counted_once_as_queued_or_held() -> None:
     async with scraped() as server:
         tasks = ArrayTasks(waiting=Intervals.of(range(7)))
         turns = session(id="ses_t", tasks=replace(tasks, max_parallel=1))
@@ -112,7 +112,7 @@ async def test_tasks_of_an_array_that_is_held_back_are_held_and_each_task_counts
         assert await server.value("aliquot_sessions", state="held") == 7.0
 
 
-async def test_a_follower_tells_of_itself_alone() -> None:
+async def test_a_follower_shows_only_metrics_of_its_own_process() -> None:
     async with scraped() as server:
         server.join([node(1)])
         leading = set(await server.families())
@@ -123,7 +123,7 @@ async def test_a_follower_tells_of_itself_alone() -> None:
         assert not any(name.startswith(("aliquot_device", "aliquot_gpu", "aliquot_session")) for name in following)
 
 
-async def test_conditions_are_told_by_code() -> None:
+async def test_health_conditions_are_shown_by_code_without_their_message() -> None:
     wrong = HealthCondition(code="database_down", message="db.internal is away", is_fatal=True)
     async with scraped(conditions=(wrong,)) as server:
         assert await server.value("aliquot_condition", code="database_down") == 1.0
@@ -133,7 +133,7 @@ async def test_conditions_are_told_by_code() -> None:
         assert "db.internal" not in answer.text
 
 
-async def test_who_shows_nothing_reads_nothing() -> None:
+async def test_metrics_without_valid_credentials_get_401() -> None:
     async with scraped() as server:
         answer = await server.http.get("/metrics")
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -141,7 +141,7 @@ async def test_who_shows_nothing_reads_nothing() -> None:
         assert (await server.http.get("/metrics", headers={"authorization": f"Bearer {A_TOKEN}"})).status_code == 401
 
 
-async def test_the_token_of_the_metrics_opens_nothing_else() -> None:
+async def test_the_metrics_token_is_valid_only_for_metrics() -> None:
     async with scraped(token=A_TOKEN) as server:
         shown = {"authorization": f"Bearer {A_TOKEN}"}
         assert (await server.http.get("/metrics", headers=shown)).status_code == 200
@@ -157,7 +157,7 @@ async def test_open_metrics_need_no_key() -> None:
         assert (await server.http.get("/metrics")).status_code == 200
 
 
-async def test_openmetrics_is_given_to_whoever_asks_for_it() -> None:
+async def test_openmetrics_format_is_served_when_requested() -> None:
     async with scraped(is_open=True) as server:
         server.join([node(1)])
         accept = "application/openmetrics-text; version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -170,7 +170,7 @@ async def test_openmetrics_is_given_to_whoever_asks_for_it() -> None:
         assert found == {family.name for family in text_string_to_metric_families(plain.text)}
 
 
-async def test_it_is_compressed_once() -> None:
+async def test_metrics_are_compressed_once() -> None:
     async with scraped(is_open=True) as server:
         server.join([node(1)])
         async with server.http.stream("GET", "/metrics", headers={"accept-encoding": "gzip"}) as answer:

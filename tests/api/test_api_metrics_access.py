@@ -43,7 +43,7 @@ async def test_a_viewers_key_opens_the_metrics_until_it_is_revoked() -> None:
 
 
 @pytest.mark.anyio
-async def test_pages_of_other_sites_do_not_read_open_metrics() -> None:
+async def test_open_metrics_are_refused_to_other_origins_and_hosts() -> None:
     async with scraped(is_open=True) as server:
         assert (await server.http.get("/metrics", headers={"origin": "https://evil.example"})).status_code == 403
         assert (await server.http.get("/metrics", headers={"host": "evil.example"})).status_code == 421
@@ -52,7 +52,7 @@ async def test_pages_of_other_sites_do_not_read_open_metrics() -> None:
 @pytest.mark.parametrize(
     "more", [{"host": "0.0.0.0", "single_trust_domain": True, "behind_proxy": True}, {"behind_proxy": True}]
 )
-def test_metrics_are_not_open_where_others_can_come_in(more: dict[str, Any]) -> None:
+def test_open_metrics_are_refused_where_others_can_connect(more: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="metrics-open"):
         read_settings(metrics_open=True, **more)
 
@@ -62,7 +62,7 @@ def test_metrics_are_open_on_loopback_alone() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", "ÿ" * 20])
-def test_a_token_that_is_none_is_refused_at_the_start(text: str, tmp_path: Path) -> None:
+def test_an_invalid_metrics_token_file_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(text)
     with pytest.raises(ConfigurationError, match="metrics-token-file"):
@@ -71,7 +71,7 @@ def test_a_token_that_is_none_is_refused_at_the_start(text: str, tmp_path: Path)
         metrics_token(Settings(metrics_token_file=tmp_path / "nowhere"))
 
 
-def test_the_token_is_the_files_text(tmp_path: Path) -> None:
+def test_the_metrics_token_is_read_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("0123456789abcdef\n")
     assert metrics_token(Settings(metrics_token_file=file)) == "0123456789abcdef"
@@ -108,11 +108,11 @@ class Patient:
         return [(condition.code, condition.is_fatal) for condition in conditions_of(running, self.lag)]
 
 
-def test_nothing_is_wrong_with_a_follower_that_knows_its_leader() -> None:
+def test_a_follower_that_knows_its_leader_is_healthy() -> None:
     assert Patient().codes() == []
 
 
-def test_what_keeps_a_server_from_serving_is_fatal() -> None:
+def test_conditions_that_prevent_serving_are_fatal() -> None:
     patient = Patient()
     patient.fault = "the log cannot be read"
     assert patient.codes() == [("database_down", True)]
@@ -124,7 +124,7 @@ def test_what_keeps_a_server_from_serving_is_fatal() -> None:
     assert patient.codes() == [("loop_failed", True), ("event_loop_stalled", True)]
 
 
-def test_what_it_serves_in_spite_of_is_a_warning() -> None:
+def test_conditions_that_do_not_prevent_serving_are_warnings() -> None:
     patient = Patient()
     patient.leader = None
     patient.space.agents[AgentId("a")] = "the disk of /x is full"

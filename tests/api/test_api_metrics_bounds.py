@@ -58,7 +58,7 @@ def end_oddly(server: Scraped, odd: str, number: int) -> None:
     server.measures.take(replace(event, kind=odd))
 
 
-async def test_nothing_that_people_make_up_is_a_label() -> None:
+async def test_text_from_users_does_not_create_metric_labels() -> None:
     async with scraped() as server:
         server.join([node(1)])
         shown = []
@@ -81,7 +81,7 @@ async def test_sessions_and_users_are_in_no_label() -> None:
         assert "ses_1" not in text
 
 
-async def test_odd_models_of_devices_are_read_as_they_are() -> None:
+async def test_device_models_with_special_characters_are_exported_unchanged() -> None:
     printable = [odd[:255] for odd in ODD if odd.isprintable()]  # others are refused when an agent joins
     async with scraped() as server:
         devices = tuple(replace(gpu(index), model=odd) for index, odd in enumerate(printable))
@@ -108,7 +108,7 @@ async def test_8000_devices_are_scraped_while_others_are_answered() -> None:
         assert answered >= 5
 
 
-async def test_more_scrapes_than_can_be_answered_are_told_to_come_later() -> None:
+async def test_too_many_simultaneous_scrapes_get_503_and_retry_after() -> None:
     async with scraped() as server:
         server.join(node(number) for number in range(NODES // 20))
         answers = await asyncio.gather(*(server.http.get("/metrics", headers=BEARER) for _ in range(12)))

@@ -50,7 +50,7 @@ async def until(server: Scraped, sample: str, expected: float, **labels: str) ->
             await asyncio.sleep(0.02)
 
 
-async def test_operations_are_counted_by_what_they_do_and_how_they_end() -> None:
+async def test_operations_are_counted_by_kind_and_outcome() -> None:
     async with scraped() as server:
         await ask(server, {"query": AGENTS})
         await ask(server, {"query": CANCEL})
@@ -76,7 +76,7 @@ async def test_a_fault_is_a_failed_request_although_its_status_is_200(caplog: py
         assert await counted(server) == {("graphql", "query", "failed"): 1}
 
 
-async def test_other_faces_are_told_apart() -> None:
+async def test_requests_of_other_interfaces_are_counted_separately() -> None:
     async with scraped() as server:
         await server.http.get("/healthz")
         await server.http.get("/nowhere")
@@ -90,7 +90,7 @@ async def test_other_faces_are_told_apart() -> None:
         assert await server.value("aliquot_requests_total", face="metrics", kind="read", outcome="answered") == 1
 
 
-async def test_outputs_that_another_server_follows_are_no_slow_page() -> None:
+async def test_outputs_followed_by_another_server_have_no_request_duration() -> None:
     async def follow(_request: Request) -> Response:
         return PlainTextResponse("as long as it is printed")
 
@@ -105,7 +105,7 @@ async def test_outputs_that_another_server_follows_are_no_slow_page() -> None:
     assert seconds.samples == []
 
 
-async def test_a_socket_whose_key_has_ended_is_one_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_socket_with_a_revoked_key_is_counted_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     may_close = asyncio.Event()
 
     async def close_late(adapter: SocketAdapter, code: int, reason: str) -> None:
@@ -127,7 +127,7 @@ async def test_a_socket_whose_key_has_ended_is_one_until_it_is_closed(monkeypatc
             await until(server, "aliquot_subscribers", 0, transport="socket")
 
 
-async def test_who_listens_is_counted_while_he_does_and_not_as_a_slow_request() -> None:
+async def test_subscribers_are_counted_while_connected_and_have_no_request_duration() -> None:
     async with scraped() as server:
         body = {"query": UPDATES, "variables": {"after": 41}}
         async with server.http.stream("POST", "/graphql", headers={**BEARER, **EVENTS}, json=body):

@@ -63,7 +63,7 @@ def every_error() -> list[type[errors.AliquotError]]:
     return [kind for kind in found if issubclass(kind, errors.AliquotError) and kind is not errors.AliquotError]
 
 
-async def test_a_session_is_created_from_all_that_can_be_said(server: ApiServer) -> None:
+async def test_a_session_is_created_with_every_input_field(server: ApiServer) -> None:
     asked = {
         **SMALL,
         "cluster_size": 2,
@@ -99,7 +99,7 @@ async def test_a_session_is_created_from_all_that_can_be_said(server: ApiServer)
     assert (request.priority, request.idempotency_key, dict(request.unsupported)) == ("high", "k", {})
 
 
-async def test_what_is_not_said_has_its_default(server: ApiServer) -> None:
+async def test_omitted_session_fields_have_their_defaults(server: ApiServer) -> None:
     await server.data(CREATE, input={"command": {"shell": "nvidia-smi | wc -l"}, "slots": []})
     [request] = server.writer.requests
     assert (request.argv, request.shell) == (None, "nvidia-smi | wc -l")
@@ -107,7 +107,7 @@ async def test_what_is_not_said_has_its_default(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize("command", [{"argv": []}, {"shell": ""}])
-async def test_an_empty_command_is_for_the_service_to_refuse(server: ApiServer, command: dict[str, Any]) -> None:
+async def test_an_empty_command_is_passed_to_the_service(server: ApiServer, command: dict[str, Any]) -> None:
     await server.data(CREATE, input={**SMALL, "command": command})
     [request] = server.writer.requests
     assert (request.argv, request.shell) in [((), None), (None, "")]
@@ -116,7 +116,7 @@ async def test_an_empty_command_is_for_the_service_to_refuse(server: ApiServer, 
 @pytest.mark.parametrize(
     "command", [{}, {"argv": ["a"], "shell": "b"}, {"argv": None}, {"shell": None, "argv": ["a"]}, None]
 )
-async def test_a_command_is_said_in_exactly_one_way(server: ApiServer, command: Any) -> None:
+async def test_a_command_must_be_either_argv_or_shell(server: ApiServer, command: Any) -> None:
     body = await server.post(CREATE, input={**SMALL, "command": command})
     assert body["errors"]
     assert server.writer.requests == []
@@ -129,7 +129,7 @@ async def test_a_priority_is_a_name_or_a_number(server: ApiServer, priority: obj
 
 
 @pytest.mark.parametrize("priority", ["urgent", "", 0, 5, 2.5, True, None, [3]])
-async def test_another_priority_is_refused_in_words(server: ApiServer, priority: object) -> None:
+async def test_an_invalid_priority_is_refused_with_a_message(server: ApiServer, priority: object) -> None:
     body = await server.post(CREATE, input={**SMALL, "priority": priority})
     assert "riority" in body["errors"][0]["message"]
     assert server.writer.requests == []
@@ -141,7 +141,7 @@ async def test_a_field_that_the_schema_does_not_have_is_an_error(server: ApiServ
 
 
 @pytest.mark.parametrize("amount", ["NaN", "-1", "1e400", "Infinity", "x" * 1000])
-async def test_amounts_are_text_and_reach_the_service_as_written(server: ApiServer, amount: str) -> None:
+async def test_slot_amounts_reach_the_service_as_written(server: ApiServer, amount: str) -> None:
     await server.data(CREATE, input={**SMALL, "slots": [{"slot": "cpu", "amount": amount}]})
     assert server.writer.requests[0].slots == (("cpu", amount),)
 
@@ -162,7 +162,7 @@ def test_every_error_that_has_a_type_is_in_a_union(kind: type[errors.AliquotErro
 
 
 @pytest.mark.parametrize("kind", every_error())
-async def test_an_expected_error_of_create_is_a_member_or_says_its_code(
+async def test_an_expected_error_of_create_session_is_a_union_member_or_has_its_code(
     server: ApiServer, kind: type[errors.AliquotError]
 ) -> None:
     server.writer.refuses = example(kind)
@@ -198,7 +198,7 @@ async def test_a_priority_is_changed(server: ApiServer) -> None:
     assert result["session"] == {"priority": "low", "version": 2}
 
 
-async def test_a_change_is_carried_through_when_its_caller_leaves(server: ApiServer) -> None:
+async def test_a_mutation_is_completed_when_its_caller_disconnects(server: ApiServer) -> None:
     server.writer.gate = asyncio.Event()
     request = asyncio.create_task(server.http.post("/graphql", json={"query": CREATE, "variables": {"input": SMALL}}))
     await asyncio.wait_for(server.writer.asked.wait(), 30)
@@ -210,7 +210,7 @@ async def test_a_change_is_carried_through_when_its_caller_leaves(server: ApiSer
     assert len(server.cluster.sessions) == 1
 
 
-async def test_many_at_once_do_not_mix(server: ApiServer) -> None:
+async def test_concurrent_requests_get_their_own_results(server: ApiServer) -> None:
     async def one(number: int) -> None:
         made = await server.data(CREATE, input={**SMALL, "command": {"argv": [str(number)]}})
         assert made["create_session"]["session"]["command"] == [str(number)]
@@ -221,7 +221,7 @@ async def test_many_at_once_do_not_mix(server: ApiServer) -> None:
     assert len({request_id.request_id for request_id in server.cluster.callers}) == len(server.cluster.callers)
 
 
-async def test_the_caller_is_the_user_of_the_token(server: ApiServer) -> None:
+async def test_a_session_is_not_created_without_a_token(server: ApiServer) -> None:
     async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
         refused = await stranger.post("/graphql", json={"query": CREATE, "variables": {"input": SMALL}})
     assert refused.status_code == 401

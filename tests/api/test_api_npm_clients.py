@@ -15,7 +15,7 @@ UPDATES: Final = "subscription ($after: BigInt) { queue_updates(after: $after) {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_they_go_on_from_a_number_live_and_to_their_own_end(server: ApiServer, kind: str) -> None:
+async def test_npm_clients_resume_after_a_number_follow_live_and_unsubscribe(server: ApiServer, kind: str) -> None:
     for _ in range(3):
         await server.cluster.publish(views.session(1), "session.queued")
     async with following((server.port, TOKEN), kind, UPDATES, count=5, after=42) as client:
@@ -28,7 +28,7 @@ async def test_they_go_on_from_a_number_live_and_to_their_own_end(server: ApiSer
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_they_are_told_when_there_is_no_more(server: ApiServer, kind: str) -> None:
+async def test_npm_clients_see_the_end_of_a_subscription(server: ApiServer, kind: str) -> None:
     logs = 'subscription { session_logs(id: "ses_1") { text at_end } }'
     async with following((server.port, TOKEN), kind, logs, count=9) as client:
         texts = [(await client.line())["data"]["session_logs"]["text"] for _ in range(2)]
@@ -37,7 +37,7 @@ async def test_they_are_told_when_there_is_no_more(server: ApiServer, kind: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_errors_of_what_is_asked_reach_them(server: ApiServer, kind: str) -> None:
+async def test_npm_clients_receive_subscription_errors(server: ApiServer, kind: str) -> None:
     async with following((server.port, TOKEN), kind, UPDATES, count=9, after=99) as client:
         [error] = (await client.line())["errors"]
         assert error["extensions"]["code"] == "invalid_request"
@@ -45,14 +45,14 @@ async def test_errors_of_what_is_asked_reach_them(server: ApiServer, kind: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_not_valid_is_refused(server: ApiServer, kind: str) -> None:
+async def test_npm_clients_receive_validation_errors(server: ApiServer, kind: str) -> None:
     async with following((server.port, TOKEN), kind, "subscription { nothing }", count=1) as client:
         found = await client.line()
         [error] = found.get("refused") or found["errors"]
         assert "nothing" in error["message"]
 
 
-async def test_both_are_given_one_and_the_same(server: ApiServer) -> None:
+async def test_both_npm_clients_receive_the_same_events(server: ApiServer) -> None:
     async with (
         following((server.port, TOKEN), "ws", UPDATES, count=20, after=41) as one,
         following((server.port, TOKEN), "sse", UPDATES, count=20, after=41) as other,

@@ -69,14 +69,14 @@ async def who(here: Stand, token: str) -> dict[str, Any]:
     return found
 
 
-async def test_a_token_lets_in_with_the_roles_and_projects_of_its_groups(there: Provider, here: Stand) -> None:
+async def test_a_token_gives_the_role_and_projects_of_its_groups(there: Provider, here: Stand) -> None:
     assert await who(here, there.token("ann")) == {"name": "ann", "role": "user", "projects": ["cv"]}
     assert await who(here, there.token("olga")) == {"name": "olga", "role": "operator", "projects": []}
     assert await who(here, there.token("guest")) == {"name": "guest", "role": "viewer", "projects": []}
     assert here.stage.state.people.users[UserId("ann")].subject == f"{there.issuer}#ann"
 
 
-async def test_it_does_what_a_key_does_on_both_faces(there: Provider, here: Stand) -> None:
+async def test_a_provider_token_is_accepted_over_graphql_and_rest(there: Provider, here: Stand) -> None:
     async with here.client(there.token("ann")) as ann, here.client(there.token("guest")) as guest:
         made = await ann.post("/graphql", json={"query": SUBMIT, "variables": WORK})
         assert made.json()["data"]["create_session"]["__typename"] == "CreateSessionSuccess"
@@ -86,14 +86,16 @@ async def test_it_does_what_a_key_does_on_both_faces(there: Provider, here: Stan
         assert (await ann.post("/orchestrator/stop", json={})).status_code == 403
 
 
-async def test_nobody_comes_in_whom_no_admin_has_made_a_user_unless_that_is_said(there: Provider) -> None:
+async def test_unknown_users_are_refused_when_only_existing_users_are_allowed(there: Provider) -> None:
     async with stand(there.issuer, oidc_users="existing") as here:
         refused = await here.me(there.token("ann"))
         assert refused.status_code == 401
         assert "there is no user ann" in refused.text
 
 
-async def test_a_token_for_somebody_else_or_without_a_name_is_refused_in_words(there: Provider, here: Stand) -> None:
+async def test_a_token_with_a_wrong_audience_or_without_a_name_is_refused_with_a_reason(
+    there: Provider, here: Stand
+) -> None:
     for token, words in (
         (there.token("ann", audience="mail"), "Audience"),
         (there.token("machine"), "has no claim preferred_username"),
@@ -104,12 +106,12 @@ async def test_a_token_for_somebody_else_or_without_a_name_is_refused_in_words(t
         assert refused.headers["www-authenticate"] == "Bearer"
 
 
-async def test_machines_are_named_by_another_claim(there: Provider) -> None:
+async def test_the_claim_with_the_user_name_is_configurable(there: Provider) -> None:
     async with stand(there.issuer, oidc_name_claim="sub", oidc_users="new") as here:
         assert (await who(here, there.token("machine")))["name"] == "machine"
 
 
-async def test_a_disabled_user_is_refused_at_once_and_loses_his_socket(there: Provider, here: Stand) -> None:
+async def test_a_disabled_user_is_refused_and_open_sockets_are_closed(there: Provider, here: Stand) -> None:
     token = there.token("ann")
     await who(here, token)
     async with socket_of(here, token) as socket:
@@ -122,7 +124,7 @@ async def test_a_disabled_user_is_refused_at_once_and_loses_his_socket(there: Pr
     assert (await here.me(there.token("ann"))).status_code == 401
 
 
-async def test_an_open_socket_ends_with_its_token(there: Provider) -> None:
+async def test_an_open_socket_is_closed_when_its_token_expires(there: Provider) -> None:
     async with stand(there.issuer, **TERMS, oidc_leeway_s=0) as here:
         async with AsyncExitStack() as stack:
             for left_s in HASTY_S:  # on a busy machine the first ends before the socket is open
@@ -139,7 +141,7 @@ async def test_an_open_socket_ends_with_its_token(there: Provider) -> None:
         assert (await here.me(token)).status_code == 401
 
 
-async def test_a_key_that_is_new_at_the_provider_is_found_and_one_that_is_gone_is_not_believed() -> None:
+async def test_new_provider_keys_are_fetched_and_removed_keys_are_refused() -> None:
     now = 0.0
     with provider(PEOPLE) as first:
         old, port = first.token("ann"), httpx.URL(first.issuer).port
@@ -156,7 +158,7 @@ async def test_a_key_that_is_new_at_the_provider_is_found_and_one_that_is_gone_i
                 assert (await here.me(unseen)).status_code == 401
 
 
-async def test_a_provider_that_is_away_keeps_nobody_with_a_key_out() -> None:
+async def test_an_unreachable_provider_does_not_affect_the_servers_token() -> None:
     with provider(PEOPLE) as there:
         token = there.token("ann")
     async with stand(there.issuer, **TERMS) as here:
@@ -180,7 +182,9 @@ async def test_projects_that_do_not_fit_into_a_cookie_are_a_clear_refusal() -> N
     assert "more projects than fit" in entered.text, entered.text
 
 
-async def test_a_browser_is_signed_in_by_a_token_as_long_as_it_holds(there: Provider, here: Stand) -> None:
+async def test_a_browser_signed_in_with_a_token_is_refused_after_the_user_is_disabled(
+    there: Provider, here: Stand
+) -> None:
     token = there.token("ann")
     async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:
         origin = {"origin": here.url}

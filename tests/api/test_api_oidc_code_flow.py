@@ -90,7 +90,7 @@ async def finish(flow: CodeFlow, there: TestProvider, *, next_path: str = "/", *
     return await flow.finish(given, cookie=start.cookie, redirect_uri=BACK)
 
 
-async def test_a_code_becomes_a_sign_in_that_lasts_longer_than_the_token(
+async def test_a_code_sign_in_lasts_longer_than_the_token(
     here: tuple[Stand, TestProvider, CodeFlow],
 ) -> None:
     running, there, flow = here
@@ -108,7 +108,9 @@ async def test_a_code_becomes_a_sign_in_that_lasts_longer_than_the_token(
 
 
 @pytest.mark.parametrize("path", ["https://evil.example", "//evil.example", "/\\evil", "/a\r\nb", "", "/" + "a" * 3000])
-async def test_nothing_leads_to_another_site(here: tuple[Stand, TestProvider, CodeFlow], path: str) -> None:
+async def test_redirects_to_other_sites_are_replaced_by_the_start_page(
+    here: tuple[Stand, TestProvider, CodeFlow], path: str
+) -> None:
     _, there, flow = here
     there.said = {"preferred_username": "ann"}
     assert (await finish(flow, there, next_path=path)).next_path == "/"
@@ -127,7 +129,7 @@ async def test_nothing_leads_to_another_site(here: tuple[Stand, TestProvider, Co
         ({"iss": "https://other.example"}, {}, "not valid"),
     ],
 )
-async def test_what_is_not_for_this_sign_in_is_refused(
+async def test_provider_answers_for_another_sign_in_are_refused(
     here: tuple[Stand, TestProvider, CodeFlow], said: dict[str, str], answer: dict[str, str], message: str
 ) -> None:
     _, there, flow = here
@@ -146,7 +148,7 @@ async def test_the_cookie_of_another_browser_is_refused(here: tuple[Stand, TestP
 
 
 @pytest.mark.parametrize(("ahead_s", "is_valid"), [(3.0, True), (-590.0, True), (-610.0, False)])
-async def test_a_server_finishes_what_one_with_another_clock_began(
+async def test_a_sign_in_can_be_finished_on_a_server_with_another_clock(
     here: tuple[Stand, TestProvider, CodeFlow], monkeypatch: pytest.MonkeyPatch, ahead_s: float, is_valid: bool
 ) -> None:
     _, there, flow = here
@@ -160,7 +162,7 @@ async def test_a_server_finishes_what_one_with_another_clock_began(
         await flow.finish(given, cookie=start.cookie, redirect_uri=BACK)
 
 
-async def test_claims_of_another_person_are_not_mixed_in(here: tuple[Stand, TestProvider, CodeFlow]) -> None:
+async def test_user_info_of_another_subject_is_ignored(here: tuple[Stand, TestProvider, CodeFlow]) -> None:
     _, there, flow = here
     there.described = {"sub": "4712", "preferred_username": "bob"}
     with pytest.raises(Unauthenticated, match="no claim preferred_username"):

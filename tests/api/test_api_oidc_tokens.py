@@ -103,7 +103,7 @@ def hmac_with_public_key() -> str:
     [signed(), signed(EC_KEY, "ES256", "ec"), signed(RSA_KEY, "PS256"), signed(EC_KEY, "ES256", None)],
     ids=["RS256", "ES256", "PS256", "the only one that it can be"],
 )
-async def test_what_the_provider_signs_holds(text: str) -> None:
+async def test_tokens_signed_by_the_provider_are_valid(text: str) -> None:
     assert is_token(text)
     assert (await tokens().claims(text))["sub"] == "4711"
 
@@ -151,21 +151,21 @@ HOSTILE: Final = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_what_it_did_not_sign_for_this_server_and_time_does_not(text: str) -> None:
+async def test_tokens_not_signed_for_this_server_and_time_are_refused(text: str) -> None:
     with pytest.raises(Unauthenticated):
         await tokens().claims(text)
 
 
-async def test_what_is_no_token_or_too_long_is_not_even_read() -> None:
+async def test_malformed_and_oversized_texts_are_not_tokens() -> None:
     for text in ("key_1.secret", "a" * 20_000 + ".b.c", "ä.b.c", ""):
         assert not is_token(text)
 
 
-async def test_clocks_may_differ_by_so_much() -> None:
+async def test_a_token_that_expired_within_the_leeway_is_valid() -> None:
     assert await tokens().claims(signed(exp=int(time.time()) - 5))
 
 
-async def test_unknown_keys_make_nobody_ask_the_provider_all_the_time() -> None:
+async def test_tokens_with_unknown_keys_query_the_provider_only_once_per_pause() -> None:
     now, place = 0.0, Place()
     read = tokens(place, monotonic=lambda: now)
     for number in range(500):
@@ -180,7 +180,7 @@ async def test_unknown_keys_make_nobody_ask_the_provider_all_the_time() -> None:
     assert place.asked == 4
 
 
-async def test_keys_are_taken_again_after_a_while_and_believed_while_the_provider_is_away() -> None:
+async def test_provider_keys_are_refreshed_and_kept_for_a_time_while_the_provider_is_away() -> None:
     now, place = 0.0, Place()
     read = tokens(place, monotonic=lambda: now)
     assert await read.claims(signed())
@@ -197,7 +197,7 @@ async def test_keys_are_taken_again_after_a_while_and_believed_while_the_provide
         await read.claims(signed())
 
 
-async def test_those_whose_key_is_known_wait_for_no_provider_that_is_slow() -> None:
+async def test_tokens_with_known_keys_do_not_wait_for_a_slow_provider() -> None:
     now, place, asked, may_go_on = 0.0, Place(), asyncio.Event(), asyncio.Event()
 
     async def slow(address: str) -> bytes:
@@ -220,7 +220,7 @@ async def test_those_whose_key_is_known_wait_for_no_provider_that_is_slow() -> N
 
 
 @pytest.mark.parametrize("project", ["default", "a/b", ""])
-def test_groups_give_no_projects_that_cannot_be(project: str) -> None:
+def test_group_settings_with_invalid_projects_are_refused(project: str) -> None:
     with pytest.raises(ValidationError, match="projects"):
         OidcSettings(oidc_projects={"all": project})
 
@@ -237,18 +237,18 @@ def test_groups_give_no_projects_that_cannot_be(project: str) -> None:
     ],
     ids=["another name", "keys in the clear", "keys in a file", "keys at no address", "no keys", "a list"],
 )
-async def test_a_provider_that_does_not_say_who_it_is_and_where_its_keys_are_is_not_believed(told: Any) -> None:
+async def test_an_incomplete_provider_configuration_is_refused(told: Any) -> None:
     with pytest.raises(Unauthenticated, match="cannot be fetched"):
         await tokens(Place(told=told)).claims(signed())
 
 
-async def test_an_address_that_is_none_is_an_outage_and_no_fault() -> None:
+async def test_an_invalid_provider_url_is_a_value_error() -> None:
     for address in ("https://\u00e4..org/keys", "https://id.example.org/\x01"):
         with pytest.raises(ValueError, match="is not a URL"):
             await fetched(address)
 
 
-def test_groups_and_names_may_lie_deep_and_the_highest_role_counts() -> None:
+def test_nested_claims_are_read_and_the_highest_role_applies() -> None:
     terms = OidcSettings(
         oidc_groups_claim="realm_access.roles",
         oidc_roles={"all": "user", "ops": "operator"},
@@ -269,12 +269,12 @@ def test_groups_and_names_may_lie_deep_and_the_highest_role_counts() -> None:
         ({"oidc_name_claim": "nickname"}, {}),
     ],
 )
-def test_who_cannot_be_named_is_kept_out(settings: dict[str, Any], said: dict[str, Any]) -> None:
+def test_tokens_without_a_usable_user_name_are_refused(settings: dict[str, Any], said: dict[str, Any]) -> None:
     with pytest.raises(Unauthenticated):
         identity_of(claims(**said), OidcSettings(**settings))
 
 
 @pytest.mark.parametrize("groups", [["none"], "all", None])
-def test_who_is_in_no_group_has_no_role(groups: object) -> None:
+def test_a_user_without_a_mapped_group_has_no_role(groups: object) -> None:
     terms = OidcSettings(oidc_default_role="nobody", oidc_roles={"all": "user"})
     assert identity_of(claims(groups=groups), terms).role is None

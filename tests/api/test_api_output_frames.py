@@ -17,7 +17,7 @@ CHUNKS = st.lists(
 
 @settings(deadline=None)
 @given(CHUNKS, st.integers(1, 30))
-def test_chunks_come_as_they_were_wherever_the_stream_is_cut(chunks: list[LogChunk], size: int) -> None:
+def test_frames_are_decoded_wherever_the_stream_is_cut(chunks: list[LogChunk], size: int) -> None:
     sent = b"".join(map(frame, chunks))
 
     async def stream() -> AsyncIterator[bytes]:

@@ -20,7 +20,7 @@ PREVIEW = """query ($input: CreateSessionInput!) { preview_session(input: $input
 SMALL = {"command": {"argv": ["/bin/true"]}, "slots": [{"slot": "cpu", "amount": "1"}]}
 
 
-async def test_a_preview_says_where_and_when_and_who_makes_room(server: ApiServer) -> None:
+async def test_a_preview_shows_placement_start_and_preempted_sessions(server: ApiServer) -> None:
     shown = (await server.data(PREVIEW, input=SMALL))["preview_session"]
     assert shown == {
         "__typename": "SessionPreview",
@@ -44,6 +44,6 @@ async def test_a_preview_says_where_and_when_and_who_makes_room(server: ApiServe
     }
 
 
-async def test_what_could_not_be_submitted_cannot_be_previewed(server: ApiServer) -> None:
+async def test_a_request_that_cannot_be_submitted_cannot_be_previewed(server: ApiServer) -> None:
     shown = (await server.data(PREVIEW, input={**SMALL, "cluster_size": 9}))["preview_session"]
     assert (shown["__typename"], shown["requested"], shown["limit"]) == ("ImpossibleRequest", "9", "2")

@@ -47,7 +47,7 @@ ELSEWHERE = {"Kernel": {"host_use"}, "Session": {"kept", "kept_at_start"}}
     + [("CreateSessionSuccess", SessionChanged)]
     + [("SessionPreview", SessionPreview), ("PlannedKernel", PlannedKernelView), ("Displaced", DisplacedView)],
 )
-def test_every_read_model_is_published_whole(type_name: str, view: Any) -> None:
+def test_the_schema_publishes_every_field_of_every_read_model(type_name: str, view: Any) -> None:
     type_ = SCHEMA.type_map[type_name]
     assert isinstance(type_, GraphQLObjectType)
     derived = {name for name, value in vars(view).items() if isinstance(value, property)}
@@ -55,7 +55,7 @@ def test_every_read_model_is_published_whole(type_name: str, view: Any) -> None:
     assert set(type_.fields) == shown - ELSEWHERE.get(type_name, set())
 
 
-def test_everything_has_a_description() -> None:
+def test_every_schema_type_and_field_has_a_description() -> None:
     named = [type_ for name, type_ in SCHEMA.type_map.items() if not name.startswith("__")]
     assert [type_.name for type_ in named if not type_.description] == []
     assert [
@@ -66,7 +66,7 @@ def test_everything_has_a_description() -> None:
     ] == []
 
 
-async def test_an_agent_shows_everything_it_has(server: ApiServer) -> None:
+async def test_an_agent_query_returns_every_field(server: ApiServer) -> None:
     data = await server.data(f"query ($id: String!) {{ agent(agent_id: $id) {whole('Agent')} }}", id="agent-1")
     agent = data["agent"]
     assert json.loads(agent["gpu_alloc_map"]) == {"GPU-0": "0.50", "GPU-1": "0.00"}
@@ -79,7 +79,7 @@ async def test_an_agent_shows_everything_it_has(server: ApiServer) -> None:
     ]
 
 
-async def test_a_session_shows_everything_it_has(server: ApiServer) -> None:
+async def test_a_session_query_returns_every_field(server: ApiServer) -> None:
     server.cluster.sessions = [views.session(1), views.failed(2)]
     data = await server.data(
         f'{{ a: session(id: "ses_1") {whole("Session")} b: session(id: "ses_2") {{ failure {{ code }} }} }}'
@@ -90,12 +90,12 @@ async def test_a_session_shows_everything_it_has(server: ApiServer) -> None:
     assert data["b"] == {"failure": {"code": "exit_code"}}
 
 
-async def test_what_does_not_exist_is_null(server: ApiServer) -> None:
+async def test_an_unknown_agent_or_session_is_null(server: ApiServer) -> None:
     data = await server.data('{ agent(agent_id: "x") { id } session(id: "x") { id } }')
     assert data == {"agent": None, "session": None}
 
 
-async def test_pages_join_to_the_whole_list(server: ApiServer) -> None:
+async def test_pages_together_give_the_whole_list(server: ApiServer) -> None:
     server.cluster.sessions = [views.session(number) for number in range(1, 8)]
     query = """query ($after: String) { sessions(first: 3, after: $after, order: oldest) {
         edges { cursor node { id } } total_count revision
@@ -141,7 +141,7 @@ async def test_filters_and_orders_reach_the_reader(server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "tampered", "c2VzXzk5", "\x00", "x" * 5000])
-async def test_a_cursor_that_no_list_gave_is_refused_in_words(server: ApiServer, cursor: str) -> None:
+async def test_an_invalid_cursor_is_refused_with_a_message(server: ApiServer, cursor: str) -> None:
     server.cluster.sessions = [views.session(1)]
     body = await server.post("query ($after: String) { sessions(after: $after) { total_count } }", after=cursor)
     assert body["data"] is None
@@ -156,7 +156,7 @@ async def test_a_page_has_1_to_100_items(server: ApiServer, first: int) -> None:
     assert body["errors"][0]["extensions"] == {"code": "invalid_request", "field": "first"}
 
 
-async def test_a_query_waits_for_a_revision_or_says_that_it_is_not_there(server: ApiServer) -> None:
+async def test_a_query_for_a_future_revision_is_unavailable(server: ApiServer) -> None:
     data = await server.data("{ agents(min_revision: 41) { revision } }")
     assert data["agents"]["revision"] == 41
     body = await server.post('{ agents(min_revision: "42") { revision } }')
@@ -169,12 +169,12 @@ async def test_a_big_int_is_a_whole_number_of_64_bits(server: ApiServer, number:
     assert "BigInt takes an integer of up to 64 bits" in body["errors"][0]["message"]
 
 
-async def test_the_answer_says_what_it_cost(server: ApiServer) -> None:
+async def test_a_response_contains_its_cost(server: ApiServer) -> None:
     body = await server.post('{ agent(agent_id: "agent-1") { id devices { id } } }')
     assert body["extensions"] == {"cost": 4}
 
 
-async def test_the_whole_schema_can_be_asked_for(server: ApiServer) -> None:
+async def test_introspection_returns_the_whole_schema(server: ApiServer) -> None:
     from graphql import build_client_schema, get_introspection_query, print_schema
 
     data = await server.data(get_introspection_query())

@@ -26,7 +26,7 @@ GIVEN: dict[str, tuple[Any, Any]] = {
 }
 
 
-def test_every_field_reaches_the_reader() -> None:
+def test_every_session_filter_field_reaches_the_reader() -> None:
     assert set(GIVEN) == {field.name for field in fields(SessionFilter)}
     asked = SessionFilterInput(**{name: given for name, (given, _) in GIVEN.items()})
     assert asked.to_filter() == SessionFilter(**{name: expected for name, (_, expected) in GIVEN.items()})

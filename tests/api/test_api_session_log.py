@@ -13,7 +13,7 @@ PIECE = """query ($offset: BigInt! = 0, $bytes_max: Int! = 100, $rank: Int! = 0)
     kernel_id attempt offset next_offset length left_out has_more text at_end } }"""
 
 
-async def test_a_piece_is_read_from_a_byte_or_from_the_end(server: ApiServer) -> None:
+async def test_a_log_part_is_read_from_an_offset_or_from_the_end(server: ApiServer) -> None:
     first = (await server.data(PIECE, bytes_max=4))["session_log"]
     assert first == {
         "kernel_id": "ses_1.1.0",
@@ -35,6 +35,6 @@ async def test_a_piece_is_read_from_a_byte_or_from_the_end(server: ApiServer) ->
     ("variables", "field"),
     [({"bytes_max": 3}, "bytes_max"), ({"bytes_max": 2**20 + 1}, "bytes_max"), ({"rank": -1}, "rank")],
 )
-async def test_what_cannot_be_a_piece_is_refused(server: ApiServer, variables: dict[str, Any], field: str) -> None:
+async def test_an_invalid_log_range_is_refused(server: ApiServer, variables: dict[str, Any], field: str) -> None:
     (error,) = (await server.post(PIECE, **variables))["errors"]
     assert error["extensions"] == {"code": "invalid_request", "field": field}

@@ -47,7 +47,9 @@ async def test_a_batch_reaches_the_writer_with_its_local_names_and_terms(server:
         ("retry_session", SessionState.FAILED, "queued"),
     ],
 )
-async def test_a_session_is_changed(server: ApiServer, name: str, before: SessionState, after: str) -> None:
+async def test_a_session_change_is_applied_and_a_stale_version_is_refused(
+    server: ApiServer, name: str, before: SessionState, after: str
+) -> None:
     server.cluster.sessions = [views.session(1, before)]
     kind = "".join(word.title() for word in name.split("_"))
     query = f"""mutation ($input: ChangeSessionInput!) {{ {name}(input: $input) {{ __typename

@@ -42,7 +42,7 @@ async def test_a_copy_of_the_cookie_is_refused_after_signing_out(server: ApiServ
     assert (await post(server, "/graphql", other)).status_code == 200
 
 
-async def test_another_spelling_of_the_same_cookie_is_refused_too(server: ApiServer) -> None:
+async def test_another_encoding_of_a_signed_out_cookie_is_refused(server: ApiServer) -> None:
     cookie = new_cookie(server)
     # A signature's last character has two unused bits.
     spelling = cookie[:-1] + LETTERS[LETTERS.index(cookie[-1]) ^ 1]
@@ -51,7 +51,7 @@ async def test_another_spelling_of_the_same_cookie_is_refused_too(server: ApiSer
     assert (await post(server, "/graphql", spelling)).status_code == 401
 
 
-async def test_a_restarted_server_and_another_one_refuse_it_too(server: ApiServer) -> None:
+async def test_a_signed_out_cookie_is_refused_by_other_servers(server: ApiServer) -> None:
     cookie = new_cookie(server)
     await post(server, "/logout", cookie)
     # Both know only the event log.
@@ -70,7 +70,7 @@ async def test_signing_out_twice_or_without_a_cookie_changes_nothing(server: Api
         assert (await browser.get("/logout")).status_code == 405
 
 
-async def test_another_site_signs_nobody_out(server: ApiServer) -> None:
+async def test_a_sign_out_request_from_another_origin_is_refused(server: ApiServer) -> None:
     cookie = new_cookie(server)
     async with httpx.AsyncClient(base_url=server.http.base_url, cookies={COOKIE: cookie}) as browser:
         answer = await browser.post("/logout", headers={"origin": "https://evil.example"})
@@ -89,13 +89,15 @@ async def test_open_sockets_of_the_cookie_are_closed(server: ApiServer) -> None:
         await socket.wait_closed()
 
 
-async def test_ended_sign_ins_are_in_no_key_list(server: ApiServer) -> None:
+async def test_ended_sign_ins_are_not_listed_as_keys(server: ApiServer) -> None:
     await post(server, "/logout", new_cookie(server))
     answer = await server.http.post("/graphql", json={"query": "{ api_keys { id } }"})
     assert answer.json()["data"] == {"api_keys": []}
 
 
-async def test_a_server_that_cannot_record_it_says_so(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sign_out_that_cannot_be_recorded_returns_503(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(_: Caller) -> None:
         raise Unavailable("the database does not answer; try again")
 

@@ -30,13 +30,13 @@ async def next_update(socket: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "payload", [{"token": TOKEN}, {"authorization": f"Bearer {TOKEN}"}, {"Authorization": f"bearer {TOKEN}"}]
 )
-async def test_the_first_message_says_who_one_is(server: ApiServer, payload: dict[str, Any]) -> None:
+async def test_the_connection_init_message_authenticates_a_socket(server: ApiServer, payload: dict[str, Any]) -> None:
     async with server.connect() as socket:
         await sign_in(socket, payload)
 
 
 @pytest.mark.parametrize("how", ["header", "cookie"])
-async def test_a_header_or_a_cookie_will_do_instead(server: ApiServer, how: str) -> None:
+async def test_a_header_or_a_cookie_authenticates_a_socket(server: ApiServer, how: str) -> None:
     cookie = f"aliquot_session={server.auth.redeem(server.auth.new_login_code())}"
     headers = BEARER if how == "header" else {"cookie": cookie}
     async with server.connect(additional_headers=headers) as socket:
@@ -46,20 +46,20 @@ async def test_a_header_or_a_cookie_will_do_instead(server: ApiServer, how: str)
 @pytest.mark.parametrize(
     "payload", [{}, {"token": "x"}, {"token": 5}, {"authorization": TOKEN}, {"authorization": "Bearer "}]
 )
-async def test_who_is_not_known_is_closed(server: ApiServer, payload: dict[str, Any]) -> None:
+async def test_a_socket_without_valid_credentials_is_closed(server: ApiServer, payload: dict[str, Any]) -> None:
     async with server.connect() as socket:
         await send(socket, {"type": "connection_init", "payload": payload})
         assert await closing_code(socket) == 4403
 
 
-async def test_a_wrong_token_is_not_made_good_by_a_cookie(server: ApiServer) -> None:
+async def test_a_socket_with_a_wrong_token_and_a_valid_cookie_is_closed(server: ApiServer) -> None:
     cookie = f"aliquot_session={server.auth.redeem(server.auth.new_login_code())}"
     async with server.connect(additional_headers={"cookie": cookie}) as socket:
         await send(socket, {"type": "connection_init", "payload": {"token": "wrong"}})
         assert await closing_code(socket) == 4403
 
 
-async def test_who_says_nothing_is_closed_after_a_while() -> None:
+async def test_a_socket_without_connection_init_is_closed_after_a_timeout() -> None:
     async with api_server(connection_init_s=0.1) as server, server.connect() as socket:
         assert await closing_code(socket) == 4408
 
@@ -82,14 +82,16 @@ async def test_who_says_nothing_is_closed_after_a_while() -> None:
         ([b"\x00"], 4400),
     ],
 )
-async def test_what_breaks_the_protocol_is_closed(server: ApiServer, messages: list[str | bytes], code: int) -> None:
+async def test_a_socket_that_violates_the_protocol_is_closed(
+    server: ApiServer, messages: list[str | bytes], code: int
+) -> None:
     async with server.connect() as socket:
         for message in messages:
             await socket.send(message)
         assert await closing_code(socket) == code
 
 
-async def test_two_greetings_and_two_operations_of_one_name_are_closed(server: ApiServer) -> None:
+async def test_repeated_connection_init_and_duplicate_operation_ids_close_the_socket(server: ApiServer) -> None:
     async with server.connect() as socket:
         await sign_in(socket)
         await send(socket, {"type": "connection_init", "payload": {"token": TOKEN}})
@@ -118,7 +120,7 @@ async def test_messages_are_text(server: ApiServer) -> None:
         assert isinstance(await socket.recv(), str)
 
 
-async def test_queries_and_mutations_run_here_too(server: ApiServer) -> None:
+async def test_queries_run_over_a_socket(server: ApiServer) -> None:
     async with server.connect() as socket:
         await sign_in(socket)
         await subscribe(socket, "{ agents { total_count } }")
@@ -129,7 +131,7 @@ async def test_queries_and_mutations_run_here_too(server: ApiServer) -> None:
     assert server.cluster.callers[-1].request_id.startswith("req_")
 
 
-async def test_changes_are_followed_live(server: ApiServer) -> None:
+async def test_a_subscription_receives_changes_live(server: ApiServer) -> None:
     async with server.connect() as socket:
         await sign_in(socket)
         await subscribe(socket, UPDATES)
@@ -146,7 +148,7 @@ async def test_changes_are_followed_live(server: ApiServer) -> None:
             }
 
 
-async def test_a_client_that_comes_back_misses_nothing_and_sees_nothing_twice(server: ApiServer) -> None:
+async def test_a_reconnecting_client_gets_every_update_exactly_once(server: ApiServer) -> None:
     seen: list[int] = []
     after = 41
     for _ in range(3):
@@ -178,7 +180,7 @@ async def test_the_source_is_closed_when_the_client_vanishes(server: ApiServer) 
         await asyncio.wait_for(server.watcher.closed.wait(), 30)
 
 
-async def test_logs_go_on_from_an_offset_to_their_end(server: ApiServer) -> None:
+async def test_a_log_subscription_resumes_from_an_offset_and_ends(server: ApiServer) -> None:
     async with server.connect() as socket:
         await sign_in(socket)
         await subscribe(socket, LOGS, id="ses_1")
@@ -201,7 +203,7 @@ async def test_logs_go_on_from_an_offset_to_their_end(server: ApiServer) -> None
         (UPDATES, {"after": -1}, "invalid_request"),
     ],
 )
-async def test_what_a_subscription_cannot_give_is_an_error_with_its_code(
+async def test_a_failed_subscription_returns_an_error_code(
     server: ApiServer, query: str, variables: dict[str, Any], code: str
 ) -> None:
     async with server.connect() as socket:
@@ -226,7 +228,7 @@ async def test_a_request_error_ends_the_operation_not_the_socket(server: ApiServ
         assert await receive(socket) == {"type": "pong"}
 
 
-async def test_operations_of_one_socket_are_counted() -> None:
+async def test_operations_per_socket_are_limited() -> None:
     async with api_server(operations_per_socket=2) as server, server.connect() as socket:
         await sign_in(socket)
         for number in ("1", "2", "3"):
@@ -235,7 +237,9 @@ async def test_operations_of_one_socket_are_counted() -> None:
         assert (message["id"], message["type"]) == ("3", "error")
 
 
-async def test_a_client_that_does_not_read_is_cut_off_and_nothing_piles_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_buffers_stay_bounded(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with api_server(slow_client_s=0.3) as server, server.connect(max_queue=1, max_size=None) as socket:
         await sign_in(socket)
         await subscribe(socket, LOGS, id="endless")
@@ -250,21 +254,21 @@ async def test_a_client_that_does_not_read_is_cut_off_and_nothing_piles_up(caplo
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1"])
-async def test_pages_of_other_sites_get_no_socket(server: ApiServer, origin: str) -> None:
+async def test_sockets_from_other_origins_are_refused(server: ApiServer, origin: str) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with server.connect(additional_headers={"origin": origin}):
             pass
     assert refused.value.response.status_code == 403
 
 
-async def test_other_hosts_get_no_socket(server: ApiServer) -> None:
+async def test_sockets_to_other_host_names_are_refused(server: ApiServer) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with connect("ws://evil.example/graphql", host="127.0.0.1", port=server.port):
             pass
     assert refused.value.response.status_code == 403
 
 
-async def test_own_and_allowed_origins_get_one(server: ApiServer) -> None:
+async def test_sockets_from_own_and_allowed_origins_are_accepted(server: ApiServer) -> None:
     for origin in (f"http://127.0.0.1:{server.port}", "http://localhost:5173"):
         async with server.connect(additional_headers={"origin": origin}) as socket:
             await sign_in(socket)

@@ -68,7 +68,7 @@ def test_the_spawner_needs_the_standard_library_alone() -> None:
     assert foreign == []
 
 
-def test_the_schema_needs_no_library_but_for_its_structs_and_graphql() -> None:
+def test_the_schema_imports_only_msgspec_outside_its_graphql_package() -> None:
     folder = ROOT / "schema" / "aliquot_schema"
     foreign = [
         f"{place(path, node)} {name}"
@@ -82,14 +82,14 @@ def test_the_schema_needs_no_library_but_for_its_structs_and_graphql() -> None:
 
 
 @pytest.mark.parametrize("module", ["aliquot.app.composition", "aliquot.cli"])
-def test_start_up_does_not_import_what_it_may_not_need(module: str) -> None:
+def test_startup_does_not_import_heavy_modules(module: str) -> None:
     code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout.split() == []
 
 
-def test_a_server_starts_without_the_libraries_it_may_not_need(tmp_path: Path) -> None:
+def test_a_server_starts_without_its_optional_libraries(tmp_path: Path) -> None:
     """The first start makes the tables, with alembic; the second is the usual one."""
     for unwanted in (set(NOT_AT_START) - {"alembic"}, NOT_AT_START):
         command = [sys.executable, "-c", SERVER_START, str(tmp_path / "data"), *unwanted]
@@ -98,7 +98,7 @@ def test_a_server_starts_without_the_libraries_it_may_not_need(tmp_path: Path) -
         assert outcome.stdout.split() == []
 
 
-def test_an_agent_needs_nothing_of_a_server(tmp_path: Path) -> None:
+def test_an_agent_does_not_import_server_libraries(tmp_path: Path) -> None:
     """It runs on every node beside the jobs: modules that it does not import cost them no memory."""
     key = tmp_path / "key"
     key.write_text("agk_" + "0" * 64)

@@ -56,7 +56,7 @@ def outcome_of(folder: Path, *, strict: bool) -> str:
     return done.stdout + done.stderr
 
 
-def test_tests_are_left_out_with_one_line_for_each_lack(tmp_path: Path) -> None:
+def test_tests_are_skipped_with_one_line_for_each_missing_requirement(tmp_path: Path) -> None:
     printed = outcome_of(tmp_path, strict=False)
     skips = [line for line in printed.splitlines() if line.startswith("SKIPPED")]
     assert [line.split()[1] for line in skips] == ["[3]", "[2]"], printed
@@ -65,7 +65,7 @@ def test_tests_are_left_out_with_one_line_for_each_lack(tmp_path: Path) -> None:
     assert "1 passed, 5 skipped" in printed
 
 
-def test_in_ci_they_fail(tmp_path: Path) -> None:
+def test_tests_with_missing_requirements_fail_in_ci(tmp_path: Path) -> None:
     printed = outcome_of(tmp_path, strict=True)
     assert "2 failed, 1 passed, 3 errors" in printed
     assert f"export {machine_lacks.STRICT}=1\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")

@@ -31,10 +31,15 @@ FUNCTION_METAPHORS = {
 SHARED_NAMES = {"__main__", "agents", "command", "errors", "ports", "sessions", "settings", "tables"}
 """Names that several packages of a layer may use: entry points, and the words of the domain."""
 VAGUE_SUBJECTS = {"somebody", "nobody", "who", "whoever", "what", "whom", "whatever"}
+VAGUE_TEST_WORDS = {
+    "he", "hears", "her", "him", "his", "nobody", "outlives", "reckoned", "she", "somebody", "tells", "told", "vain",
+    "whoever", "whom",
+}  # fmt: skip
+"""The name of a test says what is tested in plain words, with its subject."""
 SPAWNER = SERVER / "execution" / "agent" / "spawner"
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     paths = modules(SERVER, SCHEMA, ROOT / "tests")
     bad = [
         place(path)
@@ -42,6 +47,18 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
         if EMPTY_WORDS & {word for part in path.relative_to(ROOT).with_suffix("").parts for word in part.split("_")}
     ]
     assert bad == []
+
+
+def test_the_names_of_tests_are_plain() -> None:
+    found = [
+        f"{place(path, node)} {node.name}"
+        for path in modules(ROOT / "tests")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and VAGUE_TEST_WORDS & set(node.name.split("_"))
+    ]
+    assert found == []
 
 
 def test_no_module_is_named_by_a_metaphor() -> None:
@@ -80,7 +97,7 @@ def test_a_public_class_name_is_used_once_in_core_and_service() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [place(path) for path in modules(SERVER, SCHEMA) if not ast.get_docstring(tree(path))] == []
 
 

@@ -8,7 +8,7 @@ ENTRY = {"surface": "rest", "name": "GET /old", "deprecated-in": "0.1", "removed
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_no_public_name_is_gone(surface: str) -> None:
+def test_no_public_name_was_removed_without_deprecation(surface: str) -> None:
     names, before = present(surface), recorded(surface)
     assert len(before) > 30
     assert broken_promises(surface, names=names, before=before, removals=removed(), release=version()) == []
@@ -47,7 +47,9 @@ def test_removals_are_of_known_surfaces() -> None:
         ({"GET /a"}, ENTRY | {"surface": "graphql"}, "0.3.0", "GET /old is gone."),
     ],
 )
-def test_what_may_be_removed(names: set[str], entry: dict[str, str] | None, release: str, words: str | None) -> None:
+def test_a_public_name_may_be_removed_only_after_its_deprecation(
+    names: set[str], entry: dict[str, str] | None, release: str, words: str | None
+) -> None:
     removals = [] if entry is None else [entry]
     found = broken_promises("rest", names=names, before={"GET /a", "GET /old"}, removals=removals, release=release)
     assert (found == []) if words is None else found[0].startswith(words)

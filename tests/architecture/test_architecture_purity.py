@@ -18,13 +18,13 @@ def test_core_does_not_hash() -> None:
     assert _calls_of("hash") == []
 
 
-def test_core_draws_nothing_at_random() -> None:
+def test_core_uses_no_random_numbers() -> None:
     assert [
         place(path, node) for path in modules(CORE) for node in ast.walk(tree(path)) if _is_numpy_random(node)
     ] == []
 
 
-def test_core_does_not_go_through_sets_in_their_own_order() -> None:
+def test_core_does_not_iterate_over_unordered_sets() -> None:
     assert [place(path, node) for path in modules(CORE) for node in set_iterations(tree(path))] == []
 
 
@@ -43,7 +43,7 @@ def test_core_does_not_go_through_sets_in_their_own_order() -> None:
         "def f(ready: set[str]):\n    return {x: 1 for x in ready}",
     ],
 )
-def test_the_rule_about_sets_finds(code: str) -> None:
+def test_iterations_over_sets_are_detected(code: str) -> None:
     assert list(set_iterations(ast.parse(code)))
 
 
@@ -59,7 +59,7 @@ def test_the_rule_about_sets_finds(code: str) -> None:
         "def f(ready: dict[str, set[int]]):\n    return [x for x in ready]",
     ],
 )
-def test_the_rule_about_sets_lets_pass(code: str) -> None:
+def test_code_without_iterations_over_sets_is_accepted(code: str) -> None:
     assert list(set_iterations(ast.parse(code))) == []
 
 

@@ -14,7 +14,7 @@ COMMANDS = [*(ROOT / "scripts" / name for name in NAMES), ROOT / ".ci" / "run"]
 
 
 @pytest.mark.parametrize("script", [*COMMANDS, ROOT / "scripts" / "setup"], ids=lambda path: path.name)
-def test_bash_can_read_it(script: Path) -> None:
+def test_a_script_is_valid_bash(script: Path) -> None:
     bash = shutil.which("bash")
     assert bash
     outcome = subprocess.run([bash, "-n", script], capture_output=True, text=True, timeout=30, check=False)
@@ -22,6 +22,6 @@ def test_bash_can_read_it(script: Path) -> None:
 
 
 @pytest.mark.parametrize("script", COMMANDS, ids=lambda path: path.name)
-def test_it_can_be_run(script: Path) -> None:
+def test_a_script_is_executable(script: Path) -> None:
     assert os.access(script, os.X_OK)
     assert script.read_text().startswith("#!/usr/bin/env bash\n")

@@ -22,7 +22,7 @@ PROGRAMS = {"service/sessions/command_patterns"}
 """Small modules that are run as programs of their own."""
 
 
-def test_modules_hold_a_whole_concept() -> None:
+def test_typical_module_sizes_stay_within_limits() -> None:
     counts = sorted(_lines(path) for path in _hand_written())
     assert 100 <= median(counts) <= 220
     assert counts[int(len(counts) * 0.9)] <= 320
@@ -35,7 +35,7 @@ def test_no_module_is_long() -> None:
     assert {place(path): _lines(path) for path in tests if _lines(path) > TEST_LINES_MAX} == {}
 
 
-def test_packages_can_be_entered() -> None:
+def test_no_package_has_too_many_modules() -> None:
     counts = Counter(place(path.parent) for path in _hand_written())
     assert {package: count for package, count in counts.items() if count > MODULES_PER_PACKAGE_MAX} == {}
 

@@ -67,12 +67,12 @@ def test_no_class_declares_an_attribute_to_be_filled_in_later() -> None:
         "with opened() as door.executor: pass",
     ],
 )
-def test_the_rule_finds(code: str) -> None:
+def test_attribute_assignments_are_detected(code: str) -> None:
     assert [target for node in ast.walk(ast.parse(code)) for target in assigned(node)]
 
 
 @pytest.mark.parametrize("code", ["self.x = 1", "x = 1", "self.x: int = 1", "self.x += 1", "known[key] = value", "a.b"])
-def test_the_rule_lets_pass(code: str) -> None:
+def test_code_without_attribute_assignments_is_accepted(code: str) -> None:
     assert [target for node in ast.walk(ast.parse(code)) for target in assigned(node)] == []
 
 
@@ -87,7 +87,7 @@ def test_the_rule_lets_pass(code: str) -> None:
         ("class A:\n    def f(self) -> None:\n        x: int | None = None", 0),
     ],
 )
-def test_the_rule_about_classes_finds(code: str, count: int) -> None:
+def test_class_attributes_to_be_filled_in_later_are_detected(code: str, count: int) -> None:
     assert len(list(_open_in(ast.parse(code)))) == count
 
 

@@ -57,7 +57,7 @@ def test_the_largest_inventory_that_an_agent_needs_is_within_the_limit() -> None
 
 
 @pytest.mark.parametrize(("has_greeted", "bytes_max"), [(False, HELLO_BYTES_MAX), (True, INVENTORY_BYTES_MAX)])
-async def test_a_message_that_never_ends_is_cut(has_greeted: bool, bytes_max: int) -> None:
+async def test_an_endless_agent_message_is_cut_off(has_greeted: bool, bytes_max: int) -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: time.time_ns() // 1000)
     await executor.start()
     server, agent = wires()

@@ -48,7 +48,7 @@ async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[list[byte
         (b"600 Other\r\ncontent-length: 0", 502, "44", b"The app gave no valid answer: the status 600"),
     ],
 )
-async def test_odd_answers_of_apps_are_no_errors_of_the_server(
+async def test_malformed_app_responses_are_not_logged_as_server_errors(
     answer: bytes, status: int, length: str | None, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stand() as server:
@@ -82,7 +82,7 @@ async def test_a_websocket_with_an_odd_target_or_answer_is_refused(
     assert "Traceback" not in caplog.text
 
 
-async def test_a_request_that_waits_while_its_key_ends_is_refused() -> None:
+async def test_a_waiting_app_request_is_refused_when_its_key_is_revoked() -> None:
     async with stand() as server:
         key_id, bearer = await person(server, "eve", "user")
         await running(server, owner="eve")

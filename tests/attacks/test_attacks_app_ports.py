@@ -91,7 +91,7 @@ async def test_an_app_gets_and_sets_cookies_of_its_own_port_alone() -> None:
             assert (await http.get("/graphql", headers=BEARER)).status_code == 401
 
 
-async def test_a_cookie_of_the_app_that_had_the_port_before_opens_nothing() -> None:
+async def test_a_cookie_of_the_previous_app_at_a_port_is_refused() -> None:
     async with stand() as (server, extra):
         _, old = await entered(server)
         _, new = await entered(server, "/sessions/ses_1/apps/code")
@@ -100,7 +100,7 @@ async def test_a_cookie_of_the_app_that_had_the_port_before_opens_nothing() -> N
             assert (await http.get("/", headers={"cookie": new})).status_code == 200
 
 
-async def test_a_port_opens_apps_of_the_user_alone() -> None:
+async def test_app_ports_are_refused_for_apps_of_other_users() -> None:
     async with stand() as (server, extra):
         for name, role in (("olga", "operator"), ("ben", "user")):
             _, key = await person(server, name, role, projects=[PROJECT])

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 PAGE = {"accept": "text/html"}
 
 
-async def test_an_app_gets_the_request_without_the_servers_credentials_and_it_is_in_the_audit() -> None:
+async def test_app_requests_carry_no_server_credentials_and_are_audited() -> None:
     async with stand() as server:
         given = f"{await cookie(server)}; own=1; aliquot_session=a; __Host-aliquot_session=b; theme=dark"
         headers = {**BEARER, "cookie": given, "x-forwarded-for": "1.2.3.4", "connection": "x-hop", "x-hop": "1"}
@@ -44,7 +44,7 @@ async def test_an_app_gets_the_request_without_the_servers_credentials_and_it_is
         assert (action.facts["app"], action.facts["port"]) == ("lab", "8888")
 
 
-async def test_a_body_of_unknown_length_passes_in_pieces() -> None:
+async def test_a_chunked_body_is_passed_to_the_app() -> None:
     async with stand() as server:
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -90,7 +90,7 @@ async def test_a_ticket_works_once_at_its_own_app_alone() -> None:
 
 
 @pytest.mark.parametrize("following", ["//evil.example/", "/\\evil.example", "https://evil.example/", "/.aliquot/open"])
-async def test_a_ticket_leads_nowhere_else(following: str) -> None:
+async def test_a_ticket_does_not_redirect_to_other_sites(following: str) -> None:
     async with stand() as server:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
             answer = await http.get(OPEN, params={"next": following}, headers=BEARER)
@@ -114,7 +114,7 @@ async def test_a_cookie_opens_its_own_app_alone_and_no_part_of_the_server() -> N
             assert (await at(server, "/", headers={"cookie": stolen})).status_code == 401
 
 
-async def test_a_cookie_ends_with_the_key_behind_it() -> None:
+async def test_an_app_cookie_is_invalid_after_its_key_is_revoked() -> None:
     async with stand() as server:
         key_id, headers = await person(server, "eve", "user")
         await running(server, owner="eve")
@@ -134,7 +134,7 @@ async def test_a_cookie_ends_with_the_key_behind_it() -> None:
         {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"},
     ],
 )
-async def test_pages_of_other_origins_use_no_app(headers: dict[str, str]) -> None:
+async def test_app_requests_from_other_origins_are_refused(headers: dict[str, str]) -> None:
     async with stand() as server:
         own = {"cookie": await cookie(server)}
         assert (await at(server, "/", headers={**own, **headers})).status_code == 403
@@ -158,7 +158,7 @@ async def test_pages_of_other_origins_use_no_app(headers: dict[str, str]) -> Non
         "lab-1.apps.localhost:99999",
     ],
 )
-async def test_other_host_names_lead_to_no_app(name: str) -> None:
+async def test_requests_with_other_host_names_do_not_reach_an_app(name: str) -> None:
     async with stand() as server:
         own = await cookie(server)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
@@ -169,7 +169,7 @@ async def test_other_host_names_lead_to_no_app(name: str) -> None:
         assert await raw(server, f"GET / HTTP/1.1\r\n{both}") == 400
 
 
-async def test_an_apps_origin_has_none_of_the_servers_paths() -> None:
+async def test_server_paths_are_not_served_at_an_app_origin() -> None:
     async with stand() as server:
         own = await cookie(server)
         for path in ("/graphql", "/login", "/sessions/ses_1/stream", "/servers/outputs", "/healthz"):
@@ -227,7 +227,7 @@ async def test_frames_that_are_too_large_end_a_websocket() -> None:
             assert closed.value.rcvd.code == 1009
 
 
-async def test_a_websocket_ends_with_the_key_behind_it() -> None:
+async def test_a_websocket_is_closed_when_its_key_is_revoked() -> None:
     async with stand() as server:
         key_id, headers = await person(server, "eve", "user")
         await running(server, owner="eve")
@@ -240,7 +240,7 @@ async def test_a_websocket_ends_with_the_key_behind_it() -> None:
             assert closed.value.rcvd.code == 4401
 
 
-async def test_connections_of_one_user_are_limited_in_number() -> None:
+async def test_app_connections_per_user_are_limited() -> None:
     async with stand(session_streams_per_user=1) as server:
         headers = {"cookie": await cookie(server)}
         async with socket(server, headers) as browser:
@@ -248,7 +248,7 @@ async def test_connections_of_one_user_are_limited_in_number() -> None:
             assert (await at(server, "/", headers=headers)).status_code == 429
 
 
-async def test_who_is_not_signed_in_is_led_to_the_servers_own_page() -> None:
+async def test_anonymous_app_requests_are_redirected_to_the_server_for_sign_in() -> None:
     async with stand() as server:
         answer = await at(server, "/lab/tree?x=1", headers=PAGE)
         assert answer.status_code == 303

@@ -27,7 +27,9 @@ async def test_several_operations_of_which_none_is_named_are_refused(server: Api
     assert (await asked(server, query="query A { __typename }"))["data"] == {"__typename": "Query"}
 
 
-async def test_over_a_socket_too(staged: tuple[Stage, int]) -> None:
+async def test_several_operations_without_an_operation_name_are_refused_over_a_socket(
+    staged: tuple[Stage, int],
+) -> None:
     stage, port = staged
     async with on_stage(stage, port) as server, server.connect() as socket:
         await sign_in(socket)
@@ -60,14 +62,14 @@ async def test_a_number_too_long_to_be_read_is_refused_in_words(server: ApiServe
     assert "digits; at most 4,300 are read" in error["message"]
 
 
-async def test_a_text_of_digits_is_a_text(server: ApiServer) -> None:
+async def test_a_long_string_of_digits_is_accepted(server: ApiServer) -> None:
     text = '{ agent(agent_id: "%s") { id } }' % ("9" * 5000)
     answer = await costs_little(lambda number: asked(server, query=text + " " * number))
     assert "digits" not in str(answer)
 
 
 @pytest.mark.parametrize("what", ["queue_history(points: 1000)", "queue_history", "usage_history(by: user, step: 60)"])
-async def test_many_readings_of_history_are_refused_for_what_they_cost(server: ApiServer, what: str) -> None:
+async def test_many_history_queries_in_one_request_exceed_the_cost_limit(server: ApiServer, what: str) -> None:
     many = "{ " + " ".join(f"h{number}: {what} {{ started_at }}" for number in range(90)) + " }"
     [error] = (await costs_little(lambda number: asked(server, query=many + " " * number)))["errors"]
     assert error["extensions"]["budget"] == "cost"
@@ -75,6 +77,6 @@ async def test_many_readings_of_history_are_refused_for_what_they_cost(server: A
     assert "budget" not in str(one)
 
 
-async def test_a_page_of_history_is_within_what_one_request_may_cost(server: ApiServer) -> None:
+async def test_a_history_page_is_within_the_cost_limit(server: ApiServer) -> None:
     page = "query($p: Int!) { queue_history(points: $p) { started_at step points series { metric values maximum } } }"
     assert "budget" not in str(await asked(server, query=page, variables={"p": 240}))

@@ -45,7 +45,7 @@ def damaged(healthy: Path, folder: Path, *, seed: int) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(DAMAGES))
-async def test_a_server_says_in_a_sentence_what_is_damaged(healthy: Path, tmp_path: Path, seed: int) -> None:
+async def test_a_damaged_database_gives_a_one_line_error(healthy: Path, tmp_path: Path, seed: int) -> None:
     folder = damaged(healthy, tmp_path / "data", seed=seed)
     database = open_database("", data_folder=folder, now_us=SystemClock().now_us, address="http://127.0.0.1:1")
     said = ""
@@ -60,7 +60,7 @@ async def test_a_server_says_in_a_sentence_what_is_damaged(healthy: Path, tmp_pa
 
 @pytest.mark.parametrize("command", [("db", "check"), ("audit", "verify"), ("replay",)], ids=" ".join)
 @pytest.mark.parametrize("seed", range(0, DAMAGES, 4))
-def test_commands_say_in_a_sentence_what_is_damaged(
+def test_commands_on_a_damaged_database_exit_without_a_traceback(
     healthy: Path, tmp_path: Path, seed: int, command: tuple[str, ...]
 ) -> None:
     folder = damaged(healthy, tmp_path / "data", seed=seed)
@@ -105,7 +105,7 @@ def test_a_deeply_nested_list_of_clusters_is_reported_in_a_sentence(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o600])
-def test_a_token_that_others_could_read_is_reported_and_left(
+def test_a_token_file_readable_by_others_is_reported_and_left_unchanged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int
 ) -> None:
     path = tmp_path / "token"
@@ -118,7 +118,7 @@ def test_a_token_that_others_could_read_is_reported_and_left(
     assert all(f"has mode {mode:03o}" in words for words in told)
 
 
-def test_a_new_token_is_for_its_owner_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_token_file_is_readable_only_by_its_owner(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     read_token(tmp_path / "token")
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
     assert not caplog.records

@@ -2,7 +2,7 @@
 
 `tests/data/fuzz` keeps a corpus for each parser: valid inputs to start from, and inputs that once broke it. Each
 example is one of them with parts removed, doubled, moved or replaced. `scripts/test --long` tries a hundred times as
-many. Outputs of jobs have tests of their own, test_service_log_pieces.py.
+many. Outputs of jobs have tests of their own, test_service_output_pieces.py.
 """
 
 import gzip

@@ -48,7 +48,7 @@ def test_values_are_counted_without_decoding(value: object, is_spaced: bool) -> 
 
 
 @pytest.mark.parametrize("before", [b'"', b'"' + b"\\\\", b'"' + b'\\"', b'"' + b"\\\\" * 3 + b'\\"'])
-def test_a_string_goes_on_in_the_next_piece(before: bytes) -> None:
+def test_strings_across_piece_boundaries_are_counted_correctly(before: bytes) -> None:
     for shift in range(8):
         text = b'["' + b"x" * (PIECE_BYTES - len(before) - shift) + before[1:] + b"," * 9 + b'",1]'
         assert not any(ValueCount(3).exceeds(text))
@@ -69,7 +69,7 @@ async def test_too_many_values_are_refused_before_they_are_decoded() -> None:
 
 
 @pytest.mark.anyio
-async def test_those_who_may_not_submit_send_less() -> None:
+async def test_users_who_may_not_submit_have_smaller_body_limits() -> None:
     async with api_server(small_body_bytes=2000, small_body_values=100) as server:
         await server.data(
             'mutation { create_user(input: {name: "vera", role: viewer}) { __typename } }',
@@ -102,7 +102,7 @@ async def test_a_message_above_the_limit_closes_its_socket() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_large_batch_is_read_as_a_small_one_is(server: ApiServer) -> None:
+async def test_a_large_batch_is_accepted_and_its_errors_name_the_item(server: ApiServer) -> None:
     sessions = [{**ONE, "name": f"s{number}", "tags": [{"name": "a", "value": "b"}]} for number in range(1000)]
     body = await server.post(MANY, input={"sessions": sessions})
     assert [item["session"]["name"] for item in body["data"]["create_sessions"]["results"]] == [
@@ -116,14 +116,14 @@ async def test_a_large_batch_is_read_as_a_small_one_is(server: ApiServer) -> Non
 
 
 @pytest.mark.anyio
-async def test_a_list_that_no_input_takes_is_refused_unread(server: ApiServer) -> None:
+async def test_a_batch_list_above_the_limit_is_refused(server: ApiServer) -> None:
     body = await server.post(MANY, input={"sessions": [ONE] * 1001})
     assert "data" not in body
     assert body["errors"][0]["extensions"] == {"code": "limit_exceeded", "limit": 1000}
     assert not server.writer.requests
 
 
-def test_bytes_that_are_asked_for_are_weighed() -> None:
+def test_requested_log_bytes_are_included_in_the_cost() -> None:
     logs = " ".join(f'a{n}: session_log(id: "x", bytes_max: 1048576) {{ text }}' for n in range(90))
     [(_, weight)] = weigh(parse(f"{{ {logs} }}"), SCHEMA)
     assert weight.cost > 20_000
@@ -149,7 +149,7 @@ def test_an_answer_is_encoded_in_parts(data: dict[str, Any], is_noted: bool) -> 
 
 
 @pytest.mark.anyio
-async def test_an_answer_above_the_limit_is_an_error_that_says_so() -> None:
+async def test_a_response_above_the_size_limit_is_an_error() -> None:
     async with api_server(answer_bytes=1000) as server:
         body = await server.post("{ __schema { types { name } } }")
         [error] = body["errors"]
@@ -161,7 +161,7 @@ class HastyHttp(HeaderTimeoutHttp):
 
 
 @pytest.mark.anyio
-async def test_who_does_not_read_an_answer_is_cut_off() -> None:
+async def test_a_client_that_does_not_read_a_response_is_disconnected() -> None:
     """The answer is larger than the kernel buffers of both sides."""
     stage = Stage()
     async with listening(stage, lifespan="off", http=HastyHttp) as port, on_stage(stage, port) as server:

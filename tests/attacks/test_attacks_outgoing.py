@@ -64,7 +64,7 @@ def turning(to: str, status: int) -> bytes:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_receiver_cannot_turn_a_notice_to_an_address_of_the_inside(inside: Inside, status: int) -> None:
+async def test_notices_do_not_follow_redirects_to_internal_addresses(inside: Inside, status: int) -> None:
     async with listener(turning(inside.url, status), inside=Inside()) as url:
         table = WebhookTable(kind="webhook", name="hook", url=f"{url}/a-secret-path")
         with pytest.raises(NotDelivered) as refused:
@@ -73,7 +73,7 @@ async def test_a_receiver_cannot_turn_a_notice_to_an_address_of_the_inside(insid
     assert str(refused.value) == f"HTTP status {status}; redirects are not followed"
 
 
-async def test_what_a_receiver_answers_is_told_to_nobody(inside: Inside) -> None:
+async def test_errors_do_not_reveal_a_receivers_response_or_url(inside: Inside) -> None:
     said = b"HTTP/1.1 500 No\r\nContent-Length: 25\r\n\r\nwhat only the inside says"
     async with listener(said, inside=Inside()) as url:
         with pytest.raises(NotDelivered) as refused:
@@ -85,12 +85,12 @@ async def test_what_a_receiver_answers_is_told_to_nobody(inside: Inside) -> None
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "gopher://127.0.0.1/", "http://user:word@127.0.0.1/", "http:///x"]
 )
-def test_a_receiver_is_reached_by_http_alone(url: str) -> None:
+def test_receiver_urls_must_be_http_or_https(url: str) -> None:
     with pytest.raises(ValueError, match=r"http\(s\)://HOST"):
         WebhookTable(kind="webhook", name="hook", url=url)
 
 
-async def test_the_file_with_a_receivers_url_is_no_way_around_it(tmp_path: Path) -> None:
+async def test_a_receiver_url_from_a_file_must_be_http_or_https(tmp_path: Path) -> None:
     (tmp_path / "url").write_text("file:///etc/passwd")
     with pytest.raises(NotDelivered, match="not valid"):
         await post(WebhookTable(kind="webhook", name="hook", url_file=tmp_path / "url"), b"{}", key="dlv_1")
@@ -101,13 +101,13 @@ LINK_LOCAL: Final = "the host of the configured URL has a link-local address"
 
 
 @pytest.mark.parametrize("host", METADATA)
-async def test_no_notice_goes_to_where_a_cloud_tells_credentials(host: str) -> None:
+async def test_notices_to_link_local_addresses_are_refused(host: str) -> None:
     table = WebhookTable(kind="webhook", name="hook", url=f"http://{host}/latest/meta-data/", timeout_s=5)
     with pytest.raises(NotDelivered, match=LINK_LOCAL):
         await post(table, b"{}", key="dlv_1")
 
 
-async def test_nor_by_a_name_that_has_such_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_notices_to_host_names_with_link_local_addresses_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, 0)) for one in ("192.0.2.1", "169.254.169.254")]
 
     async def resolve(*_: Any, **__: Any) -> list[Any]:
@@ -127,7 +127,7 @@ async def test_a_provider_that_answers_without_end_is_cut_off() -> None:
         await costs_little(ask)
 
 
-async def test_a_small_answer_of_a_provider_is_not_decoded_to_a_large_one() -> None:
+async def test_a_compressed_provider_response_is_refused() -> None:
     async def ask(_: int) -> None:
         with pytest.raises(ValueError, match="answers compressed"):
             await fetched(f"{url}/keys")
@@ -137,7 +137,7 @@ async def test_a_small_answer_of_a_provider_is_not_decoded_to_a_large_one() -> N
         await costs_little(ask)
 
 
-async def test_a_provider_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_provider_response_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jwks, "ANSWER_S_MAX", 0.3)
     has_gone = asyncio.Event()
 
@@ -163,7 +163,7 @@ async def test_a_provider_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch
             await has_gone.wait()
 
 
-async def test_a_provider_cannot_turn_the_request_for_its_keys(inside: Inside) -> None:
+async def test_provider_key_requests_do_not_follow_redirects(inside: Inside) -> None:
     async with listener(turning(inside.url, 302), inside=Inside()) as url:
         with pytest.raises(ValueError, match="answers 302"):
             await fetched(f"{url}/.well-known/openid-configuration")

@@ -117,9 +117,7 @@ LINES: Final = {
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_a_stranger_or_a_document_costs_little_time_memory_and_delay(
-    server: RestServer, attacker: Attacker, name: str
-) -> None:
+def test_hostile_requests_cost_little_time_memory_and_delay(server: RestServer, attacker: Attacker, name: str) -> None:
     line, headers, rest, expected = LINES[name]
     own = [f"Authorization: {server.headers['authorization']}", "Content-Type: application/json"]
     given = [one for header in headers for one in (own if header == "KEY" else [header])]
@@ -143,7 +141,7 @@ def test_a_stranger_or_a_document_costs_little_time_memory_and_delay(
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_deep_json_costs_as_little_over_rest(attacker: Attacker, name: str) -> None:
+def test_hostile_rest_bodies_are_refused_with_little_cpu_time(attacker: Attacker, name: str) -> None:
     body = BODIES[name]()
     spent = attacker.cpu_s(lambda: attacker.post(body, path="/queue/submit"))
     status, _ = attacker.post(body, path="/queue/submit")
@@ -152,7 +150,7 @@ def test_deep_json_costs_as_little_over_rest(attacker: Attacker, name: str) -> N
 
 
 @pytest.mark.parametrize("path", ["/graphql", "/queue/submit"])
-def test_thirty_megabytes_are_refused_unread(server: RestServer, attacker: Attacker, path: str) -> None:
+def test_a_declared_body_of_30_megabytes_is_refused_unread(server: RestServer, attacker: Attacker, path: str) -> None:
     def announce() -> None:
         with socket.create_connection(attacker.place, timeout=60) as line:
             line.sendall(head(server, path, "Content-Length: 30000000"))
@@ -162,7 +160,7 @@ def test_thirty_megabytes_are_refused_unread(server: RestServer, attacker: Attac
     assert spent <= cpu_s_max(), f"{spent * 1e3:.0f} ms"
 
 
-def test_thirty_megabytes_in_pieces_are_cut_off(server: RestServer, attacker: Attacker) -> None:
+def test_a_chunked_body_of_30_megabytes_is_cut_off(server: RestServer, attacker: Attacker) -> None:
     piece = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
     with socket.create_connection(attacker.place, timeout=60) as line:
         line.sendall(head(server, "/graphql", "Transfer-Encoding: chunked"))
@@ -178,7 +176,7 @@ def test_thirty_megabytes_in_pieces_are_cut_off(server: RestServer, attacker: At
 
 
 @pytest.mark.parametrize("path", ["/graphql", "/queue/submit", "/login-code"])
-def test_a_refusal_names_no_folder_of_the_machine(
+def test_refusals_contain_no_paths_of_the_server(
     server: RestServer, tmp_path_factory: pytest.TempPathFactory, path: str
 ) -> None:
     answer = httpx.post(f"{server.address}{path}", json={"query": "{ __typename }"})
@@ -187,7 +185,7 @@ def test_a_refusal_names_no_folder_of_the_machine(
     assert str(tmp_path_factory.getbasetemp()) not in answer.text
 
 
-def test_those_who_drip_cost_nothing_and_keep_nobody_waiting(server: RestServer, attacker: Attacker) -> None:
+def test_slow_clients_do_not_block_other_clients(server: RestServer, attacker: Attacker) -> None:
     with ExitStack() as stack:
         lines = [stack.enter_context(socket.create_connection(attacker.place, timeout=60)) for _ in range(DRIPPING)]
 

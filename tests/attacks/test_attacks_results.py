@@ -89,19 +89,19 @@ async def test_links_devices_and_odd_names_are_neither_listed_nor_opened(stand: 
 @pytest.mark.parametrize(
     "path", ["", "/etc/passwd", "../checkpoint/x", "a/../../x", "a//b", "./a", "a\0b", "a\x1bb", "x" * 2000, "a/" * 40]
 )
-async def test_paths_that_lead_out_are_refused(stand: Stand, path: str) -> None:
+async def test_paths_outside_the_result_folder_are_refused(stand: Stand, path: str) -> None:
     kernel_id, _ = await left_by(stand, "touch a")
     with pytest.raises(InvalidRequest):
         await read(stand, kernel_id, FilesRequest(path=path))
 
 
 @pytest.mark.parametrize("name", ["ses_1/../..", "..", "ses_1.1.0/../../x.1.1"])
-async def test_ids_that_are_paths_are_refused(stand: Stand, name: str) -> None:
+async def test_kernel_ids_that_are_paths_are_refused(stand: Stand, name: str) -> None:
     with pytest.raises((InvalidRequest, NotFound)):
         await read(stand, KernelId(name), FilesRequest())
 
 
-async def test_a_folder_that_becomes_a_link_while_it_is_read_leads_nowhere(stand: Stand) -> None:
+async def test_a_folder_replaced_by_a_link_is_not_followed(stand: Stand) -> None:
     kernel_id, _ = await left_by(stand, "mkdir d; echo good > d/hostname")
     folder = stand.config.folder / "sessions" / kernel_id.split(".")[0] / "result"
     (folder / "d").rename(folder / "other")
@@ -116,7 +116,7 @@ async def test_a_folder_that_becomes_a_link_while_it_is_read_leads_nowhere(stand
         await read(stand, kernel_id, FilesRequest(path="hostname"))
 
 
-async def test_a_file_that_shrinks_while_it_is_read_ends_early_and_one_that_grows_does_not_grow(stand: Stand) -> None:
+async def test_a_file_that_changes_while_it_is_read_gives_at_most_its_announced_length(stand: Stand) -> None:
     kernel_id, _ = await left_by(stand, "head -c 200000 /dev/zero > big")
     file = stand.config.folder / "sessions" / kernel_id.split(".")[0] / "result" / "big"
     stream = await stand.core.open_stream(kernel_id, StreamTarget(files=FilesRequest(path="big")))
@@ -191,14 +191,16 @@ async def test_only_the_owner_and_admins_read_results(server: ApiServer, role: s
         {"host": "elsewhere.example"},
     ],
 )
-async def test_strangers_get_nothing(server: ApiServer, headers: dict[str, str]) -> None:
+async def test_result_downloads_without_valid_credentials_are_refused(
+    server: ApiServer, headers: dict[str, str]
+) -> None:
     await running(server)
     server.streams.results = content()
     assert (await server.http.get(FILE, headers=headers)).status_code in (401, 403, 421)
     assert server.streams.opened == []
 
 
-async def test_the_stream_of_clients_opens_no_files(server: ApiServer) -> None:
+async def test_a_client_stream_cannot_open_files(server: ApiServer) -> None:
     await running(server)
     server.streams.results = content()
     async with door(server) as socket:
@@ -219,9 +221,7 @@ async def test_the_stream_of_clients_opens_no_files(server: ApiServer) -> None:
         content(size=2**80, length=2**80),
     ],
 )
-async def test_an_agent_that_lies_about_a_file_gets_no_bytes_through(
-    server: ApiServer, told: tuple[bytes, ...]
-) -> None:
+async def test_invalid_file_headers_from_an_agent_are_refused(server: ApiServer, told: tuple[bytes, ...]) -> None:
     await running(server)
     server.streams.results = told
     assert (await server.http.get(FILE)).status_code == 503
@@ -244,7 +244,7 @@ async def test_an_agent_that_lies_about_a_listing_is_refused(server: ApiServer, 
     assert (await listing(server))["errors"][0]["extensions"]["code"] == "unavailable"
 
 
-async def test_more_than_was_announced_is_cut_and_less_breaks_the_connection(server: ApiServer) -> None:
+async def test_a_file_longer_than_announced_is_cut_and_a_shorter_one_breaks_the_connection(server: ApiServer) -> None:
     await running(server)
     server.streams.results = (*content(), b"and more")
     assert (await server.http.get(FILE)).content == CONTENT
@@ -254,7 +254,7 @@ async def test_more_than_was_announced_is_cut_and_less_breaks_the_connection(ser
 
 
 @pytest.mark.parametrize("value", ["bytes=5-2", "bytes=0-1,4-5", "lines=1-2", "bytes=" + "9" * 40 + "-", "bytes=a-b"])
-async def test_ranges_that_are_none_are_ignored(server: ApiServer, value: str) -> None:
+async def test_invalid_ranges_are_ignored(server: ApiServer, value: str) -> None:
     await running(server)
     server.streams.results = content()
     answer = await server.http.get(FILE, headers={"range": value})
@@ -302,13 +302,13 @@ async def test_a_download_that_cannot_be_recorded_is_refused_each_time(
 
 
 @pytest.mark.parametrize("query", ["?rank=-1", "?rank=x", "?rank=1e9", "?rank=" + "1" * 5000, "?other=1"])
-async def test_parameters_that_are_none_are_refused(server: ApiServer, query: str) -> None:
+async def test_invalid_download_parameters_are_refused(server: ApiServer, query: str) -> None:
     await running(server)
     server.streams.results = content()
     assert (await server.http.get(FILE + query)).status_code == 422
 
 
-async def test_downloads_of_one_user_are_limited() -> None:
+async def test_downloads_per_user_are_limited() -> None:
     async with api_server(downloads_per_user=2, stream_bytes_per_s=5) as server:
         await running(server)
         server.streams.results = content(size=100, length=100)[:1] + (b"x" * 50,) * 2
@@ -337,7 +337,7 @@ async def test_a_client_that_leaves_before_the_first_byte_of_its_answer_frees_it
     assert all(echo.is_closed for *_, echo in server.streams.opened)
 
 
-async def test_a_download_ends_with_its_key() -> None:
+async def test_a_download_ends_when_its_key_is_revoked() -> None:
     async with api_server(stream_bytes_per_s=100_000) as server:
         await running(server, owner="eve")
         key_id, secret = await person(server, "eve", "user")
@@ -362,13 +362,13 @@ async def test_a_download_ends_with_its_key() -> None:
         "{step}{value}",
     ],
 )
-async def test_patterns_that_are_none_are_refused_by_agents_too(stand: Stand, pattern: str) -> None:
+async def test_invalid_metric_patterns_are_refused_by_agents(stand: Stand, pattern: str) -> None:
     kernel_id, _ = await left_by(stand, "true")
     with pytest.raises(InvalidRequest):
         await read(stand, kernel_id, FilesRequest(metrics=(MetricPattern(name="a", pattern=pattern),)))
 
 
-async def test_metrics_that_take_long_are_partial_and_the_next_request_goes_on(
+async def test_slow_metrics_are_partial_and_continued_by_the_next_request(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel_id, _ = await left_by(stand, "for i in 1 2 3; do echo ::metric a=$i; done")

@@ -25,7 +25,7 @@ from session_doors import PATH, PROJECT, REVOKE, TERMINAL, door, opened, person,
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_owner_gets_a_terminal_and_it_is_in_the_audit(server: ApiServer) -> None:
+async def test_a_terminal_of_the_owner_is_opened_and_audited(server: ApiServer) -> None:
     await running(server)
     async with door(server) as socket:
         assert await opened(socket, TERMINAL) == {"opened": True}
@@ -109,7 +109,7 @@ async def test_a_port_that_cannot_be_recorded_is_refused_each_time(
 
 
 @pytest.mark.parametrize("role", ["operator", "admin"])
-async def test_an_operator_is_let_in_and_the_audit_says_who(server: ApiServer, role: str) -> None:
+async def test_terminals_of_operators_are_opened_and_audited(server: ApiServer, role: str) -> None:
     await running(server)
     _, secret = await person(server, "eve", role)
     async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
@@ -120,7 +120,9 @@ async def test_an_operator_is_let_in_and_the_audit_says_who(server: ApiServer, r
 
 
 @pytest.mark.parametrize(("role", "is_shared"), [("user", True), ("user", False), ("viewer", True)])
-async def test_members_are_let_in_where_the_owner_shares_it(server: ApiServer, role: str, is_shared: bool) -> None:
+async def test_project_members_get_a_terminal_only_of_shared_sessions(
+    server: ApiServer, role: str, is_shared: bool
+) -> None:
     await running(server, shares_access=is_shared)
     _, secret = await person(server, "eve", role, projects=[PROJECT])
     async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
@@ -129,7 +131,7 @@ async def test_members_are_let_in_where_the_owner_shares_it(server: ApiServer, r
 
 
 @pytest.mark.parametrize("role", ["viewer", "user"])
-async def test_nobody_else_is_let_in(server: ApiServer, role: str) -> None:
+async def test_terminals_and_ports_are_refused_to_other_users(server: ApiServer, role: str) -> None:
     await running(server)
     _, secret = await person(server, "eve", role)
     for asked in (TERMINAL, {"port": 8888}):
@@ -157,7 +159,7 @@ async def test_a_viewer_gets_no_terminal_of_a_session_of_its_own(server: ApiServ
     ],
 )
 @pytest.mark.parametrize("path", [PATH, "/servers/streams"])
-async def test_strangers_and_foreign_pages_are_refused_before_the_handshake(
+async def test_invalid_credentials_and_other_origins_are_refused_before_the_handshake(
     server: ApiServer, headers: dict[str, str], path: str
 ) -> None:
     await running(server)
@@ -178,7 +180,7 @@ async def test_a_cookie_opens_a_terminal_from_the_servers_own_pages_alone(server
                 pass
 
 
-async def test_a_key_of_a_user_is_none_of_a_server(server: ApiServer) -> None:
+async def test_a_user_key_is_refused_at_the_server_stream_address(server: ApiServer) -> None:
     _, secret = await person(server, "eve", "admin")
     with pytest.raises(InvalidStatus) as refused:
         async with door(server, "/servers/streams", {"authorization": f"Bearer {secret}"}):
@@ -186,7 +188,7 @@ async def test_a_key_of_a_user_is_none_of_a_server(server: ApiServer) -> None:
     assert refused.value.response.status_code == 401
 
 
-async def test_a_terminal_ends_with_the_key_that_opened_it(server: ApiServer) -> None:
+async def test_a_terminal_is_closed_when_its_key_is_revoked(server: ApiServer) -> None:
     key_id, secret = await person(server, "eve", "user")
     await running(server, owner="eve")
     async with door(server, headers={"authorization": f"Bearer {secret}"}) as socket:
@@ -199,9 +201,7 @@ async def test_a_terminal_ends_with_the_key_that_opened_it(server: ApiServer) ->
 @pytest.mark.parametrize(
     "message", [b"x" * (MESSAGE_BYTES_MAX + 1), "not the end", pytest.param("e" * 2**20, id="a long text")]
 )
-async def test_messages_that_are_too_large_or_none_of_ours_end_the_stream(
-    server: ApiServer, message: bytes | str
-) -> None:
+async def test_oversized_and_invalid_messages_close_the_stream(server: ApiServer, message: bytes | str) -> None:
     await running(server)
     async with door(server) as socket:
         await opened(socket, TERMINAL)
@@ -233,7 +233,7 @@ async def test_messages_that_are_too_large_or_none_of_ours_end_the_stream(
         pytest.param("[" * 100_000, id="deep"),
     ],
 )
-async def test_a_first_message_that_makes_no_sense_opens_nothing(server: ApiServer, first: str) -> None:
+async def test_an_invalid_first_message_opens_no_stream(server: ApiServer, first: str) -> None:
     await running(server)
     async with door(server) as socket:
         await socket.send(first)
@@ -241,7 +241,7 @@ async def test_a_first_message_that_makes_no_sense_opens_nothing(server: ApiServ
     assert server.streams.opened == []
 
 
-async def test_what_the_server_decides_cannot_be_asked_for(server: ApiServer) -> None:
+async def test_a_client_cannot_request_terminal_recording(server: ApiServer) -> None:
     await running(server)
     async with door(server) as socket:
         await opened(socket, {"terminal": {"name": "one", "record": True}})
@@ -259,7 +259,7 @@ async def test_a_session_that_does_not_run_has_no_terminal(server: ApiServer) ->
             pass
 
 
-async def test_streams_of_one_user_are_limited_in_number() -> None:
+async def test_session_streams_per_user_are_limited() -> None:
     async with api_server(session_streams_per_user=2) as server:
         await running(server)
         async with door(server) as one, door(server) as two:
@@ -271,7 +271,7 @@ async def test_streams_of_one_user_are_limited_in_number() -> None:
             assert await opened(again, TERMINAL) == {"opened": True}
 
 
-async def test_a_client_that_asks_for_nothing_is_disconnected() -> None:
+async def test_a_client_that_sends_no_first_message_is_disconnected() -> None:
     async with api_server(connection_init_s=0.1) as server:
         await running(server)
         async with door(server) as socket:
@@ -280,7 +280,7 @@ async def test_a_client_that_asks_for_nothing_is_disconnected() -> None:
     assert server.streams.opened == []
 
 
-async def test_a_client_that_leaves_while_its_stream_is_opened_leaves_none_behind() -> None:
+async def test_a_stream_is_closed_if_its_client_disconnects_while_it_is_opened() -> None:
     messages: list[Message] = [{"type": "websocket.connect"}, {"type": "websocket.receive", "text": "{}"}]
     echo = Echo()
 

@@ -17,7 +17,7 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-async def test_viewers_and_strangers_upload_nothing(server: ApiServer) -> None:
+async def test_viewers_and_invalid_keys_cannot_upload_workspaces(server: ApiServer) -> None:
     _, key = await person(server, "vera", "viewer")
     for path, body in ((UPLOAD, tree(a="x").encoded()), (BLOCKS, sized(b"x"))):
         assert (await server.http.post(path, content=body, headers=bearer(key))).status_code == 403
@@ -47,12 +47,12 @@ async def test_a_hash_reveals_nothing_about_other_users(server: ApiServer) -> No
         {"path": 5},
     ],
 )
-async def test_paths_that_lead_elsewhere_are_refused(server: ApiServer, file: dict[str, object]) -> None:
+async def test_workspace_paths_outside_the_tree_are_refused(server: ApiServer, file: dict[str, object]) -> None:
     answer = await server.http.post(UPLOAD, content=msgspec.json.encode({"files": [file]}))
     assert answer.status_code == 422, answer.text
 
 
-async def test_too_much_at_once_is_refused(server: ApiServer) -> None:
+async def test_oversized_workspace_uploads_are_refused(server: ApiServer) -> None:
     many = Workspace(files=tuple(WorkspaceFile(path=f"{number:06}") for number in range(FILES_MAX + 1)))
     assert (await server.http.post(UPLOAD, content=many.encoded())).status_code == 422
     assert (await server.http.post(UPLOAD, content=b"[" * 100_000)).status_code == 422
@@ -63,6 +63,6 @@ async def test_too_much_at_once_is_refused(server: ApiServer) -> None:
         assert (await server.http.post(BLOCKS, content=body)).status_code == 422
 
 
-async def test_a_session_gets_no_workspace_that_its_owner_did_not_upload(server: ApiServer) -> None:
+async def test_the_workspace_of_an_unknown_session_is_not_found(server: ApiServer) -> None:
     missing = await server.http.get("/sessions/ses_none/workspace")
     assert missing.status_code == 404

@@ -24,7 +24,7 @@ SIGHTS = {
 
 
 @pytest.mark.parametrize("name", sorted(FIELDS))
-def test_every_field_of_what_belongs_to_somebody_has_a_rule(name: str) -> None:
+def test_every_field_of_an_owned_type_has_a_rule(name: str) -> None:
     type_ = SCHEMA.type_map[name]
     assert set(FIELDS[name]) == set(type_.fields)  # type: ignore[attr-defined]  # it is an object type
 
@@ -64,11 +64,11 @@ async def seen(people: Scene, user: str, session_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("user", sorted(SIGHTS))
-async def test_others_see_what_is_everybodys_and_nothing_else(people: Scene, user: str) -> None:
+async def test_each_role_sees_only_the_permitted_fields_of_other_users_sessions(people: Scene, user: str) -> None:
     await _check(people, user, SIGHTS[user])
 
 
-async def test_members_of_its_project_see_what_came_of_it(people: Scene) -> None:
+async def test_project_members_see_the_member_fields_of_a_session(people: Scene) -> None:
     await people.accounts.update_user(ADMIN, "user", UserChanges(projects=(PROJECT,)), None)
     try:
         await _check(people, "user", Visibility.MEMBER)

@@ -43,7 +43,9 @@ def test_every_root_field_has_a_rule_and_every_rule_a_field() -> None:
 @pytest.mark.parametrize("own", [True, False], ids=["own", "others"])
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: "nobody" if role is None else role.name.lower())
 @pytest.mark.parametrize("name", sorted(ROOTS))
-async def test_a_field_is_for_those_whom_its_rule_names(people: Scene, name: str, role: Role | None, own: bool) -> None:
+async def test_a_root_field_is_available_only_to_the_roles_of_its_rule(
+    people: Scene, name: str, role: Role | None, own: bool
+) -> None:
     user = None if role is None else role.name.lower()
     query, variables = operation(name, await _arguments(people, name, owner=user if own and user else OTHER))
     found = await _outcome(people, name, user, query, variables)

@@ -33,11 +33,13 @@ async def submitted(people: Scene, user: str, priority: str) -> str:
         ("admin", "critical", "critical"),
     ],
 )
-async def test_the_highest_priority_is_that_of_the_role(people: Scene, user: str, priority: str, found: str) -> None:
+async def test_the_role_limits_the_priority_of_a_submission(
+    people: Scene, user: str, priority: str, found: str
+) -> None:
     assert await submitted(people, user, priority) == found
 
 
-async def test_a_session_is_not_moved_above_it_either(people: Scene) -> None:
+async def test_the_role_limits_the_priority_of_a_priority_change(people: Scene) -> None:
     session_id = await people.session_of("user")
     for user, found in (("user", "forbidden"), ("operator", "high")):
         response = await people.ask(user, MOVE, {"input": {"id": session_id, "priority": "high"}})
@@ -45,7 +47,7 @@ async def test_a_session_is_not_moved_above_it_either(people: Scene) -> None:
         assert (answer.get("code") or answer["session"]["priority"]) == found
 
 
-async def test_the_policy_says_what_users_may_ask_for(people: Scene) -> None:
+async def test_the_policy_sets_the_highest_priority_for_users(people: Scene) -> None:
     await people.ask("operator", POLICY, {"input": {"user_priority_max": "high"}})
     assert await submitted(people, "user", "high") == "high"
     assert await submitted(people, "user", "critical") == "forbidden"

@@ -34,7 +34,7 @@ def test_every_operation_has_a_rule_and_every_rule_an_operation() -> None:
 @pytest.mark.parametrize("own", [True, False], ids=["own", "others"])
 @pytest.mark.parametrize("role", [None, *Role], ids=lambda role: "nobody" if role is None else role.name.lower())
 @pytest.mark.parametrize("name", sorted(REST))
-async def test_an_operation_is_for_those_whom_its_rule_names(
+async def test_a_rest_operation_is_available_only_to_the_roles_of_its_rule(
     people: Scene, name: str, role: Role | None, own: bool
 ) -> None:
     user = None if role is None else role.name.lower()
@@ -57,7 +57,7 @@ async def _status(people: Scene, operation: Operation, user: str | None, *, owne
     return response.status_code
 
 
-async def test_the_queue_hides_what_others_run(people: Scene) -> None:
+async def test_the_queue_hides_commands_of_other_users(people: Scene) -> None:
     session_id = await people.session_of(OTHER, argv=("train", "hush"), run_id="hush")
     answer = await people.clients["user"].get("/queue")
     [job] = [job for job in answer.json()["jobs"] if job["job_id"] == session_id]

@@ -33,7 +33,7 @@ def test_a_row_stays_until_it_is_measured_again() -> None:
     assert text.endswith("\nb\n<!-- slurm -->\n<!-- end of slurm -->\nc\n")
 
 
-def test_what_is_not_reached_is_said() -> None:
+def test_a_missed_benchmark_target_is_marked() -> None:
     assert "| 2 | <= 1 | **no** |" in figures(EMPTY, {"one": 2.0})
 
 
@@ -43,11 +43,11 @@ def test_figures_of_another_machine_do_not_stay() -> None:
     assert "2 cores" not in text
 
 
-def test_a_key_that_is_no_more_has_no_row() -> None:
+def test_a_removed_benchmark_has_no_row() -> None:
     assert "`one`" not in figures(figures(EMPTY, {"one": 0.5}), {"two": 2.0}, keys=KEYS[1:])
 
 
-def test_a_comparison_takes_the_place_of_the_one_before() -> None:
+def test_a_new_comparison_replaces_the_previous_one() -> None:
     table = [["", "Aliquot", "Slurm"], ["list", "1", "2"]]
     once = page.with_comparison(EMPTY, told="then", table=[*table, ["restart", "3", "4"]], notes=["honest"])
     text = page.with_comparison(once, told="now", table=table, notes=["honest"])
@@ -56,11 +56,11 @@ def test_a_comparison_takes_the_place_of_the_one_before() -> None:
     assert "restart" not in text
 
 
-def test_the_kept_page_has_its_places() -> None:
+def test_the_benchmark_page_has_all_its_placeholders() -> None:
     page.kept(KEPT)
 
 
-def test_a_page_without_a_place_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_benchmark_page_without_placeholders_is_refused_before_measuring(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("no place", encoding="utf-8")
     with pytest.raises(ValueError, match="figures"):
         page.kept(tmp_path / "page.md")

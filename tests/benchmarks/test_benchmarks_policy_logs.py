@@ -32,7 +32,7 @@ def test_a_log_is_the_same_for_the_same_seed_and_has_its_load(name: str) -> None
     assert all(0 < job.milli <= log.gpus * MILLI for job in jobs)
 
 
-def test_gangs_have_their_part_of_the_work_and_a_heavy_user_their_part_of_the_jobs() -> None:
+def test_gangs_and_a_heavy_user_have_their_specified_shares() -> None:
     jobs = drawn(smaller("wide gangs"))
     work = [job.milli * job.duration_ms for job in jobs]
     wide = [amount for job, amount in zip(jobs, work, strict=True) if job.milli >= 32 * MILLI]

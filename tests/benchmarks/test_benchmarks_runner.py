@@ -16,7 +16,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_unknown_key_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_benchmark_is_refused_with_the_list_of_known_ones() -> None:
     outcome = run("--only", "nothing_like_it")
     assert outcome.returncode == 2
     assert outcome.stdout == ""
@@ -26,7 +26,7 @@ def test_an_unknown_key_is_refused_with_those_that_there_are() -> None:
 
 
 @pytest.mark.slow
-def test_json_is_one_object_and_nothing_else() -> None:
+def test_json_output_is_a_single_object() -> None:
     outcome = run("--only", "start_latency_p50_s", "--json")
     assert outcome.returncode == 0, outcome.stderr
     (value,) = json.loads(outcome.stdout).items()

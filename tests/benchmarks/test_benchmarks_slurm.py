@@ -25,7 +25,7 @@ def test_a_job_gets_one_gpu_and_nothing_is_left(tuning: str) -> None:
     assert [path for path in Path("/proc").iterdir() if _is_of(path, cluster.folder)] == []
 
 
-def test_its_version_is_told() -> None:
+def test_the_slurm_version_is_reported() -> None:
     assert programs.version().startswith("slurm")
 
 

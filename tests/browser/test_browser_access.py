@@ -15,7 +15,7 @@ ADD_USER = """mutation { create_user(input: {name: "kim", role: user}) { __typen
 
 
 @NEEDS_AXE
-async def test_an_admin_lets_somebody_in_who_signs_in_with_the_key(browser: Browser, demo: OwnServer) -> None:
+async def test_a_user_created_by_an_admin_signs_in_with_the_new_key(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=access")
         await expect(page.get_by_text("with the server's own token")).to_be_visible()

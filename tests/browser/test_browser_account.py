@@ -34,7 +34,7 @@ mutation ($input: CreateApiKeyInput!) {
 
 @NEEDS_AXE
 @pytest.mark.parametrize("width", [1440, 390])
-async def test_the_menu_says_who_i_am(browser: Browser, demo: OwnServer, width: int) -> None:
+async def test_the_user_menu_shows_the_signed_in_user(browser: Browser, demo: OwnServer, width: int) -> None:
     async with signed_in(browser, demo, viewport={"width": width, "height": 900}) as tab, demo.client() as client:
         page = await tab.open("/")
         me = (await client.execute("{ me { name } }", {}))["me"]["name"]

@@ -42,7 +42,7 @@ def _config(folder: Path, hook: HttpReceiver) -> Path:
     return config
 
 
-async def test_an_alert_of_a_rule_that_was_changed_by_hand_is_shown_and_told(
+async def test_an_alert_of_an_edited_rule_is_shown_on_every_page_and_sent_to_receivers(
     browser: Browser, telling: OwnServer, hook: HttpReceiver
 ) -> None:
     async with signed_in(browser, telling) as tab, telling.client() as client:

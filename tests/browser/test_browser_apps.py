@@ -36,9 +36,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["ALIQUOT_APP_WEB"])
 
 
 @NEEDS_AXE
-async def test_an_app_is_opened_from_its_sessions_page_and_reads_nothing_of_the_server(
-    browser: Browser, demo: OwnServer
-) -> None:
+async def test_an_app_opened_from_its_session_page_cannot_read_the_server(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         environment = [{"name": "SERVE", "value": SERVE}]
         command = 'exec /usr/bin/env python3 -c "$SERVE"'
@@ -68,7 +66,9 @@ async def test_an_app_is_opened_from_its_sessions_page_and_reads_nothing_of_the_
         assert await tab.accessibility("section[aria-label=Services]") == []
 
 
-async def test_a_notebook_is_started_after_a_look_at_what_it_gets(browser: Browser, demo: OwnServer) -> None:
+async def test_a_notebook_is_started_from_a_preset_after_a_preview_of_its_resources(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/submit")
         await page.get_by_role("button", name="Start from").click()

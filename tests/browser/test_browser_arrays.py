@@ -16,7 +16,7 @@ TASK = 'echo "task $ALIQUOT_ARRAY_INDEX says hello"; [ $((ALIQUOT_ARRAY_INDEX % 
 
 
 @NEEDS_AXE
-async def test_the_logs_of_tasks_are_read_together_and_filtered(browser: Browser, demo: OwnServer) -> None:
+async def test_the_logs_of_array_tasks_are_shown_together_and_filtered(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         array = await submit(client, TASK, {"cpu": "1"}, name="thrice", array="0-8")
         await until_state(client, array, "failed")
@@ -36,7 +36,7 @@ async def test_the_logs_of_tasks_are_read_together_and_filtered(browser: Browser
         await expect(page.locator(".queue tbody tr")).to_have_count(3)
 
 
-async def test_all_ranks_of_a_gang_are_read_together(browser: Browser, demo: OwnServer) -> None:
+async def test_the_logs_of_all_ranks_of_a_gang_are_shown_together(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         gang = await submit(client, "echo here is rank $ALIQUOT_RANK", {"cpu": "1"}, name="pair", cluster_size=2)
         await until_state(client, gang, "completed")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 @NEEDS_AXE
-async def test_who_changed_what_and_who_held_a_device_are_looked_up(browser: Browser, demo: OwnServer) -> None:
+async def test_past_changes_and_holders_of_a_device_can_be_looked_up(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         held = await submit(client, "sleep 1000", {"cuda.device": "1"}, name="held")
         (kernel,) = (await until_state(client, held, "running"))["kernels"]

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 @NEEDS_AXE
-async def test_filters_and_the_heat_map(browser: Browser, demo: OwnServer) -> None:
+async def test_cluster_filters_and_the_heat_map_select_devices(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/")
         tiles = page.locator(".tile")
@@ -36,7 +36,7 @@ async def test_filters_and_the_heat_map(browser: Browser, demo: OwnServer) -> No
 
 
 @NEEDS_AXE
-async def test_who_held_which_device_when(browser: Browser, demo: OwnServer) -> None:
+async def test_the_history_view_shows_which_session_held_each_device(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         session_id = await submit(client, "sleep 4", {"cuda.device": "2"}, name="of-today")
         await until_state(client, session_id, "completed")

@@ -60,7 +60,7 @@ async def alone(anyio_backend: str) -> AsyncIterator[OwnServer]:
         yield server
 
 
-def test_all_are_found_and_told_apart() -> None:
+def test_all_graphiql_examples_are_found_and_have_distinct_titles() -> None:
     assert len(EXAMPLES) == sum(text.count("title: ") for text in SOURCES.values())
     assert sorted(ORDER) == sorted(SOURCES)
     assert len({example.title for example in EXAMPLES}) == len(EXAMPLES)
@@ -68,7 +68,7 @@ def test_all_are_found_and_told_apart() -> None:
     assert _bare(SEED) in _bare(EXAMPLES[0].query.replace("query AllocMap", "query ")), "the first is the seed query"
 
 
-def test_every_field_at_the_root_is_in_some_example() -> None:
+def test_every_root_field_is_used_by_an_example() -> None:
     schema = build_schema(SDL.read_text(encoding="utf-8"))
     shown = {field for example in EXAMPLES for field in _fields(example.query)}
     offered = {
@@ -81,7 +81,7 @@ def test_every_field_at_the_root_is_in_some_example() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.title for example in EXAMPLES])
-def test_an_example_says_whom_it_is_for(example: Example) -> None:
+def test_an_example_states_the_role_it_requires(example: Example) -> None:
     """A query with one refused field returns nothing, so examples for all roles use no restricted fields."""
     (least,) = {
         max(Role.USER, ROOTS[f"{operation.value.capitalize()}.{name}"].least)

@@ -39,7 +39,7 @@ async def test_the_first_query_answers(browser: Browser, demo: OwnServer, addres
         ("Live", "devices live", "device_updates", '"gpu_alloc_map"'),
     ],
 )
-async def test_an_example_is_ready_when_chosen(
+async def test_a_chosen_example_runs_with_its_variables_filled_in(
     browser: Browser, demo: OwnServer, group: str, title: str, field: str, answer: str
 ) -> None:
     """Its variables are filled in; a session that is missing is submitted."""
@@ -51,7 +51,7 @@ async def test_an_example_is_ready_when_chosen(
 
 
 @NEEDS_AXE
-async def test_it_is_accessible(browser: Browser, demo: OwnServer) -> None:
+async def test_graphiql_is_accessible(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         for scheme in ("light", "dark"):
             await tab.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of its words
@@ -63,7 +63,7 @@ async def test_it_is_accessible(browser: Browser, demo: OwnServer) -> None:
             assert await tab.accessibility() == []
 
 
-async def test_what_somebody_has_edited_keeps_its_tab(browser: Browser, demo: OwnServer) -> None:
+async def test_an_edited_query_keeps_its_tab_when_an_example_is_chosen(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/graphiql")
         tabs = page.locator(".graphiql-tab")
@@ -76,7 +76,7 @@ async def test_what_somebody_has_edited_keeps_its_tab(browser: Browser, demo: Ow
         await expect(tabs).to_have_count(2)
 
 
-async def test_a_subscription_tells_of_what_happens(browser: Browser, demo: OwnServer) -> None:
+async def test_a_subscription_shows_events(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/graphiql")
         await choose(page, "Live", "queue live", "queue_updates")
@@ -90,7 +90,7 @@ async def test_a_subscription_tells_of_what_happens(browser: Browser, demo: OwnS
         pytest.fail("no event was told")
 
 
-async def test_a_stranger_is_asked_for_the_token_first(browser: Browser, demo: OwnServer) -> None:
+async def test_graphiql_asks_an_unauthenticated_visitor_for_the_token(browser: Browser, demo: OwnServer) -> None:
     context = await browser.new_context()
     page = await context.new_page()
     await page.goto(f"{demo.url}/graphiql")

@@ -36,9 +36,7 @@ async def shared(anyio_backend: str, browser: Browser) -> AsyncIterator[OwnServe
         yield server
 
 
-async def test_a_user_is_given_what_is_his_own_and_no_more_of_it_with_each_press(
-    browser: Browser, shared: OwnServer
-) -> None:
+async def test_an_example_uses_the_users_own_session_and_submits_only_one(browser: Browser, shared: OwnServer) -> None:
     async with shared.client() as client:
         others = await submit(client, "true", {"cpu": "1"}, held=True, name="for-an-example")
         key = await _key(client, "ute", "user")
@@ -57,7 +55,7 @@ async def test_a_user_is_given_what_is_his_own_and_no_more_of_it_with_each_press
         assert (await session(client, others))["state"] == "held"
 
 
-async def test_a_viewer_looks_at_what_is_there_and_submits_nothing(browser: Browser, shared: OwnServer) -> None:
+async def test_an_example_run_by_a_viewer_submits_no_session(browser: Browser, shared: OwnServer) -> None:
     async with shared.client() as client:
         newest = await submit(client, "true", {"cpu": "1"}, held=True, name="looked-at")
         key = await _key(client, "vera", "viewer")

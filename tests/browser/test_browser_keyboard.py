@@ -27,7 +27,7 @@ TOLD = """
 
 
 @NEEDS_AXE
-async def test_the_palette_leads_to_sessions_nodes_and_pages(browser: Browser, demo: OwnServer) -> None:
+async def test_the_command_palette_opens_sessions_nodes_and_pages(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         session_id = await submit(client, "true", {"cpu": "1"}, name="findable")
         await until_state(client, session_id, "completed")
@@ -50,7 +50,7 @@ async def test_the_palette_leads_to_sessions_nodes_and_pages(browser: Browser, d
         await expect(page).to_have_url(f"{demo.url}/?node=demo-2")
 
 
-async def test_what_is_typed_while_the_palette_is_loading_is_in_it(browser: Browser, demo: OwnServer) -> None:
+async def test_keys_typed_while_the_command_palette_loads_are_kept(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         asked, is_typed = asyncio.Event(), asyncio.Event()
 
@@ -75,7 +75,7 @@ async def test_what_is_typed_while_the_palette_is_loading_is_in_it(browser: Brow
         await expect(field).to_have_value("demo-2")
 
 
-async def test_keys_lead_to_pages_and_to_the_search(browser: Browser, demo: OwnServer) -> None:
+async def test_keyboard_shortcuts_open_pages_and_the_search(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/")
         await page.locator(".tile").first.wait_for()

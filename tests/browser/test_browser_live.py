@@ -26,7 +26,7 @@ LOOKED_AT: Final = """
 """
 
 
-async def test_devices_and_a_session_move_on_while_nobody_asks(browser: Browser, demo: OwnServer) -> None:
+async def test_devices_and_a_session_are_updated_without_polling(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as cluster, signed_in(browser, demo) as tab, demo.client() as client:
         for one, operation in ((cluster, "Cluster"), (tab, "Session")):
             one.is_away_expected = True
@@ -57,7 +57,7 @@ async def _answered_once(page: Page, operation: str) -> None:
     await page.route("**/graphql", play)
 
 
-async def test_where_no_socket_opens_pages_ask_and_say_that_they_are_old(browser: Browser, demo: OwnServer) -> None:
+async def test_without_a_websocket_pages_poll_and_are_marked_as_stale(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         tab.is_away_expected = True
         await tab.page.route_web_socket(SOCKET, _refuse)
@@ -77,7 +77,7 @@ async def _refuse(socket: WebSocketRoute) -> None:
     await socket.close(code=1013)
 
 
-async def test_who_leaves_a_page_follows_nothing_of_it_any_more(browser: Browser, demo: OwnServer) -> None:
+async def test_leaving_a_page_ends_its_subscriptions(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         runs = await submit(client, "echo hello; sleep 1000", {"cuda.shares": "0.1"}, name="quiet")
         await until_state(client, runs, "running")
@@ -105,7 +105,7 @@ async def _are_sent(sent: Sequence[dict[str, Any]], streams: Sequence[str], *, f
     return all(any(stream in query for query in of) for stream in streams)
 
 
-async def test_a_quiet_session_is_told_of_anew_when_it_is_looked_at_again(browser: Browser, demo: OwnServer) -> None:
+async def test_a_page_subscribes_again_when_it_becomes_visible(browser: Browser, demo: OwnServer) -> None:
     """No more events follow, so a page that is not sent the state would poll forever."""
     async with signed_in(browser, demo) as tab, demo.client() as client:
         ended = await submit(client, "true", {"cpu": "1"}, name="all-over")
@@ -126,7 +126,7 @@ async def _is_told(told: Sequence[dict[str, Any]], stream: str) -> bool:
     return any(stream in one["payload"]["data"] for one in told if one["type"] == "next")
 
 
-async def test_a_page_that_is_left_while_it_asks_does_not_break_afterwards(browser: Browser, demo: OwnServer) -> None:
+async def test_leaving_a_page_during_a_request_causes_no_error(browser: Browser, demo: OwnServer) -> None:
     is_asked, is_left = asyncio.Event(), asyncio.Event()
 
     async def play(route: Route) -> None:

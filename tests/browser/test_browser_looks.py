@@ -27,7 +27,7 @@ async def test_two_nodes_of_eight_devices_fit_a_screen(browser: Browser, demo: O
 
 
 @NEEDS_AXE
-async def test_the_way_in_is_accessible(browser: Browser, demo: OwnServer) -> None:
+async def test_the_sign_in_page_is_accessible(browser: Browser, demo: OwnServer) -> None:
     context = await browser.new_context()
     page = await context.new_page()
     await page.goto(f"{demo.url}/login")
@@ -38,7 +38,9 @@ async def test_the_way_in_is_accessible(browser: Browser, demo: OwnServer) -> No
 
 @NEEDS_AXE
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_what_waits_runs_and_has_ended_is_accessible(browser: Browser, demo: OwnServer, scheme: str) -> None:
+async def test_pages_of_waiting_running_and_ended_sessions_are_accessible(
+    browser: Browser, demo: OwnServer, scheme: str
+) -> None:
     async with signed_in(browser, demo, color_scheme=scheme) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.shares": "0.5"}, name=f"runs-{scheme}")
         waits = await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name=f"waits-{scheme}")

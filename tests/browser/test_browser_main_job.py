@@ -25,7 +25,9 @@ WATCH = """
 SEEN = "() => [...window.seen]"
 
 
-async def test_twelve_sessions_are_watched_from_the_queue_to_their_ends(browser: Browser, demo: OwnServer) -> None:
+async def test_the_dashboard_shows_twelve_sessions_from_the_queue_to_their_ends(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as cluster, signed_in(browser, demo) as queue:
         await cluster.open("/")
         await expect(cluster.page.locator(".tile")).to_have_count(16)

@@ -34,7 +34,7 @@ async def key_of(server: OwnServer, name: str, role: str, projects: tuple[str, .
 
 
 @NEEDS_AXE
-async def test_a_viewer_reads_who_may_see_what_once(browser: Browser, demo: OwnServer) -> None:
+async def test_a_viewer_sees_why_output_and_history_are_hidden(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         silent = await submit(client, "true", {"cpu": "1"}, name="silent")
         await until_state(client, silent, "completed")
@@ -51,9 +51,7 @@ async def test_a_viewer_reads_who_may_see_what_once(browser: Browser, demo: OwnS
         await expect(page.get_by_text("Drag over free time")).to_have_count(0)
 
 
-async def test_a_session_whose_command_is_hidden_is_not_offered_to_be_submitted_again(
-    browser: Browser, demo: OwnServer
-) -> None:
+async def test_a_session_with_a_hidden_command_has_no_submit_again_link(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         hidden = await submit(client, "true", {"cpu": "1"}, name="hidden")
         await until_state(client, hidden, "completed")
@@ -94,7 +92,7 @@ async def test_the_form_shows_the_project_that_is_charged(browser: Browser, demo
         await expect(page.get_by_role("region", name="Request")).to_contain_text("robots")
 
 
-async def test_sentences_in_wide_tables_are_not_squeezed(browser: Browser, demo: OwnServer) -> None:
+async def test_rows_of_wide_tables_stay_low_on_a_narrow_screen(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo, viewport=PHONE) as tab:
         page = await tab.open("/admin")
         await page.get_by_role("region", name="Agents").get_by_role("row").nth(2).wait_for()

@@ -36,7 +36,7 @@ WIDTHS = "() => [document.documentElement.scrollWidth, innerWidth]"
 
 @NEEDS_AXE
 @pytest.mark.parametrize("form", FORMS)
-async def test_every_page_is_clean(browser: Browser, demo: OwnServer, form: str) -> None:
+async def test_every_page_has_no_errors_and_is_accessible(browser: Browser, demo: OwnServer, form: str) -> None:
     async with _busy(demo) as runs:
         found = await _looked_over(browser, demo, runs, form)
     assert {path: bad for path, bad in found.items() if bad} == {}
@@ -84,7 +84,7 @@ async def _looked_over(browser: Browser, demo: OwnServer, runs: str, form: str) 
     return found
 
 
-async def test_the_way_in_is_clean_and_refuses_a_wrong_token(browser: Browser, demo: OwnServer) -> None:
+async def test_the_sign_in_page_refuses_a_wrong_token(browser: Browser, demo: OwnServer) -> None:
     context = await browser.new_context()
     page = await context.new_page()
     await page.goto(f"{demo.url}/queue")
@@ -98,7 +98,7 @@ async def test_the_way_in_is_clean_and_refuses_a_wrong_token(browser: Browser, d
     await context.close()
 
 
-async def test_the_first_load_is_light(browser: Browser, demo: OwnServer) -> None:
+async def test_the_size_of_the_first_page_load_is_limited(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/")
         await page.locator(".tile").first.wait_for()
@@ -107,7 +107,7 @@ async def test_the_first_load_is_light(browser: Browser, demo: OwnServer) -> Non
         assert 50_000 < first_load <= FIRST_LOAD_BYTES_MAX
 
 
-async def test_a_device_tells_who_holds_it(browser: Browser, demo: OwnServer) -> None:
+async def test_a_device_shows_its_holder(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.device": "1"}, name="holder", time_limit=900.0)
         await until_state(client, runs, "running")
@@ -138,7 +138,7 @@ async def _walk(page: Page) -> None:
     await expect(tiles.nth(7)).to_be_focused()
 
 
-async def test_usage_over_time_is_drawn_and_given_as_a_table(browser: Browser, demo: OwnServer) -> None:
+async def test_usage_over_time_is_plotted_and_exported_as_csv(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="counted")
         await until_state(client, runs, "running")
@@ -163,7 +163,7 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-async def test_a_policy_is_changed_after_a_look_at_the_difference(browser: Browser, demo: OwnServer) -> None:
+async def test_a_policy_change_is_reviewed_before_it_is_saved(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/admin?tab=policy")
         await page.get_by_label("Backfill depth").fill("42")

@@ -89,7 +89,7 @@ async def living(anyio_backend: str, browser: Browser) -> AsyncIterator[tuple[Ow
 
 
 @NEEDS_AXE
-async def test_pages_of_the_living_demo_are_full_and_clean(
+async def test_pages_of_the_living_demo_show_content_and_are_accessible(
     browser: Browser, living: tuple[OwnServer, tuple[Picture, ...]]
 ) -> None:
     server, pictures = living

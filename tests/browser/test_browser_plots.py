@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 @NEEDS_AXE
-async def test_a_drag_over_a_plot_of_usage_is_in_the_address(browser: Browser, demo: OwnServer) -> None:
+async def test_a_period_dragged_on_the_usage_plot_is_kept_in_the_url(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         ran = await submit(client, "sleep 1", {"cuda.device": "1"}, name="a-second")
         await until_state(client, ran, "completed")
@@ -43,7 +43,9 @@ async def test_a_drag_over_a_plot_of_usage_is_in_the_address(browser: Browser, d
         await expect(page).to_have_url(re.compile("by=project"))
 
 
-async def test_many_devices_are_first_a_range_and_lines_can_be_hidden(browser: Browser, demo: OwnServer) -> None:
+async def test_many_devices_are_plotted_as_a_range_first_and_lines_can_be_hidden(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.device": "6"}, name="six")
         await until_state(client, runs, "running")

@@ -19,7 +19,7 @@ mutation { update_policy(input: { placement: "spread" }) { __typename ... on Err
 POLICY: Final = "{ policy { backfill_depth placement } }"
 
 
-async def test_a_draft_is_kept_and_put_on_the_newer_version(browser: Browser, demo: OwnServer) -> None:
+async def test_a_policy_draft_is_rebased_when_another_user_saves_the_policy(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/admin?tab=policy")
         depth = page.get_by_label("Backfill depth")

@@ -24,7 +24,7 @@ mutation { update_policy(input: { order: "priority", preemption: { preempt: "pre
 ALL: Final[dict[str, Any]] = {"slots": {"cuda.device": "8"}, "cluster_size": 2}
 
 
-async def test_what_it_displaces_is_said_first_and_each_time_is_told_afterwards(
+async def test_preemptions_are_previewed_in_the_submit_form_and_listed_on_the_session_page(
     browser: Browser, demo: OwnServer
 ) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:

@@ -23,7 +23,9 @@ ROWS = 100
 """Of the first page."""
 
 
-async def test_what_is_far_down_the_queue_or_has_ended_is_found(browser: Browser, demo: OwnServer) -> None:
+async def test_queue_filters_find_sessions_far_down_the_queue_and_ended_sessions(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         await client.change(IN_ORDER)
         await until_state(client, await submit(client, "true", {"cpu": "1"}, name="long-ago"), "completed")

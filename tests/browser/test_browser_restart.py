@@ -24,7 +24,9 @@ async def mortal(anyio_backend: str, browser: Browser) -> AsyncIterator[OwnServe
         yield server
 
 
-async def test_what_is_shown_is_marked_stale_and_goes_on_without_a_reload(browser: Browser, mortal: OwnServer) -> None:
+async def test_pages_are_marked_stale_during_a_server_restart_and_resume_without_a_reload(
+    browser: Browser, mortal: OwnServer
+) -> None:
     gate = mortal.folder / "gate"
     script = f"echo before; while [ ! -e {gate} ]; do sleep 0.05; done; echo after; sleep 1000"
     async with signed_in(browser, mortal) as queue, signed_in(browser, mortal) as log, mortal.client() as client:

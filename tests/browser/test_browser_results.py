@@ -48,7 +48,7 @@ async def test_results_are_previewed_and_downloaded_and_never_run(browser: Brows
         assert await tab.accessibility() == []
 
 
-async def test_the_results_of_each_rank_are_chosen(browser: Browser, demo: OwnServer) -> None:
+async def test_results_are_shown_for_the_selected_rank(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         session = await submit(client, "echo x > $RESULT_DIR/of-$RANK.txt", {"cpu": "1"}, cluster_size=12)
         await until_state(client, session, "completed")
@@ -62,7 +62,9 @@ async def test_the_results_of_each_rank_are_chosen(browser: Browser, demo: OwnSe
             await expect(results).to_contain_text(f"of-{rank}.txt")
 
 
-async def test_a_session_is_shown_as_a_file_that_submits_the_same(browser: Browser, demo: OwnServer) -> None:
+async def test_a_session_is_shown_as_a_run_file_that_submits_the_same_request(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with demo.client() as client:
         more = {"time_limit": 3600.0, "tags": [{"name": "team", "value": "a: b"}], "max_retries": 2}
         session = await submit(client, "echo 'it: works' # \"quoted\"", {"cuda.shares": "0.5"}, name="file", **more)

@@ -40,7 +40,7 @@ FRAMES = """
 
 
 @pytest.mark.parametrize("view", ["tiles", "heat"])
-async def test_thousands_of_devices_are_drawn_in_part(browser: Browser, demo: OwnServer, view: str) -> None:
+async def test_only_visible_devices_of_thousands_are_drawn(browser: Browser, demo: OwnServer, view: str) -> None:
     teller = _Teller()
 
     async def play(route: Route) -> None:

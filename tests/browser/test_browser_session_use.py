@@ -31,7 +31,7 @@ new PerformanceObserver((list) => {
 
 
 @NEEDS_AXE
-async def test_its_page_says_what_a_session_used(browser: Browser, demo: OwnServer) -> None:
+async def test_the_session_page_shows_what_the_session_used(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         session = await submit(client, "true", {"cuda.shares": "0.5"}, name="short")
     async with signed_in(browser, demo) as tab:
@@ -43,7 +43,7 @@ async def test_its_page_says_what_a_session_used(browser: Browser, demo: OwnServ
         assert await tab.accessibility() == []
 
 
-async def test_nothing_moves_on_its_page_while_it_loads(browser: Browser, demo: OwnServer) -> None:
+async def test_the_layout_of_the_session_page_does_not_shift_while_it_loads(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         session = await submit(client, "for i in $(seq 50); do echo $i; done; sleep 1000", {"cuda.device": "1"})
         await until_state(client, session, "running")
@@ -55,7 +55,7 @@ async def test_nothing_moves_on_its_page_while_it_loads(browser: Browser, demo: 
         await client.change(CANCEL, {"id": session})
 
 
-async def test_a_page_that_does_not_exist_leads_back(browser: Browser, demo: OwnServer) -> None:
+async def test_a_page_that_does_not_exist_links_to_the_sessions(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         tab.is_away_expected = True  # the browser logs the 404
         page = await tab.open("/nowhere")
@@ -67,7 +67,9 @@ async def test_a_page_that_does_not_exist_leads_back(browser: Browser, demo: Own
 
 
 @NEEDS_AXE
-async def test_cpu_and_memory_stand_beside_the_share(browser: Browser, demo: OwnServer) -> None:
+async def test_the_session_page_shows_cpu_and_memory_use_beside_the_granted_share(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with demo.client() as client:
         burn = "while :; do :; done & sleep 1000"
         session = await submit(client, burn, {"cuda.shares": "0.5", "cpu": "2", "mem": "2g"}, name="burns")
@@ -86,7 +88,9 @@ async def test_cpu_and_memory_stand_beside_the_share(browser: Browser, demo: Own
 
 
 @NEEDS_AXE
-async def test_more_time_is_added_and_idle_gpus_are_given_back_in_one_click(browser: Browser, demo: OwnServer) -> None:
+async def test_a_session_is_extended_and_idle_gpus_are_released_with_one_click(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         await client.change(SOON, {})
         name = await submit(client, "sleep 600", {"cuda.device": "1"}, name="notebook", time_limit=3600)

@@ -55,7 +55,7 @@ async def test_a_session_is_submitted_and_canceled_with_the_keyboard_alone(brows
             assert (await until_state(client, _id(page), "canceled"))["state"] == "canceled"
 
 
-async def test_a_refusal_of_the_server_is_shown_where_it_belongs(browser: Browser, demo: OwnServer) -> None:
+async def test_a_refusal_by_the_server_is_shown_in_the_submit_form(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/submit")
         await page.get_by_label("Command").fill("true")
@@ -96,9 +96,7 @@ async def test_a_log_is_followed_searched_and_downloaded(browser: Browser, demo:
         assert (len(lines), lines[0], lines[-1]) == (3002, "line 1", "after the gate")
 
 
-async def test_what_its_devices_measured_is_shown_while_it_runs_and_afterwards(
-    browser: Browser, demo: OwnServer
-) -> None:
+async def test_device_readings_are_shown_during_and_after_a_session(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="measured")
         await until_state(client, runs, "running")
@@ -121,7 +119,9 @@ async def _is_measured(client: Client, session_id: str) -> bool:
     return any(sum(value is not None for value in series["values"]) >= 2 for series in found)
 
 
-async def test_what_waits_is_held_released_and_made_urgent(browser: Browser, demo: OwnServer) -> None:
+async def test_a_waiting_session_can_be_held_released_and_given_a_higher_priority(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.device": "8"}, cluster_size=2, name="all-of-it")
         await until_state(client, runs, "running")

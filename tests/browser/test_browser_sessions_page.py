@@ -19,7 +19,7 @@ def _tags(**values: str) -> dict[str, Any]:
     return {"tags": [{"name": name, "value": value} for name, value in values.items()]}
 
 
-async def test_filters_live_in_the_address(browser: Browser, demo: OwnServer) -> None:
+async def test_session_filters_are_kept_in_the_url_and_saved_as_views(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         for number in range(3):
             failed = await submit(client, "exit 3", {"cpu": "1"}, name=f"sweep-{number}", **_tags(lr=f"0.{number}"))
@@ -57,7 +57,7 @@ async def test_filters_live_in_the_address(browser: Browser, demo: OwnServer) ->
         await expect(page.get_by_role("link", name="my sweep")).to_have_count(0)
 
 
-async def test_what_runs_shows_its_gpus(browser: Browser, demo: OwnServer) -> None:
+async def test_a_running_session_shows_its_gpus(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.device": "2"}, name="with-gpus")
         await until_state(client, runs, "running")
@@ -69,7 +69,7 @@ async def test_what_runs_shows_its_gpus(browser: Browser, demo: OwnServer) -> No
 
 
 @NEEDS_AXE
-async def test_several_are_held_and_canceled_together(browser: Browser, demo: OwnServer) -> None:
+async def test_several_sessions_can_be_held_and_canceled_together(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         ids = [await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name=f"bulk-{n}") for n in range(3)]
         page = await tab.open("/sessions?q=bulk-")

@@ -47,7 +47,9 @@ def _run(demo: OwnServer, argv: list[str]) -> str:
 
 
 @NEEDS_AXE
-async def test_the_same_request_in_the_browser_the_shell_and_python(browser: Browser, demo: OwnServer) -> None:
+async def test_the_form_the_shell_command_and_the_python_code_submit_the_same_request(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/submit")
         await page.get_by_label("Command").fill('echo "it\'s"; sleep 0')
@@ -116,7 +118,7 @@ async def test_a_template_and_a_recent_command_fill_the_form(browser: Browser, d
         await expect(page.get_by_label("Command")).to_have_value("python train.py")
 
 
-async def test_what_was_typed_is_restored_until_it_is_submitted_or_dropped(browser: Browser, demo: OwnServer) -> None:
+async def test_form_input_is_restored_until_it_is_submitted_or_discarded(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         other = await submit(client, "echo other", {"cpu": "1"})
         page = await tab.open("/submit")
@@ -144,7 +146,7 @@ async def test_what_was_typed_is_restored_until_it_is_submitted_or_dropped(brows
         await expect(command).to_have_value("")
 
 
-async def test_submit_leads_to_the_field_to_correct(browser: Browser, demo: OwnServer) -> None:
+async def test_submit_focuses_the_field_to_correct(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/submit")
         button = page.get_by_role("button", name="Submit", exact=True)

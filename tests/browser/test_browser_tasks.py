@@ -25,7 +25,7 @@ async def test_submit_a_job_and_read_its_log(browser: Browser, demo: OwnServer) 
             assert await tab.accessibility() == []
 
 
-async def test_why_mine_waits_and_what_would_help(browser: Browser, demo: OwnServer) -> None:
+async def test_see_why_a_session_waits_and_what_would_help(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         holder = await submit(client, "sleep 1000", {"cuda.device": "7"}, name="holder", cluster_size=2)
         await until_state(client, holder, "running")
@@ -42,7 +42,7 @@ async def test_why_mine_waits_and_what_would_help(browser: Browser, demo: OwnSer
             await client.change(CANCEL, {"id": one})
 
 
-async def test_who_holds_gpu_3_and_until_when(browser: Browser, demo: OwnServer) -> None:
+async def test_see_which_session_holds_a_gpu_and_until_when(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         holder = await submit(client, "sleep 1000", {"cuda.device": "8"}, name="all-of-one", time_limit=3600.0)
         await until_state(client, holder, "running")
@@ -56,7 +56,7 @@ async def test_who_holds_gpu_3_and_until_when(browser: Browser, demo: OwnServer)
         await client.change(CANCEL, {"id": holder})
 
 
-async def test_a_link_to_the_failed_tasks_of_an_array(browser: Browser, demo: OwnServer) -> None:
+async def test_share_a_link_to_the_failed_tasks_of_an_array(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         array = await submit(client, "exit $((ALIQUOT_ARRAY_INDEX % 2))", {"cpu": "1"}, name="halves", array="0-5")
         await until_state(client, array, "failed")

@@ -23,7 +23,9 @@ mutation ($input: CreateApiKeyInput!) {
 
 
 @NEEDS_AXE
-async def test_a_colleague_starts_from_a_template_of_the_project(browser: Browser, demo: OwnServer) -> None:
+async def test_a_template_saved_by_a_user_is_available_to_members_of_the_project(
+    browser: Browser, demo: OwnServer
+) -> None:
     keys = []
     async with demo.client() as client:
         for name in ("tom", "tina"):

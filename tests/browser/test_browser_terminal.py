@@ -38,7 +38,7 @@ async def key_of(server: OwnServer, name: str, role: str) -> str:
 
 
 @NEEDS_AXE
-async def test_a_shell_in_the_browser_is_resized_watched_and_outlives_the_server(
+async def test_a_browser_terminal_can_be_resized_and_watched_and_survives_a_server_restart(
     browser: Browser, demo: OwnServer
 ) -> None:
     session = await running(demo)

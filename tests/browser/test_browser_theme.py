@@ -33,7 +33,7 @@ DRAWN_IN: Final = """
 """Whether the grid lines of all plots have the colour of the current theme."""
 
 
-async def test_plots_are_drawn_anew_with_the_theme(browser: Browser, demo: OwnServer) -> None:
+async def test_plots_are_redrawn_when_the_theme_changes(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo, color_scheme="light") as tab:
         page = await tab.open("/usage")
         await page.wait_for_function(DRAWN_IN, arg="light")

@@ -50,7 +50,7 @@ async def test_a_policy_is_tried_before_it_is_saved(browser: Browser, live: OwnS
 
 
 @NEEDS_AXE
-async def test_a_quota_is_raised_in_four_clicks_after_it_was_tried(browser: Browser, live: OwnServer) -> None:
+async def test_a_quota_is_simulated_and_raised_in_four_clicks(browser: Browser, live: OwnServer) -> None:
     async with signed_in(browser, live) as tab, live.client() as client:
         page = await tab.open("/")
         async with counts_clicks(tab, most=4):

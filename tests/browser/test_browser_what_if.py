@@ -16,7 +16,7 @@ CREATE_PROJECT = """mutation { set_quota(input: {scope: project, name: "vision"}
 
 
 @NEEDS_AXE
-async def test_questions_are_answered_and_kept_in_the_address(browser: Browser, demo: OwnServer) -> None:
+async def test_what_if_questions_are_answered_and_kept_in_the_url(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         await submit(client, "sleep 1000", {"cuda.device": "8"}, cluster_size=2, name="all-of-them")
         await submit(client, "true", {"cuda.device": "1"}, name="next-one")
@@ -56,7 +56,9 @@ async def test_operators_choose_among_all_projects(browser: Browser, demo: OwnSe
 
 
 @NEEDS_AXE
-async def test_the_form_compares_starts_of_several_sizes(browser: Browser, demo: OwnServer) -> None:
+async def test_the_submit_form_compares_the_start_times_of_several_gpu_counts(
+    browser: Browser, demo: OwnServer
+) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/submit")
         await page.get_by_label("Command").fill("true")

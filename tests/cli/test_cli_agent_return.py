@@ -15,7 +15,7 @@ from aliquot.settings import read_settings
 pytestmark = pytest.mark.anyio
 
 
-def test_a_device_is_handed_to_its_agent_and_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_device_is_returned_to_its_agent_and_an_unknown_agent_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "agents" / "gpu01"
     folder.mkdir(parents=True)
     asked = [sys.executable, "-m", "aliquot", "agent", "return", "--data-folder", str(tmp_path), "--id"]
@@ -26,7 +26,7 @@ def test_a_device_is_handed_to_its_agent_and_a_folder_that_is_none_is_refused(tm
     assert (refused.returncode, "there is no agent with the folder" in refused.stderr) == (2, True)
 
 
-def test_labels_are_read_from_the_settings_and_a_wrong_one_names_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_labels_are_read_from_settings_and_an_invalid_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_NODE_LABELS", "switch=s3,rack=r1")
     assert read_settings().node_notices.labels == {"switch": "s3", "rack": "r1"}
     monkeypatch.setenv("ALIQUOT_NODE_LABELS", "switch=s3,rack")
@@ -35,7 +35,7 @@ def test_labels_are_read_from_the_settings_and_a_wrong_one_names_its_line(monkey
     assert parse_labels("# racks\n\n rack = r1 \n") == {"rack": "r1"}
 
 
-async def test_a_file_of_labels_is_read_again_and_one_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+async def test_a_labels_file_is_reread_and_an_invalid_file_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "labels"
     file.write_text("rack=r1\nspot=true\n")
     notices = NodeNotices(NoticeRules(labels={"rack": "r0", "net": "ib"}, labels_file=file))
@@ -49,7 +49,7 @@ async def test_a_file_of_labels_is_read_again_and_one_that_cannot_be_read_change
     assert notices.attributes == {"label.net": "ib", "label.rack": "r0"}
 
 
-async def test_a_command_tells_a_notice_as_long_as_it_succeeds(tmp_path: Path) -> None:
+async def test_an_eviction_command_gives_a_notice_while_it_succeeds(tmp_path: Path) -> None:
     file = tmp_path / "notice"
     notices = NodeNotices(NoticeRules(eviction_command=f"cat {file}"))
     await notices.refresh()

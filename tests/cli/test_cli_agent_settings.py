@@ -39,7 +39,9 @@ def options(monkeypatch: pytest.MonkeyPatch, *flags: str) -> AgentOptions:
     return made
 
 
-def test_the_file_says_what_no_flag_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_agent_settings_are_read_from_the_file_unless_a_flag_is_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file = tmp_path / "aliquot.toml"
     file.write_text(f'{SAID}data-folder = "{tmp_path}"\n')
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
@@ -51,13 +53,13 @@ def test_the_file_says_what_no_flag_says(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert made.reach == NodeEndpoint.of(address="10.0.0.7", ports="29600-29610")
 
 
-def test_without_a_word_all_is_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_settings_have_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     made = options(monkeypatch)
     assert (made.memory_policy, made.reserved_cpu, made.reserved_mem) == (MemoryPolicy.FLAG, 0, "512m")
     assert (made.job_user, made.allow_root_jobs) == (None, False)
 
 
-def test_the_check_looks_at_what_the_file_says_of_the_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_agent_check_uses_the_settings_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "aliquot.toml"
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
     for said, words in (("reserved-cpu = 100000", "leaves none"), ('rendezvous-ports = "9-8"', "rendezvous-ports")):
@@ -82,7 +84,7 @@ def test_health_asks_the_default_cluster(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "no cluster none" in CliRunner().invoke(main, ["health", "--cluster", "none"]).stderr
 
 
-def test_health_looks_where_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_health_uses_the_data_folder_of_the_settings_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "aliquot.toml"
     file.write_text(f'data-folder = "{tmp_path / "elsewhere"}"\n')
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))

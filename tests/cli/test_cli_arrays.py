@@ -45,7 +45,7 @@ def test_the_output_of_an_array_is_that_of_all_its_tasks(array: str, person: Per
     assert person.run("session", "logs", array, "--tail", "1").out.splitlines() == lines[1::2]
 
 
-def test_one_task_is_chosen_by_its_index_or_its_name(array: str, person: Person) -> None:
+def test_array_logs_of_one_task_are_selected_by_index_or_name(array: str, person: Person) -> None:
     text = f"begin 2\nend {CLEAR} 2"
     assert person.run("session", "logs", array, "--task", "2").out == text
     assert person.run("session", "logs", "outputs_2").out == text
@@ -73,7 +73,7 @@ def test_a_gang_knows_the_number_of_its_nodes(person: Person) -> None:
     assert sorted(person.run("session", "logs", made).out.splitlines()) == ["0: 2 of 2", "1: 2 of 2"]
 
 
-def test_a_hole_that_a_job_made_is_a_hole_on_a_terminal(person: Person) -> None:
+def test_a_hole_in_the_output_file_is_shown_as_a_hole_on_a_terminal(person: Person) -> None:
     script = "echo one; truncate -s {} /proc/self/fd/1; echo two"
     for size, hole in ((3000, b"hole: 2,996 bytes"), (30_000_000, b"hole: 29,9")):
         made = person.run("session", "create", "--wait", "--", "sh", "-c", script.format(size)).out.strip()
@@ -100,7 +100,7 @@ def test_control_characters_are_written_as_less_does(text: str, shown: str) -> N
     assert shown_controls(text) == shown
 
 
-def test_a_wait_says_why_at_once_and_when_the_reason_changes(person: Person) -> None:
+def test_waiting_prints_the_reason_immediately_and_after_each_change(person: Person) -> None:
     held = ("-r", "gpu=8", "--cluster-size", "2")
     hog = person.run("session", "create", *held, "--name", "hog", "--", "sleep", "600").out.strip()
     command = [sys.executable, "-m", "aliquot", "session", "create", *held, "--wait", "--", "true"]

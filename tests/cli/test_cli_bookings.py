@@ -29,7 +29,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def test_a_time_of_day_is_local_on_its_own_day(berlin: None) -> None:
+def test_a_time_of_day_uses_the_local_utc_offset_of_its_date(berlin: None) -> None:
     """The UTC offset of April differs from now, in November."""
     start = moment_of("2027-04-10 09:00", option="--from", now=NOW.astimezone())
     assert start == datetime(2027, 4, 10, 7, 0, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_a_time_outside_the_calendar_is_refused(berlin: None, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("value", ["Europe/Berlin", ":Europe/Berlin", "{zone}", ":{zone}"])
-def test_the_zone_may_be_named_by_its_file(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_zone_may_be_given_as_a_zone_file(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zone = tmp_path / "zoneinfo" / "Europe" / "Berlin"
     zone.parent.mkdir(parents=True)
     zone.touch()
@@ -54,7 +54,7 @@ def test_the_zone_may_be_named_by_its_file(value: str, tmp_path: Path, monkeypat
     assert local_zone() == "Europe/Berlin"
 
 
-def test_the_callers_own_booking_of_a_name_is_meant() -> None:
+def test_a_booking_name_refers_to_the_callers_own_booking_first() -> None:
     def booking(id: str, owner: str) -> Any:
         return SimpleNamespace(id=id, name="night", owner=owner)
 
@@ -70,7 +70,7 @@ def test_the_callers_own_booking_of_a_name_is_meant() -> None:
     assert found("night", bob, anna, caller="root") is None
 
 
-def test_a_command_that_is_being_stopped_is_killed_on_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_kills_a_lease_command_that_ignores_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(300)"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert process.stdout is not None
@@ -88,7 +88,7 @@ def test_a_command_that_is_being_stopped_is_killed_on_ctrl_c(monkeypatch: pytest
     process.stdout.close()
 
 
-def test_the_bytes_of_a_secret_stay_as_they_are(tmp_path: Path) -> None:
+def test_the_bytes_of_a_secret_file_are_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_bytes(b"a\r\nb\r\n")
     assert _value(file) == "a\r\nb\r\n"

@@ -34,7 +34,7 @@ def _clusters(home: Path, text: str) -> None:
     (folder / "clusters.toml").write_text(text)
 
 
-def test_sessions_of_the_server_that_is_named_are_offered(demo_server: RestServer, tmp_path: Path) -> None:
+def test_completion_offers_sessions_of_the_given_server(demo_server: RestServer, tmp_path: Path) -> None:
     address, token = demo_server.address, demo_server.token
     with demo_server.client() as http:
         made = http.post("/cluster/gpu-allocate", json={"job_id": "completed"}).raise_for_status().json()
@@ -48,7 +48,7 @@ def test_sessions_of_the_server_that_is_named_are_offered(demo_server: RestServe
     assert _completed(tmp_path, "session", "show", **{**there, "ALIQUOT_TOKEN": "wrong"}) == []
 
 
-def test_sessions_that_a_command_is_for_are_offered(demo_server: RestServer, tmp_path: Path) -> None:
+def test_completion_offers_only_sessions_that_the_command_applies_to(demo_server: RestServer, tmp_path: Path) -> None:
     there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
 
     def offered(id: str) -> set[str]:
@@ -76,7 +76,7 @@ def test_a_session_is_completed_by_its_name(demo_server: RestServer, tmp_path: P
             client.cancel_session(CancelSessionInput(id=session_id))
 
 
-def test_users_agents_and_what_a_quota_may_be_of_are_offered(demo_server: RestServer, tmp_path: Path) -> None:
+def test_completion_offers_users_agents_and_quota_scopes(demo_server: RestServer, tmp_path: Path) -> None:
     there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
     with BlockingClient(demo_server.address, demo_server.token) as client:
         client.create_user(CreateUserInput(name="completed"))
@@ -87,21 +87,21 @@ def test_users_agents_and_what_a_quota_may_be_of_are_offered(demo_server: RestSe
     assert _completed(tmp_path, "user", "add", **there) == []
 
 
-def test_values_of_enumerations_are_offered(tmp_path: Path) -> None:
+def test_completion_offers_enumeration_values(tmp_path: Path) -> None:
     assert "running" in _completed(tmp_path, "session", "list", "--state")
     assert "gpus_desc" in _completed(tmp_path, "session", "list", "--order")
 
 
 @pytest.mark.parametrize("address", [CLOSED, "nonsense", "http://["])
-def test_there_is_silence_without_a_server(address: str, tmp_path: Path) -> None:
+def test_completion_is_empty_without_a_server(address: str, tmp_path: Path) -> None:
     assert _completed(tmp_path, "session", "show", ALIQUOT_SERVER=address, ALIQUOT_TOKEN="x") == []
 
 
-def test_there_is_silence_without_a_token(tmp_path: Path) -> None:
+def test_completion_is_empty_without_a_token(tmp_path: Path) -> None:
     assert _completed(tmp_path, "session", "show", ALIQUOT_DATA_FOLDER=str(tmp_path)) == []
 
 
-def test_a_server_that_says_nothing_is_asked_once_and_left(tmp_path: Path) -> None:
+def test_completion_queries_an_unresponsive_server_only_once(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert _completed(tmp_path, "session", "show", ALIQUOT_SERVER=address, ALIQUOT_TOKEN="x") == []
@@ -111,7 +111,7 @@ def test_a_server_that_says_nothing_is_asked_once_and_left(tmp_path: Path) -> No
             silent.accept()
 
 
-def test_clusters_are_offered_by_their_names_and_a_broken_file_is_silent(tmp_path: Path) -> None:
+def test_completion_offers_cluster_names_and_ignores_a_broken_file(tmp_path: Path) -> None:
     words = ("queue", "--cluster")
     assert _completed(tmp_path, *words) == []
     _clusters(tmp_path, '[clusters.lab]\nurl = "http://lab"\nkey = "k"\n[clusters.attic]\nurl = "u"\nkey = "k"\n')

@@ -58,7 +58,7 @@ def test_projects_are_shown(holding: str) -> None:
 
 @pytest.mark.parametrize("option", ["--pool", "--project"])
 @pytest.mark.parametrize("command", ["create", "list"])
-def test_their_names_are_offered(holding: str, command: str, option: str) -> None:
+def test_completion_offers_pool_and_project_names(holding: str, command: str, option: str) -> None:
     words = ("aliquot", "session", command, option)
     line = {"COMP_WORDS": " ".join([*words, ""]), "COMP_CWORD": str(len(words)), "_ALIQUOT_COMPLETE": "complete_bash"}
     done = CliRunner().invoke(main, [], env=line, prog_name="aliquot")

@@ -32,7 +32,7 @@ def begin(begun: list[GcTuning], *, thorough_s: float) -> None:
     begun.append(collector)
 
 
-def test_what_outlived_a_collection_is_left_out_of_the_next(as_before: list[GcTuning]) -> None:
+def test_objects_that_survive_a_collection_are_skipped_by_the_next(as_before: list[GcTuning]) -> None:
     begin(as_before, thorough_s=3600)
     knot = Knot()
     seen = ref(knot)
@@ -43,7 +43,7 @@ def test_what_outlived_a_collection_is_left_out_of_the_next(as_before: list[GcTu
     assert seen() is not None
 
 
-def test_a_young_cycle_is_found(as_before: list[GcTuning]) -> None:
+def test_a_young_reference_cycle_is_collected(as_before: list[GcTuning]) -> None:
     begin(as_before, thorough_s=3600)
     gc.collect()
     seen = ref(Knot())
@@ -51,7 +51,7 @@ def test_a_young_cycle_is_found(as_before: list[GcTuning]) -> None:
     assert seen() is None
 
 
-def test_everything_is_looked_through_when_it_is_time(as_before: list[GcTuning]) -> None:
+def test_a_full_collection_runs_after_its_interval(as_before: list[GcTuning]) -> None:
     begin(as_before, thorough_s=0)
     knot = Knot()
     seen = ref(knot)

@@ -78,7 +78,7 @@ def test_a_wrong_number_of_gpus_is_refused(options: tuple[str, ...], message: st
     assert message in _run(server, "session", "create", *options, "--", "true", code=2).stderr
 
 
-def test_the_amounts_are_fixed_at_submission(server: RestServer) -> None:
+def test_cpu_and_memory_per_gpu_are_fixed_at_submission(server: RestServer) -> None:
     before = json.loads(_run(server, "session", "create", "-r", "gpu=1", "--hold", "--json", "--", "true").stdout)
     _run(server, "policy", "set", 'pools=[{"name": "default", "cpu_per_gpu": 3, "mem_per_gpu": "4g"}]')
     after = json.loads(_run(server, "session", "create", "-r", "gpu=2", "--hold", "--json", "--", "true").stdout)
@@ -104,7 +104,7 @@ def test_rest_and_graphql_read_the_same_request(server: RestServer) -> None:
     assert {one["slot"]: one["amount"] for one in job["slots"]} == slots
 
 
-def test_an_external_allocation_takes_gpus_alone(server: RestServer) -> None:
+def test_an_external_allocation_holds_only_gpus(server: RestServer) -> None:
     with server.client() as http:
         taken = http.post("/cluster/gpu-allocate", json={"job_id": "notebook", "gpu_count": 1}).json()
         session = http.get("/sessions", params={"run_id": "notebook"}).json()["jobs"][0]
@@ -116,13 +116,13 @@ def test_an_external_allocation_takes_gpus_alone(server: RestServer) -> None:
 @pytest.mark.parametrize(
     ("asked", "meant"), [("gpus=1", "gpu"), ("memory=3g", "mem"), ("cuda.devices=1", "cuda.device")]
 )
-def test_an_unknown_slot_is_answered_with_what_is_meant(asked: str, meant: str, server: RestServer) -> None:
+def test_an_unknown_slot_is_refused_with_a_suggestion(asked: str, meant: str, server: RestServer) -> None:
     refused = _run(server, "session", "create", "-r", asked, "--", "true", code=3)
     assert f"no agent has slot {asked.partition('=')[0]}; known slots: cpu" in refused.output
     assert f"Did you mean {meant}?" in refused.output
 
 
-def test_a_quota_takes_gpu_and_lifts_it_again(server: RestServer) -> None:
+def test_a_gpu_quota_is_set_and_removed(server: RestServer) -> None:
     assert _run(server, "quota", "set", "user:gil", "--max", "gpu=1").stdout == "user:gil  --max cuda.device=1\n"
     assert "--max cuda.shares=0.50" in _run(server, "quota", "set", "user:gil", "--max", "gpu=0.5").stdout
     lifted = _run(server, "quota", "set", "user:gil", "--max", "gpu=none", "--max-queued", "5")

@@ -53,7 +53,7 @@ def _used(line: bytes) -> float:
     return sum(float(gpu["used"]) for agent in json.loads(line) for gpu in agent["gpus"])
 
 
-def test_each_look_is_a_list_of_its_own(demo_server: RestServer, tmp_path: Path) -> None:
+def test_watching_as_json_prints_one_list_per_update(demo_server: RestServer, tmp_path: Path) -> None:
     with _watching(demo_server, "--json", home=tmp_path, out=subprocess.PIPE) as watch:
         assert watch.stdout is not None
         assert _used(watch.stdout.readline()) == 0
@@ -67,7 +67,7 @@ def test_each_look_is_a_list_of_its_own(demo_server: RestServer, tmp_path: Path)
         assert watch.wait(PATIENCE_S) == 130
 
 
-def test_a_terminal_shows_what_changes_until_it_is_interrupted(demo_server: RestServer, tmp_path: Path) -> None:
+def test_watching_in_a_terminal_shows_changes_until_interrupted(demo_server: RestServer, tmp_path: Path) -> None:
     with _terminal() as (ours, theirs), _watching(demo_server, home=tmp_path, out=theirs) as watch:
         assert ENTER in _read_until(ours, b"0 of 8 GPUs held")
         with _held(demo_server):
@@ -79,7 +79,7 @@ def test_a_terminal_shows_what_changes_until_it_is_interrupted(demo_server: Rest
 
 @pytest.mark.parametrize("command", ["gpus", "queue"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_the_screen_is_restored_however_it_ends(
+def test_the_terminal_screen_is_restored_after_each_signal(
     demo_server: RestServer, tmp_path: Path, command: str, number: int, code: int
 ) -> None:
     with _terminal() as (ours, theirs), _watching(demo_server, home=tmp_path, out=theirs, command=command) as watch:
@@ -89,7 +89,7 @@ def test_the_screen_is_restored_however_it_ends(
         assert _read_until(ours, LEAVE).endswith(LEAVE)
 
 
-def test_a_screen_shows_what_fits_and_says_how_much_does_not() -> None:
+def test_a_screen_shows_the_lines_that_fit_and_counts_the_rest() -> None:
     lines = [str(number) for number in range(10)]
     assert fitting(lines, 10) == lines
     assert fitting(lines, 4) == ["0", "1", "2", "… and 7 more lines"]

@@ -19,7 +19,7 @@ def session(state: SessionState = SessionState.ALLOCATING, **pull: object) -> Se
     return filled(Session, id=session_id(1), state=state, image="ghcr.io/lab/train:3", pull=filled(ImagePull, **known))
 
 
-def test_a_pull_that_goes_on_shows_its_progress() -> None:
+def test_a_running_image_pull_shows_its_progress() -> None:
     begun = session(bytes_done=1536 * MIB, bytes_total=3072 * MIB, layers=7, layers_done=4)
     text = "pulling ghcr.io/lab/train:3 on gpu01, 1.5 GiB of 3 GiB, 4 of 7 layers"
     assert progress_text(begun) == f"allocating: {text}"

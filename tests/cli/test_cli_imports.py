@@ -73,7 +73,7 @@ SESSION = f"ses_{'0' * 8}-{'0000-' * 3}{'0' * 12}"
     ],
     ids=["session shell", "shell", "session create"],
 )
-def test_words_and_numbers_are_read_without_pydantic(
+def test_simple_commands_do_not_import_pydantic_or_the_client(
     call: list[str], expected: list[str], demo_server: RestServer
 ) -> None:
     """Imports take most of the time to a terminal's prompt. A full id needs no client to look it up."""

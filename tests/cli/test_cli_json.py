@@ -53,14 +53,14 @@ def database(tmp_path: Path) -> tuple[str, Path]:
     return place
 
 
-def test_every_command_that_ends_with_a_result_has_it() -> None:
+def test_every_command_with_a_result_has_a_json_option() -> None:
     leaves = dict(_leaves(all_commands()))
     without = {path for path, one in leaves.items() if not any("--json" in option.opts for option in one.params)}
     assert len(leaves) > 60
     assert without == set(ENDLESS)
 
 
-def test_a_database_is_looked_into(database: tuple[str, Path]) -> None:
+def test_database_check_verify_and_archive_print_json(database: tuple[str, Path]) -> None:
     counts = {"events": 0, "passes": 0, "unwritten": 0, "holdings": 0}
     archives = {"files": 0, "rows": 0, "links": 0, "gone": 0}
     removed = {"passes": 0, "events": 0, "sessions": 0, "closed": 0}
@@ -69,7 +69,7 @@ def test_a_database_is_looked_into(database: tuple[str, Path]) -> None:
     assert _result("db", "archive", *database) == {"removed": removed, "path": None}
 
 
-def test_a_database_is_copied_and_moved(database: tuple[str, Path], tmp_path: Path) -> None:
+def test_database_backup_export_and_import_print_json(database: tuple[str, Path], tmp_path: Path) -> None:
     copy, file = tmp_path / "copy.db", tmp_path / "export"
     assert _result("db", "backup", copy, *database) == {"path": str(copy), "size_bytes": copy.stat().st_size}
     exported = _result("db", "export", file, *database)
@@ -79,7 +79,7 @@ def test_a_database_is_copied_and_moved(database: tuple[str, Path], tmp_path: Pa
     assert imported == {"events": 0, "passes": 0, "unwritten": 0, "holdings": 0}
 
 
-def test_what_a_running_server_is_copied_and_written_to_is_named(
+def test_database_copy_and_state_export_print_the_written_files_as_json(
     demo_server: RestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
@@ -91,7 +91,7 @@ def test_what_a_running_server_is_copied_and_written_to_is_named(
     assert all(one["revision"] == json.loads(Path(one["path"]).read_text())["revision"] for one in written)
 
 
-def test_a_broken_chain_is_a_fault_and_the_exit_code_is_kept(database: tuple[str, Path]) -> None:
+def test_a_broken_audit_chain_is_reported_as_json_with_exit_code_1(database: tuple[str, Path]) -> None:
     (file,) = database[1].glob("server/aliquot.db")
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE counter SET number = 7")
@@ -99,20 +99,20 @@ def test_a_broken_chain_is_a_fault_and_the_exit_code_is_kept(database: tuple[str
         assert _result(*command, *database, code=1)["faults"]
 
 
-def test_secrets_get_a_new_key_and_lost_ones_are_forgotten(database: tuple[str, Path]) -> None:
+def test_rotating_and_forgetting_secrets_prints_json(database: tuple[str, Path]) -> None:
     rotated = _result("db", "rotate-secrets", *database)
     assert rotated["secrets"] == 0
     assert stat.S_IMODE(Path(rotated["path"]).stat().st_mode) == 0o600
     assert _result("db", "forget-secrets", "--yes", *database) == {"secrets": 0}
 
 
-def test_who_wants_json_is_not_asked(database: tuple[str, Path]) -> None:
+def test_commands_with_json_do_not_prompt_for_confirmation(database: tuple[str, Path]) -> None:
     done = CliRunner().invoke(main, ["db", "forget-secrets", "--json", *map(str, database)], input="y\n")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "add --yes" in done.stderr
 
 
-def test_a_key_of_an_agent_is_the_same_when_made_listed_and_revoked(database: tuple[str, Path]) -> None:
+def test_agent_key_commands_print_the_same_json(database: tuple[str, Path]) -> None:
     made = _result("agent", "key", "create", "node-1", *database)
     assert made.pop("secret")
     assert _result("agent", "key", "list", *database) == [made]
@@ -121,7 +121,7 @@ def test_a_key_of_an_agent_is_the_same_when_made_listed_and_revoked(database: tu
     assert _result("agent", "key", "list", *database) == [revoked]
 
 
-def test_a_cluster_is_told_of_as_in_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_commands_print_the_same_json_as_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     key = tmp_path / "key"
     key.touch()

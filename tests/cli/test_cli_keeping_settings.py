@@ -25,7 +25,9 @@ def test_the_defaults_keep_a_year_of_sessions() -> None:
     assert settings.archive_path == settings.data_folder / "server" / "archive"
 
 
-def test_the_file_and_the_environment_say_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_settings_are_read_from_the_file_and_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "aliquot.toml"
     file.write_text('keep-sessions = "forever"\nkeep-events = "11w7d"\ndisk-floor = "5g"\noutput-max = "0"\n')
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
@@ -53,7 +55,9 @@ def test_the_file_and_the_environment_say_otherwise(tmp_path: Path, monkeypatch:
         ("OUTPUT_MAX", "5k", "ALIQUOT_OUTPUT_MAX: give at least 1 MiB, or 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_retention_settings_are_refused(
+    name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(f"ALIQUOT_{name}", value)
     with pytest.raises(ConfigurationError, match=words):
         read_settings()
@@ -67,7 +71,7 @@ def collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("collector")
-def test_flags_say_how_long_each_kind_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keep_flags_set_the_retention_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Settings] = []
     module = importlib.import_module("aliquot.cli.serve")
     monkeypatch.setattr(module, "_run", lambda settings, **_: seen.append(settings) or 0)
@@ -91,13 +95,13 @@ def test_flags_say_how_long_each_kind_is_kept(monkeypatch: pytest.MonkeyPatch) -
         (["--keep=events=soon", "--keep=logs=0d"], "keep-events: give .*\n.*keep-logs: give at least 1h"),
     ],
 )
-def test_flags_that_make_no_sense_are_all_told(flags: list[str], words: str) -> None:
+def test_all_invalid_keep_flags_are_reported(flags: list[str], words: str) -> None:
     outcome = CliRunner().invoke(main, ["serve", *flags])
     assert outcome.exit_code == 2
     assert re.search(words, outcome.stderr)
 
 
-def test_the_help_tells_the_defaults() -> None:
+def test_the_help_of_keep_shows_the_defaults() -> None:
     known = {name: field.default for name, field in Settings.model_fields.items() if name.startswith("keep_")}
     parameter = next(one for one in all_commands().commands["serve"].params if one.name == "keep")
     for kind in ("sessions", "events", "ledger", "findings", "logs", "results"):

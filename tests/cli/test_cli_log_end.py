@@ -31,7 +31,7 @@ def tail(text: str, most: int) -> str:
 
 
 @given(st.lists(st.integers(0, 3000).map("x".__mul__), max_size=8), st.integers(1, 10), st.booleans())
-def test_lines_are_whole(lines: list[str], most: int, ends: bool) -> None:
+def test_the_log_tail_contains_whole_lines(lines: list[str], most: int, ends: bool) -> None:
     text = "\n".join(lines) + ("\n" if ends and lines else "")
     whole = text.splitlines(keepends=True)
     assert tail(text, most) == "".join(whole[-most:])

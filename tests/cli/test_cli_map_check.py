@@ -27,7 +27,7 @@ LIVE = {kernel.id: process(kernel) for kernel in (RUNNING, STOPPING)}
 
 
 @pytest.mark.parametrize("live", [LIVE, {RUNNING.id: LIVE[RUNNING.id]}], ids=["stopping", "stopped"])
-def test_nothing_is_found_where_all_agrees(live: dict[str, LiveKernel]) -> None:
+def test_no_differences_are_found_when_processes_match_the_cluster(live: dict[str, LiveKernel]) -> None:
     assert differences(CLUSTER, live) == []
 
 
@@ -46,7 +46,7 @@ def test_devices_freed_before_the_process_is_gone_are_found() -> None:
     assert found == ["ses_c.1.0 runs (pid 1) but holds nothing"]
 
 
-def test_a_map_that_is_not_the_sum_is_found() -> None:
+def test_an_allocation_map_that_is_not_the_sum_of_shares_is_found() -> None:
     wrong = replace(AGENT, alloc_map={**AGENT.alloc_map, "gpu2": 600})
     found = differences(replace(CLUSTER, agents=(wrong,)), LIVE)
     assert found == ["node-a: the map says 0.60 of gpu2, the processes 0.80"]
@@ -66,7 +66,7 @@ def test_a_process_that_sees_more_than_it_was_granted_is_found() -> None:
     assert "sees ['gpu1', 'gpu2', 'gpu4']" in found
 
 
-def test_agents_that_share_devices_show_what_any_of_them_gave_away() -> None:
+def test_agents_that_share_devices_must_show_each_others_allocations() -> None:
     other = replace(AGENT, id="node-b", alloc_map={"gpu1": 600, "gpu2": 800}, kernels=())
     assert differences(ClusterNow(revision=9, agents=(AGENT, other)), LIVE) == []
     mine = replace(other, alloc_map={"gpu1": 600, "gpu2": 0})

@@ -12,7 +12,7 @@ def _run(*words: str, **variables: str | None) -> Result:
     return CliRunner().invoke(main, ["open", *words], env={"DISPLAY": None, "WAYLAND_DISPLAY": None, **variables})
 
 
-def test_the_address_signs_a_browser_in_once(demo_server: RestServer) -> None:
+def test_the_opened_address_signs_in_a_browser_once(demo_server: RestServer) -> None:
     there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
     printed = _run("--no-browser", **there)
     assert printed.exit_code == 0, printed.output
@@ -37,7 +37,7 @@ def test_a_browser_is_started_where_there_is_one(demo_server: RestServer, monkey
     assert opened == [printed.stdout.strip()]
 
 
-def test_a_wrong_token_is_told(demo_server: RestServer) -> None:
+def test_a_wrong_token_is_refused_with_a_message(demo_server: RestServer) -> None:
     refused = _run("--no-browser", ALIQUOT_SERVER=demo_server.address, ALIQUOT_TOKEN="wrong")
     assert refused.exit_code == 4
     assert "the server does not accept this token or key" in refused.output

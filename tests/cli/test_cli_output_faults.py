@@ -17,7 +17,7 @@ from aliquot.cli.session.metrics import course
         (">&-", 0, ""),
     ],
 )
-def test_output_that_cannot_be_written_is_one_line(
+def test_output_that_cannot_be_written_gives_a_one_line_error(
     words: tuple[str, ...], output: str, code: int, message: str
 ) -> None:
     script = f'"$@" {output}; echo $?'
@@ -26,7 +26,7 @@ def test_output_that_cannot_be_written_is_one_line(
     assert (ended.stdout, ended.stderr) == (f"{code}\n", message)
 
 
-def test_output_whose_reader_has_ended_needs_no_message() -> None:
+def test_a_closed_output_pipe_gives_no_error_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     argv = [sys.executable, "-m", "aliquot", "--version"]
@@ -35,7 +35,7 @@ def test_output_whose_reader_has_ended_needs_no_message() -> None:
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
-def test_the_course_of_the_largest_numbers_is_drawn() -> None:
+def test_a_sparkline_of_extreme_numbers_is_drawn() -> None:
     assert course([1e308, -1e308]) == "█▁"
     assert course([1e308] * 80 + [-1e308] * 80) == "█" * 20 + "▁" * 20
     assert course([0.0, 0.0, 0.0]) == "▁▁▁"

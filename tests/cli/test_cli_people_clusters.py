@@ -25,7 +25,7 @@ def _run(*words: str, code: int = 0) -> str:
     return done.output
 
 
-def test_the_first_one_is_the_default_until_another_is(folder: Path) -> None:
+def test_the_first_cluster_is_the_default_until_another_is_selected(folder: Path) -> None:
     _run("add", "lab", "https://lab:8090", "--key-file", str(folder / "lab.key"))
     _run("add", 'at"tic', "http://attic", "--key-file", str(folder / "a b.key"))
     assert [(one["name"], one["is_default"]) for one in json.loads(_run("list", "--json"))] == [
@@ -39,7 +39,7 @@ def test_the_first_one_is_the_default_until_another_is(folder: Path) -> None:
     assert [(one.name, one.is_default) for one in read_clusters()] == [("lab", False)]
 
 
-def test_a_name_is_replaced_and_a_written_key_is_kept(folder: Path) -> None:
+def test_adding_a_known_cluster_replaces_it_and_other_keys_are_kept(folder: Path) -> None:
     clusters_file().parent.mkdir()
     clusters_file().write_text('[clusters.lab]\nurl = "http://lab"\nkey = "secret"\n')
     _run("add", "other", "http://other", "--key-file", "key")
@@ -49,7 +49,7 @@ def test_a_name_is_replaced_and_a_written_key_is_kept(folder: Path) -> None:
     assert [one.url for one in read_clusters()] == ["http://other", "http://new"]
 
 
-def test_nobody_else_reads_the_file(folder: Path) -> None:
+def test_the_clusters_file_is_readable_only_by_its_owner(folder: Path) -> None:
     _run("add", "lab", "http://lab", "--key-file", "key")
     assert clusters_file().stat().st_mode & 0o777 == 0o600
 
@@ -61,6 +61,6 @@ def test_a_key_file_that_does_not_exist_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("use", "lab"), ("remove", "lab"), ("add", "lab", "lab:8090", "--key-file", "k")])
-def test_wrong_words_are_told(folder: Path, words: tuple[str, ...]) -> None:
+def test_invalid_cluster_arguments_are_refused(folder: Path, words: tuple[str, ...]) -> None:
     _run(*words, code=2)
     assert not clusters_file().exists()

@@ -52,12 +52,12 @@ def test_a_word_in_a_directive_that_is_no_option_is_refused(tmp_path: Path) -> N
     assert (found.exit_code, "job.sh: No such option: --gpsu" in found.stderr) == (2, True)
 
 
-def test_a_script_is_called_as_its_file(tmp_path: Path) -> None:
+def test_a_script_session_is_named_after_its_file(tmp_path: Path) -> None:
     assert _script(tmp_path, "true\n").words == ("--name", "job.sh")
 
 
 @pytest.mark.parametrize("mark", ["##SBATCH", "# SBATCH", "#SBATCHES", "#sbatch"])
-def test_what_only_looks_like_a_directive_is_none(tmp_path: Path, mark: str) -> None:
+def test_similar_comments_are_not_directives(tmp_path: Path, mark: str) -> None:
     assert "--cluster-size" not in _script(tmp_path, f"#!/bin/sh\n{mark} --ntasks=2\n").words
 
 
@@ -73,7 +73,7 @@ def test_what_only_looks_like_a_directive_is_none(tmp_path: Path, mark: str) -> 
         ("true", ("/bin/sh", "-c", "TEXT", "job.sh", "a")),
     ],
 )
-def test_the_text_goes_along_with_its_interpreter(tmp_path: Path, first: str, expected: tuple[str, ...]) -> None:
+def test_a_script_is_sent_as_text_with_its_interpreter(tmp_path: Path, first: str, expected: tuple[str, ...]) -> None:
     script = _script(tmp_path, f"{first}\n")
     assert script.command(("a",)) == tuple(script.text if word == "TEXT" else word for word in expected)
 
@@ -85,7 +85,7 @@ def test_an_unknown_interpreter_is_refused(tmp_path: Path, first: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
-def test_what_cannot_be_read_is_told_by_its_name(tmp_path: Path, content: bytes | None) -> None:
+def test_unreadable_scripts_are_refused_with_their_name(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "program"
     if content is not None:
         path.write_bytes(content)
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_told_by_its_name(tmp_path: Path, content: bytes 
         Script.read(path)
 
 
-def test_an_open_quote_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_unclosed_quote_in_a_directive_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match="--name 'two"):
         _script(tmp_path, "#ALIQUOT --name 'two words\n")
 
@@ -108,7 +108,7 @@ def test_a_script_of_slurm_is_run_with_its_variables(tmp_path: Path) -> None:
     assert not plain.is_for_slurm
 
 
-def test_programs_of_slurm_are_said_not_to_be_there(tmp_path: Path) -> None:
+def test_slurm_programs_in_a_script_are_reported_as_unavailable(tmp_path: Path) -> None:
     script = _script(tmp_path, "# srun is told about\nsrun -n 2 train\nhost=$( scontrol show hostnames )\n")
     assert [note.split()[0] for note in script.notes] == ["`srun`", "`scontrol`"]
 
@@ -145,7 +145,7 @@ def test_programs_of_slurm_are_said_not_to_be_there(tmp_path: Path) -> None:
         ("--export=NONE,A=1,B=2", "-r cpu=1 -e A=1 -e B=2"),
     ],
 )  # fmt: skip
-def test_directives_of_slurm_are_options_of_ours(given: str, expected: str) -> None:
+def test_slurm_directives_are_translated_to_options(given: str, expected: str) -> None:
     found = slurm_words(given.split())
     assert (" ".join(found.words), found.notes) == (expected, ())
 
@@ -161,25 +161,25 @@ def test_directives_of_slurm_are_options_of_ours(given: str, expected: str) -> N
         ("--gres=shard:3,license:1", ["gres=shard:3", "gres=license:1"]),
     ],
 )
-def test_what_is_ignored_is_said(given: str, named: list[str]) -> None:
+def test_ignored_slurm_directives_are_reported(given: str, named: list[str]) -> None:
     found = slurm_words(given.split())
     assert found.words == ("-r", "cpu=1")
     assert [note.split()[1].removeprefix("--") for note in found.notes] == named
 
 
-def test_of_several_kinds_of_gpu_one_is_asked_for() -> None:
+def test_only_the_first_of_several_slurm_gpu_types_is_requested() -> None:
     found = slurm_words(["--gpus=a100:2,h100:1"])
     assert found.words == ("-r", "cpu=1", "-r", "gpu=2", "--model", "*a100*")
     assert "--gpus=h100:1 is ignored" in found.notes[0]
 
 
-def test_each_condition_that_is_ignored_is_said() -> None:
+def test_ignored_slurm_dependencies_are_reported() -> None:
     found = slurm_words(["-d", "afterok:ses_1,after:ses_2+5,singleton"])
     assert found.words == ("-r", "cpu=1", "--after", "ses_1")
     assert [note.split()[1] for note in found.notes] == ["--dependency=after:ses_2+5", "--dependency=singleton"]
 
 
-def test_the_variables_of_the_shell_are_said_to_stay_behind() -> None:
+def test_slurm_export_all_is_reported_as_not_passed_on() -> None:
     assert "not passed on" in slurm_words(["--export=ALL,A=1"]).notes[0]
 
 
@@ -187,12 +187,12 @@ def test_the_variables_of_the_shell_are_said_to_stay_behind() -> None:
     ("text", "expected"),
     [("90", 5400), ("2:30", 150), ("1:00:00", 3600), ("2-0", 172_800), ("1-12:30", 131_400), ("0-0:0:5", 5)],
 )
-def test_times_of_slurm(text: str, expected: int) -> None:
+def test_slurm_times_are_parsed(text: str, expected: int) -> None:
     assert seconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "1h", "1:2:3:4", "-5", "1-2:3:4:5"])
-def test_times_that_slurm_would_not_take(text: str) -> None:
+def test_invalid_slurm_times_are_refused(text: str) -> None:
     with pytest.raises(SlurmError, match="--time"):
         seconds(text)
 
@@ -200,12 +200,12 @@ def test_times_that_slurm_would_not_take(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"), [("4", 2**22), ("1K", 1024), ("2g", 2**31), ("1T", 2**40), ("1GB", 2**30)]
 )
-def test_sizes_of_slurm(text: str, expected: int) -> None:
+def test_slurm_memory_sizes_are_parsed(text: str, expected: int) -> None:
     assert memory_bytes(text) == expected
 
 
 @pytest.mark.parametrize("words", [["--mem=lots"], ["--array=0-x"], ["--time=soon"]])
-def test_wrong_values_are_told(words: list[str]) -> None:
+def test_invalid_slurm_values_are_refused(words: list[str]) -> None:
     with pytest.raises(SlurmError, match=words[0].split("=")[1]):
         slurm_words(words)
 
@@ -218,7 +218,7 @@ def test_wrong_values_are_told(words: list[str]) -> None:
         ("#SBATCH --time=90", ["-t", "90"], "time limit 90 s (1 min 30 s). Slurm reads -t 90 as minutes"),
     ],
 )
-def test_a_submission_says_how_the_limit_was_read(
+def test_a_submission_reports_the_parsed_time_limit(
     head: str, options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome, _ = _submitted(tmp_path, monkeypatch, head=head, options=options)
@@ -252,7 +252,7 @@ def test_an_array_may_be_written_as_in_slurm(
         (["--array", "0-9%x"], "--array 0-9%x: write it like 0-15, 1,3,5 or 0-15%4"),
     ],
 )
-def test_a_wrong_limit_in_an_array_is_told(
+def test_an_invalid_parallel_limit_in_an_array_is_refused(
     options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome, sent = _submitted(tmp_path, monkeypatch, head="", options=options)

@@ -23,27 +23,27 @@ def _variables(environment: dict[str, str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs if name.startswith("SLURM") or name == "attempt"}
 
 
-def test_a_single_task_is_the_first_of_one() -> None:
+def test_a_single_task_has_rank_0_of_1() -> None:
     found = _variables(JOB)
     assert found["SLURM_JOB_ID"] == found["SLURM_JOBID"] == "ses_1"
     assert (found["SLURM_PROCID"], found["SLURM_NTASKS"], found["SLURM_NNODES"]) == ("0", "1", "1")
     assert not {"SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT", "attempt"} & found.keys()
 
 
-def test_a_gang_knows_its_places() -> None:
+def test_a_gang_has_slurm_rank_and_node_variables() -> None:
     found = _variables(JOB | GANG)
     names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_JOB_NUM_NODES")
     assert [found[name] for name in names] == ["5", "1", "1", "6", "2"]
 
 
 @pytest.mark.parametrize("local", ["5", "1"])
-def test_a_gang_placed_unevenly_has_as_many_nodes_on_each(local: str) -> None:
+def test_an_unevenly_placed_gang_has_the_right_number_of_nodes(local: str) -> None:
     """Five tasks on one node, one on another: for the latter, 6 / 1 would give six nodes."""
     found = _variables(JOB | GANG | {"LOCAL_WORLD_SIZE": local})
     assert (found["SLURM_NNODES"], found["SLURM_JOB_NUM_NODES"]) == ("2", "2")
 
 
-def test_a_task_of_an_array_and_a_second_try() -> None:
+def test_array_tasks_and_retries_have_slurm_variables() -> None:
     array = {"ALIQUOT_ARRAY_ID": "ses_1", "ALIQUOT_ARRAY_INDEX": "7", "ALIQUOT_KERNEL_ID": "ses_1_7.3.0"}
     found = _variables(JOB | array)
     names = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT")
@@ -51,13 +51,13 @@ def test_a_task_of_an_array_and_a_second_try() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_the_command_is_run_as_it_is(code: int) -> None:
+def test_the_command_is_run_unchanged_with_slurm_variables(code: int) -> None:
     argv = with_slurm_variables(("sh", "-c", 'printf "%s|" "$@"; exit ' + str(code), "sh", "a b", "$x"))
     done = subprocess.run(argv, env=JOB, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (code, "a b|$x|")
 
 
-def test_what_is_known_at_submission() -> None:
+def test_slurm_variables_known_at_submission() -> None:
     wanted = CreateSessionInput(
         command=CommandInput(argv=["true"]),
         slots=[SlotAmountInput(slot="cpu", amount="4"), SlotAmountInput(slot="cuda.device", amount="2")],
@@ -77,7 +77,7 @@ def test_what_is_known_at_submission() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "known"), [("2", "2"), ("0.5", None)])
-def test_gpus_per_task_are_whole_ones(gpus: str, known: str | None) -> None:
+def test_slurm_gpus_per_task_is_set_only_for_whole_gpus(gpus: str, known: str | None) -> None:
     slots = [SlotAmountInput(slot="gpu", amount=gpus)]
     wanted = CreateSessionInput(command=CommandInput(argv=["true"]), slots=slots)
     assert known_at_submission(wanted, folder="/").get("SLURM_GPUS_PER_TASK") == known
@@ -87,7 +87,7 @@ def test_gpus_per_task_are_whole_ones(gpus: str, known: str | None) -> None:
     ("array", "step"),
     [("7", "1"), ("0-15", "1"), ("0,4,8,12", "4"), ("1,3,7", "1"), ("0-1,4-5", "1"), ("1,9", "8"), ("9,1,5", "4")],
 )
-def test_the_step_of_an_array(array: str, step: str) -> None:
+def test_slurm_array_step(array: str, step: str) -> None:
     wanted = CreateSessionInput(command=CommandInput(argv=["true"]), slots=[], array=array)
     assert known_at_submission(wanted, folder="/")["SLURM_ARRAY_TASK_STEP"] == step
 
@@ -115,7 +115,7 @@ OF_GPUS = ("SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS")
         (SHARES | TOGETHER, (None, None, None)),
     ],
 )
-def test_gpus_are_said_where_they_are_known(more: dict[str, str], expected: tuple[str | None, ...]) -> None:
+def test_slurm_gpu_variables_are_set_when_known(more: dict[str, str], expected: tuple[str | None, ...]) -> None:
     found = _variables(JOB | more)
     assert tuple(found.get(name) for name in OF_GPUS) == expected
 
@@ -130,7 +130,7 @@ def test_gpus_are_said_where_they_are_known(more: dict[str, str], expected: tupl
         ({"ALIQUOT_MEMORY_BYTES": str(1 << 30)} | TOGETHER, "2048", "2"),
     ],
 )
-def test_memory_and_tasks_of_a_node(more: dict[str, str], mebibytes: str | None, tasks: str | None) -> None:
+def test_slurm_memory_and_tasks_per_node(more: dict[str, str], mebibytes: str | None, tasks: str | None) -> None:
     found = _variables(JOB | more)
     assert (found.get("SLURM_MEM_PER_NODE"), found.get("SLURM_TASKS_PER_NODE")) == (mebibytes, tasks)
 

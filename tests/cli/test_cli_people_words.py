@@ -29,12 +29,12 @@ from aliquot_schema.deprecation import DeprecatedName
     ("text", "expected"),
     [("90", 90), ("90s", 90), ("15m", 900), ("2h30m", 9000), ("2h30", 9000), ("1h 30m", 5400), (None, None)],
 )
-def test_durations(text: str | None, expected: float | None) -> None:
+def test_duration_options_are_parsed(text: str | None, expected: float | None) -> None:
     assert seconds_of(text, option="--time-limit") == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "30m1h", "-5", "2:30", "2h90"])
-def test_wrong_durations_are_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_durations_are_refused_with_the_format(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as caught:
         seconds_of(text, option="--time-limit")
     assert caught.value.exit_code == 2
@@ -59,7 +59,7 @@ def test_wrong_durations_are_told(text: str, capsys: pytest.CaptureFixture[str])
         ({}, []),
     ],
 )
-def test_durations_that_were_read_are_said(
+def test_parsed_durations_are_printed(
     given: dict[str, str], lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     echo_durations(**{"time_limit": None, "estimate": None, "grace": None, "checkpoint_every": None, **given})
@@ -76,7 +76,7 @@ def test_durations_that_were_read_are_said(
         ("failure_rate", None, None),
     ],
 )
-def test_thresholds_in_seconds_are_durations(rule: str, text: str | None, threshold: int | None) -> None:
+def test_alert_thresholds_in_seconds_accept_durations(rule: str, text: str | None, threshold: int | None) -> None:
     assert _threshold(rule, text) == threshold
 
 
@@ -88,7 +88,9 @@ def test_thresholds_in_seconds_are_durations(rule: str, text: str | None, thresh
         ("long_wait", "1.5s", "--above 1.5s: give whole seconds"),
     ],
 )
-def test_wrong_thresholds_are_told(rule: str, text: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_alert_thresholds_are_refused(
+    rule: str, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(typer.Exit):
         _threshold(rule, text)
     assert words in capsys.readouterr().err
@@ -97,18 +99,18 @@ def test_wrong_thresholds_are_told(rule: str, text: str, words: str, capsys: pyt
 @pytest.mark.parametrize(
     ("changes", "seconds"), [("half_life=604800", 604_800), ("half_life=7d", 604_800), ("half_life=2h30", 9000)]
 )
-def test_durations_of_the_policy_are_durations(changes: str, seconds: float) -> None:
+def test_policy_fields_accept_durations(changes: str, seconds: float) -> None:
     assert input_of(nested([changes])).half_life == seconds
 
 
-def test_a_file_of_the_policy_takes_durations_in_every_place() -> None:
+def test_a_policy_file_accepts_durations_in_nested_fields() -> None:
     wanted = input_of({"weights": {"age_unit": "7d"}, "pools": [{"name": "big", "default_limit": "2h30"}]})
     assert wanted.weights is not None
     assert wanted.pools is not None
     assert (wanted.weights.age_unit, wanted.pools[0].default_limit) == (604_800, 9000)
 
 
-def test_a_wrong_duration_of_the_policy_names_its_field(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_duration_in_the_policy_is_refused_with_its_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         input_of(nested(["weights.age_unit=soon"]))
     assert "weights.age_unit: 'soon' is not a duration; write it like" in capsys.readouterr().err
@@ -122,27 +124,27 @@ def test_a_weight_without_effect_is_taken_with_a_warning(capsys: pytest.CaptureF
         assert bool(said) is is_warned
 
 
-def test_how_long_ago_is_a_duration() -> None:
+def test_a_time_in_the_past_can_be_given_as_a_duration() -> None:
     whole, short = (moment_of(text, option="--since") for text in ("2h30m", "2h30"))
     assert whole is not None
     assert short is not None
     assert abs((short - whole).total_seconds()) < 60
 
 
-def test_the_last_word_about_a_slot_holds() -> None:
+def test_the_last_amount_of_a_repeated_slot_applies() -> None:
     found = slots_of(["cpu=1", "mem=2g", "cpu=4"])
     assert [(one.slot, one.amount) for one in found] == [("cpu", "4"), ("mem", "2g")]
     assert [(one.slot, one.amount) for one in slots_of(())] == [("cpu", "1")]
 
 
 @pytest.mark.parametrize("text", ["cpu", "=1", ""])
-def test_wrong_pairs_are_told(text: str) -> None:
+def test_invalid_slot_amounts_are_refused(text: str) -> None:
     with pytest.raises(typer.Exit):
         slots_of([text])
 
 
 @pytest.mark.parametrize("text", ["mem=64", "mem=1000000"])
-def test_memory_without_a_unit_is_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_without_a_unit_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as caught:
         slots_of([text])
     assert caught.value.exit_code == 2
@@ -154,13 +156,13 @@ def test_memory_with_a_unit_or_of_many_bytes_is_taken(text: str) -> None:
     assert [f"{one.slot}={one.amount}" for one in slots_of([text])] == [text]
 
 
-def test_who_asks_for_half_a_device_hears_of_shares() -> None:
+def test_a_request_for_half_a_device_is_refused_with_advice_to_use_shares() -> None:
     half = {"slot": "cuda.device", "amount": "0.5", "quantum": "1"}
     assert "cuda.shares=0.5" in (after_refusal("NotMultipleOfQuantum", half) or "")
     assert after_refusal("NotMultipleOfQuantum", {**half, "slot": "cuda.shares"}) is None
 
 
-def test_what_is_not_there_is_looked_up_where_such_things_are() -> None:
+def test_a_not_found_error_names_the_list_command() -> None:
     advice = {
         kind: after_refusal("NotFound", {"kind": kind}) for kind in ("user", "api_key", "secret", "session", "job")
     }
@@ -180,18 +182,18 @@ def test_what_is_not_there_is_looked_up_where_such_things_are() -> None:
         ("[Errno 111] Connection refused", "aliquot serve"),
     ],
 )
-def test_what_helps_depends_on_why_a_server_is_not_reached(said: str, advice: str) -> None:
+def test_the_advice_for_an_unreachable_server_depends_on_the_cause(said: str, advice: str) -> None:
     assert advice in (after_failure(ServerUnreachable(f"https://gpu01:8090: {said}")) or "")
 
 
-def test_a_value_may_hold_anything() -> None:
+def test_environment_values_may_contain_any_text() -> None:
     found = pairs_of(["A=b=c d", "B="], option="-e")
     assert found is not None
     assert [(one.name, one.value) for one in found] == [("A", "b=c d"), ("B", "")]
     assert pairs_of(None, option="-e") is None
 
 
-def test_dependencies_say_what_they_wait_for() -> None:
+def test_dependency_options_set_their_conditions() -> None:
     found = dependencies_of(ok=["ses_1"], ended=None, failed=["ses_2"])
     assert found is not None
     assert [(one.session_id, one.condition) for one in found] == [
@@ -209,17 +211,17 @@ def test_dependencies_say_what_they_wait_for() -> None:
         ("cluster", (QuotaScope.CLUSTER, "")),
     ],
 )
-def test_whom_a_quota_is_for(text: str, expected: tuple[QuotaScope, str]) -> None:
+def test_quota_scopes_are_parsed(text: str, expected: tuple[QuotaScope, str]) -> None:
     assert scope_of(text) == expected
 
 
 @pytest.mark.parametrize("text", ["anna", "user", "user:", "cluster:x", "users:anna"])
-def test_whom_no_quota_can_be_for(text: str) -> None:
+def test_invalid_quota_scopes_are_refused(text: str) -> None:
     with pytest.raises(typer.Exit):
         scope_of(text)
 
 
-def test_a_quota_keeps_what_is_not_named() -> None:
+def test_a_quota_change_keeps_unnamed_limits() -> None:
     there = Quota(
         scope=QuotaScope.USER,
         name="anna",
@@ -244,13 +246,13 @@ def test_a_quota_keeps_what_is_not_named() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"max_slots": ["cpu"]}, {"weight": "much"}, {"budget": "1,5"}])
-def test_wrong_terms_are_told(given: dict[str, object]) -> None:
+def test_invalid_quota_limits_are_refused(given: dict[str, object]) -> None:
     nothing = dict.fromkeys(("max_slots", "own_slots", "max_queued", "gpu_hours", "weight"))
     with pytest.raises(typer.Exit):
         QuotaTerms.read(**(nothing | given))  # type: ignore[arg-type] # any given
 
 
-def test_a_policy_is_named_leaf_by_leaf() -> None:
+def test_policy_fields_are_set_by_dotted_names() -> None:
     words = ["order=sjf", "weights.age=2", "weights.fair=3", "allow_fragmentation=true", 'pools=[{"name": "a"}]']
     found = input_of(nested(words))
     assert found.weights is not None
@@ -267,20 +269,20 @@ def test_a_policy_is_named_leaf_by_leaf() -> None:
         (["preemption.preempt=willing", "preemption.grace=30"], "preemption.preempt=willing"),
     ],
 )
-def test_old_words_of_a_policy_are_sent_as_the_new_ones(words: list[str], old: str) -> None:
+def test_deprecated_policy_names_are_sent_as_the_new_ones(words: list[str], old: str) -> None:
     with pytest.warns(DeprecatedName, match=f"^{old} is deprecated; use preemption.preempt=preemptible"):
         rules = input_of(nested(words)).preemption
     assert rules is not None
     assert (rules.preempt, rules.victims, rules.grace) == ("preemptible", None, 30)
 
 
-def test_a_printed_policy_has_both_words_and_is_read_without_a_warning() -> None:
+def test_a_printed_policy_with_old_and_new_names_is_read_without_a_warning() -> None:
     rules = input_of({"preemption": {"preempt": "none", "victims": "nobody"}}).preemption
     assert rules is not None
     assert (rules.preempt, rules.victims) == ("none", None)
 
 
-def test_both_words_of_a_policy_must_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_old_and_new_policy_names_must_agree(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         input_of({"preemption": {"preempt": "any", "victims": "nobody"}})
     assert "leave out victims, the deprecated name" in capsys.readouterr().err
@@ -289,18 +291,18 @@ def test_both_words_of_a_policy_must_agree(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     "words", ["", "order", "ordr=x", "weights.ages=1", "weights.age=old", "weights=1 weights.age=1", "pools=["]
 )
-def test_a_wrong_policy_is_told(words: str) -> None:
+def test_an_invalid_policy_is_refused(words: str) -> None:
     with pytest.raises(typer.Exit) as caught:
         input_of(nested(words.split()))
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0s"), (59.6, "1m"), (3725, "1h 2m"), (90_000, "1d 1h"), (None, "")])
-def test_printed_durations(number: float | None, text: str) -> None:
+def test_durations_are_printed(number: float | None, text: str) -> None:
     assert duration(number) == text
 
 
-def test_names_of_others_cannot_steer_the_terminal() -> None:
+def test_control_sequences_in_names_are_escaped() -> None:
     evil = "a\x1b]0;title\x07b\x9b2J\nc[red]"
     assert printable(evil).isprintable()
     (cell,) = cells(evil)
@@ -327,7 +329,7 @@ PLAIN = Verdict(
 """Why a session waits, without a quota."""
 
 
-def test_why_words_a_quota_by_its_limit_and_what_is_held_and_left() -> None:
+def test_why_explains_a_quota_by_its_limit_held_and_remaining_amounts() -> None:
     refused = msgspec.structs.replace(PLAIN, reason=Reason.QUOTA, quota="project:vision", limit="4", held="3")
     assert verdict_lines(refused) == ["quota: words", "  quota project:vision: 4 GPUs, 3 held, 1 left"]
     lent = msgspec.structs.replace(refused, may_borrow=True)
@@ -344,7 +346,7 @@ def test_why_words_a_quota_by_its_limit_and_what_is_held_and_left() -> None:
         ("priority", "none", "no session is preempted"),
     ],
 )
-def test_under_priority_it_is_said_which_sessions_may_be_preempted(order: str, preempt: str, words: str | None) -> None:
+def test_the_preemption_note_says_which_sessions_may_be_preempted(order: str, preempt: str, words: str | None) -> None:
     policy = SimpleNamespace(order=order, preemption=SimpleNamespace(preempt=PreemptScope(preempt)))
     note = preemption_note(policy)  # type: ignore[arg-type]  # only these two are read
     assert note is None if words is None else words in (note or "")
@@ -360,7 +362,7 @@ def test_under_priority_it_is_said_which_sessions_may_be_preempted(order: str, p
         (("session", "create", "--nodes", "2", "--", "true"), "aliquot: No such option: --nodes"),
     ],
 )
-def test_a_wrong_option_is_one_line_without_a_box(
+def test_an_invalid_option_gives_a_plain_error_with_a_help_hint(
     words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

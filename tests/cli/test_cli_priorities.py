@@ -28,7 +28,7 @@ def test_a_priority_is_a_name_or_a_number(text: str, name: str, demo_server: Res
 
 
 @pytest.mark.parametrize("words", [("create", "--priority", "urgent", "--", "true"), ("list", "--priority", "9")])
-def test_another_priority_is_refused_with_those_that_there_are(words: tuple[str, ...], demo_server: RestServer) -> None:
+def test_an_invalid_priority_is_refused_with_the_valid_ones(words: tuple[str, ...], demo_server: RestServer) -> None:
     refused = _run(demo_server, "session", *words)
     assert refused.exit_code == 2
     assert f"--priority {words[2]}: give low, normal, high or critical, or a number from 1 (low)" in refused.output
@@ -42,7 +42,7 @@ def test_graphql_takes_numbers_as_text_too(given: int | str, demo_server: RestSe
     assert "errors" not in answer, answer
 
 
-def test_words_of_graphql_are_not_printed(demo_server: RestServer) -> None:
+def test_error_messages_contain_no_graphql_terms(demo_server: RestServer) -> None:
     refused = _run(demo_server, "session", "create", "--retries", "99999999999", "--", "true")
     assert refused.exit_code == 3
     assert refused.output.strip() == "aliquot: max_retries: 99999999999 is not a whole number from -2^31 to 2^31 - 1"
@@ -57,5 +57,5 @@ def test_words_of_graphql_are_not_printed(demo_server: RestServer) -> None:
         ("Something else.", "Something else."),
     ],
 )  # fmt: skip
-def test_faults_are_told_in_words_of_the_command_line(message: str, words: str) -> None:
+def test_graphql_errors_are_translated_to_command_line_terms(message: str, words: str) -> None:
     assert fault_text([{"message": message}]) == words

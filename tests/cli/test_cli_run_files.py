@@ -47,7 +47,7 @@ def read(text: str) -> list[Any]:
     return read_text(text, file="jobs.yaml", folder=FOLDER)
 
 
-def test_one_session_has_the_fields_of_a_request() -> None:
+def test_a_session_file_sets_every_request_field() -> None:
     [found] = read(ONE)
     request = found.request()
     assert (found.name, request.name, request.command.shell) == ("jobs", "jobs", "python train.py --lr 0.1")
@@ -64,7 +64,7 @@ def test_one_session_has_the_fields_of_a_request() -> None:
     assert request.fallbacks[0].after_s == 3600.0
 
 
-def test_a_graph_is_in_the_order_of_its_dependencies() -> None:
+def test_sessions_of_a_file_are_ordered_by_dependencies() -> None:
     found = read(GRAPH)
     assert [one.name for one in found] == ["prepare", "train", "report"]
     assert [(name, condition) for name, condition, _ in found[1].after] == [
@@ -99,13 +99,13 @@ def test_a_graph_is_in_the_order_of_its_dependencies() -> None:
         ("command: x\nfallbacks:\n  - {resources: {gpu: 1}}", "jobs.yaml:3: fallbacks: `after` is missing"),
     ],
 )
-def test_mistakes_are_named_with_their_line(text: str, message: str) -> None:
+def test_errors_in_a_session_file_are_reported_with_their_line(text: str, message: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(text)
     assert refused.value.message.startswith(message)
 
 
-def test_the_schema_describes_every_key_and_agrees_about_files() -> None:
+def test_the_json_schema_has_every_key_and_agrees_with_the_parser() -> None:
     checker = jsonschema.Draft202012Validator(schema())
     checker.check_schema(schema())
     keys = set(schema()["oneOf"][0]["properties"])
@@ -126,7 +126,9 @@ def test_the_schema_describes_every_key_and_agrees_about_files() -> None:
         ("{limit: 3m}", None, 180.0),
     ],
 )
-def test_a_preflight_is_a_command_or_the_agents_own(text: str, command: dict[str, Any] | None, limit: float) -> None:
+def test_a_preflight_is_an_own_command_or_the_agents_default(
+    text: str, command: dict[str, Any] | None, limit: float
+) -> None:
     whole = f"command: python train.py\npreflight: {text}\n"
     [found] = read(whole)
     check = found.request().preflight

@@ -35,7 +35,7 @@ def _names(*words: str) -> list[str]:
     return [one["name"] for one in json.loads(_run("--json", *words))]
 
 
-def test_sessions_are_listed_in_the_order_and_by_what_is_asked(server: RestServer) -> None:
+def test_sessions_are_listed_by_order_and_filter(server: RestServer) -> None:
     with server.client() as http:
         for name, priority in (("b", "high"), ("a", "low"), ("c", "critical")):
             http.post("/queue/submit", json={"command": "true", "name": name, "priority": priority}).raise_for_status()
@@ -57,11 +57,11 @@ def test_sessions_are_listed_in_the_order_and_by_what_is_asked(server: RestServe
         (None, None),
     ],
 )
-def test_moments(text: str | None, expected: datetime | None) -> None:
+def test_absolute_times_are_parsed(text: str | None, expected: datetime | None) -> None:
     assert moment_of(text, option="--since") == expected
 
 
-def test_so_long_ago_is_reckoned_from_now() -> None:
+def test_a_duration_means_a_time_before_now() -> None:
     day, hour = moment_of("1d", option="--since"), moment_of("1h", option="--since")
     assert day is not None
     assert hour is not None
@@ -69,14 +69,14 @@ def test_so_long_ago_is_reckoned_from_now() -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-13-01", "", "-1h", "99999999999d", "0000-01-01"])
-def test_wrong_times_are_told(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_times_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as caught:
         range_of(None, text, option="--ended")
     assert caught.value.exit_code == 2
     assert "--ended-until" in capsys.readouterr().err
 
 
-def test_those_that_ended_are_left_out_unless_they_are_meant() -> None:
+def test_ended_sessions_are_listed_only_on_request() -> None:
     going = states_of(None, all_states=False)
     assert going is not None
     assert SessionState.RUNNING in going

@@ -41,7 +41,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield made
 
 
-def test_a_session_is_found_by_name_by_parts_of_its_id_and_as_the_last_one(scene: Scene) -> None:
+def test_a_session_is_found_by_name_by_partial_id_and_by_last(scene: Scene) -> None:
     solo = scene.ids["solo"]
     for text in ("solo", solo, solo[-6:], f"…{solo[-6:]}", solo[:33], solo[4:33], "@last"):
         assert scene.shown(text) == solo
@@ -49,7 +49,7 @@ def test_a_session_is_found_by_name_by_parts_of_its_id_and_as_the_last_one(scene
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "wait", "cancel", "hold", "release", "retry"])
-def test_every_command_lists_the_candidates_and_does_nothing(command: str, scene: Scene) -> None:
+def test_an_ambiguous_session_name_is_refused_with_the_candidates(command: str, scene: Scene) -> None:
     refused = scene.run(command, "twin", code=2)
     assert "twin names 2 sessions; give more of the id:" in refused.output
     assert all(f"{scene.ids[key]}  twin  " in refused.output for key in ("one", "two"))
@@ -57,12 +57,12 @@ def test_every_command_lists_the_candidates_and_does_nothing(command: str, scene
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "wait", "cancel", "hold", "release", "retry"])
-def test_every_command_says_what_names_a_session(command: str, scene: Scene) -> None:
+def test_an_unknown_session_name_is_refused_with_the_accepted_forms(command: str, scene: Scene) -> None:
     refused = scene.run(command, "nothing", code=3)
     assert "there is no session nothing; give a name, the beginning or the end of an id, @last, or" in refused.output
 
 
-def test_changes_take_names_and_change_all_or_none(scene: Scene) -> None:
+def test_changes_of_several_sessions_by_name_apply_to_all_or_none(scene: Scene) -> None:
     assert scene.run("hold", "solo").stdout == f"{scene.ids['solo']}  held\n"
     refused = scene.run("release", "solo", "twin", code=2)
     assert json.loads(scene.run("show", "solo", "--json").stdout)["state"] == "held", refused.output
@@ -79,7 +79,7 @@ def test_a_task_is_named_by_its_array_and_its_index(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("option", ["--after", "--after-any", "--after-failed"])
-def test_dependencies_are_named_in_the_same_way(option: str, scene: Scene, tmp_path: Path) -> None:
+def test_dependencies_can_be_given_by_session_name(option: str, scene: Scene, tmp_path: Path) -> None:
     made = json.loads(scene.run("create", option, "solo", "--name", "next", "--json", "--", "true").stdout)
     assert [link["session_id"] for link in made["depends_on"]] == [scene.ids["solo"]]
     scene.run("cancel", made["id"])

@@ -57,13 +57,13 @@ def test_a_new_cluster_can_begin_stopped(name: str, monkeypatch: pytest.MonkeyPa
     assert not read_settings(orchestration_enabled="no").orchestration_enabled
 
 
-def test_the_products_own_name_comes_before_the_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aliquot_variables_override_research_agent_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_MAX_QUEUE_SIZE", "5")
     monkeypatch.setenv("RESEARCH_AGENT_MAX_QUEUE_SIZE", "6")
     assert read_settings().max_queue_size == 5
 
 
-def test_everything_that_is_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_invalid_settings_are_reported_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write(monkeypatch, tmp_path, 'port = "x"\nbad = 1\nhost = "0.0.0.0"\ntls-key = "k"\nmax-queue-size = 0\n')
     monkeypatch.setenv("RESEARCH_AGENT_SCHEDULING_POLICY", "nobody_knows")
     with pytest.raises(ConfigurationError) as refused:
@@ -74,7 +74,7 @@ def test_everything_that_is_wrong_is_said_at_once(monkeypatch: pytest.MonkeyPatc
         assert any(line.startswith(beginning) for line in lines), f"{beginning} is missing in {lines}"
 
 
-def test_what_does_not_go_together_is_said_with_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_conflicting_settings_are_reported_with_other_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write(monkeypatch, tmp_path, 'port = "x"\n[resource]\nallocation-mode = "manual"\n')
     with pytest.raises(ConfigurationError) as refused:
         read_settings()
@@ -82,7 +82,7 @@ def test_what_does_not_go_together_is_said_with_the_rest(monkeypatch: pytest.Mon
     assert len(str(refused.value).splitlines()) > 1
 
 
-def test_a_table_in_the_environment_that_is_no_json_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_variable_that_is_not_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_OIDC_ROLES", "gpu-users=user")
     with pytest.raises(ConfigurationError, match=r"ALIQUOT_OIDC_ROLES.*JSON"):
         read_settings()
@@ -96,7 +96,7 @@ def test_a_table_in_the_environment_that_is_no_json_is_told(monkeypatch: pytest.
         ({"address": "https://gpu01:8090/"}, "https://gpu01:8090"),
     ],
 )
-def test_people_are_told_the_address_that_was_said(said: dict[str, str], address: str) -> None:
+def test_the_own_address_follows_the_settings(said: dict[str, str], address: str) -> None:
     assert read_settings(**said, port=4711).own_address == address
 
 
@@ -110,7 +110,7 @@ def test_settings_in_seconds_take_durations(text: str, seconds: float, monkeypat
     assert (settings.grace_s, settings.agent_lost_s) == (seconds, seconds)
 
 
-def test_the_file_takes_durations_wherever_it_takes_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_file_accepts_durations_for_all_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "aliquot.toml"
     file.write_text(
         'grace-s = "2m"\nagent-lost-s = 45\nalert-reminder-s = "1d12"\n'
@@ -133,7 +133,7 @@ def test_the_file_takes_durations_wherever_it_takes_seconds(tmp_path: Path, monk
         ("ALERT_REMINDER_S", "10s", "ALIQUOT_ALERT_REMINDER_S: Input should be greater than or equal to 60"),
     ],
 )
-def test_durations_that_no_setting_takes_are_told(
+def test_invalid_durations_in_settings_are_refused(
     name: str, text: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"ALIQUOT_{name}", text)

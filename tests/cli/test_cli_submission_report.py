@@ -43,7 +43,7 @@ def _run(*words: str) -> Any:
     return done
 
 
-def test_a_submission_that_waits_says_where_and_why(server: RestServer) -> None:
+def test_a_waiting_submission_prints_its_position_and_reason(server: RestServer) -> None:
     done = _run("session", "create", "-r", "cuda.device=1", "--", "true")
     id = done.stdout.strip()
     try:
@@ -54,21 +54,21 @@ def test_a_submission_that_waits_says_where_and_why(server: RestServer) -> None:
         _run("session", "cancel", id)
 
 
-def test_a_submission_that_is_held_says_how_it_starts(server: RestServer) -> None:
+def test_a_held_submission_prints_the_release_command(server: RestServer) -> None:
     done = _run("session", "create", "--hold", "--", "true")
     id = done.stdout.strip()
     _run("session", "cancel", id)
     assert done.stderr == f"aliquot: held\n         `aliquot session release {id}` lets it start\n"
 
 
-def test_json_is_not_accompanied_by_a_report_of_another_state(server: RestServer) -> None:
+def test_a_held_submission_with_json_prints_json_and_the_same_state(server: RestServer) -> None:
     done = _run("session", "create", "--hold", "--json", "--", "true")
     assert done.stdout.count("\n") == 1
     assert done.stderr.startswith("aliquot: held\n")
     _run("session", "cancel", done.stdout.split('"id":"')[1].split('"')[0])
 
 
-def test_a_changed_policy_is_told_by_what_changed(server: RestServer) -> None:
+def test_policy_set_prints_the_changed_fields(server: RestServer) -> None:
     before = _run("policy", "show").stdout.splitlines()
     assert "weights.fair=1" in before
     assert _run("policy", "set", "weights.fair=3", "backfill_depth=100").stdout == "weights.fair: 1 -> 3\n"
@@ -76,7 +76,7 @@ def test_a_changed_policy_is_told_by_what_changed(server: RestServer) -> None:
     assert _run("policy", "set", "weights.fair=1").stdout == "weights.fair: 3 -> 1\n"
 
 
-def test_fields_that_are_set_or_unset_are_changes() -> None:
+def test_policy_differences_include_fields_that_are_set_or_unset() -> None:
     before, after = filled(Policy, version=1), filled(Policy, version=2, order="priority", allow_fragmentation=True)
     assert differences(before, after) == [
         f"order: {before.order} -> priority",
@@ -112,17 +112,17 @@ def test_fields_that_are_set_or_unset_are_changes() -> None:
         ({"state": SessionState.FAILED, "exit_code": 3}, f"{ID}: failed with exit code 3"),
     ],
 )
-def test_what_became_of_a_submission(known: dict[str, Any], text: str) -> None:
+def test_the_state_of_a_submission_is_described(known: dict[str, Any], text: str) -> None:
     assert standing_text(filled(Session, id=ID, **known), names={AHEAD: "big"}) == text
 
 
-def test_a_server_that_is_lost_after_a_submission_makes_it_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_server_after_a_submission_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     with BlockingClient("http://127.0.0.1:9", "none") as client:
         report_standing(client, filled(Session, id=ID, state=SessionState.QUEUED))
     assert capsys.readouterr().err.startswith("aliquot: submitted; its state could not be read: http://127.0.0.1:9")
 
 
-def test_options_after_a_script_are_the_scripts_and_it_is_said(server: RestServer, tmp_path: Path) -> None:
+def test_options_after_a_script_go_to_the_script_with_a_note(server: RestServer, tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_text("#ALIQUOT --hold\necho $1\n", encoding="utf-8")
     for given, notes in ((("--follow", "7"), ["--follow"]), (("--lr", "7"), [])):

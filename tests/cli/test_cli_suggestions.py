@@ -28,7 +28,7 @@ OPPOSITES = [
 
 
 @pytest.mark.parametrize(("typed", "meant"), OPPOSITES)
-def test_the_command_that_is_meant_is_named(typed: str, meant: str | None) -> None:
+def test_an_unknown_command_is_answered_with_the_intended_command(typed: str, meant: str | None) -> None:
     result = CliRunner().invoke(main, typed.split(), env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert "There is no command" in result.output

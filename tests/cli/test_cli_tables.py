@@ -124,7 +124,7 @@ def test_a_table_shows_control_characters_as_such() -> None:
     assert len(table.in_terminal(80)) == 3
 
 
-def test_an_id_is_short_at_its_end_and_keeps_the_index_of_a_task() -> None:
+def test_a_short_id_is_the_end_of_the_id_with_the_task_index() -> None:
     assert short_id(ID) == BriefCell(ID[-8:], ID)
     assert short_id(session_id(12, 7)).text == f"{ID[-8:]}_7"
     assert short_id(ID, full=True).text == ID
@@ -147,7 +147,7 @@ def test_ids_in_a_reason_become_names() -> None:
         (180_000, "2d2h"),
     ],
 )
-def test_ages(seconds: float, text: str) -> None:
+def test_ages_are_printed_as_rough_durations(seconds: float, text: str) -> None:
     assert rough_duration(seconds) == text
     now = datetime(2026, 3, 1, tzinfo=UTC)
     assert age(now - timedelta(seconds=seconds), now=now).text == text
@@ -171,7 +171,7 @@ def test_texts_are_shortened_at_the_end_of_a_word(text: str, width: int, expecte
 
 @pytest.mark.parametrize("width", [38, 60, 78, 98])
 @pytest.mark.parametrize("holders", ["resnet", "resnet, bert-large and 4 more", "resnet" + "-run" * 20])
-def test_a_shortened_reason_still_names_who_holds(holders: str, width: int) -> None:
+def test_a_shortened_wait_reason_still_names_the_holders(holders: str, width: int) -> None:
     head = "Needs 4 GPUs of 80 GiB on one agent; the most that one has free is 1 of 8, on agent dgx-a"
     found = shortened_reason(f"{head}; held by {holders}", width)
     assert len(found) <= width
@@ -180,7 +180,7 @@ def test_a_shortened_reason_still_names_who_holds(holders: str, width: int) -> N
 
 
 @pytest.mark.parametrize("name", ["llama", "pretrain-of-the-largest-model-of-all"])
-def test_what_is_free_is_read_at_80_columns(name: str) -> None:
+def test_a_shortened_wait_reason_shows_the_free_amount_at_80_columns(name: str) -> None:
     head = "Each kernel needs 8 GPUs; agents have at most 2 free"
     assert shortened_reason(f"{head}; held by {name}, bert-large and 4 more", 78).startswith(
         f"{head}; held by {name[:8]}"
@@ -192,7 +192,7 @@ def test_a_reason_that_fits_or_has_no_holders_is_shortened_as_any_text() -> None
     assert shortened_reason("Needs 2 GPUs of one node", 16) == shortened("Needs 2 GPUs of one node", 16)
 
 
-def test_a_tuning_says_what_is_missing_in_the_record(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tuning_report_notes_missing_passes(capsys: pytest.CaptureFixture[str]) -> None:
     notes = ("first part: 7 passes are missing in the ledger",)
     tuning = filled(Tuning, unseen=(filled(BacktestRow, sessions=40),), notes=notes, verdict="Better.")
     print_tuning(filled(Backtest), tuning)

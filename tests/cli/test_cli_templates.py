@@ -21,7 +21,7 @@ models: [H100]
 """
 
 
-def test_a_session_file_becomes_a_form_and_again_a_session_file(tmp_path: Path) -> None:
+def test_a_session_file_converts_to_a_template_and_back(tmp_path: Path) -> None:
     path = tmp_path / "train.yaml"
     path.write_text(FILE)
     fields = _fields_of(path)
@@ -32,7 +32,7 @@ def test_a_session_file_becomes_a_form_and_again_a_session_file(tmp_path: Path) 
     assert (request.command.shell, request.time_limit, request.preemptible) == ("python train.py --lr 0.1", 7200, True)
 
 
-def test_values_are_checked_and_are_not_read_again() -> None:
+def test_template_values_are_checked_and_not_expanded_again() -> None:
     fields = {"command": "{{a}} {{b={c}}}", "fallbacks": [{"x": "{{a}}"}]}
     assert filled(fields, {"a": "{{a}}"}) == {"command": "{{a}} {{b={c}}}", "fallbacks": [{"x": "{{a}}"}]}
     for values in ({}, {"a": "1", "z": "2"}):
@@ -43,14 +43,14 @@ def test_values_are_checked_and_are_not_read_again() -> None:
 
 
 @pytest.mark.parametrize("name", json.loads(files("aliquot_schema").joinpath("presets.json").read_text()))
-def test_presets_are_sessions(name: str, tmp_path: Path) -> None:
+def test_presets_are_valid_sessions(name: str, tmp_path: Path) -> None:
     fields = preset_fields(name)
     assert fields is not None
     (one,) = read_text(json.dumps(session_of(filled(fields, {}))), file=name, folder=tmp_path)
     assert one.request().time_limit == 8 * 3600
 
 
-def test_values_stay_as_they_are_written(tmp_path: Path) -> None:
+def test_template_values_are_kept_as_written(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     text = "command: [python, train.py, --name, a b, \U0001f600]\nenvironment: {VERSION: 1.10, DEBUG: true}\n"
     file.write_text(text, encoding="utf-8")
@@ -61,7 +61,7 @@ def test_values_stay_as_they_are_written(tmp_path: Path) -> None:
     assert {one.name: one.value for one in asked.environment or ()} == {"VERSION": "1.10", "DEBUG": "true"}
 
 
-def test_a_later_default_of_a_parameter_counts() -> None:
+def test_a_default_at_a_later_use_of_a_parameter_applies() -> None:
     fields = {"command": "train --name run-{{lr}} --lr {{lr=0.1}}"}
     assert [one.default for one in parameters_of(fields)] == ["0.1"]
     assert filled(fields, {})["command"] == "train --name run-0.1 --lr 0.1"

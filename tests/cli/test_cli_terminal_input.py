@@ -25,7 +25,7 @@ class Sent:
         self.frames.append(data[FRAME_HEAD.size :])
 
 
-async def test_nothing_is_sent_twice_when_more_is_confirmed_than_was_sent() -> None:
+async def test_terminal_input_is_sent_once_when_more_bytes_are_confirmed_than_sent() -> None:
     client: Any = TerminalClient(
         Place(url="http://127.0.0.1:1", token="-"), "ses_1", rank=0, name="one", command=(), is_tty=False
     )

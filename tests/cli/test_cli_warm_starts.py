@@ -40,7 +40,7 @@ def outcome(command: tuple[str, ...], *words: str, folder: Path, **variables: st
     ],
     ids=lambda words: " ".join(words),
 )
-def test_a_warm_start_says_what_a_cold_one_says(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_warm_start_has_the_same_output_as_a_cold_start(tmp_path: Path, words: tuple[str, ...]) -> None:
     warm, cold = (
         outcome(command, *words, folder=tmp_path, ALIQUOT_URL="http://127.0.0.1:9") for command in (COMMAND, COLD)
     )

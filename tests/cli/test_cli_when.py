@@ -33,7 +33,7 @@ def sentence(forecast: Forecast | None, **session: Any) -> str:
     return forecast_sentence(filled(Session, **known), now=NOW)
 
 
-def test_a_band_is_told_with_the_end_the_hour_and_how_right_such_forecasts_were() -> None:
+def test_a_forecast_shows_start_end_probability_and_past_accuracy() -> None:
     now = told(start=band(25, 60, 160), end=band(90, 130, 400), within_hour=0.5)
     forecast = filled(Forecast, now=now, alike=214, alike_inside=0.81)
     assert sentence(forecast) == (
@@ -42,7 +42,7 @@ def test_a_band_is_told_with_the_end_the_hour_and_how_right_such_forecasts_were(
     )
 
 
-def test_another_day_has_its_date() -> None:
+def test_forecast_times_on_another_day_show_the_date() -> None:
     forecast = filled(Forecast, now=told(start=band(600, 900, 2000)))
     assert sentence(forecast) == "starts about Mar 03 03:00, between 22:00 and Mar 03 21:20"
 
@@ -63,11 +63,11 @@ def test_another_day_has_its_date() -> None:
          "starts about 12:20, between 12:10 and 12:40; as of 40s ago, because the forecast process is starting"),
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_said(forecast: Forecast | None, expected: str) -> None:
+def test_missing_and_uncertain_forecasts_are_explained(forecast: Forecast | None, expected: str) -> None:
     assert sentence(forecast) == expected
 
 
-def test_a_session_that_started_shows_what_it_was_told() -> None:
+def test_a_started_session_shows_its_forecast_at_submission() -> None:
     first = told(start=band(25, 60, 160))
     forecast = filled(Forecast, at_submission=first, came_true=True)
     gone = {"queue_position": None, "state": SessionState.RUNNING, "scheduled_at": NOW + timedelta(minutes=58)}
@@ -79,7 +79,7 @@ def test_a_session_that_started_shows_what_it_was_told() -> None:
     assert sentence(None, **gone) == "not waiting: canceled"
 
 
-def test_the_accuracy_names_what_was_not_judged() -> None:
+def test_forecast_accuracy_shows_unjudged_forecasts() -> None:
     group = filled(ForecastGroup, group="all", count=214, inside=0.81, inside_low=0.77, inside_high=0.85, error=600.0)
     found = filled(ForecastAccuracy, groups=(group,), unknown=12, unknown_part=0.05, at_once=900, censored=3, runs=4000)
     lines = accuracy_lines(found)

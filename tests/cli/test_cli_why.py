@@ -51,7 +51,7 @@ def lines(*remedies: dict[str, Any], is_forecasting: bool = False, waits: dict[s
     return list(explanation_lines(found))[1:]
 
 
-def test_a_change_that_was_forecast_says_how_much_earlier_and_how_to_apply_it() -> None:
+def test_a_forecast_change_shows_the_gain_and_the_command() -> None:
     assert lines({**REMEDY, "p50_earlier": 3 * 3600.0}) == [
         "no single change that you can make would let it start now",
         "is forecast to start earlier with one of these changes (P50):",
@@ -60,11 +60,11 @@ def test_a_change_that_was_forecast_says_how_much_earlier_and_how_to_apply_it() 
     ]
 
 
-def test_a_held_session_can_be_released_though_it_would_still_wait() -> None:
+def test_a_held_session_shows_the_release_command_although_it_would_still_wait() -> None:
     assert lines(waits=HELD) == ["`aliquot session release ses_1` lets it take its turn; it would still wait then"]
 
 
-def test_sessions_in_a_change_are_called_by_their_names() -> None:
+def test_sessions_in_a_suggested_change_are_shown_by_name() -> None:
     ids = {f"{ID}_3": "sweep", ID.replace("ad414", "ad415"): None, ID.replace("ad414", "ad416"): "train"}
     known = {"owner": "ada", "state": "running", "gpus": 1.0, "until": None, "is_overdue": False, "preemptible": False}
     sessions = [{"session_id": id, "name": name, **known} for id, name in ids.items()]
@@ -75,7 +75,7 @@ def test_sessions_in_a_change_are_called_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("is_forecasting", [False, True])
-def test_it_says_whether_changes_are_still_being_forecast(is_forecasting: bool) -> None:
+def test_why_says_whether_changes_are_still_being_forecast(is_forecasting: bool) -> None:
     found = lines({**REMEDY, "starts_now": True}, is_forecasting=is_forecasting)
     assert found[0] == "would start with one of these changes (each was tried in the scheduler):"
     assert found[3:] == ["other changes are being forecast; ask again in a few seconds"][:is_forecasting]

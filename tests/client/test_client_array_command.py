@@ -17,7 +17,7 @@ texts = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=
 
 @settings(deadline=None, max_examples=25)
 @given(values=st.lists(texts, min_size=1, max_size=3))
-def test_each_task_gets_its_parameters_as_they_are(values: list[str]) -> None:
+def test_each_array_task_gets_its_parameters_unchanged(values: list[str]) -> None:
     script = array_command(["printf", "%s|", "a{x}b", "{other"], [{"x": value} for value in values])
     for index, value in enumerate(values):
         done = subprocess.run(
@@ -32,12 +32,12 @@ def test_a_missing_parameter_is_named_with_its_task() -> None:
         array_command(["train", "--lr={lr}"], [{"lr": 1}, {"rate": 2}])
 
 
-def test_no_parameters_are_no_array() -> None:
+def test_an_array_without_parameters_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one task"):
         array_command(["train"], [])
 
 
-def test_what_is_longer_than_a_command_is_refused_here() -> None:
+def test_an_array_command_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="submit fewer"):
         array_command(["train", "{x}"], [{"x": "y" * 1000}] * 200)
 
@@ -79,7 +79,7 @@ def test_variables_of_the_shell_are_no_parameters() -> None:
     assert done.stdout == b"/h 1\n"
 
 
-def test_what_cannot_be_sent_is_refused_with_the_reason() -> None:
+def test_functions_that_cannot_be_sent_are_refused_with_the_reason() -> None:
     outer = 3
 
     def closure(value: int) -> int:

@@ -44,12 +44,12 @@ calls._end()
 """
 
 
-def test_who_is_interrupted_at_any_moment_can_ask_again() -> None:
+def test_an_interrupted_client_can_make_further_calls() -> None:
     done = subprocess.run([sys.executable, "-c", COURSE], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
-def test_blocking_calls_give_items_and_failures_one_by_one() -> None:
+def test_blocking_iteration_yields_items_and_raises_failures() -> None:
     async def numbers() -> AsyncGenerator[int, None]:
         yield 1
         yield 2
@@ -81,7 +81,7 @@ def test_blocking_iteration_can_be_left_early() -> None:
     assert left == [True]
 
 
-def test_a_step_that_was_left_behind_is_called_off() -> None:
+def test_an_abandoned_iteration_step_is_cancelled() -> None:
     async def silence() -> AsyncGenerator[int, None]:
         await asyncio.Event().wait()
         yield 1

@@ -17,7 +17,7 @@ def test_the_server_keeps_an_idle_connection_longer_than_the_client_does() -> No
     assert client_s * 2 < KEEP_ALIVE_S
 
 
-async def test_an_error_without_a_text_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_error_without_text_is_reported_by_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise httpx.ReadError("")
 

@@ -51,7 +51,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-async def test_an_interrupted_download_is_continued_after_one_of_a_similar_name(tmp_path: Path) -> None:
+async def test_an_interrupted_download_resumes_after_a_download_with_a_similar_name(tmp_path: Path) -> None:
     files = Files()
     files.is_broken = True
     with pytest.raises(ServerUnreachable):

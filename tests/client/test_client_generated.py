@@ -18,7 +18,7 @@ ROOTS = {
 }
 
 
-def test_the_generated_files_are_those_of_the_schema() -> None:
+def test_the_generated_client_matches_the_schema() -> None:
     kept = {path.name: path.read_text(encoding="utf-8") for path in Path(TARGET).glob("*.py")}
     assert kept == generated(), "run: python -m aliquot_schema.graphql.client_code"
 
@@ -32,7 +32,7 @@ def test_both_clients_have_every_operation(client: type, root: str) -> None:
 
 
 @pytest.mark.parametrize("root", ROOTS)
-def test_every_document_holds_with_its_fragments(root: str) -> None:
+def test_every_client_document_is_valid_with_its_fragments(root: str) -> None:
     of, module = ROOTS[root]
     assert of is not None
     client = Client("http://127.0.0.1:1", "none")
@@ -41,5 +41,5 @@ def test_every_document_holds_with_its_fragments(root: str) -> None:
         assert validate(SCHEMA, parse(whole)) == [], name
 
 
-def test_every_fragment_is_of_a_type() -> None:
+def test_every_client_fragment_belongs_to_a_schema_type() -> None:
     assert fragments.FRAGMENTS.keys() <= SCHEMA.type_map.keys()

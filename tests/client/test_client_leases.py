@@ -66,7 +66,7 @@ def _held(session_id: str) -> dict[str, Any]:
     return {"allocate_gpus": {"__typename": "GpusAllocated", **lists, **rest}}
 
 
-async def test_it_is_called_for_again_over_a_server_that_is_away() -> None:
+async def test_a_lease_is_renewed_after_the_server_was_unreachable() -> None:
     script = Script(_held("ses_1"), ServerUnreachable("away"), _held("ses_1"))
     async with script.lease(shares=0.5, lease_s=LEASE_S) as held:
         assert held.gpu_ids == ("GPU-1",)
@@ -76,7 +76,7 @@ async def test_it_is_called_for_again_over_a_server_that_is_away() -> None:
 
 
 @pytest.mark.parametrize("kind", ["RateLimited", "QuotaExceeded"])
-async def test_a_refusal_that_may_pass_is_not_the_end(kind: str) -> None:
+async def test_a_temporary_refusal_does_not_end_a_lease(kind: str) -> None:
     refusal = {"allocate_gpus": {"__typename": kind, "message": "later"}}
     script = Script(_held("ses_1"), refusal, UnexpectedAnswer(502, "proxy"), GraphQLFault([{"message": "busy"}]))
     async with script.lease(shares=0.5, lease_s=LEASE_S):
@@ -85,7 +85,7 @@ async def test_a_refusal_that_may_pass_is_not_the_end(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("passed_s", "is_lost"), [(LEASE_S, False), (LEASE_S + 0.001, True)])
-async def test_a_server_that_fails_for_longer_than_the_lease_has_given_it_up(
+async def test_a_lease_is_lost_when_renewal_fails_for_longer_than_its_duration(
     clock: Hands, passed_s: float, is_lost: bool
 ) -> None:
     script = Script(_held("ses_1"), Unauthenticated("revoked"))
@@ -97,7 +97,7 @@ async def test_a_server_that_fails_for_longer_than_the_lease_has_given_it_up(
 
 
 @pytest.mark.parametrize("step", [{"allocate_gpus": {"__typename": "NotPlaced", "message": "gone"}}, _held("ses_2")])
-async def test_what_is_lost_is_told_at_the_end_of_the_block(step: Step) -> None:
+async def test_a_lost_lease_raises_an_error_at_the_end_of_the_block(step: Step) -> None:
     script = Script(_held("ses_1"), step)
     with pytest.raises(LeaseLost, match=r"gone|allocated again"):
         await _hold_until_done(script)
@@ -111,7 +111,7 @@ async def test_a_lease_whose_time_limit_is_over_is_lost_and_not_asked_for_again(
     assert script.asked == ["allocate", "release"]
 
 
-async def test_the_blocks_own_error_stands_before_it() -> None:
+async def test_an_error_in_the_lease_block_is_raised_and_the_lease_is_released() -> None:
     script = Script(_held("ses_1"))
     with pytest.raises(ZeroDivisionError):
         async with script.lease(shares=0.5):

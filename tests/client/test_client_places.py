@@ -38,7 +38,7 @@ def clusters(config: Path, tmp_path: Path) -> Path:
     return config
 
 
-def test_the_default_cluster_is_taken_when_nothing_is_said(clusters: Path) -> None:
+def test_the_default_cluster_is_used_without_arguments(clusters: Path) -> None:
     assert find_place() == Place(url="https://lab:8090", token="lab-key")
 
 
@@ -49,14 +49,14 @@ def test_a_cluster_is_taken_by_its_name(clusters: Path, monkeypatch: pytest.Monk
     assert find_place() == attic
 
 
-def test_the_environment_stands_before_the_file(clusters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_overrides_the_clusters_file(clusters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_SERVER", "http://other:1")
     monkeypatch.setenv("ALIQUOT_TOKEN", "from-the-environment")
     assert find_place() == Place(url="http://other:1", token="from-the-environment")
     assert find_place(cluster="lab").token == "lab-key"
 
 
-def test_what_is_given_stands_before_everything(
+def test_arguments_override_the_environment_and_the_clusters_file(
     clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALIQUOT_SERVER", "http://other:1")
@@ -65,7 +65,9 @@ def test_what_is_given_stands_before_everything(
     assert found == Place(url="http://given:2", token="attic-key")
 
 
-def test_without_anything_it_is_this_machine(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_server_is_used_without_configuration(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ALIQUOT_TOKEN_FILE", str(tmp_path / "attic.key"))
     assert find_place() == Place(url=LOCAL_URL, token="attic-key")
     assert local_token_file() == default_data_folder() / "token"
@@ -73,17 +75,17 @@ def test_without_anything_it_is_this_machine(config: Path, tmp_path: Path, monke
     assert local_token_file() == default_data_folder() / "token" == tmp_path / "token"
 
 
-def test_a_token_file_that_is_given_stands_before_a_clusters_own_key(clusters: Path, tmp_path: Path) -> None:
+def test_a_given_token_file_overrides_the_cluster_key(clusters: Path, tmp_path: Path) -> None:
     assert find_place(token_file=tmp_path / "attic.key") == Place(url="https://lab:8090", token="attic-key")
     assert find_place(cluster="lab", token_file=tmp_path / "attic.key").token == "attic-key"
 
 
-def test_a_cluster_and_a_server_are_one_too_many(clusters: Path) -> None:
+def test_giving_a_cluster_and_a_server_is_refused(clusters: Path) -> None:
     with pytest.raises(NoPlace, match="give one of them"):
         find_place(cluster="lab", server="http://given:2")
 
 
-def test_an_authority_is_named_by_the_cluster_or_the_environment(
+def test_a_ca_file_is_set_by_the_cluster_or_the_environment(
     clusters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clusters.write_text(FILE.format(folder=tmp_path) + f'ca-file = "{tmp_path}/ca.pem"\n')
@@ -111,17 +113,17 @@ def test_an_authority_is_named_by_the_cluster_or_the_environment(
         "http://g?a",
     ],
 )
-def test_what_is_no_address_is_told(url: str) -> None:
+def test_an_invalid_server_address_is_refused(url: str) -> None:
     with pytest.raises(NoPlace, match="not the address of a server"):
         Client(url, "t")
 
 
-def test_an_unknown_cluster_is_told_with_those_that_there_are(clusters: Path) -> None:
+def test_an_unknown_cluster_is_refused_with_the_known_ones(clusters: Path) -> None:
     with pytest.raises(NoPlace, match="no cluster cellar; it has lab, attic"):
         find_place(cluster="cellar")
 
 
-def test_a_missing_token_says_where_it_is_looked_for(config: Path, tmp_path: Path) -> None:
+def test_a_missing_token_error_names_the_token_file(config: Path, tmp_path: Path) -> None:
     with pytest.raises(NoPlace, match=r"no token in .*nowhere.*--token-file"):
         find_place(token_file=tmp_path / "nowhere")
 
@@ -139,7 +141,7 @@ def test_comments_and_empty_lines_around_a_key_are_skipped(
 @pytest.mark.parametrize(
     ("text", "count"), [("", "none"), ("\n", "none"), ("# of vera\n", "none"), ("one\ntwo\n", "2 lines")]
 )
-def test_a_key_is_exactly_one_line(clusters: Path, tmp_path: Path, text: str, count: str) -> None:
+def test_a_key_file_must_have_exactly_one_key_line(clusters: Path, tmp_path: Path, text: str, count: str) -> None:
     file = tmp_path / "attic.key"
     file.write_text(text)
     message = re.escape(f"{file}: it must have one key on one line; it has {count}")
@@ -149,7 +151,7 @@ def test_a_key_is_exactly_one_line(clusters: Path, tmp_path: Path, text: str, co
         find_place(cluster="attic")
 
 
-def test_a_second_line_in_the_variable_is_told(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_variable_with_two_lines_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_TOKEN", "one\ntwo")
     with pytest.raises(NoPlace, match=r"^ALIQUOT_TOKEN: it must have one key on one line; it has 2 lines$"):
         find_place()
@@ -169,7 +171,7 @@ def test_a_second_line_in_the_variable_is_told(config: Path, monkeypatch: pytest
         "[clusters.lab]\nurl = 'x'\nkey = 'x'\ncolour = 'red'",
     ],
 )
-def test_a_wrong_file_is_told_by_its_name(config: Path, text: str) -> None:
+def test_an_invalid_clusters_file_is_refused_with_its_name(config: Path, text: str) -> None:
     config.write_text(text)
     with pytest.raises(NoPlace, match=r"clusters\.toml"):
         read_clusters()

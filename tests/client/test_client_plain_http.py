@@ -113,12 +113,12 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pyte
         (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", Unauthenticated, "does not accept this token"),
     ],
 )
-def test_failures_name_what_broke(answer: bytes, error: type[Exception], said: str) -> None:
+def test_failed_requests_name_the_cause(answer: bytes, error: type[Exception], said: str) -> None:
     with scripted(answer, closes=True) as (_, client), pytest.raises(error, match=said):
         client.execute("{ ping }")
 
 
-def test_no_server_is_unreachable() -> None:
+def test_a_refused_connection_is_reported_as_unreachable() -> None:
     with (
         BlockingClient("http://127.0.0.1:1", "key") as client,
         pytest.raises(ServerUnreachable, match="Connection refused"),

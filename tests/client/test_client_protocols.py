@@ -40,7 +40,7 @@ async def test_a_fault_has_all_its_errors(server_url: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["text", "list"])
-async def test_another_kind_of_server_is_told_apart(server_url: str, query: str) -> None:
+async def test_a_response_of_another_kind_of_server_is_unexpected(server_url: str, query: str) -> None:
     async with Client(server_url, TOKEN) as client:
         with pytest.raises(UnexpectedAnswer):
             await client.execute(query)
@@ -60,12 +60,12 @@ async def test_a_proxy_whose_server_is_restarted_is_asked_again() -> None:
                 await request
 
 
-async def test_a_change_gives_what_was_done(server_url: str) -> None:
+async def test_a_successful_change_returns_its_result(server_url: str) -> None:
     async with Client(server_url, TOKEN) as client:
         assert (await client.change("success"))["revision"] == 5
 
 
-async def test_a_refused_change_says_why(server_url: str) -> None:
+async def test_a_refused_change_raises_an_error_with_the_reason(server_url: str) -> None:
     async with Client(server_url, TOKEN) as client:
         with pytest.raises(Refused) as caught:
             await client.change("refusal")
@@ -81,7 +81,7 @@ async def test_a_wrong_token_is_unauthenticated(server_url: str) -> None:
             await _numbers(client, "count", to=1)
 
 
-async def test_no_server_is_unreachable(unused_port: int) -> None:
+async def test_a_refused_connection_is_reported_as_unreachable(unused_port: int) -> None:
     async with Client(f"http://127.0.0.1:{unused_port}", TOKEN) as client:
         with pytest.raises(ServerUnreachable):
             await client.execute("echo")
@@ -111,7 +111,7 @@ async def test_a_subscription_may_have_errors(server_url: str, query: str) -> No
 
 
 @pytest.mark.parametrize(("query", "code"), [("too_slow", 4008), ("leave", 1001)])
-async def test_a_closed_subscription_says_by_what_code(server_url: str, query: str, code: int) -> None:
+async def test_a_closed_subscription_has_the_close_code(server_url: str, query: str, code: int) -> None:
     async with Client(server_url, TOKEN) as client:
         with pytest.raises(SubscriptionClosed) as caught:
             await _numbers(client, query, to=1)
@@ -121,7 +121,7 @@ async def test_a_closed_subscription_says_by_what_code(server_url: str, query: s
 @pytest.mark.parametrize(
     "message", ["Cannot query field 'work' on type 'Session'.", "The operation has a cost of 9; at most 8 is taken."]
 )
-async def test_a_server_that_does_not_know_a_request_of_the_client_has_another_version(
+async def test_an_unknown_request_is_reported_as_a_version_mismatch(
     message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unknown(*_: object) -> dict[str, object]:

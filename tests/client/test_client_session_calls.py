@@ -52,7 +52,7 @@ def _chunk(text: str, *, offset: int) -> dict[str, Any]:
     return {"session_logs": {"session_id": "ses_1", "kernel_id": "ses_1.1.0", "rank": 0, "text": text, **places}}
 
 
-async def test_output_goes_on_where_it_was() -> None:
+async def test_log_following_resumes_at_the_last_offset_after_a_disconnect() -> None:
     script = Script(
         _chunk("one", offset=0), SubscriptionClosed(1012, "restart"), ServerUnreachable("away"), _chunk("two", offset=3)
     )
@@ -91,12 +91,12 @@ def _piece(*, offset: int, length: int) -> dict[str, Any]:
     return {"session_log": {**known, **places, "text": "x" * 10, "at_end": False}}
 
 
-async def test_what_was_printed_so_far_ends_even_where_more_is_printed_than_can_be_read() -> None:
+async def test_reading_the_output_so_far_ends_although_the_job_keeps_printing() -> None:
     script = Script(*(_piece(offset=10 * n, length=20 + 100 * n) for n in range(5)))
     assert [piece.offset async for piece in script.output_so_far("ses_1", offsets={0: 0})] == [0, 10]
 
 
-async def test_events_begin_at_a_number_before_anything_can_be_missed() -> None:
+async def test_events_start_at_the_current_revision() -> None:
     empty = {"hasNextPage": False, "hasPreviousPage": False, "startCursor": None, "endCursor": None}
     page = {"edges": [], "pageInfo": empty, "total_count": 0, "revision": 41}
     script = Script({"sessions": page}, SubscriptionClosed(4008, "slow"), {})
@@ -104,7 +104,7 @@ async def test_events_begin_at_a_number_before_anything_can_be_missed() -> None:
     assert [asked["after"] for asked in script.asked[1:]] == [41, 41]
 
 
-async def test_who_waits_for_long_keeps_the_last_look_alone() -> None:
+async def test_waiting_for_a_session_keeps_only_the_last_state_in_memory() -> None:
     class Look:
         pass
 
@@ -124,7 +124,7 @@ async def test_who_waits_for_long_keeps_the_last_look_alone() -> None:
     assert script.most_kept <= 2
 
 
-async def test_a_submission_is_asked_for_again_with_the_same_key() -> None:
+async def test_a_submission_is_retried_with_the_same_idempotency_key() -> None:
     script = Script(
         ServerUnreachable("no answer"),
         {"create_session": {"__typename": "ImpossibleRequest", "message": "no", "ImpossibleRequest_limit": "8"}},
@@ -143,14 +143,14 @@ async def test_a_submission_is_asked_for_again_with_the_same_key() -> None:
 
 
 @pytest.mark.parametrize(("amount", "text"), [(0.00001, "0.00001"), (2.0, "2"), (1e12, "1000000000000")])
-async def test_amounts_have_no_exponent(amount: float, text: str) -> None:
+async def test_slot_amounts_are_sent_without_an_exponent(amount: float, text: str) -> None:
     script = Script({"create_session": {"__typename": "InvalidRequest"}})
     with pytest.raises(Refused):
         await script.submit("true", slots={"cpu": amount})
     assert script.asked[0]["input"]["slots"] == [{"slot": "cpu", "amount": text}]
 
 
-async def test_what_is_not_set_is_not_sent() -> None:
+async def test_unset_fields_are_not_sent() -> None:
     script = Script({"create_session": {"__typename": "InvalidRequest"}})
     wanted = CreateSessionInput(command=CommandInput(shell="true"), slots=[], idempotency_key="k")
     with pytest.raises(Refused):
@@ -158,7 +158,7 @@ async def test_what_is_not_set_is_not_sent() -> None:
     assert script.asked[0]["input"] == {"command": {"shell": "true"}, "slots": [], "idempotency_key": "k"}
 
 
-async def test_an_answer_of_another_shape_is_unexpected() -> None:
+async def test_a_response_of_another_shape_is_unexpected() -> None:
     script = Script({"session_logs": {"text": 3}})
     with pytest.raises(UnexpectedAnswer, match="newer"):
         await anext(script.logs("ses_1"))

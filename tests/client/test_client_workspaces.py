@@ -54,7 +54,7 @@ def test_large_files_are_sent_in_blocks_and_equal_blocks_once(tmp_path: Path) ->
         list(_batches([found.files[0].blocks[0]], sources))
 
 
-def test_names_that_cannot_be_unpacked_are_named(tmp_path: Path) -> None:
+def test_file_names_that_cannot_be_unpacked_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a\nb").touch()
     with pytest.raises(WorkspaceFault, match=r"list it in \.gitignore"):
         _scan(tmp_path)
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pyte
     assert [file.path for file in _scan(tmp_path)[0].files] == [".gitignore", "a"]
 
 
-def test_the_commit_and_the_difference_are_those_of_git(tmp_path: Path) -> None:
+def test_the_workspace_commit_and_diff_are_those_of_git(tmp_path: Path) -> None:
     assert git_state(tmp_path) is None
     made(tmp_path, a="1\n")
     for words in ("init -q -b main", "add a", "-c user.name=n -c user.email=a@b commit -qm x"):
@@ -92,7 +92,7 @@ def test_the_commit_and_the_difference_are_those_of_git(tmp_path: Path) -> None:
     assert "-1\n+2\n" in changed.diff
 
 
-def test_values_of_env_are_variables_or_one_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_env_options_set_variables_or_one_python_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert environments_of(["A=1", "uv"]) == (["A=1"], "uv")
     assert environments_of(None) == (None, None)
     monkeypatch.setenv("CONDA_EXE", "/opt/conda/bin/conda")

@@ -66,7 +66,9 @@ async def started(stand: Stand, asked: LaunchOrder) -> None:
     await until(lambda: "ready\n" in stand.output(asked.kernel_id))
 
 
-async def test_a_job_has_its_account_its_variables_and_folders_and_no_rights(stand: Stand, podman: Containers) -> None:
+async def test_a_container_job_has_its_account_variables_and_folders_and_no_capabilities(
+    stand: Stand, podman: Containers
+) -> None:
     use = SecretUse(name="token", as_file="token.txt", as_env="TOKEN")
     asked = inside(
         'echo "$GREETING" "$TOKEN" "$(cat "$ALIQUOT_SECRETS_DIR/token.txt")"; id -u; pwd\n'
@@ -151,7 +153,7 @@ async def test_sigterm_comes_once_and_ends_a_job_that_does_not_handle_it(stand: 
     assert podman.names() == []
 
 
-async def test_a_killed_container_is_gone_with_its_files(stand: Stand, podman: Containers) -> None:
+async def test_a_killed_container_leaves_no_processes_and_no_container(stand: Stand, podman: Containers) -> None:
     asked = inside("trap '' TERM; echo ready; (trap '' TERM; sleep 1000) & while true; do sleep 1; done")
     await started(stand, asked)
     assert podman.names() == [f"aliquot-{asked.kernel_id}"]
@@ -229,7 +231,7 @@ async def test_memory_files_and_processes_are_limited_in_the_container(stand: St
     assert report.exit_code == 5, output
 
 
-async def test_two_containers_of_an_account_do_not_disturb_each_other(stand: Stand) -> None:
+async def test_the_end_of_one_container_does_not_affect_another_of_the_same_account(stand: Stand) -> None:
     """The first one started the process that keeps the account's namespaces, and ends with it."""
     first, second = (inside("echo ready; while ! test -e go; do sleep 0.05; done") for _ in range(2))
     for one in (first, second):
@@ -242,7 +244,7 @@ async def test_two_containers_of_an_account_do_not_disturb_each_other(stand: Sta
     assert (await stand.ended(second.kernel_id)).exit_code == 0
 
 
-async def test_a_missing_image_and_a_missing_program_say_so(stand: Stand) -> None:
+async def test_a_missing_image_and_a_missing_program_are_reported(stand: Stand) -> None:
     missing = order("true", image=MISSING)
     report = await stand.run(missing)
     assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_NOT_FOUND)
@@ -252,7 +254,7 @@ async def test_a_missing_image_and_a_missing_program_say_so(stand: Stand) -> Non
     assert "No such file or directory" in stand.output(program.kernel_id)
 
 
-async def test_an_agent_tells_which_images_it_holds(stand: Stand, podman: Containers) -> None:
+async def test_an_agent_reports_the_images_it_holds(stand: Stand, podman: Containers) -> None:
     assert IMAGE in stand.inventory.agent.capabilities.images
     other = IMAGE.replace("tiny", "other")
     podman.podman("tag", IMAGE, other)
@@ -264,7 +266,7 @@ async def test_an_agent_tells_which_images_it_holds(stand: Stand, podman: Contai
         podman.podman("untag", other)
 
 
-def test_an_account_without_subordinate_accounts_is_told_why(podman: Containers) -> None:
+def test_an_account_without_subordinate_ids_cannot_use_podman_and_the_reason_is_given(podman: Containers) -> None:
     """Podman's own `info` would succeed."""
     if os.geteuid() != 0 or podman.user.uid == 0:
         pytest.skip("root tries it for an ordinary account")

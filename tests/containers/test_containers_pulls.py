@@ -111,7 +111,7 @@ def pids(id: str) -> list[int]:
     return marked(kernel_id(SessionId(id), attempt=1, rank=0))
 
 
-async def test_an_agent_tells_the_image_that_it_has_pulled(podman: Containers, images: Registry) -> None:
+async def test_an_agent_reports_an_image_that_it_has_pulled(podman: Containers, images: Registry) -> None:
     async with served(podman) as (server, client):
         name = images.name("large:1")
         id = await submit(client, "echo job", {"cpu": "1"}, image=name)
@@ -128,7 +128,7 @@ async def test_an_agent_tells_the_image_that_it_has_pulled(podman: Containers, i
         assert name in json.loads(printed)[0]["capabilities"]["images"]
 
 
-async def test_a_secret_opens_a_private_registry_and_is_in_no_file_of_the_server(podman: Containers) -> None:
+async def test_a_secret_gives_access_to_a_private_registry_and_is_in_no_server_file(podman: Containers) -> None:
     with registry(has_users=True) as private:
         name = private.push(podman, "tiny:1")
         async with served(podman) as (server, _):

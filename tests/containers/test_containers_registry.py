@@ -101,7 +101,9 @@ async def test_an_image_is_pulled_before_the_job_starts(stand: Stand, images: Re
     assert left_of(asked, podman) == []
 
 
-async def test_the_progress_is_reported_and_counts_in_no_time_limit(stand: Stand, gate: Held, images: Registry) -> None:
+async def test_pull_progress_is_reported_and_does_not_count_towards_the_time_limit(
+    stand: Stand, gate: Held, images: Registry
+) -> None:
     asked = shell("echo job; sleep 1000; true", image=images.name("large:1", port=gate.port), time_limit_ms=3_000)
     await stand.core.launch([asked])
     await until_held_back(stand, asked)
@@ -175,7 +177,7 @@ async def test_two_sessions_that_pull_the_same_image_both_start(stand: Stand, ga
         assert (await stand.ended(one.kernel_id)).exit_code == 0
 
 
-async def test_an_image_that_does_not_exist_and_a_registry_that_is_not_there(stand: Stand, images: Registry) -> None:
+async def test_a_missing_image_and_an_unreachable_registry_are_reported(stand: Stand, images: Registry) -> None:
     with held(images.port, bytes_max=0) as closed:
         port = closed.port
     for name, code, words in (
@@ -205,7 +207,7 @@ def little_space(podman: Containers, *, size_mib: int) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-async def test_a_full_disk_says_so(stand: Stand, images: Registry, podman: Containers) -> None:
+async def test_a_full_disk_during_a_pull_is_reported(stand: Stand, images: Registry, podman: Containers) -> None:
     with little_space(podman, size_mib=LAYER_BYTES // (2 << 20)):
         asked = shell("echo never", image=images.name("large:1"))
         report = await stand.run(asked)
@@ -230,9 +232,7 @@ def with_credentials(text: str, secret: str | None, *, image: str) -> LaunchOrde
     return shell(text, image=image, secrets=(SecretGrant(owner=UserId("ann"), use=use, value=secret),))
 
 
-async def test_a_registry_with_users_refuses_without_credentials_and_with_wrong_ones(
-    stand: Stand, private: Registry
-) -> None:
+async def test_a_private_registry_refuses_missing_and_wrong_credentials(stand: Stand, private: Registry) -> None:
     for secret in (None, "ann:wrong"):
         report = await stand.run(with_credentials("echo never", secret, image=private.name("large:1")))
         assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_UNAUTHORIZED), report
@@ -241,7 +241,7 @@ async def test_a_registry_with_users_refuses_without_credentials_and_with_wrong_
 
 
 @pytest.mark.parametrize("form", ["user", "file"])
-async def test_credentials_are_seen_by_the_pull_alone_and_are_gone_before_the_job_starts(
+async def test_credentials_are_visible_only_to_the_pull_and_deleted_before_the_job_starts(
     stand: Stand, private: Registry, podman: Containers, form: str
 ) -> None:
     with held(private.port, bytes_max=PASSED_BYTES) as gate:

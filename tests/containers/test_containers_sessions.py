@@ -74,7 +74,7 @@ async def test_a_session_of_the_command_line_runs_in_its_image_with_the_uploaded
         assert '"containers": "podman"' in json.dumps(json.loads(printed))
 
 
-async def test_how_sessions_fail_says_why(podman: Containers) -> None:
+async def test_failed_container_sessions_show_the_reason(podman: Containers) -> None:
     async with served(podman) as (_, client):
         missing = await submit(client, "true", {"cpu": "1"}, image=MISSING)
         own = await created(client, "echo problem; exit 3")
@@ -99,7 +99,7 @@ async def test_nothing_is_left_of_a_canceled_session(podman: Containers) -> None
         assert (podman.names(), pids(id)) == ([], [])
 
 
-async def test_a_container_lives_through_the_end_of_its_server(podman: Containers) -> None:
+async def test_a_container_survives_a_kill_of_the_server(podman: Containers) -> None:
     async with served(podman) as (server, client):
         ids = [await created(client, WAITS), await created(client, SLEEPS)]
         for id in ids:
@@ -117,7 +117,7 @@ async def test_a_container_lives_through_the_end_of_its_server(podman: Container
             assert podman.names() == []
 
 
-async def test_a_remote_agent_adopts_a_container_after_it_was_killed(podman: Containers) -> None:
+async def test_a_killed_remote_agent_adopts_its_container_after_the_restart(podman: Containers) -> None:
     async with OwnServer("--no-local-agents") as server, server.client() as client:
         agent = OwnAgent(server, "far-1", "--job-user", ACCOUNT)
         await agent.start()

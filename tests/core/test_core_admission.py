@@ -77,12 +77,12 @@ def test_fallbacks_signals_and_arrays_are_read() -> None:
         ("a", None, InvalidRequest),
     ],
 )
-def test_arrays_that_are_refused(array: str | None, most: int | None, error: type[Exception]) -> None:
+def test_invalid_job_arrays_are_refused(array: str | None, most: int | None, error: type[Exception]) -> None:
     with pytest.raises(error):
         tasks_of(NewSession(argv=("true",), shell=None, slots=[], array=array, max_parallel=most))
 
 
-def test_a_request_with_everything_in_it() -> None:
+def test_a_request_with_every_field_is_accepted() -> None:
     taken = spec(
         argv=None,
         shell="echo 'ü'",
@@ -195,7 +195,9 @@ def test_a_request_with_everything_in_it() -> None:
     ],
     ids=lambda value: repr(value)[:60] if isinstance(value, dict) else None,
 )
-def test_what_is_refused(changes: dict[str, Any], error: type[InvalidRequest], field: str) -> None:
+def test_invalid_requests_are_refused_with_the_field_and_a_short_message(
+    changes: dict[str, Any], error: type[InvalidRequest], field: str
+) -> None:
     with pytest.raises(InvalidRequest) as refused:
         spec(**changes)
     assert type(refused.value) is error
@@ -219,11 +221,11 @@ def test_what_is_refused(changes: dict[str, Any], error: type[InvalidRequest], f
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_the_limits_themselves_are_allowed(changes: dict[str, Any]) -> None:
+def test_requests_exactly_at_a_limit_are_accepted(changes: dict[str, Any]) -> None:
     spec(**changes)
 
 
-def test_limits_are_told_as_numbers() -> None:
+def test_a_refusal_for_a_limit_gives_the_limit_and_the_actual_value() -> None:
     with pytest.raises(LimitExceeded) as refused:
         spec(cluster_size=5000)
     assert (refused.value.limit, refused.value.actual) == (CLUSTER_SIZE_MAX, 5000)
@@ -233,12 +235,12 @@ def test_limits_are_told_as_numbers() -> None:
     ("text", "level"),
     [("low", Priority.LOW), (" High ", Priority.HIGH), ("4", Priority.CRITICAL), ("2", Priority.NORMAL)],
 )
-def test_priorities_have_names_and_numbers(text: str, level: Priority) -> None:
+def test_a_priority_is_given_by_name_or_by_number(text: str, level: Priority) -> None:
     assert priority_of(text) is level
 
 
 @pytest.mark.parametrize("text", ["", "0", "5", "urgent", "２", HALF])
-def test_other_priorities_are_refused(text: str) -> None:
+def test_unknown_priorities_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         priority_of(text)
 
@@ -263,7 +265,7 @@ PAIRS = st.lists(st.tuples(TEXTS, TEXTS), max_size=3)
 
 
 @given(TEXTS, PAIRS, PAIRS, PAIRS, TEXTS, st.none() | st.floats())
-def test_whatever_comes_in_is_taken_or_refused_with_a_typed_error(
+def test_any_request_is_accepted_or_refused_with_a_typed_error(
     word: str, slots: list[Any], environment: list[Any], depends_on: list[Any], memory: str, seconds: float | None
 ) -> None:
     changes = {"slots": [("cuda.device", "1"), *slots], "environment": environment, "depends_on": depends_on}
@@ -280,13 +282,13 @@ def test_equal_requests_share_one_spec() -> None:
     assert spec(time_limit=1.0) is not spec(estimated_duration=1.0)
 
 
-def test_long_specs_are_not_kept() -> None:
+def test_long_specs_are_not_shared() -> None:
     long = [("TEXT", "a" * SHARED_BYTES_MAX)]
     assert spec(environment=long) == spec(environment=long)
     assert spec(environment=long) is not spec(environment=long)
 
 
-def test_many_different_specs_are_not_all_kept() -> None:
+def test_the_number_of_shared_specs_is_bounded() -> None:
     first = spec(environment=[("SEED", "first")])
     for seed in range(SHARED_MAX):
         spec(environment=[("SEED", str(seed))])
@@ -305,7 +307,7 @@ def test_many_different_specs_are_not_all_kept() -> None:
         (("cuda.device", "cuda.mem"), "cuda.mem", "2", "cuda.mem"),
     ],
 )
-def test_a_short_name_is_used_where_it_means_the_same(
+def test_a_short_slot_name_is_used_where_it_is_unambiguous(
     known: tuple[str, ...], slot: str, text: str, expected: str
 ) -> None:
     assert short_name(slot, text, known=known) == expected

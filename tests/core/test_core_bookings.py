@@ -42,7 +42,7 @@ def test_bookings_of_one_window_never_exceed_the_devices() -> None:
     assert why.startswith("1 GPU can be free for the whole window, and 2 were asked for. In the way: p of a from")
 
 
-def test_two_windows_that_touch_may_have_the_same_device() -> None:
+def test_bookings_of_adjacent_windows_may_have_the_same_device() -> None:
     first, second = booking("p", starts_min=60, gpus=2, created_us=1), booking("q", starts_min=120, gpus=2)
     plan = passed(scene(first, second))
     assert [outcome(plan, name)[:2] for name in ("p", "q")] == [(BookingState.BOOKED, [C0, C1])] * 2
@@ -65,7 +65,7 @@ def test_a_booking_takes_the_node_that_it_fills_best() -> None:
         (None, True, BookingState.BOOKED),
     ],
 )
-def test_devices_of_a_session_can_be_booked_from_when_it_has_certainly_left(
+def test_devices_of_a_running_session_can_be_booked_from_its_certain_end(
     ends_us: int | None, is_preemptible: bool, state: BookingState
 ) -> None:
     spec = {"cuda.device": {"cuda0": 1, "cuda1": 1}}
@@ -73,7 +73,7 @@ def test_devices_of_a_session_can_be_booked_from_when_it_has_certainly_left(
     assert outcome(passed(scene(booking("p", starts_min=60), running=[runner])), "p")[0] is state
 
 
-def test_named_devices_are_booked_or_the_booking_says_who_has_them() -> None:
+def test_a_booking_of_named_devices_is_accepted_or_refused_with_their_holder() -> None:
     wanted = booked("p", C1, starts_min=60).devices
     state = scene(booked("q", C1, starts_min=0, owner=UserId("b")), booking("p", starts_min=30, wanted=wanted))
     found, _, why = outcome(passed(state), "p")
@@ -88,7 +88,7 @@ def test_named_devices_are_booked_or_the_booking_says_who_has_them() -> None:
     ("limit_ms", "is_preemptible", "starts"),
     [(None, False, False), (61 * 60_000, False, False), (60 * 60_000, False, True), (None, True, True)],
 )
-def test_a_session_uses_a_booked_device_only_if_it_has_certainly_left_at_the_start(
+def test_a_session_uses_a_booked_device_only_if_it_surely_ends_before_the_booking_starts(
     policy: Policy, limit_ms: int | None, is_preemptible: bool, starts: bool
 ) -> None:
     queue = [row("s", limit_ms=limit_ms, is_preemptible=is_preemptible)]
@@ -102,7 +102,7 @@ def test_a_session_uses_a_booked_device_only_if_it_has_certainly_left_at_the_sta
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_session_without_a_limit_takes_the_device_that_nobody_booked(policy: Policy) -> None:
+def test_a_session_without_a_time_limit_takes_a_device_that_is_not_booked(policy: Policy) -> None:
     plan = passed(scene(booked("p", C1, starts_min=60), queue=[row("s"), row("t", at=1)]), policy)
     assert placed(plan) == ["s"]
     assert devices_of(plan, "s") == {C0}
@@ -122,7 +122,7 @@ def test_a_session_in_a_booking_waits_for_its_window_and_has_its_devices_to_itse
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("is_alone", [True, False])
-def test_a_guest_leaves_for_a_session_of_the_booking_even_if_others_wait_ahead(policy: Policy, is_alone: bool) -> None:
+def test_a_guest_is_preempted_for_a_session_of_the_booking_even_behind_a_queue(policy: Policy, is_alone: bool) -> None:
     guest = replace(runs("guest", TWO, {"cuda.device": {"cuda1": 1}}, ends_in_s=999), is_preemptible=True)
     ahead = [] if is_alone else [row("head", cuda_device="2", limit_ms=1000)]
     queue = [*ahead, row("mine", at=1, booking=BookingId("p")), row("last", at=2, limit_ms=1000)]
@@ -134,7 +134,7 @@ def test_a_guest_leaves_for_a_session_of_the_booking_even_if_others_wait_ahead(p
 
 
 @pytest.mark.parametrize("policy", [replace(EASY, backfill=kind) for kind in (Backfill.EASY, Backfill.CONSERVATIVE)])
-def test_a_reservation_of_the_queue_never_keeps_a_session_from_its_booking(policy: Policy) -> None:
+def test_a_reservation_for_the_head_does_not_keep_a_session_from_its_booking(policy: Policy) -> None:
     running = [replace(runs("r", TWO, {"cuda.device": {"cuda0": 1}}, ends_in_s=60), limit_us=NOW_US + MINUTE_US)]
     queue = [row("head", cuda_device="2", limit_ms=1000), row("mine", at=1, booking=BookingId("p"))]
     state = scene(booked("p", C1, starts_min=-5, lasts_min=6), queue=queue, running=running)
@@ -144,14 +144,14 @@ def test_a_reservation_of_the_queue_never_keeps_a_session_from_its_booking(polic
     assert plan.reservation.session_id == "head"
 
 
-def test_the_head_is_promised_a_time_outside_of_the_bookings() -> None:
+def test_the_reservation_of_the_head_avoids_the_bookings() -> None:
     queue = [row("head", cuda_device="2", limit_ms=30 * 60_000)]
     plan = passed(scene(booked("p", C0, starts_min=10), booked("q", C1, starts_min=80, lasts_min=10), queue=queue))
     assert plan.reservation is not None
     assert plan.reservation.at_us == NOW_US + 90 * MINUTE_US
 
 
-def test_preemptible_sessions_leave_when_a_session_of_the_booking_waits() -> None:
+def test_a_guest_is_preempted_only_when_a_session_of_the_booking_waits() -> None:
     guest = replace(
         runs("guest", TWO, {"cuda.device": {"cuda1": 1}}, ends_in_s=999), is_preemptible=True, started_us=NOW_US - 1
     )
@@ -164,7 +164,7 @@ def test_preemptible_sessions_leave_when_a_session_of_the_booking_waits() -> Non
     assert devices_of(plan, "other") == {C0}
 
 
-def test_a_session_of_an_earlier_booking_leaves_for_the_next_one() -> None:
+def test_a_session_of_an_earlier_booking_is_preempted_for_the_next_booking() -> None:
     spec = {"cuda.device": {"cuda1": 1}}
     stays = replace(runs("stays", TWO, spec, ends_in_s=999), booking=BookingId("over"), started_us=NOW_US - 1)
     queue = [row("mine", booking=BookingId("p"))]
@@ -196,7 +196,7 @@ def test_maintenance_clears_its_nodes_and_nothing_new_starts_there() -> None:
     assert waits(plan, "s").evidence.booking == "m"
 
 
-def test_a_booking_that_nobody_uses_is_released_and_one_that_is_used_is_not() -> None:
+def test_an_unused_booking_is_released_and_a_used_booking_is_not() -> None:
     late = {"starts_min": -31, "lasts_min": 90}
     assert outcome(passed(scene(booked("p", C1, **late))), "p")[0] is BookingState.NO_SHOW
     waiting = [row("mine", booking=BookingId("p"), cuda_device="2")]
@@ -212,7 +212,7 @@ def test_the_first_session_marks_a_booking_as_used() -> None:
     assert after_pass(state, passed(state))["p"].used_us == NOW_US
 
 
-def test_a_booking_is_extended_only_if_nobody_has_its_devices_then() -> None:
+def test_a_booking_is_extended_only_if_its_devices_are_free_in_the_added_time() -> None:
     longer = booked("p", C1, starts_min=0, extends_to_us=NOW_US + 120 * MINUTE_US)
     assert passed(scene(longer)).bookings[0].ends_us == NOW_US + 120 * MINUTE_US
     refused = passed(scene(longer, booked("q", C1, starts_min=90))).bookings[0]
@@ -222,7 +222,7 @@ def test_a_booking_is_extended_only_if_nobody_has_its_devices_then() -> None:
     assert refused.refusal.startswith("cuda1 on node node-x is booked by a")
 
 
-def test_a_lost_device_is_replaced_unless_it_was_named() -> None:
+def test_a_lost_device_of_a_booking_is_replaced_unless_it_was_requested_by_name() -> None:
     gone = ("node-gone", "cuda9")
     assert outcome(passed(scene(booked("p", gone, starts_min=60))), "p")[1] == [C0]
     named = booked("p", gone, starts_min=60)
@@ -256,7 +256,7 @@ def test_bookings_stay_within_the_quota_of_their_owner_at_every_moment() -> None
     assert outcome(passed(busy([TWO], [], [], bookings=(first, after), **quota(1))), "q")[0] is BookingState.BOOKED
 
 
-def test_an_active_booking_counts_as_held_and_its_sessions_count_once() -> None:
+def test_an_active_booking_and_its_sessions_count_once_against_the_quota() -> None:
     who = {"owner": UserId("a"), "project": ProjectId("default")}
     queue = [row("mine", booking=BookingId("p"), **who), row("more", at=1, **who)]
     state = busy([TWO], [], queue, bookings=(booked("p", C0, starts_min=-1),), **quota(1))

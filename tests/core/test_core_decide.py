@@ -18,12 +18,12 @@ S = SessionState
 LATER_US = NOW_US + 5_000_000
 
 
-def test_sessions_start_in_the_order_of_their_submission_whatever_the_order_of_the_rows() -> None:
+def test_sessions_start_in_submission_order_independent_of_the_row_order() -> None:
     queue = [row("c", at=2), row("b", at=1), row("a", at=1)]
     assert placed(decided([on("x", gpus(3))], queue)) == ["a", "b", "c"]
 
 
-def test_the_head_blocks_those_behind_it_even_if_they_would_fit() -> None:
+def test_under_fcfs_the_head_of_the_queue_blocks_later_sessions_that_would_fit() -> None:
     queue = [row("a", at=1), row("wide", at=2, cuda_device="2"), row("small", at=3)]
     plan = decided([on("x", gpus(2))], queue)
     assert placed(plan) == ["a"]
@@ -35,7 +35,7 @@ def test_the_head_blocks_those_behind_it_even_if_they_would_fit() -> None:
     assert list(plan.verdicts) == ["wide", "small"]
 
 
-def test_holders_are_named_those_of_this_pass_and_those_before_it() -> None:
+def test_a_waiting_session_names_holders_of_this_pass_and_of_earlier_passes() -> None:
     state = snapshot([on("x", gpus(2))], [row("first")])
     held = after(state, decided(state.agents, state.queue))
     queue = [row("second", at=1), row("third", at=2)]
@@ -56,7 +56,7 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     assert waits(part, "gang").evidence.blocked_by == ("first",)
 
 
-def test_what_is_free_in_pieces_only_is_called_fragmented() -> None:
+def test_a_share_that_fits_only_in_pieces_waits_as_fragmented() -> None:
     used = {NodeId("node-x"): {DeviceId("cuda0"): 500, DeviceId("cuda1"): 500}}
     plan = decided([on("x", gpus(2))], [row("a", cuda_shares="0.8")], used=used)
     assert waits(plan, "a").reason is Reason.FRAGMENTED
@@ -74,13 +74,15 @@ def test_what_is_free_in_pieces_only_is_called_fragmented() -> None:
     ],
     ids=["too-large", "no-slot", "gang-too-wide", "excluded", "memory", "broken-device"],
 )
-def test_a_row_that_no_open_agent_could_run_stands_aside(asked: dict[str, Any], agents: list[AgentRow]) -> None:
+def test_a_session_that_no_open_agent_could_run_does_not_block_others(
+    asked: dict[str, Any], agents: list[AgentRow]
+) -> None:
     plan = decided(agents, [row("cannot", at=1, **asked), row("can", at=2, cuda_device="1")])
     assert placed(plan) == ["can"]
     assert waits(plan, "cannot").reason is Reason.NO_AGENT
 
 
-def test_agents_and_broken_devices_that_are_missed_are_named() -> None:
+def test_a_waiting_session_names_the_closed_agents_and_broken_devices_it_needs() -> None:
     lost = [on("x", gpus(1)), on("y10", gpus(4), is_open=False), on("y9", gpus(4), is_open=False)]
     assert waits(decided(lost, [row("a", cuda_device="4")]), "a").evidence.agents == ("y9", "y10")
     broken = [on("x", [gpu(0), gpu(1, health=DeviceHealth.UNHEALTHY)]), on("y", gpus(1))]
@@ -105,7 +107,9 @@ def test_agents_and_broken_devices_that_are_missed_are_named() -> None:
         ("after_any", None, "fails"),
     ],
 )
-def test_dependencies(condition: str, other: SessionState | None, outcome: str) -> None:
+def test_dependencies_let_a_session_start_wait_or_fail(
+    condition: str, other: SessionState | None, outcome: str
+) -> None:
     known = {} if other is None else {SessionId("other"): other}
     plan = decided([on("x")], [row("a", after=[("other", condition)])], dependencies=known)
     assert _outcome(plan, "a") == outcome
@@ -116,7 +120,7 @@ def test_dependencies(condition: str, other: SessionState | None, outcome: str) 
         assert plan.failures[SessionId("a")].code == "dependency"
 
 
-def test_all_dependencies_are_waited_for_and_one_that_is_broken_is_enough() -> None:
+def test_a_session_waits_for_all_dependencies_and_fails_if_one_is_broken() -> None:
     links = [("done", "after_ok"), ("runs", "after_ok"), ("waits", "after_any")]
     states = {SessionId("done"): S.COMPLETED, SessionId("runs"): S.RUNNING, SessionId("waits"): S.QUEUED}
     plan = decided([on("x")], [row("a", after=links)], dependencies=states)
@@ -125,14 +129,14 @@ def test_all_dependencies_are_waited_for_and_one_that_is_broken_is_enough() -> N
     assert _outcome(broken, "a") == "fails"
 
 
-def test_a_held_row_waits_without_blocking_even_if_it_also_depends() -> None:
+def test_a_held_session_with_a_dependency_waits_without_blocking_others() -> None:
     queue = [row("held", state=S.HELD, after=[("b", "after_ok")]), row("b", at=1)]
     plan = decided([on("x")], queue, dependencies={SessionId("b"): S.QUEUED})
     assert waits(plan, "held").reason is Reason.HELD
     assert placed(plan) == ["b"]
 
 
-def test_a_pause_is_kept_to_the_microsecond_and_wakes_the_next_pass() -> None:
+def test_a_start_time_is_kept_to_the_microsecond_and_wakes_the_next_pass() -> None:
     queue = [row("later", not_before_us=LATER_US), row("soon", not_before_us=NOW_US + 1), row("now", at=1)]
     plan = decided([on("x", gpus(3))], queue)
     assert placed(plan) == ["now"]
@@ -142,19 +146,19 @@ def test_a_pause_is_kept_to_the_microsecond_and_wakes_the_next_pass() -> None:
     assert decided([on("x", gpus(3))], queue, now_us=LATER_US).wake_at_us is None
 
 
-def test_an_excluded_agent_is_not_asked_again_and_others_are() -> None:
+def test_a_session_skips_excluded_agents_and_uses_others() -> None:
     plan = decided([on("x"), on("y")], [row("a", excluded_agents=(AgentId("x"),))])
     assert places(plan)["a"][0][0] == "y"
 
 
 @pytest.mark.parametrize("agents", [[], [on("x", is_open=False)]], ids=["none", "none-open"])
-def test_without_an_agent_everything_waits_for_the_cluster(agents: list[AgentRow]) -> None:
+def test_without_an_open_agent_all_sessions_wait_for_the_cluster(agents: list[AgentRow]) -> None:
     plan = decided(agents, [row("a"), row("b", at=1, cuda_device="99")])
     assert {verdict.reason for verdict in plan.verdicts.values()} == {Reason.CLUSTER_UNAVAILABLE}
     assert list(plan.verdicts) == ["a", "b"]
 
 
-def test_agents_of_one_node_never_share_out_a_device_twice() -> None:
+def test_agents_of_one_node_never_grant_a_device_twice() -> None:
     agents = [on("x", gpus(2), node="n"), on("y", gpus(2), node="n")]
     plan = decided(agents, [row("gang", kernels=2), row("next", at=1)])
     assert [spec for _, spec in places(plan)["gang"]] == [{"cuda.device": {"cuda1": 1}}, {"cuda.device": {"cuda0": 1}}]
@@ -164,7 +168,7 @@ def test_agents_of_one_node_never_share_out_a_device_twice() -> None:
     assert placed(aside) == ["next"]
 
 
-def test_what_a_gang_takes_through_one_agent_is_taken_for_the_other_agents_of_the_node() -> None:
+def test_devices_held_through_one_agent_are_held_for_the_other_agents_of_the_node() -> None:
     first, second, third = gpus(3)
     agents = [on("x", [second, third], node="n"), on("y", [first, second], node="n")]
     given = places(decided(agents, [row("gang", kernels=3)]))["gang"]
@@ -172,7 +176,7 @@ def test_what_a_gang_takes_through_one_agent_is_taken_for_the_other_agents_of_th
     assert sorted(device for _, spec in given for device in spec["cuda.device"]) == ["cuda0", "cuda1", "cuda2"]
 
 
-def test_the_order_of_agents_that_share_a_node_does_not_change_what_is_found_possible() -> None:
+def test_the_plan_does_not_depend_on_the_order_of_agents_that_share_a_node() -> None:
     agents = [on("x", [*gpus(2), *cores([0])], node="n"), on("y", [gpu(1), *cores([1])], node="n")]
     queue = [row("gang", kernels=2, cuda_device="1", cpu="1")]
     assert decided(agents, queue) == decided(agents[::-1], queue)
@@ -188,14 +192,14 @@ def test_one_request_gets_accelerators_cores_and_memory_on_one_agent() -> None:
     assert (evidence.slot, evidence.requested, evidence.available) == ("mem", "2g", "1g")
 
 
-def test_the_least_memory_chooses_among_devices() -> None:
+def test_the_requested_gpu_memory_selects_the_device() -> None:
     devices = [gpu(0, memory_bytes=24 * GB), gpu(1, memory_bytes=80 * GB)]
     plan = decided([on("x", devices)], [row("a", gpu_memory_bytes=40 * GB), row("b", at=1, gpu_memory_bytes=40 * GB)])
     assert places(plan)["a"] == [("x", {"cuda.device": {"cuda1": 1}})]
     assert waits(plan, "b").evidence.blocked_by == ("a",)
 
 
-def test_a_device_that_is_held_under_an_old_name_of_its_slot_is_held() -> None:
+def test_a_device_held_under_an_old_slot_name_is_not_free() -> None:
     renamed = [gpu(index, kind="gpu", costs={"gpu.device": 1000, "gpu.shares": 1}) for index in range(2)]
     used = {NodeId("node-x"): {DeviceId("cuda0"): 1000, DeviceId("cuda1"): 700}}
     plan = decided([on("x", renamed)], [row("a", gpu_shares="0.3"), row("b", at=1, gpu_shares="0.1")], used=used)
@@ -211,7 +215,7 @@ def test_a_slice_and_its_parent_exclude_each_other() -> None:
     assert waits(plan, "b").reason is Reason.INSUFFICIENT
 
 
-def test_a_drained_agent_keeps_what_it_has_and_gets_nothing_new() -> None:
+def test_a_drained_agent_gets_no_new_kernels() -> None:
     agents = [replace(on("x"), is_open=False), on("y")]
     plan = decided(agents, [row("a", kernels=2)])
     assert {agent for agent, _ in places(plan)["a"]} == {"y"}

@@ -38,20 +38,22 @@ def sizes(plan: Plan) -> dict[str, int]:
 
 @pytest.mark.parametrize("backfill", EVERY)
 @pytest.mark.parametrize(("least", "most", "starts"), [(1, 9, 7), (2, 6, 6), (7, 8, 7), (8, 9, None), (3, 3, 3)])
-def test_it_takes_as_many_kernels_as_fit(backfill: Backfill, least: int, most: int, starts: int | None) -> None:
+def test_an_elastic_gang_starts_with_as_many_kernels_as_fit(
+    backfill: Backfill, least: int, most: int, starts: int | None
+) -> None:
     gang = elastic("gang", least=least, most=most)
     plan = decide(snapshot([FOUR, THREE], [gang]), Policy(backfill=backfill), now_us=NOW_US, seed=0)
     assert sizes(plan) == ({} if starts is None else {"gang": starts})
     assert [kernel.rank for one in plan.placements for kernel in one.kernels] == list(range(starts or 0))
 
 
-def test_who_comes_first_takes_first_and_the_next_gets_the_rest() -> None:
+def test_the_first_elastic_gang_takes_its_maximum_and_the_next_gets_the_rest() -> None:
     queue = [elastic("first", at=1, least=2, most=5), elastic("second", at=2, least=1, most=5), row("third", at=3)]
     assert sizes(decided([FOUR, THREE], queue)) == {"first": 5, "second": 2}
 
 
 @pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
-def test_it_leaves_the_head_what_is_reserved_for_it(backfill: Backfill) -> None:
+def test_an_elastic_gang_does_not_use_devices_reserved_for_the_head(backfill: Backfill) -> None:
     held = runs("holds", FOUR, {"cuda.device": {str(gpu(0).id): 1}}, ends_in_s=600)
     head = row("head", at=1, cuda_device="4", estimate_ms=3_600_000)
     gang = elastic("gang", at=2, least=1, most=6, estimate_ms=3_600_000)
@@ -66,7 +68,7 @@ def test_it_leaves_the_head_what_is_reserved_for_it(backfill: Backfill) -> None:
     assert sizes(plan) == {"gang": 6}, "it ends before the head starts"
 
 
-def test_as_the_head_it_waits_for_its_smallest_size() -> None:
+def test_an_elastic_gang_at_the_head_waits_for_its_smallest_size() -> None:
     held = [
         runs(f"holds{number}", FOUR, {"cuda.device": {str(gpu(number).id): 1}}, ends_in_s=100 * (number + 1))
         for number in range(4)
@@ -79,7 +81,7 @@ def test_as_the_head_it_waits_for_its_smallest_size() -> None:
 
 
 @pytest.mark.parametrize("backfill", EVERY)
-def test_it_takes_no_more_than_its_quota(backfill: Backfill) -> None:
+def test_an_elastic_gang_takes_no_more_than_its_quota(backfill: Backfill) -> None:
     name = quota_id(QuotaScope.USER, "ann")
     quota = Quota(id=name, version=1, scope=QuotaScope.USER, name="ann", max_slots=ResourceSlot({"cuda.device": 3}))
     queue = [
@@ -95,7 +97,9 @@ def test_it_takes_no_more_than_its_quota(backfill: Backfill) -> None:
 
 @settings(deadline=None)
 @given(least=st.integers(1, 4), most=st.integers(1, 9), gpus=st.integers(1, 7), size=st.integers(1, 2))
-def test_it_starts_exactly_when_its_smallest_gang_would(least: int, most: int, gpus: int, size: int) -> None:
+def test_an_elastic_gang_starts_exactly_when_its_smallest_size_would(
+    least: int, most: int, gpus: int, size: int
+) -> None:
     cards = [gpu(index) for index in range(gpus)]
     agents = [on(name, part) for name, part in (("a1", cards[:4]), ("b2", cards[4:])) if part]
     asked = {"cuda_device": str(size)}
@@ -145,19 +149,19 @@ def test_a_shrunken_gang_grows_when_there_is_room() -> None:
         ({"checkpoint_ms": 600_000, "saved_ms": 3_590_000, "estimate_ms": 2 * 3_600_000}, True),
     ],
 )
-def test_it_grows_when_the_gain_exceeds_the_loss(held: dict[str, Any], grows: bool) -> None:
+def test_an_elastic_gang_grows_when_the_gain_exceeds_the_loss(held: dict[str, Any], grows: bool) -> None:
     plan = grown(**held)
     assert bool(plan.evictions) == grows
     assert (plan.wake_at_us is None) == grows, "it is considered again"
 
 
-def test_it_grows_not_before_it_has_run_for_a_while() -> None:
+def test_an_elastic_gang_does_not_grow_before_its_minimum_run_time() -> None:
     rules = replace(Policy().preemption, run_ms_min=2 * 3_600_000)
     plan = grown(policy=Policy(preemption=rules))
     assert (plan.evictions, plan.wake_at_us) == ((), NOW_US + HOUR_US)
 
 
-def test_it_grows_within_its_quota_only() -> None:
+def test_an_elastic_gang_grows_only_within_its_quota() -> None:
     name = quota_id(QuotaScope.USER, "ann")
     quota = Quota(id=name, version=1, scope=QuotaScope.USER, name="ann", max_slots=ResourceSlot({"cuda.device": 1}))
     plan = grown(owner=UserId("ann"), elastic=elastic("gang", least=1, most=4, owner=UserId("ann")))
@@ -171,6 +175,6 @@ def test_it_grows_within_its_quota_only() -> None:
     assert not decide(state, Policy(), now_us=NOW_US, seed=0).evictions
 
 
-def test_the_fast_engine_leaves_it_to_decide() -> None:
+def test_the_fast_engine_does_not_support_elastic_gangs() -> None:
     state = snapshot([FOUR], [elastic("gang", least=1, most=4)])
     assert unsupported(state, Policy(order="fcfs")) == "elastic gangs"

@@ -45,19 +45,19 @@ def refusal(plan: Plan, name: str = "r") -> str | None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_it_is_granted_where_nothing_waits(policy: Any) -> None:
+def test_an_extension_is_granted_when_no_session_waits(policy: Any) -> None:
     plan = passed(scene(asking()), policy)
     assert refusal(plan) is None
     assert plan.extensions[0].limit_us == NOW_US + (600 + HOUR_S) * SECOND_US
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_it_is_refused_with_the_session_that_would_start_later_and_by_how_much(policy: Any) -> None:
+def test_a_refused_extension_names_the_delayed_session_and_its_delay(policy: Any) -> None:
     plan = passed(scene(asking(), queue=[row("next", cuda_device="1", owner=UserId("bob"))]), policy)
     assert refusal(plan) == "1 session would start later: next of bob by 1 h"
 
 
-def test_a_session_far_back_in_the_queue_counts_too() -> None:
+def test_a_session_far_back_in_the_queue_can_prevent_an_extension() -> None:
     """EASY backfill reserves for the head only."""
     held = asking("r", spec={"cuda.device": {"cuda1": 1}}, ends_in_s=900)
     other = runs("other", TWO, FIRST, ends_in_s=600)
@@ -65,12 +65,12 @@ def test_a_session_far_back_in_the_queue_counts_too() -> None:
     assert refusal(passed(scene(held, other, queue=queue))) == "1 session would start later: behind by 55 min"
 
 
-def test_a_session_that_uses_other_devices_is_no_obstacle() -> None:
+def test_a_session_that_uses_other_devices_does_not_prevent_an_extension() -> None:
     queue = [row("next", cuda_device="1", where=replace(row("x").where, models=("nothing*",)))]
     assert refusal(passed(scene(asking(), queue=queue))) is None
 
 
-def test_a_booking_of_its_devices_is_an_obstacle_and_a_later_one_is_not() -> None:
+def test_a_booking_of_its_devices_prevents_an_extension_and_a_later_booking_does_not() -> None:
     kept = booked("demo", ("node-x", "cuda0"), starts_min=30, owner=UserId("bob"))
     assert refusal(passed(scene(asking(), bookings=[kept]))) == (
         "bob has booked its devices from 1970-01-01 00:46 to 1970-01-01 01:46 UTC (demo)".replace(" to", " UTC to")
@@ -80,13 +80,13 @@ def test_a_booking_of_its_devices_is_an_obstacle_and_a_later_one_is_not() -> Non
     assert refusal(passed(scene(asking(is_preemptible=True), bookings=[kept]))) is None
 
 
-def test_a_booking_that_is_accepted_in_the_same_pass_is_an_obstacle() -> None:
+def test_a_booking_accepted_in_the_same_pass_prevents_an_extension() -> None:
     plan = passed(scene(asking(), bookings=[booking("p", starts_min=20, gpus=2)]))
     assert refusal(plan) is not None
     assert [one.state for one in plan.bookings] == ["booked"]
 
 
-def test_what_waits_for_its_end_or_for_its_quota_counts() -> None:
+def test_sessions_waiting_for_its_end_or_its_quota_prevent_an_extension() -> None:
     linked = row("then", after=[("r", "after_ok")], owner=UserId("bob"))
     plan = passed(replace(scene(asking(spec=FIRST), queue=[linked]), dependencies={SessionId("r"): "running"}))  # type: ignore[dict-item]
     assert refusal(plan) == "1 session would start later: then of bob"
@@ -98,7 +98,7 @@ def test_what_waits_for_its_end_or_for_its_quota_counts() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_sessions_of_its_owner_do_not_count(policy: Any) -> None:
+def test_sessions_of_the_same_owner_do_not_prevent_an_extension(policy: Any) -> None:
     """A next pipeline step, and a session waiting for its devices."""
     linked = row("then", after=[("r", "after_ok")], owner=UserId("a"))
     own = row("next", cuda_device="1", owner=UserId("a"))
@@ -113,7 +113,7 @@ def test_two_extensions_of_one_pass_are_decided_one_after_the_other() -> None:
     assert [decision.refusal is None for decision in plan.extensions] == [True, False]
 
 
-def test_the_rest_of_the_pass_plans_with_the_later_end() -> None:
+def test_the_rest_of_the_pass_plans_with_the_extended_end() -> None:
     """A session that still fits starts, and an extended one holds its devices longer."""
     held = asking(spec=FIRST)
     plan = passed(scene(held, queue=[row("now", cuda_device="1")]))
@@ -121,12 +121,12 @@ def test_the_rest_of_the_pass_plans_with_the_later_end() -> None:
     assert placed(plan) == ["now"]
 
 
-def test_a_node_that_leaves_earlier_is_named() -> None:
+def test_a_refused_extension_names_the_node_that_leaves_earlier() -> None:
     leaving = replace(TWO, until_us=NOW_US + 1200 * SECOND_US)
     state = busy([leaving], [asking()], [])
     assert (refusal(passed(state)) or "").startswith("Node node-x leaves at ")
 
 
-def test_a_session_in_its_own_booking_is_no_obstacle_to_itself() -> None:
+def test_the_own_booking_of_a_session_does_not_prevent_its_extension() -> None:
     own = booked("own", ("node-x", "cuda0"), ("node-x", "cuda1"), starts_min=-10, used_us=1)
     assert refusal(passed(scene(asking(booking=BookingId("own")), bookings=[own]))) is None

@@ -43,7 +43,7 @@ def refusal(
     ],
     ids=str,
 )
-def test_what_an_empty_cluster_could_run_is_possible_closed_agents_included(
+def test_a_request_that_an_empty_cluster_could_run_is_accepted_closed_agents_included(
     slots: dict[str, str], more: dict[str, Any]
 ) -> None:
     assert refusal(slots, **more) is None
@@ -61,7 +61,7 @@ def test_what_an_empty_cluster_could_run_is_possible_closed_agents_included(
     ],
     ids=str,
 )
-def test_what_could_never_run_is_refused_with_the_limit_in_words(
+def test_a_request_that_could_never_run_is_refused_with_the_limit(
     slots: dict[str, str], more: dict[str, Any], slot: str, requested: str, limit: str
 ) -> None:
     refused = refusal(slots, **more)
@@ -70,13 +70,13 @@ def test_what_could_never_run_is_refused_with_the_limit_in_words(
     assert all(part in refused.message for part in (slot, requested, limit))
 
 
-def test_a_wrong_step_is_told_as_such() -> None:
+def test_a_share_that_is_not_a_multiple_of_its_step_is_refused_with_the_step() -> None:
     refused = refusal({"cuda.shares": "0.005"})
     assert isinstance(refused, NotMultipleOfQuantum)
     assert "0.01" in refused.message
 
 
-def test_memory_that_no_device_has_is_named() -> None:
+def test_a_refusal_for_too_much_gpu_memory_names_the_memory() -> None:
     refused = refusal({"cuda.device": "1"}, memory_gb=96)
     assert isinstance(refused, ImpossibleRequest)
     assert "memory" in refused.message
@@ -99,7 +99,9 @@ def test_memory_that_no_device_has_is_named() -> None:
     ],
     ids=str,
 )
-def test_the_largest_memory_that_would_do_is_named(slots: dict[str, str], memory_gb: int, message: str) -> None:
+def test_a_refusal_names_the_largest_gpu_memory_that_would_fit(
+    slots: dict[str, str], memory_gb: int, message: str
+) -> None:
     refused = refusal(slots, [*TWO_NODES, on("b1", [amd(0)])], memory_gb=memory_gb)
     assert isinstance(refused, ImpossibleRequest)
     assert refused.message == message
@@ -126,7 +128,7 @@ def amd(index: int, **fields: Any) -> Device:
     ],
     ids=str,
 )
-def test_slots_that_exclude_each_other_are_told_as_such_beside_agents_of_another_kind(
+def test_slots_that_exclude_each_other_are_refused_as_such_beside_other_kinds_of_agents(
     slots: dict[str, str], message: str
 ) -> None:
     refused = refusal(slots, [*TWO_NODES, on("b1", [amd(0)])])
@@ -134,7 +136,7 @@ def test_slots_that_exclude_each_other_are_told_as_such_beside_agents_of_another
     assert refused.message == message
 
 
-def test_after_the_last_device_of_a_kind_is_gone_a_smaller_request_is_not_advised() -> None:
+def test_a_smaller_request_is_not_advised_when_the_last_device_of_a_kind_is_gone() -> None:
     agents = [on("x", gpus(1)), on("b1", [amd(0, health=DeviceHealth.GONE)])]
     refused = refusal({"rocm.device": "1"}, agents)
     assert isinstance(refused, ImpossibleRequest)
@@ -144,21 +146,21 @@ def test_after_the_last_device_of_a_kind_is_gone_a_smaller_request_is_not_advise
     )
 
 
-def test_a_waiting_session_is_told_that_the_last_device_of_its_kind_is_gone() -> None:
+def test_a_waiting_session_names_the_last_device_of_its_kind_that_is_gone() -> None:
     agents = [on("x", gpus(1)), on("b1", [amd(0, health=DeviceHealth.GONE)])]
     verdict = waits(decided(agents, [row("a", rocm_device="1")]), "a")
     assert verdict.reason is Reason.NO_AGENT
     assert verdict.evidence == Evidence(slot="rocm.device", requested="1", available="0", devices=(DeviceId("rocm0"),))
 
 
-def test_slots_that_no_one_agent_has_together_are_impossible() -> None:
+def test_a_request_for_slots_that_no_single_agent_has_is_impossible() -> None:
     agents = [on("x", gpus(1)), on("y", cores(range(2)))]
     refused = refusal({"cuda.device": "1", "cpu": "1"}, agents)
     assert isinstance(refused, ImpossibleRequest)
     assert refusal({"cuda.device": "1"}, agents) is None
 
 
-def test_broken_devices_count_since_they_may_be_repaired_and_gone_ones_do_not() -> None:
+def test_unhealthy_devices_count_as_possible_and_gone_devices_do_not() -> None:
     agents = [on("x", [gpu(0), gpu(1, health=DeviceHealth.UNHEALTHY), gpu(2, health=DeviceHealth.GONE)])]
     assert refusal({"cuda.device": "2"}, agents) is None
     refused = refusal({"cuda.device": "3"}, agents)
@@ -166,14 +168,14 @@ def test_broken_devices_count_since_they_may_be_repaired_and_gone_ones_do_not() 
     assert refused.limit == "2"
 
 
-def test_agents_of_one_node_count_a_device_once() -> None:
+def test_a_device_shared_by_agents_of_one_node_counts_once() -> None:
     agents = [on("x", gpus(2), node="n"), on("y", gpus(2), node="n")]
     refused = refusal({"cuda.device": "1"}, agents, kernels=3)
     assert isinstance(refused, ImpossibleRequest)
     assert refused.limit == "2"
 
 
-def test_the_limit_of_a_node_with_slices_alone_is_their_number() -> None:
+def test_the_limit_of_a_node_with_only_slices_is_their_number() -> None:
     parent = gpu(0)
     refused = refusal({"cuda.device": "4"}, [on("x", [slice_of(parent, number) for number in range(3)])])
     assert isinstance(refused, ImpossibleRequest)
@@ -194,13 +196,13 @@ FULL = Evidence(
 
 @pytest.mark.parametrize("evidence", [FULL, Evidence()], ids=["full", "empty"])
 @pytest.mark.parametrize("reason", Reason)
-def test_every_reason_has_words_with_or_without_evidence(reason: Reason, evidence: Evidence) -> None:
+def test_every_waiting_reason_has_a_text_with_and_without_evidence(reason: Reason, evidence: Evidence) -> None:
     words = explain(Verdict(reason=reason, evidence=evidence))
     assert len(words) > 9
     assert "<" not in words
 
 
-def test_words_hold_the_evidence() -> None:
+def test_the_text_of_a_waiting_reason_contains_the_evidence() -> None:
     def words(reason: Reason) -> str:
         return explain(Verdict(reason=reason, evidence=FULL))
 

@@ -57,7 +57,7 @@ def due(action: IdleAction = IdleAction.PREEMPT) -> IdleCase:
     return taken(taken(first, seen(50), 50, action=action), seen(60), 60, action=action)
 
 
-def test_the_owner_is_told_twice_and_then_the_session_is_due() -> None:
+def test_an_idle_session_is_due_after_two_notices_to_its_owner() -> None:
     assert step(None, seen(29), 29) is None
     first = taken(None, seen(30), 30)
     assert (first.step, acts_us(first, RULES)) == (IdleStep.TOLD, 60 * MINUTE_US)
@@ -72,7 +72,7 @@ def test_the_owner_is_told_twice_and_then_the_session_is_due() -> None:
 
 
 @pytest.mark.parametrize("action", [IdleAction.OFF, IdleAction.TELL, IdleAction.OBSERVE])
-def test_a_policy_that_takes_nothing_makes_nothing_due(action: IdleAction) -> None:
+def test_a_policy_that_only_warns_or_observes_makes_no_session_due(action: IdleAction) -> None:
     first = step(None, seen(30), 30, action=action)
     if action is IdleAction.OFF:
         assert first is None
@@ -84,7 +84,7 @@ def test_a_policy_that_takes_nothing_makes_nothing_due(action: IdleAction) -> No
     assert (last is not None, last is not None and last.is_due) == (action is IdleAction.OBSERVE, False)
 
 
-def test_use_ends_the_case_and_another_spell_begins_anew() -> None:
+def test_use_ends_an_idle_case_and_a_later_idle_period_starts_a_new_one() -> None:
     first = taken(None, seen(30), 30)
     assert taken(first, seen(0, is_used=True), 40).step is IdleStep.OVER
     between = taken(first, seen(2), 45)  # used between samples
@@ -93,7 +93,7 @@ def test_use_ends_the_case_and_another_spell_begins_anew() -> None:
     assert taken(between, seen(30), 90).step is IdleStep.TOLD
 
 
-def test_without_readings_there_is_no_step_and_a_new_leader_measures_anew() -> None:
+def test_without_readings_no_idle_step_is_taken_and_a_new_leader_measures_again() -> None:
     again = taken(taken(None, seen(30), 30), seen(50), 50)
     assert step(again, None, 300) is None
     fresh = seen(5, was_used=False)
@@ -101,25 +101,25 @@ def test_without_readings_there_is_no_step_and_a_new_leader_measures_anew() -> N
     assert taken(again, seen(10, was_used=False), 305).step is IdleStep.DUE
 
 
-def test_what_is_still_needed_is_left_alone_for_a_while() -> None:
+def test_a_session_marked_as_needed_is_left_alone_for_a_while() -> None:
     case = kept(due(), RULES, now_us=61 * MINUTE_US)
     assert step(case, seen(100), 120) is None
     assert taken(case, seen(121), 121).step is IdleStep.TOLD
     assert acts_us(case, RULES) == (61 + 60 + 20 + 10) * MINUTE_US
 
 
-def test_a_change_of_policy_ends_the_case() -> None:
+def test_switching_the_policy_off_ends_an_idle_case() -> None:
     assert taken(due(), seen(61), 61, action=IdleAction.OFF).step is IdleStep.OVER
 
 
-def test_an_attempt_that_lost_its_gpus_is_not_told_again_and_the_next_one_is() -> None:
+def test_an_attempt_that_lost_its_gpus_gets_no_further_notice_and_the_next_attempt_does() -> None:
     lost = replace(due(), step=IdleStep.ACTED)
     assert step(lost, seen(90), 90) is None
     assert taken(lost, seen(30, was_used=False), 190, attempt=2).step is IdleStep.TOLD
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=12))
-def test_nothing_is_due_that_was_used_since_or_was_not_told_twice(course: list[tuple[int, bool]]) -> None:
+def test_no_session_is_due_that_was_used_since_or_had_fewer_than_two_notices(course: list[tuple[int, bool]]) -> None:
     case, idle, at, steps = None, 0, 0, list[tuple[int, IdleStep]]()
     for minutes, is_used in course:
         at += minutes
@@ -148,7 +148,7 @@ def scene(*running: Any, idle: dict[str, IdleHold], queue: Any = ()) -> Snapshot
     return busy([TWO], running, queue, idle={SessionId(name): hold for name, hold in idle.items()})
 
 
-def test_a_due_session_leaves_for_one_that_starts_then_and_the_other_is_told_why() -> None:
+def test_a_due_idle_session_is_preempted_for_a_waiting_one_which_gets_the_reason() -> None:
     idle = runs("idle", TWO, BOTH, ends_in_s=9000)
     waiting = row("next", cuda_device="2", owner=UserId("ben"))
     plan = passed(scene(idle, idle={"idle": HOLD}, queue=[waiting]))
@@ -164,7 +164,7 @@ def test_a_due_session_leaves_for_one_that_starts_then_and_the_other_is_told_why
     assert (later.evictions, explain(later.verdicts[SessionId("next")])) == ((), told)
 
 
-def test_it_keeps_its_gpus_while_nobody_would_start_for_them() -> None:
+def test_a_due_idle_session_keeps_its_gpus_while_no_session_could_start_on_them() -> None:
     idle = runs("idle", TWO, ONE, ends_in_s=9000)
     busy_one = runs("busy", TWO, OTHER, ends_in_s=9000)
     assert passed(scene(idle, idle={"idle": HOLD})).evictions == ()
@@ -174,14 +174,14 @@ def test_it_keeps_its_gpus_while_nobody_would_start_for_them() -> None:
     assert (placed(passed(free)), passed(free).evictions) == (["small"], ())
 
 
-def test_the_longest_idle_one_leaves_first_and_only_as_many_as_are_needed() -> None:
+def test_the_longest_idle_session_is_preempted_first_and_only_as_many_as_needed() -> None:
     rows = [runs("short", TWO, ONE, ends_in_s=9000), runs("long", TWO, OTHER, ends_in_s=9000)]
     holds = {"short": HOLD, "long": replace(HOLD, idle_us=200 * MINUTE_US, ends=True)}
     (eviction,) = passed(scene(*rows, idle=holds, queue=[row("next", cuda_device="1")])).evictions
     assert (eviction.session_id, eviction.ends) == ("long", True)
 
 
-def test_plans_are_the_same_at_every_time_and_nothing_idle_changes_nothing() -> None:
+def test_a_plan_without_idle_sessions_is_unchanged_by_the_idle_policy() -> None:
     idle = runs("idle", TWO, BOTH, ends_in_s=9000)
     queue = [row("next", cuda_device="1")]
     without = busy([TWO], [idle], queue)

@@ -23,7 +23,7 @@ def every_minute(minutes: range, **values: float | None) -> tuple[UseReading, ..
     return tuple(replace(NONE, at_us=minute * MINUTE_US, **values) for minute in minutes)
 
 
-def test_half_an_hour_without_use_is_idle_and_a_minute_less_is_not() -> None:
+def test_a_session_is_idle_after_half_an_hour_without_use_and_not_before() -> None:
     assert not read(*every_minute(range(30))).is_idle(RULE)
     assert read(*every_minute(range(31))).is_idle(RULE)
 
@@ -39,7 +39,7 @@ def test_half_an_hour_without_use_is_idle_and_a_minute_less_is_not() -> None:
     ],
     ids=lambda use: next(iter(use)),
 )
-def test_any_use_begins_the_time_anew(use: dict[str, float]) -> None:
+def test_any_use_restarts_the_idle_time(use: dict[str, float]) -> None:
     used = replace(NONE, at_us=20 * MINUTE_US, **use)  # type: ignore[arg-type]
     before = read(*every_minute(range(20)), used)
     assert (before.idle_us, before.was_used, before.idle_since_us) == (0, True, None)
@@ -47,19 +47,19 @@ def test_any_use_begins_the_time_anew(use: dict[str, float]) -> None:
     assert (after.idle_us, after.idle_since_us) == (29 * MINUTE_US, 21 * MINUTE_US)
 
 
-def test_a_session_that_never_used_its_device_is_told_apart() -> None:
+def test_a_session_that_never_used_its_device_is_marked() -> None:
     assert not read(*every_minute(range(40))).was_used
     assert read(*every_minute(range(1), utilization_pct=80.0), *every_minute(range(1, 40))).was_used
 
 
-def test_missing_readings_are_no_idle_time() -> None:
+def test_long_gaps_between_readings_do_not_count_as_idle_time() -> None:
     """Gaps of two minutes count, ten are skipped, twenty discard everything before."""
     assert read(*every_minute(range(10)), *every_minute(range(12, 20))).idle_us == 19 * MINUTE_US
     assert read(*every_minute(range(10)), *every_minute(range(19, 30))).idle_us == (9 + 10) * MINUTE_US
     assert read(*every_minute(range(10)), *every_minute(range(30, 40))).idle_us == 9 * MINUTE_US
 
 
-def test_a_reading_without_utilization_says_nothing() -> None:
+def test_a_reading_without_utilization_changes_nothing() -> None:
     state = read(*every_minute(range(20)))
     blank = replace(NONE, at_us=21 * MINUTE_US, utilization_pct=None, memory_bytes=90)
     assert state.after(blank, RULE) == state

@@ -40,12 +40,12 @@ def found(
 
 @pytest.mark.parametrize("state", SessionState)
 @pytest.mark.parametrize("rank", KernelState)
-def test_the_states_of_a_session_and_its_kernel_agree(state: SessionState, rank: KernelState) -> None:
+def test_mismatched_states_of_a_session_and_its_kernel_are_found(state: SessionState, rank: KernelState) -> None:
     only = kernel(rank)
     assert (found(session(state, attempt=1), only, lease_of(only)) == []) == (rank in ALLOWED[state])
 
 
-def test_a_gang_on_the_way_is_in_order() -> None:
+def test_a_gang_with_ranks_in_different_states_violates_no_invariant() -> None:
     ranks = [kernel(K.EXITED, rank=0), kernel(K.RUNNING, rank=1, started_us=11), kernel(K.STOPPING, rank=2)]
     assert found(session(S.RUNNING, kernels=3), *ranks, *map(lease_of, ranks)) == []
     assert found(session(S.QUEUED), session(S.QUEUED, id=SessionId("ses_2"))) == []
@@ -78,12 +78,12 @@ OLD = kernel(K.RUNNING, attempt=1)
         ([session(S.RUNNING), replace(RUNS, rank=1), lease_of(RUNS)], "is rank 1 of attempt 1"),
     ],
 )
-def test_what_is_wrong_is_found(records: list[Any], words: str) -> None:
+def test_each_violated_invariant_is_found(records: list[Any], words: str) -> None:
     sentences = found(*records)
     assert any(words in sentence for sentence in sentences), sentences
 
 
-def test_a_device_is_counted_once_for_all_agents_of_a_node_and_for_all_kinds_of_leases() -> None:
+def test_an_overbooked_device_is_found_across_agents_of_a_node_and_kinds_of_leases() -> None:
     agents = [agent("a"), agent("b"), agent("c", node="other")]
     held = lease_of(kernel(), session_id=SessionId("old"), id=LeaseId("l1"))
     share = replace(held, id=LeaseId("l2"), kind=LeaseKind.MANUAL, agent_id=AgentId("b"))
@@ -92,7 +92,7 @@ def test_a_device_is_counted_once_for_all_agents_of_a_node_and_for_all_kinds_of_
     assert found(*agents, held, share) == ["cuda0 on n is held to 2000 of 1000"]
 
 
-def test_a_slice_and_its_parent_are_not_held_together() -> None:
+def test_a_slice_held_together_with_its_parent_is_found() -> None:
     parent = gpus(1)[0]
     node = agent(devices=(parent, slice_of(parent, 1)))
     whole = lease_of(kernel(), session_id=SessionId("old"), id=LeaseId("l1"))

@@ -13,7 +13,7 @@ def gpu(*people: str, use: float | None = 50.0) -> GpuObservation:
     return GpuObservation(people=people, utilization_pct=use)
 
 
-def test_time_counts_for_those_on_a_gpu_in_equal_parts_and_as_idle_where_it_is_not_used() -> None:
+def test_gpu_time_is_split_equally_among_its_users_and_idle_when_unused() -> None:
     week = ObservedWeek().after([gpu("ann"), gpu("ann", "ben", use=0.0), gpu()], since_ms=MINUTE_MS)
     assert week.gpu_ms == 3 * MINUTE_MS
     assert (week.people["ann"].held_ms, week.people["ann"].idle_ms) == (1.5 * MINUTE_MS, 0.5 * MINUTE_MS)
@@ -21,13 +21,13 @@ def test_time_counts_for_those_on_a_gpu_in_equal_parts_and_as_idle_where_it_is_n
     assert ObservedWeek.of(week.as_facts()) == week
 
 
-def test_a_gap_counts_for_two_minutes_at_most_and_what_was_not_measured_is_not_idle() -> None:
+def test_a_gap_counts_for_at_most_two_minutes_and_unmeasured_use_is_not_idle() -> None:
     week = ObservedWeek().after([gpu("ann", use=None)], since_ms=100 * MINUTE_MS)
     assert (week.people["ann"].held_ms, week.people["ann"].idle_ms) == (GAP_MS_MAX, 0.0)
     assert ObservedWeek().after([gpu("ann")], since_ms=-5).gpu_ms == 0
 
 
-def test_the_report_sets_everybody_beside_an_equal_part() -> None:
+def test_the_report_compares_each_person_with_an_equal_part() -> None:
     week = ObservedWeek()
     for _ in range(60):
         week = week.after([gpu("ann"), gpu("ann"), gpu("ben", use=0.0), gpu()], since_ms=MINUTE_MS)
@@ -38,7 +38,7 @@ def test_the_report_sets_everybody_beside_an_equal_part() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3), max_size=8), st.integers(0, 10**7))
-def test_nobody_has_more_than_there_is(people: list[list[str]], since_ms: int) -> None:
+def test_people_together_have_no_more_gpu_time_than_there_is(people: list[list[str]], since_ms: int) -> None:
     week = ObservedWeek().after([gpu(*names, use=0.0) for names in people], since_ms=since_ms)
     assert sum(one.held_ms for one in week.people.values()) <= week.gpu_ms + 1e-6
     assert all(one.idle_ms <= one.held_ms for one in week.people.values())

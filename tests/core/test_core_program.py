@@ -33,5 +33,5 @@ from aliquot.core.prediction import program_of
         (("x" * 100,), "x" * 64),
     ],
 )
-def test_a_program_is_named_by_what_its_owner_wrote(argv: tuple[str, ...], program: str | None) -> None:
+def test_the_program_name_comes_from_the_command_of_the_owner(argv: tuple[str, ...], program: str | None) -> None:
     assert program_of(argv) == program

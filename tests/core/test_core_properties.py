@@ -42,7 +42,7 @@ def test_the_head_is_left_waiting_only_if_it_does_not_fit(state: Snapshot) -> No
 
 @tuned
 @given(snapshots())
-def test_the_first_in_line_always_fits_an_empty_cluster(state: Snapshot) -> None:
+def test_the_first_eligible_session_always_fits_an_empty_cluster(state: Snapshot) -> None:
     plan = plan_of(Snapshot(revision=1, agents=state.agents, used={}, queue=state.queue))
     if not plan.placements:
         assert all(verdict.reason not in LACKING for verdict in plan.verdicts.values())
@@ -50,7 +50,7 @@ def test_the_first_in_line_always_fits_an_empty_cluster(state: Snapshot) -> None
 
 @tuned
 @given(snapshots(share_nodes=False))
-def test_who_stands_aside_for_want_of_an_agent_would_not_fit_an_empty_cluster(state: Snapshot) -> None:
+def test_a_session_without_a_fitting_agent_would_not_fit_an_empty_cluster(state: Snapshot) -> None:
     plan = plan_of(state)
     empty = Snapshot(revision=1, agents=state.agents, used={}, queue=())
     for row in state.queue:
@@ -61,7 +61,7 @@ def test_who_stands_aside_for_want_of_an_agent_would_not_fit_an_empty_cluster(st
 
 @tuned
 @given(snapshots())
-def test_a_plan_holds_on_the_state_it_was_made_for_and_not_once_its_devices_are_taken(state: Snapshot) -> None:
+def test_a_plan_fits_its_own_state_and_not_one_with_its_devices_taken(state: Snapshot) -> None:
     layouts = {agent.id: agent.layout for agent in state.agents}
     plan = plan_of(state)
     used = dict(state.used)

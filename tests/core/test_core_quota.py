@@ -89,7 +89,7 @@ def in_short(verdict: Verdict | None) -> Verdict | None:
     return replace(verdict, evidence=replace(found, limit=None, held=None, may_borrow=False))
 
 
-def test_without_quotas_nobody_is_refused_borrows_or_reclaims() -> None:
+def test_without_quotas_no_session_is_refused_borrows_or_reclaims() -> None:
     empty = book(running=[holds("r", cuda_device=9)])
     assert empty.refusal(asks()) is None
     assert (empty.borrows(asks()), empty.may_reclaim(asks())) == (False, False)
@@ -115,7 +115,7 @@ def test_without_quotas_nobody_is_refused_borrows_or_reclaims() -> None:
         ({"cuda.device": "unlimited", "cpu": "8"}, {"cuda_device": "99"}, 1, None),
     ],
 )
-def test_what_is_held_stays_within_a_limit(
+def test_a_request_that_exceeds_a_limit_with_the_held_devices_is_refused(
     key: str, most: dict[str, str], asked: dict[str, str], kernels: int, expected: tuple[str, str, str] | None
 ) -> None:
     running = [holds("r", cuda_device=1, cpu=4), holds("s", cuda_shares=1000, mem=2**30)]
@@ -123,14 +123,14 @@ def test_what_is_held_stays_within_a_limit(
     assert in_short(found) == (None if expected is None else refused(key, *expected))
 
 
-def test_the_quota_of_another_is_of_no_account() -> None:
+def test_quotas_of_other_users_and_projects_do_not_apply() -> None:
     others = book(quota("user:bob", most={"cuda.device": "1"}), quota("project:shop", most={"cuda.device": "1"}))
     assert others.refusal(asks(cuda_device="5")) is None
     both = book(quota("user:ann", most={"cuda.device": "9"}), quota("project:lab", most={"cuda.device": "3"}))
     assert in_short(both.refusal(asks(cuda_device="5"))) == refused("project:lab", "cuda.device", "5", "3")
 
 
-def test_a_pass_counts_what_it_gives_and_takes() -> None:
+def test_a_pass_counts_its_own_grants_and_releases_against_the_quota() -> None:
     gone = holds("r", cuda_device=1)
     pass_book = book(quota("user:ann", most={"cuda.device": "2"}), running=[gone])
     trial = pass_book.copy()
@@ -141,7 +141,7 @@ def test_a_pass_counts_what_it_gives_and_takes() -> None:
     assert pass_book.refusal(asks()) is None
 
 
-def test_nothing_starts_in_a_month_whose_hours_are_spent() -> None:
+def test_no_session_starts_in_a_month_whose_gpu_hours_are_spent() -> None:
     limited = quota("project:lab", gpu_hours_per_month=2)
     spent = Usage().held(2000, user=UserId("bob"), project=LAB, now_us=NOW_US - 3_600_000_000)
     verdict = book(limited, usage=spent).refusal(asks(cpu="1"))
@@ -161,7 +161,9 @@ def test_nothing_starts_in_a_month_whose_hours_are_spent() -> None:
         (PreemptScope.NONE, False, None),
     ],
 )
-def test_who_may_borrow_is_the_policys_word(preempt: PreemptScope, preemptible: bool, expected: Verdict | None) -> None:
+def test_the_policy_decides_which_sessions_may_borrow(
+    preempt: PreemptScope, preemptible: bool, expected: Verdict | None
+) -> None:
     lending = book(
         quota("project:lab", own={"cuda.device": "3"}), running=[holds("r", cuda_shares=2000)], preempt=preempt
     )
@@ -171,7 +173,7 @@ def test_who_may_borrow_is_the_policys_word(preempt: PreemptScope, preemptible: 
     assert lending.refusal(asks()) is None
 
 
-def test_only_what_is_ones_own_can_be_called_back() -> None:
+def test_a_project_can_reclaim_only_devices_that_it_owns() -> None:
     pass_book = book(
         quota("project:lab", own={"cuda.device": "3"}),
         quota("user:bob", own={"cuda.device": "1"}),
@@ -186,7 +188,7 @@ def test_only_what_is_ones_own_can_be_called_back() -> None:
     assert not pass_book.may_reclaim(asks(user="bob", cuda_device="2"))
 
 
-def test_who_borrows_keeps_what_is_his_own() -> None:
+def test_a_borrowing_project_keeps_the_devices_that_it_owns() -> None:
     one, two, five = holds("one", cuda_device=1), holds("two", cuda_device=2), holds("five", cuda_device=5)
     lending = book(quota("project:lab", own={"cuda.device": "6"}), running=[one, two, five])
     assert [lending.is_borrower(held) for held in (one, two, five)] == [True, True, False]
@@ -194,14 +196,14 @@ def test_who_borrows_keeps_what_is_his_own() -> None:
     assert [lending.is_borrower(held) for held in (two, five)] == [False, False]
 
 
-def test_who_is_leaving_is_not_asked_again_and_is_not_relied_upon() -> None:
+def test_a_leaving_session_is_not_preempted_again_and_still_counts_as_held() -> None:
     leaving, stays = holds("l", cuda_device=2, leaving=True), holds("s", cuda_device=2)
     lending = book(quota("project:lab", own={"cuda.device": "2"}), running=[leaving, stays])
     assert [lending.is_borrower(held) for held in (leaving, stays)] == [False, False]
     assert lending.borrows(asks())
 
 
-def test_who_owns_nothing_borrows_once_somebody_owns_something() -> None:
+def test_users_without_owned_devices_borrow_when_another_project_owns_some() -> None:
     stranger = holds("s", user="cy", project="shop", cuda_device=1)
     host = holds("h", user="cy", project="shop", cpu=4)
     lending = book(quota("project:lab", own={"cuda.device": "6"}), running=[stranger, host])
@@ -211,7 +213,7 @@ def test_who_owns_nothing_borrows_once_somebody_owns_something() -> None:
     assert not book(quota("user:bob", most={"cuda.device": "6"}), running=[stranger]).is_borrower(stranger)
 
 
-def test_a_session_with_accelerators_is_not_called_back_for_its_memory() -> None:
+def test_a_session_with_accelerators_is_not_preempted_for_its_memory() -> None:
     own = {"cuda.device": "2", "mem": "1g"}
     inside = holds("i", cuda_device=2, mem=2**32)
     assert not book(quota("user:ann", own=own), running=[inside]).is_borrower(inside)
@@ -227,7 +229,7 @@ def test_a_session_with_accelerators_is_not_called_back_for_its_memory() -> None
     preempt=st.sampled_from(PreemptScope),
     most=st.integers(1, 9000),
 )
-def test_limits_hold_and_lending_never_takes_ones_own(
+def test_limits_hold_and_reclaiming_never_takes_owned_devices(
     own: int, sizes: list[int], asked: list[int], preempt: PreemptScope, most: int
 ) -> None:
     running = [holds(f"r{index}", cuda_shares=size) for index, size in enumerate(sizes)]
@@ -284,7 +286,7 @@ def spec_of(slots: dict[str, str], *, kernels: int = 1, fallback: dict[str, str]
         (spec_of({"cpu": "9"}), quota("user:ann", gpu_hours_per_month=1), None),
     ],
 )
-def test_what_can_never_start_is_refused_at_submission(
+def test_a_request_that_its_quota_never_allows_is_refused_at_submission(
     spec: SessionSpec, limit: Quota, expected: tuple[str, str, str] | None
 ) -> None:
     found = impossible_under(spec, {limit.id: limit}, user=ANN, project=LAB)
@@ -293,7 +295,7 @@ def test_what_can_never_start_is_refused_at_submission(
     )
 
 
-def test_only_so_many_tasks_wait_at_one_time() -> None:
+def test_a_quota_limits_the_number_of_waiting_tasks() -> None:
     waiting = {"user:ann": 3, "project:lab": 7}
     quotas = {one.id: one for one in (quota("user:ann", max_queued=5), quota("project:lab"))}
 
@@ -319,5 +321,5 @@ def test_only_so_many_tasks_wait_at_one_time() -> None:
         (quota("user:ann", own={"cuda.device": "8"}, weight=7), 7),
     ],
 )
-def test_the_weight_of_a_share_comes_from_what_is_owned(limits: Quota | None, expected: int) -> None:
+def test_the_fair_share_weight_comes_from_the_quota(limits: Quota | None, expected: int) -> None:
     assert weight_of(limits) == expected

@@ -16,18 +16,18 @@ def sizes(past: list[PastRun], wanted: NextRequest) -> dict[RequestPart, int]:
     return {found.measure: found.amount for found in right_size(past, wanted)}
 
 
-def test_of_four_gpus_with_one_in_use_one_is_advised() -> None:
+def test_one_gpu_is_advised_if_one_of_four_was_used() -> None:
     past = runs(5, milli=4000, gpus_used=1)
     assert sizes(past, NextRequest(milli=4000, limit_ms=50 * MINUTE_MS)) == {RequestPart.GPUS: 1000}
 
 
-def test_a_share_covers_the_time_in_use_and_the_memory_with_a_margin() -> None:
+def test_the_advised_share_and_gpu_memory_cover_past_use_with_a_margin() -> None:
     past = runs(5, share_used=310, memory_peak=20 * GIB)
     found = sizes(past, NextRequest(milli=1000, limit_ms=50 * MINUTE_MS))
     assert found == {RequestPart.SHARE: 400, RequestPart.GPU_MEMORY: 23 * GIB}
 
 
-def test_no_memory_is_advised_that_would_save_nothing() -> None:
+def test_no_gpu_memory_is_advised_if_it_saves_nothing() -> None:
     past = runs(5, memory_peak=72 * GIB, memory_total=80 * GIB)
     assert sizes(past, NextRequest(milli=1000, limit_ms=50 * MINUTE_MS)) == {}
 
@@ -39,14 +39,14 @@ def test_host_memory_is_advised_only_where_it_is_requested() -> None:
     assert sizes(past, NextRequest(milli=1000, limit_ms=50 * MINUTE_MS)) == {}
 
 
-def test_a_time_limit_is_the_longest_run_and_a_quarter_and_only_where_it_saves_something() -> None:
+def test_an_advised_time_limit_is_the_longest_run_plus_a_quarter_if_that_saves_time() -> None:
     past = [*runs(4), PastRun(duration_ms=100 * MINUTE_MS, milli=1000)]
     assert sizes(past, NextRequest(milli=1000, limit_ms=24 * HOUR_MS)) == {RequestPart.TIME_LIMIT: 135 * MINUTE_MS}
     assert sizes(past, NextRequest(milli=1000, limit_ms=140 * MINUTE_MS)) == {}
     assert sizes(past, NextRequest(milli=1000)) == {RequestPart.TIME_LIMIT: 135 * MINUTE_MS}
 
 
-def test_after_a_run_that_its_limit_cut_no_shorter_limit_is_advised() -> None:
+def test_no_shorter_limit_is_advised_after_a_run_was_cut_by_its_limit() -> None:
     past = [*runs(6), PastRun(duration_ms=HOUR_MS, is_cut=True, milli=1000)]
     assert sizes(past, NextRequest(milli=1000, limit_ms=24 * HOUR_MS)) == {}
 

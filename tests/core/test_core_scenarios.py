@@ -32,7 +32,7 @@ def one(text: str) -> Scenario:
     return found
 
 
-def test_the_old_words_of_preemption_are_read_and_reported(tmp_path: Path) -> None:
+def test_old_preemption_keys_are_accepted_with_a_deprecation_warning(tmp_path: Path) -> None:
     text = (FOLDER / "rights.yaml").read_text(encoding="utf-8")
     (tmp_path / "old.yaml").write_text(text.replace("preempt: preemptible", "victims: willing"))
     assert text.count("preempt: preemptible") > 1
@@ -42,7 +42,7 @@ def test_the_old_words_of_preemption_are_read_and_reported(tmp_path: Path) -> No
     assert f"warning: {tmp_path}/old.yaml:{line}: preemption.victims=willing is deprecated" in done.stderr
 
 
-def test_there_are_scenarios() -> None:
+def test_the_project_has_at_least_twelve_scenarios() -> None:
     assert len(ALL) >= 12
 
 
@@ -66,7 +66,9 @@ def test_the_scenarios_of_this_project_hold(scenario: Scenario) -> None:
         ("fails: [one]", "fails", "one", "-"),
     ],
 )
-def test_what_is_not_as_expected_is_said(then: str, what: str, expected: str, found: str) -> None:
+def test_a_failed_scenario_gives_the_expected_and_the_actual_result(
+    then: str, what: str, expected: str, found: str
+) -> None:
     text = GIVEN.replace("{name: one, gpus: 1}", "{name: one, gpus: 1, limit: 30m}") + f"then: {{{then}}}"
     (difference,) = differences(one(text))
     assert (difference.what, difference.expected, difference.found) == (what, expected, found)
@@ -95,19 +97,19 @@ def test_what_is_not_as_expected_is_said(then: str, what: str, expected: str, fo
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, message: str) -> None:
+def test_an_error_in_a_scenario_file_is_reported_with_its_line(text: str, message: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         scenarios(text, file="mine.yaml")
     assert message in refusal.value.message
 
 
-def test_what_has_no_room_cannot_run() -> None:
+def test_a_running_session_that_does_not_fit_its_scenario_is_refused() -> None:
     text = GIVEN.replace("{name: runs, gpus: 1", "{name: runs, gpus: 3") + "then: {starts: []}"
     with pytest.raises(InvalidRequest, match=r"mine.yaml:1: given.running: runs does not fit"):
         differences(one(text))
 
 
-def test_the_command_prints_a_line_each_and_what_differs(tmp_path: Path) -> None:
+def test_the_command_prints_a_line_for_each_scenario_and_its_differences(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(f"name: mine\n{GIVEN}then: {{starts: [two]}}\n---\n{GIVEN}then: {{starts: [one]}}\n")
     ran = CliRunner().invoke(main, ["policy", "test", str(file)])
@@ -127,7 +129,7 @@ def test_the_command_prints_json(tmp_path: Path) -> None:
     assert (outcome["name"], outcome["line"], outcome["passed"]) == ("mine", 1, False)
 
 
-def test_the_command_passes_what_holds_and_refuses_what_is_no_file(tmp_path: Path) -> None:
+def test_the_command_passes_the_project_scenarios_and_refuses_a_missing_file(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["policy", "test", *map(str, FILES)]).exit_code == 0
     missing = CliRunner().invoke(main, ["policy", "test", str(tmp_path / "none.yaml")])
     assert missing.exit_code == 2

@@ -88,7 +88,7 @@ def then(state: Snapshot, plan: Plan, more: Sequence[PendingRow]) -> Snapshot:
 
 @examples(25)
 @given(dice=st.randoms(use_true_random=False), backfill=st.sampled_from(Backfill))
-def test_nodes_that_fill_up_are_filled_alike(dice: random.Random, backfill: Backfill) -> None:
+def test_the_shortcuts_fill_nodes_with_the_same_placements(dice: random.Random, backfill: Backfill) -> None:
     policy, memo = Policy(backfill=backfill), PassCache()
     state = snapshot([node(number, dice) for number in range(dice.randint(1, 5))], queue(dice, count=20, prefix="a"))
     for number in range(3):
@@ -100,7 +100,7 @@ def test_nodes_that_fill_up_are_filled_alike(dice: random.Random, backfill: Back
 
 @examples(25)
 @given(dice=st.randoms(use_true_random=False))
-def test_what_is_free_after_some_were_placed_is_what_is_counted_anew(dice: random.Random) -> None:
+def test_kept_free_capacity_after_placements_equals_a_new_count(dice: random.Random) -> None:
     state = snapshot([node(number, dice) for number in range(3)], ())
     room = FreeCapacity(state, Policy())
     assert room.free_milli() >= 0
@@ -116,14 +116,14 @@ def test_what_is_free_after_some_were_placed_is_what_is_counted_anew(dice: rando
 
 @examples(40)
 @given(state=snapshots())
-def test_odd_devices_and_shared_nodes_are_placed_alike(state: Snapshot) -> None:
+def test_the_shortcuts_give_the_same_plan_on_odd_devices_and_shared_nodes(state: Snapshot) -> None:
     plan = decide(state, Policy(), now_us=NOW_US, seed=0)
     with long_way():
         assert encoded(decide(state, Policy(), now_us=NOW_US, seed=0)) == encoded(plan)
 
 
 @pytest.mark.parametrize("policy", some_policies(), ids=lambda policy: f"{policy.order}-{policy.placement}")
-def test_every_policy_decides_alike(policy: Policy) -> None:
+def test_the_shortcuts_give_the_same_plan_under_every_policy(policy: Policy) -> None:
     state = large_snapshot()
     plan = decide(state, policy, now_us=NOW_US, seed=0)
     with long_way():

@@ -46,7 +46,7 @@ def report(phase: KernelPhase = KernelPhase.EXITED, **fields: Any) -> KernelRepo
 
 @pytest.mark.parametrize("before", SessionState)
 @pytest.mark.parametrize("verb", SESSION_VERBS)
-def test_sessions_make_the_moves_of_the_table_and_no_others(before: SessionState, verb: str) -> None:
+def test_a_session_makes_only_the_state_transitions_of_the_table(before: SessionState, verb: str) -> None:
     move, to = SESSION_VERBS[verb]
     was = session(before)
     if to not in SESSION_MOVES[before]:
@@ -61,7 +61,7 @@ def test_sessions_make_the_moves_of_the_table_and_no_others(before: SessionState
 
 @pytest.mark.parametrize("before", KernelState)
 @pytest.mark.parametrize("to", KernelState)
-def test_kernels_make_the_moves_of_the_table_and_no_others(before: KernelState, to: KernelState) -> None:
+def test_a_kernel_makes_only_the_state_transitions_of_the_table(before: KernelState, to: KernelState) -> None:
     moves: list[Callable[[], Any]] = [lambda: transitions.move_kernel(kernel(before), to)]
     if to is K.RUNNING:
         moves.append(lambda: transitions.start_kernel(kernel(before), report(), now_us=NOW_US))
@@ -77,7 +77,7 @@ def test_kernels_make_the_moves_of_the_table_and_no_others(before: KernelState, 
 
 @pytest.mark.parametrize("before", AgentState)
 @pytest.mark.parametrize("to", AgentState)
-def test_agents_make_the_moves_of_the_table_or_stay(before: AgentState, to: AgentState) -> None:
+def test_an_agent_makes_only_the_state_transitions_of_the_table(before: AgentState, to: AgentState) -> None:
     was = agent(state=before)
     if to is before:
         assert transitions.move_agent(was, to, now_us=NOW_US) is was
@@ -97,7 +97,7 @@ def test_a_new_attempt_begins_when_devices_are_given() -> None:
 @pytest.mark.parametrize(
     ("retries", "wait_s"), [(0, 1), (1, 2), (2, 4), (7, 128), (8, 256), (9, 300), (99, 300)], ids=str
 )
-def test_launches_that_failed_are_tried_again_after_longer_and_longer_pauses(retries: int, wait_s: int) -> None:
+def test_failed_launches_are_retried_after_increasing_delays(retries: int, wait_s: int) -> None:
     patient = _with_retries(100, state=S.ALLOCATING, retries=retries, scheduled_us=5, started_us=6)
     again = transitions.requeue(patient, now_us=NOW_US, failure=WHY, retries=Retries(jitter_pct=0))
     assert again.not_before_us == NOW_US + wait_s * 1_000_000
@@ -106,7 +106,7 @@ def test_launches_that_failed_are_tried_again_after_longer_and_longer_pauses(ret
 
 
 @pytest.mark.parametrize(("allowed", "tries"), [(0, 3), (1, 3), (3, 3), (5, 5), (100, 100)])
-def test_tries_are_counted_and_the_last_failure_ends_it(allowed: int, tries: int) -> None:
+def test_retries_are_counted_and_the_last_failure_ends_the_session(allowed: int, tries: int) -> None:
     was = _with_retries(allowed, state=S.ALLOCATING)
     for count in range(1, tries + 1):
         was = transitions.requeue(replace(was, state=S.ALLOCATING), now_us=NOW_US, failure=WHY)
@@ -115,7 +115,7 @@ def test_tries_are_counted_and_the_last_failure_ends_it(allowed: int, tries: int
     assert (last.state, last.failure, last.ended_us) == (S.FAILED, WHY, NOW_US)
 
 
-def test_an_agent_that_cannot_run_it_costs_no_try_and_is_excluded_once() -> None:
+def test_an_agent_that_cannot_run_a_session_is_excluded_without_counting_a_retry() -> None:
     was = session(S.ALLOCATING, retries=3, excluded_agents=(AgentId("b"),))
     again = transitions.requeue(was, now_us=NOW_US, failure=WHY, without=AgentId("a"))
     assert (again.retries, again.not_before_us, again.excluded_agents) == (3, None, ("b", "a"))
@@ -146,7 +146,7 @@ def test_the_rank_that_failed_first_gives_the_exit_code() -> None:
         ({"exit_code": None}, "kernel_lost", "lost without an exit code"),
     ],
 )
-def test_a_failure_says_what_happened(fields: dict[str, Any], code: str, words: str) -> None:
+def test_the_failure_of_a_session_gives_a_code_and_a_message(fields: dict[str, Any], code: str, words: str) -> None:
     was = session(S.RUNNING, retries=3)
     ended = transitions.finish(was, [kernel(K.EXITED, **fields)], now_us=NOW_US)
     assert ended.failure is not None
@@ -154,7 +154,7 @@ def test_a_failure_says_what_happened(fields: dict[str, Any], code: str, words: 
     assert words in ended.failure.message
 
 
-def test_the_jitter_of_a_wait_is_the_same_each_time_and_stays_within_its_bound() -> None:
+def test_the_jitter_of_a_retry_delay_is_reproducible_and_bounded() -> None:
     policy = Retries(wait_ms_first=10_000, wait_ms_max=300_000, jitter_pct=25)
     waits = [transitions.backoff_ms(session(id=SessionId(f"ses_{number}")), policy) for number in range(200)]
     assert waits == [transitions.backoff_ms(session(id=SessionId(f"ses_{number}")), policy) for number in range(200)]
@@ -173,7 +173,7 @@ def test_the_jitter_of_a_wait_is_the_same_each_time_and_stays_within_its_bound()
         ({"exit_code": None, "timed_out": True}, {"max_retries": 2}, 0),
     ],
 )
-def test_failures_of_ours_are_tried_again_and_ones_own_when_asked(
+def test_system_failures_are_retried_and_failures_of_the_job_only_if_requested(
     fields: dict[str, Any], asked: dict[str, Any], tries: int
 ) -> None:
     plain = session(S.RUNNING)
@@ -187,7 +187,7 @@ def test_failures_of_ours_are_tried_again_and_ones_own_when_asked(
 
 
 @pytest.mark.parametrize("state", SessionState)
-def test_only_what_has_ended_runs_again_and_then_it_waits_as_if_it_came_now(state: SessionState) -> None:
+def test_only_an_ended_session_can_run_again_and_is_queued_as_if_submitted_now(state: SessionState) -> None:
     was = session(state, retries=3, fallback_level=0, exit_code=1)
     if not was.is_ended:
         with pytest.raises(AssertionError):
@@ -199,7 +199,9 @@ def test_only_what_has_ended_runs_again_and_then_it_waits_as_if_it_came_now(stat
 
 
 @pytest.mark.parametrize(("told_us", "began_us"), [(50, 50), (NOW_US + 5, NOW_US), (3, 10)])
-def test_a_start_lies_between_the_grant_and_now_whatever_the_agents_clock_says(told_us: int, began_us: int) -> None:
+def test_a_start_time_is_kept_between_the_grant_and_now_despite_a_wrong_agent_clock(
+    told_us: int, began_us: int
+) -> None:
     started = transitions.start_kernel(kernel(K.STARTING), report(at_us=told_us), now_us=NOW_US)
     assert started.started_us == began_us
 

@@ -35,12 +35,12 @@ def of(readings: Iterable[float | None]) -> UseTrend:
 
 
 @pytest.mark.parametrize("rest", [0.0, 2.0], ids=["nothing", "nearly nothing"])
-def test_steady_use_that_falls_to_nothing_is_reported_once_after_a_quarter_of_an_hour(rest: float) -> None:
+def test_a_drop_from_steady_use_to_none_is_reported_once_after_15_minutes(rest: float) -> None:
     (at,) = alarms(minutes((180, 90.0), (300, rest)))
     assert 180 + 15 <= at <= 180 + 20
 
 
-def test_it_stays_reported_however_long_it_lasts_and_ends_with_use() -> None:
+def test_a_reported_drop_lasts_until_the_gpu_is_used_again() -> None:
     dropped = minutes((180, 90.0), (1000, 0.0))
     assert of(dropped).is_dropped(LIMIT_US)
     again = of([*dropped, *minutes((6, 90.0))])
@@ -76,11 +76,11 @@ def test_it_stays_reported_however_long_it_lasts_and_ends_with_use() -> None:
         "never used",
     ],
 )
-def test_what_is_no_alarm(readings: list[float | None]) -> None:
+def test_pauses_and_irregular_use_raise_no_alarm(readings: list[float | None]) -> None:
     assert alarms(readings) == []
 
 
-def test_a_job_with_evaluations_is_reported_after_three_times_the_longest() -> None:
+def test_a_job_with_regular_pauses_is_reported_after_three_times_the_longest_pause() -> None:
     (at,) = alarms(minutes(*[(50, 90.0), (15, 0.0)] * 4, (50, 90.0), (200, 0.0)))
     assert 310 + 30 <= at <= 310 + 65
 
@@ -97,7 +97,7 @@ def test_the_last_half_hour_is_the_mean_of_six_averages() -> None:
     assert of(minutes((200, 90.0), (31, 0.0))).recent_pct == 0.0
 
 
-def test_one_far_behind_its_twins_is_reported() -> None:
+def test_a_session_far_behind_its_twins_is_reported() -> None:
     assert behind_twins({"a": 90.0, "b": 92.0, "c": 88.0, "d": 30.0}, pct=50, twins_min=4) == {"d": 90.0}
 
 
@@ -113,5 +113,5 @@ def test_one_far_behind_its_twins_is_reported() -> None:
     ],
     ids=["too few", "half as much", "hardly used", "all different", "two kinds of work", "none"],
 )
-def test_what_is_not_behind(recent: dict[str, float]) -> None:
+def test_sessions_with_few_or_differing_twins_are_not_reported(recent: dict[str, float]) -> None:
     assert behind_twins(recent, pct=50, twins_min=4) == {}

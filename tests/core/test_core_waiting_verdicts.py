@@ -23,7 +23,7 @@ def verdicts() -> WaitingVerdicts:
     return WaitingVerdicts(objects(*NAMES), np.array([3, 0, 2]), objects(HELD, FRAGMENTED, HELD))
 
 
-def test_it_is_a_mapping_in_the_order_of_the_line(verdicts: WaitingVerdicts) -> None:
+def test_waiting_verdicts_are_a_mapping_in_queue_order(verdicts: WaitingVerdicts) -> None:
     assert list(verdicts) == list(verdicts.keys()) == ["d", "a", "c"]
     assert list(verdicts.values()) == [HELD, FRAGMENTED, HELD]
     assert (len(verdicts), verdicts.get(SessionId("b")), verdicts[SessionId("a")]) == (3, None, FRAGMENTED)
@@ -39,7 +39,7 @@ def test_it_is_a_mapping_in_the_order_of_the_line(verdicts: WaitingVerdicts) -> 
         (["a", "c", "d", "e"], None),
     ],
 )
-def test_rows_are_those_of_a_queue_that_begins_alike(
+def test_verdicts_are_found_by_row_for_a_queue_with_the_same_beginning(
     verdicts: WaitingVerdicts, queue: list[str], found: list[Verdict | None] | None
 ) -> None:
     assert verdicts.by_row(objects(*queue)) == found

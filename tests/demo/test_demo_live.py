@@ -66,7 +66,7 @@ async def _held_gpus(client: Client) -> list[float] | None:
     return [value for value in values if value is not None] if values and None not in values[:-1] else None
 
 
-async def test_every_page_has_something_to_show(live: OwnServer) -> None:
+async def test_the_demo_has_data_for_every_page(live: OwnServer) -> None:
     async with live.client() as client:
         seen = await _seen(client)
         assert seen["orchestrator"]["is_demo"] is True
@@ -84,7 +84,7 @@ async def test_every_page_has_something_to_show(live: OwnServer) -> None:
         assert len(held["edges"]) > 10
 
 
-async def test_the_cluster_works_waits_and_idles(live: OwnServer) -> None:
+async def test_the_demo_cluster_has_working_waiting_and_idle_sessions(live: OwnServer) -> None:
     async with live.client() as client:
         seen = await _seen(client, is_busy=True)
         low, high = LEVEL_PCT
@@ -97,7 +97,7 @@ async def test_the_cluster_works_waits_and_idles(live: OwnServer) -> None:
         assert reasons <= {"quota", "dependency"}, "what waits does not stand in the way of a newcomer's job"
 
 
-async def test_a_newcomers_job_starts_beside_the_load(live: OwnServer) -> None:
+async def test_a_submitted_job_starts_beside_the_demo_load(live: OwnServer) -> None:
     async with live.client() as client:
         await _seen(client, is_busy=True)
         own = await submit(client, "echo mine", {"cuda.shares": "0.5"}, name="mine")
@@ -106,7 +106,7 @@ async def test_a_newcomers_job_starts_beside_the_load(live: OwnServer) -> None:
         await until_state(client, own, "completed")
 
 
-async def test_the_demos_jobs_end_with_the_server_and_its_history_stays(live: OwnServer) -> None:
+async def test_demo_jobs_end_with_the_server_and_the_demo_history_is_kept(live: OwnServer) -> None:
     """Last: it restarts the server."""
     folder = live.data_folder / "demo"
     async with live.client() as client:

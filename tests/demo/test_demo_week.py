@@ -73,7 +73,7 @@ async def test_every_decision_replays_without_a_difference(stored: StoredWeek) -
     assert sum(one.placements for one in found) == sum(session.attempt for session in stored.week.sessions)
 
 
-async def test_the_record_is_whole_and_agrees_with_the_state(stored: StoredWeek) -> None:
+async def test_the_records_of_the_demo_week_verify_and_match_the_state(stored: StoredWeek) -> None:
     book: AuditStore = stored.store.book
     counts = await book.verified()
     assert counts.faults == ()
@@ -83,7 +83,7 @@ async def test_the_record_is_whole_and_agrees_with_the_state(stored: StoredWeek)
     assert {quota.name for quota in state.quotas.values()} >= PROJECTS.keys()
 
 
-async def test_usage_is_what_the_leases_held(stored: StoredWeek) -> None:
+async def test_usage_equals_the_hours_held_by_leases(stored: StoredWeek) -> None:
     week = stored.week
     hours: dict[str, float] = defaultdict(float)
     async for page in DatabaseHoldings(stored.store).between(week.since_us, week.until_us):
@@ -106,7 +106,7 @@ def _gpu_hours(held: HeldAmount) -> float:
     return held.amount * part * (held.ended_us - held.from_us) / HOUR_US
 
 
-async def test_all_that_happened_is_marked_and_over(stored: StoredWeek) -> None:
+async def test_every_demo_session_is_tagged_and_has_ended(stored: StoredWeek) -> None:
     week = stored.week
     assert all(TAG in session.tags for session in week.sessions)
     assert all(session.is_ended for session in week.sessions)
@@ -118,7 +118,7 @@ async def test_all_that_happened_is_marked_and_over(stored: StoredWeek) -> None:
     assert any(session.spec.cluster_size > 1 for session in week.sessions)
 
 
-async def test_readings_follow_who_held_what(stored: StoredWeek) -> None:
+async def test_device_readings_match_the_holdings(stored: StoredWeek) -> None:
     week, place = stored.week, place_of("", data_folder=stored.folder, now_us=lambda: stored.week.until_us)
     clock = lambda: week.until_us  # noqa: E731
     history = HistoryDatabase(
@@ -144,13 +144,13 @@ async def test_readings_follow_who_held_what(stored: StoredWeek) -> None:
         await history.close()
 
 
-def test_one_seed_is_one_week() -> None:
+def test_the_same_seed_gives_the_same_demo_week() -> None:
     weeks = [list(submissions(Random(seed), since_us=0, until_us=WEEK_US)) for seed in (7, 7, 8)]
     assert weeks[0] == weeks[1] != weeks[2]
     assert [one.at_us for one in weeks[0]] == sorted(one.at_us for one in weeks[0])
 
 
-async def test_a_cluster_that_exists_is_left_alone(stored: StoredWeek) -> None:
+async def test_an_existing_cluster_is_left_unchanged_by_the_demo(stored: StoredWeek) -> None:
     """After a crash in the first second its mark may be missing."""
     settings = with_demo(Settings(demo_live="yes", data_folder=stored.folder.parent))
     assert settings.data_folder == stored.folder
@@ -161,7 +161,7 @@ async def test_a_cluster_that_exists_is_left_alone(stored: StoredWeek) -> None:
         await stored.store.open()
 
 
-def test_nothing_invented_gets_into_a_real_cluster(tmp_path: Path) -> None:
+def test_the_living_demo_uses_a_data_folder_separate_from_the_real_cluster(tmp_path: Path) -> None:
     plain = Settings(data_folder=tmp_path)
     assert with_demo(plain) is plain
     assert token_file_of(plain) == tmp_path / "token"
@@ -170,7 +170,7 @@ def test_nothing_invented_gets_into_a_real_cluster(tmp_path: Path) -> None:
     assert token_file_of(live) == tmp_path / "token", "the command line finds the server as usual"
 
 
-def test_auto_is_for_a_machine_without_gpus_and_without_a_cluster(
+def test_auto_starts_the_demo_only_without_gpus_and_without_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     auto = Settings(data_folder=tmp_path, demo_live="auto")
@@ -182,6 +182,6 @@ def test_auto_is_for_a_machine_without_gpus_and_without_a_cluster(
     assert with_demo(auto).demo_live == "no", "a cluster was started here"
 
 
-def test_the_living_demo_has_agents_and_a_database_of_its_own(tmp_path: Path) -> None:
+def test_the_living_demo_refuses_a_configured_database(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="leave out database"):
         with_demo(Settings(data_folder=tmp_path, demo_live="yes", database="postgresql+asyncpg://db/aliquot"))

@@ -25,7 +25,7 @@ def composition(images: Mapping[str, Stage], tmp_path: Path) -> Iterator[Composi
             made.stop()
 
 
-def test_two_nodes_join_and_run_what_is_submitted(composition: Composition) -> None:
+def test_two_compose_nodes_join_and_run_submitted_sessions(composition: Composition) -> None:
     composition.run("certificate")
     composition.start("server")
     _until(lambda: composition.health("server") == 0, composition, "server")

@@ -8,7 +8,7 @@ from pathlib import Path
 from docker_image import Stage
 
 
-def test_the_server_image_holds_what_runs_and_nothing_else(images: Mapping[str, Stage]) -> None:
+def test_the_server_image_contains_runtime_packages_only(images: Mapping[str, Stage]) -> None:
     listed = _python(images["server"], "import importlib.metadata as m; print(*(d.name for d in m.distributions()))")
     names = set(listed.lower().split())
     assert {"aliquot", "numpy", "pyarrow", "asyncpg"} <= names
@@ -29,7 +29,7 @@ def test_the_command_runs_from_any_folder(images: Mapping[str, Stage], tmp_path:
     assert shown.stdout.startswith("aliquot ")
 
 
-def test_health_checks_are_commands_that_there_are(images: Mapping[str, Stage], tmp_path: Path) -> None:
+def test_the_health_check_commands_of_the_images_run(images: Mapping[str, Stage], tmp_path: Path) -> None:
     for name, code in (("server", 4), ("agent", 1)):
         stage = images[name]
         words = json.loads(stage.words["HEALTHCHECK"])

@@ -25,7 +25,7 @@ def test_the_dockerfile_has_nothing_that_hadolint_warns_of() -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_what_images_stand_on_is_pinned() -> None:
+def test_base_images_are_pinned() -> None:
     compose = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
     others = [one["image"] for one in compose["services"].values() if not one["image"].startswith("aliquot-")]
     bases = re.findall(r"^ARG \w+=(.+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
@@ -49,7 +49,7 @@ def test_units_are_understood_by_systemd(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", [unit for unit in UNITS if unit.suffix == ".service"], ids=lambda unit: unit.name)
-def test_jobs_outlive_what_a_unit_runs(unit: Path) -> None:
+def test_systemd_units_do_not_stop_jobs_with_the_service(unit: Path) -> None:
     lines = unit.read_text(encoding="utf-8").splitlines()
     assert {"KillMode=process", "Delegate=yes", "OOMPolicy=continue", "Slice=aliquot.slice"} <= set(lines)
     assert any(line.startswith("LimitNOFILE=") for line in lines)
@@ -57,7 +57,7 @@ def test_jobs_outlive_what_a_unit_runs(unit: Path) -> None:
     assert "StateDirectoryMode=0711" in lines
 
 
-def test_a_key_whose_file_was_lost_is_made_anew(tmp_path: Path) -> None:
+def test_an_agent_key_whose_file_was_lost_is_created_again(tmp_path: Path) -> None:
     """The server still has it, but no file does."""
     (tmp_path / "server").mkdir()
     variables = {
@@ -73,7 +73,7 @@ def test_a_key_whose_file_was_lost_is_made_anew(tmp_path: Path) -> None:
     assert made[0] != made[1] != ""
 
 
-def test_variables_that_compose_sets_are_settings_or_the_clients() -> None:
+def test_variables_set_by_compose_are_known_settings() -> None:
     compose = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
     known = {f"ALIQUOT_{kebab(name).replace('-', '_').upper()}" for name in Settings.model_fields}
     known |= {"ALIQUOT_SERVER", "ALIQUOT_CA_FILE", "ALIQUOT_TOKEN_FILE"}
@@ -82,7 +82,7 @@ def test_variables_that_compose_sets_are_settings_or_the_clients() -> None:
         assert named <= known
 
 
-def test_files_that_compose_mounts_are_there() -> None:
+def test_files_mounted_by_compose_exist() -> None:
     compose = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
     mounts = [mount for one in compose["services"].values() for mount in one.get("volumes", [])]
     for mount in mounts:

@@ -41,21 +41,21 @@ RUNNING = [page for page in pages() if _runs(page)]
 
 
 @pytest.mark.parametrize("page", [page for page in RUNNING if not is_for_two_gpus(page)], ids=lambda page: page.stem)
-async def test_the_blocks_of_a_page_do_what_is_shown(page: Path, demo: OwnServer, tmp_path: Path) -> None:
+async def test_the_code_blocks_of_a_page_print_what_is_shown(page: Path, demo: OwnServer, tmp_path: Path) -> None:
     await run_page(page, server=demo, folder=tmp_path)
     async with demo.client() as client:
         await _cleared(client)
 
 
 @pytest.mark.parametrize("page", [page for page in RUNNING if is_for_two_gpus(page)], ids=lambda page: page.stem)
-async def test_the_blocks_of_a_page_do_what_is_shown_on_two_gpus(
+async def test_the_code_blocks_of_a_page_print_what_is_shown_on_two_gpus(
     page: Path, two_gpus: OwnServer, tmp_path: Path
 ) -> None:
     ran = await run_page(page, server=two_gpus, folder=tmp_path)
     assert ran["graphql"]
 
 
-async def test_a_divided_node_answers_what_is_shown(tmp_path: Path) -> None:
+async def test_queries_on_a_divided_node_return_what_is_shown(tmp_path: Path) -> None:
     asked = [(page, block) for page in pages() for block in blocks(page) if block.language == "graphql" and block.label]
     assert asked
     for page, block in asked:
@@ -88,14 +88,14 @@ def test_every_command_that_is_shown_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
-def test_commands_in_the_text_and_queries_that_are_not_run_exist_too(page: Path) -> None:
+def test_inline_commands_exist_and_all_queries_are_valid(page: Path) -> None:
     inline = INLINE.findall(page.read_text(encoding="utf-8"))
     assert {words: unknown for words in inline if (unknown := unknown_words(words))} == {}
     queries = [block.text for block in blocks(page) if block.language == "graphql"]
     assert [validate(_schema(), parse(query)) for query in queries] == [[]] * len(queries)
 
 
-def test_what_is_not_run_says_why_and_is_little() -> None:
+def test_code_blocks_that_are_not_run_give_a_reason_and_are_few() -> None:
     every = [(page, block) for page in pages() for block in blocks(page)]
     strange = {block.language for _, block in every} - RUN - RESULTS - FILES - {"toctree"}
     assert strange == set()
@@ -118,7 +118,7 @@ def test_what_is_not_run_says_why_and_is_little() -> None:
         ("", "a\n", False),
     ],
 )
-def test_shown_and_printed_are_compared(shown: str, real: str, expected: bool) -> None:
+def test_shown_output_is_compared_with_printed_output(shown: str, real: str, expected: bool) -> None:
     assert matches(shown, real) is expected
 
 
@@ -128,7 +128,7 @@ def test_commands_that_do_not_exist_are_found() -> None:
     assert unknown_words("aliquot session create -r cpu=1 --name x -- python --al") == []
 
 
-def test_the_pages_are_there() -> None:
+def test_the_index_is_among_the_documentation_pages() -> None:
     assert DOCS / "index.md" in pages()
 
 

@@ -16,7 +16,7 @@ def anchor_of(heading: str) -> str:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
-def test_an_example_leads_to_its_page(example: Example) -> None:
+def test_a_graphiql_example_links_to_an_existing_heading(example: Example) -> None:
     name, _, anchor = example.page.partition("#")
     text = (PAGES / name).with_suffix(".md").read_text(encoding="utf-8")
     headings = {anchor_of(found) for found in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}

@@ -63,14 +63,14 @@ def test_every_error_has_messages_and_something_to_do() -> None:
     assert "order: … is unknown; use one of …" in sections, "a message with values"
 
 
-def test_every_kind_of_device_is_there_with_its_variable() -> None:
+def test_every_kind_of_device_is_documented_with_its_variable() -> None:
     text = (DOCS / "concepts" / "devices.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\w+)`[^|]* \| (\w+)", text, re.MULTILINE)
     known = {kind: (one.variable, "numbers" if one.by_number else "ids") for kind, one in FAMILIES.items()}
     assert {kind: (variable, lists) for kind, variable, lists in rows} == known
 
 
-def test_every_setting_is_there_with_its_variable() -> None:
+def test_every_setting_is_documented_with_its_variable() -> None:
     table = settings.settings_tables()
     assert [name for name in Settings.model_fields if f"| `{kebab(name)}` |" not in table] == []
     assert settings.serve_flags()["local_agents"] == "--no-local-agents"
@@ -78,7 +78,9 @@ def test_every_setting_is_there_with_its_variable() -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
-def test_settings_that_are_shown_are_taken(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_files_shown_in_the_docs_are_accepted(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for block in blocks(page):
         if block.file == "aliquot.toml":
             file = tmp_path / block.file
@@ -96,7 +98,7 @@ def test_settings_that_are_named_exist() -> None:
     assert {page: unknown for page, found in named.items() if (unknown := found - known)} == {}
 
 
-def test_how_long_all_is_kept_is_said_as_it_is_by_default() -> None:
+def test_documented_retention_periods_are_the_defaults() -> None:
     said = {
         name: lasts for lasts, name in PERIOD.findall((DOCS / "operating/retention.md").read_text(encoding="utf-8"))
     }
@@ -106,28 +108,28 @@ def test_how_long_all_is_kept_is_said_as_it_is_by_default() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(settings.TABLES))
-def test_a_table_has_no_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settings_table_cannot_be_set_by_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"ALIQUOT_{name.upper()}", "{}")
     with pytest.raises(ConfigurationError, match=f"ALIQUOT_{name.upper()}: "):
         read_settings()
 
 
-def test_what_is_kept_can_be_said_by_a_flag() -> None:
+def test_the_retention_of_findings_can_be_set_by_a_flag() -> None:
     assert settings.serve_flags()["keep_findings"] == "--keep findings=PERIOD"
 
 
-def test_every_command_is_there() -> None:
+def test_every_command_is_documented() -> None:
     page = commands.commands_page()
     assert [path for path in commands.command_paths() if f" `{path}`\n" not in page] == []
 
 
-def test_every_operation_says_who_may_ask() -> None:
+def test_every_operation_documents_the_role_it_requires() -> None:
     page = graphql_pages()["graphql-operations.md"]
     assert page.count("Requires: ") == len(ROOTS)
     assert "Requires: " in rest_page()
 
 
-def test_closed_lists_are_whole() -> None:
+def test_documented_reasons_and_errors_are_complete() -> None:
     for reason in Reason:
         assert f"| `{reason.value}` |" in words.members_table(Reason, head="reason")
     assert len(words.expected_errors()) >= 20
@@ -160,7 +162,7 @@ def test_modules_that_design_pages_name_exist(page: Path) -> None:
     assert missing == []
 
 
-def test_layers_are_those_of_the_contracts() -> None:
+def test_documented_layers_are_those_of_the_import_contracts() -> None:
     page = (DOCS / "design" / "layers.md").read_text(encoding="utf-8")
     listed = {
         name: re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
@@ -177,7 +179,7 @@ def test_layers_are_those_of_the_contracts() -> None:
     assert listed == expected
 
 
-def test_fair_share_by_hand_is_what_the_scheduler_computes() -> None:
+def test_the_documented_fair_share_example_matches_the_scheduler() -> None:
     text = (DOCS / "concepts" / "fair-share.md").read_text(encoding="utf-8")
     anna, *others = fair_share.PEOPLE
     project, everybody = (sum(map(fair_share.used_h, some)) for some in ((anna, others[0]), fair_share.PEOPLE))
@@ -192,12 +194,12 @@ def test_fair_share_by_hand_is_what_the_scheduler_computes() -> None:
     assert [number for number in shown if number not in by_hand] == []
 
 
-def test_the_picture_of_the_modes_shows_what_is_divided() -> None:
+def test_the_picture_of_allocation_modes_matches_the_actual_division() -> None:
     found = {mode: [len(parts[agent]) for agent in AGENTS] for mode, parts in divided().items()}
     assert found == {AllocationMode.SHARED: [5, 5], AllocationMode.AUTO_SPLIT: [3, 2], AllocationMode.MANUAL: [1, 3]}
 
 
-def test_slurms_variables_are_those_of_the_code() -> None:
+def test_the_documented_slurm_variables_are_those_of_the_code() -> None:
     source = inspect.getsource(slurm_variables)
     assert set(slurm.variables()) == set(re.findall(r"\bSLURM[A-Z]*_[A-Z_]*[A-Z]\b", source))
 

@@ -24,7 +24,7 @@ def _unit(name: str) -> str:
     return (UNITS / f"{name}.service").read_text(encoding="utf-8")
 
 
-def test_no_page_prints_a_unit_of_its_own() -> None:
+def test_no_page_contains_a_copy_of_a_systemd_unit() -> None:
     assert [page for page in pages() if "[Service]" in page.read_text(encoding="utf-8")] == []
 
 
@@ -34,7 +34,7 @@ def test_every_unit_is_installed_and_started() -> None:
     assert {f"{name}.service" for name in started} == {path.name for path in UNITS.glob("*.service")}
 
 
-def test_what_units_and_settings_read_is_put_there() -> None:
+def test_the_documented_commands_install_every_file_that_units_and_settings_read() -> None:
     read = "".join((_unit("aliquot-server"), _unit("aliquot-agent"), *WRITTEN.values()))
     named = set(re.findall(r"/etc/aliquot/([\w.]+)", read))
     assert WRITTEN.keys() <= named
@@ -42,7 +42,7 @@ def test_what_units_and_settings_read_is_put_there() -> None:
     assert named - _installed("/etc/aliquot") == {"gpu02.key"}
 
 
-def test_the_link_is_where_units_look_for_the_program() -> None:
+def test_the_documented_link_is_the_program_path_of_the_units() -> None:
     target, link = re.findall(r"^sudo ln -sfT (\S+) (\S+)$", SHELL, re.MULTILINE)[0]
     assert target == ".venv/bin"
     for unit in ("aliquot-server", "aliquot-agent"):
@@ -57,7 +57,7 @@ def test_the_agents_flags_exist() -> None:
     assert unknown_words(line.replace(f"${name}", "--no-such-flag")) == ["--no-such-flag"]
 
 
-def test_the_lines_that_are_explained_stand_in_both_units() -> None:
+def test_the_unit_lines_explained_in_the_docs_are_in_both_units() -> None:
     explained = WHY.findall(PAGE.read_text(encoding="utf-8"))
     assert len(explained) >= 4
     for unit in ("aliquot-server", "aliquot-agent"):

@@ -52,7 +52,7 @@ async def looked_at(client: Client, session_id: str) -> dict[str, Any]:
 
 
 @as_root
-async def test_each_users_jobs_run_as_an_account_of_their_own(anyio_backend: str) -> None:
+async def test_the_jobs_of_each_user_run_as_the_users_own_account(anyio_backend: str) -> None:
     async with OwnServer(*FLAGS) as server:
         anna = await new_user(server, "anna", "--unix", "games")
         ben = await new_user(server, "ben", "--unix", "daemon")
@@ -77,7 +77,7 @@ async def test_each_users_jobs_run_as_an_account_of_their_own(anyio_backend: str
 
 @as_root
 @pytest.mark.parametrize("unix", ["no-such-account"])
-async def test_an_account_that_the_host_does_not_have_is_said(anyio_backend: str, unix: str) -> None:
+async def test_an_account_missing_on_the_host_is_reported(anyio_backend: str, unix: str) -> None:
     async with OwnServer(*FLAGS) as server:
         anna = await new_user(server, "anna", "--unix", unix)
         code, said = await aliquot(server, "user", "set", "anna", "--unix", unix)
@@ -107,7 +107,7 @@ async def test_in_a_demo_everybodys_jobs_run_as_the_job_user(anyio_backend: str)
 
 
 @as_root
-async def test_without_an_account_nothing_is_submitted(anyio_backend: str) -> None:
+async def test_a_user_without_a_unix_account_cannot_submit(anyio_backend: str) -> None:
     async with OwnServer(*FLAGS) as server:
         code, said = await aliquot(server, "user", "add", "eve", "--unix", "root")
         assert (code != 0, "root" in said) == (True, True)
@@ -117,7 +117,7 @@ async def test_without_an_account_nothing_is_submitted(anyio_backend: str) -> No
                 await submit(client, "true", {"cpu": "1"})
 
 
-async def test_users_and_keys_outlive_a_restart_and_revoked_ones_do_not(anyio_backend: str) -> None:
+async def test_users_and_keys_survive_a_restart_and_revoked_keys_stay_revoked(anyio_backend: str) -> None:
     async with OwnServer(*FLAGS, "--single-trust-domain") as server:
         anna, ben = await new_user(server, "anna"), await new_user(server, "ben")
         code, listed = await aliquot(server, "key", "list", "--json")

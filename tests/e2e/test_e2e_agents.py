@@ -28,7 +28,7 @@ SECOND = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
 IDLE = {FIRST: "0.00", SECOND: "0.00"}
 
 
-async def test_without_agents_a_session_is_accepted_and_says_that_it_waits_for_one() -> None:
+async def test_a_session_submitted_without_agents_waits_with_that_reason() -> None:
     async with OwnServer("--no-local-agents") as server, server.client() as client:
         waiting = await submit(client, "true", {"cuda.shares": "0.5"})
 
@@ -39,7 +39,7 @@ async def test_without_agents_a_session_is_accepted_and_says_that_it_waits_for_o
         assert await until(reason) == "cluster_unavailable"
 
 
-async def test_the_map_is_the_same_after_an_agent_was_restarted() -> None:
+async def test_the_allocation_map_is_the_same_after_an_agent_restart() -> None:
     async with served() as (server, client):
         (agent_id,) = server.running.cases.state.agents
         ids = [await submit(client, "exec sleep 600", {"cuda.shares": shares}) for shares in ("0.2", "1.2")]
@@ -59,7 +59,7 @@ async def test_the_map_is_the_same_after_an_agent_was_restarted() -> None:
         await until_map(client, agent_id, IDLE)
 
 
-async def test_a_server_does_not_hold_what_it_read_at_its_start() -> None:
+async def test_a_server_frees_the_rows_it_loaded_at_startup() -> None:
     with own_process(), TemporaryDirectory() as folder:
         settings = read_settings(data_folder=Path(folder), port=0, accelerators=(TWO_GPUS,))
         async with serving(settings) as server:

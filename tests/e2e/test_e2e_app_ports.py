@@ -75,7 +75,7 @@ async def address_of(server: OwnServer, id: str) -> str:
     return printed.decode().strip()
 
 
-async def test_apps_at_ports_are_reached_signed_in_and_get_no_cookie_of_the_server() -> None:
+async def test_apps_at_ports_require_sign_in_and_get_no_cookie_of_the_server() -> None:
     first, last, inside, other_inside = free_ports(4)
     ports = {first, last}
     environment = {"ALIQUOT_APPS_PORTS": f"{first}-{last}"}
@@ -161,7 +161,7 @@ async def _status(address: str) -> int:
         return (await http.get(address)).status_code
 
 
-async def test_a_cookie_is_valid_after_a_restart_once_the_app_was_opened_again() -> None:
+async def test_an_app_cookie_is_valid_after_a_restart_only_once_the_app_is_reopened() -> None:
     port, inside = free_ports(2)
     environment = {"ALIQUOT_APPS_PORTS": f"{port}-{port}"}
     async with OwnServer("--accelerators", str(TWO_GPUS), environment=environment) as server:
@@ -181,7 +181,7 @@ async def test_a_cookie_is_valid_after_a_restart_once_the_app_was_opened_again()
             assert await until(lambda: answered(200))
 
 
-async def test_a_server_whose_port_for_apps_is_taken_says_which_one() -> None:
+async def test_a_server_whose_app_port_is_in_use_names_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServerFailed, match=rf"apps-ports: .*cannot listen on 127\.0\.0\.1 port {port}"):

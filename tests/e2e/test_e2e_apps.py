@@ -56,7 +56,7 @@ def place(server: OwnServer) -> dict[str, str]:
     return {"ALIQUOT_SERVER": server.url, "ALIQUOT_TOKEN_FILE": str(server.data_folder / "token")}
 
 
-async def test_an_app_of_a_session_is_reached_at_an_origin_of_its_own(two_gpus: OwnServer) -> None:
+async def test_an_app_of_a_session_is_served_at_its_own_origin(two_gpus: OwnServer) -> None:
     command = f"exec /usr/bin/env python3 -c '{SERVE}'"
     words = ("session", "create", "-r", "cpu=1", "--app", "web", "--app", "other=9", "--", "sh", "-c", command)
     code, printed, errors = await piped(*words, given=b"", environment=place(two_gpus))
@@ -185,7 +185,7 @@ async def test_tensorboard_shows_its_page(notebooks: OwnServer, tmp_path: Path) 
 
 
 @pytest.mark.skipif(shutil.which("mlflow", path=JUPYTER) is None, reason="there is no MLflow beside JupyterLab")
-async def test_mlflow_answers_its_own_pages_at_its_own_address(notebooks: OwnServer) -> None:
+async def test_mlflow_accepts_requests_from_its_own_pages(notebooks: OwnServer) -> None:
     """It rejects unknown hosts and origins."""
     from aliquot.cli.session.app import preset
 

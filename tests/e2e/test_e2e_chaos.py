@@ -43,7 +43,7 @@ async def steered(on: Cluster, hooks: Hooks, *, url: str | None = None) -> Async
 
 
 @pytest.mark.parametrize("shift_s", [2 * DAY_S, pytest.param(-2 * DAY_S, marks=LONG)])
-async def test_the_clock_of_an_agent_jumps_and_its_jobs_keep_their_limits_and_ends(hooks: Hooks, shift_s: int) -> None:
+async def test_jobs_keep_their_time_limits_and_ends_when_the_agents_clock_jumps(hooks: Hooks, shift_s: int) -> None:
     async with cluster() as on, steered(on, hooks) as agent:
         jobs = {name: await on.job(name) for name in ("a", "b")}
         limited = await submit(on.client, "sleep 600", {"cuda.device": "1"}, time_limit=8.0)
@@ -65,7 +65,7 @@ async def test_the_clock_of_an_agent_jumps_and_its_jobs_keep_their_limits_and_en
             assert found["started_at"][:8] == found["ended_at"][:8], "the server's clock counts"
 
 
-async def test_without_names_an_agent_keeps_its_connection_and_dials_again_once_names_are_back(hooks: Hooks) -> None:
+async def test_an_agent_survives_a_name_resolution_outage_and_reconnects_afterwards(hooks: Hooks) -> None:
     async with cluster() as on, steered(on, hooks, url=f"http://localhost:{on.server.port}") as agent:
         job = await on.job("a")
         hooks.stop_names()
@@ -80,7 +80,7 @@ async def test_without_names_an_agent_keeps_its_connection_and_dials_again_once_
         assert on.runs("a") == 1
 
 
-async def test_a_certificate_that_expires_ends_no_job_and_a_new_one_is_taken_up() -> None:
+async def test_an_expired_certificate_ends_no_job_and_a_renewed_one_is_used() -> None:
     async with served(*EVERYWHERE) as on, on.http() as http:
         agent = OwnAgent(on, "demo-1", "--demo-node", "1", "--ca-file", str(on.authority.file))  # type: ignore[arg-type]
         flag = on.folder / "go"
@@ -133,7 +133,7 @@ async def test_a_certificate_that_expires_ends_no_job_and_a_new_one_is_taken_up(
 
 
 @pytest.mark.parametrize("reused", [pytest.param("same boot", marks=LONG), "another boot"])
-async def test_a_pid_that_belongs_to_another_process_now_is_left_alone(reused: str) -> None:
+async def test_a_reused_pid_of_another_process_is_left_alone(reused: str) -> None:
     async with cluster() as on:
         agent = await on.agent()
         await on.until_agent("alive")
@@ -170,7 +170,7 @@ def _write(path: Path, fields: object) -> None:
     path.write_text(json.dumps(fields))
 
 
-async def test_a_disk_that_is_full_when_data_is_synced_loses_nothing_that_was_acknowledged(hooks: Hooks) -> None:
+async def test_a_failed_fsync_loses_no_acknowledged_session(hooks: Hooks) -> None:
     async with OwnServer("--demo", environment=hooks.fsync_environment()) as server, server.client() as client:
         acknowledged = [await submit(client, "exit 3", {"cuda.device": "1"})]
         hooks.fail_fsync()

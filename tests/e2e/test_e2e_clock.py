@@ -29,7 +29,7 @@ def end_us(server: OwnServer) -> int:
         return int(connection.execute("SELECT at_us FROM counter").fetchone()[0])
 
 
-async def test_a_log_20_000_days_ahead_is_refused_until_the_operator_says_that_the_clock_is_right() -> None:
+async def test_a_log_20_000_days_ahead_is_refused_until_the_operator_accepts_the_clock() -> None:
     server = OwnServer(*ALONE)
     try:
         await server.start()
@@ -50,7 +50,7 @@ async def test_a_log_20_000_days_ahead_is_refused_until_the_operator_says_that_t
         await server.__aexit__(None, None, None)
 
 
-async def test_a_log_an_hour_ahead_is_followed_down_with_an_alert() -> None:
+async def test_a_log_an_hour_ahead_is_corrected_with_an_alert() -> None:
     server = OwnServer(*ALONE)
     try:
         await server.start()

@@ -117,7 +117,7 @@ def last_event(path: Path | str) -> int:
         return int(connection.execute("SELECT number FROM counter").fetchone()[0])
 
 
-async def test_a_clean_stop_leaves_the_mark_at_the_end_of_the_log() -> None:
+async def test_after_a_clean_stop_the_cluster_mark_names_the_last_event() -> None:
     async with made() as server:
         await server.start()
         first = await server.until_marked()
@@ -129,7 +129,7 @@ async def test_a_clean_stop_leaves_the_mark_at_the_end_of_the_log() -> None:
         assert mark["event"] > first["event"]
 
 
-async def test_a_deleted_database_is_refused_until_it_is_back_or_a_new_cluster_is_asked_for(tmp_path: Path) -> None:
+async def test_a_deleted_database_is_refused_until_it_is_restored_or_a_new_cluster_is_requested(tmp_path: Path) -> None:
     async with ended() as server:
         server.database.rename(tmp_path / "away.db")
         await server.refuses("the database is empty or missing")
@@ -167,7 +167,7 @@ async def test_the_database_of_another_cluster_is_refused() -> None:
 
 
 @LONG
-async def test_a_database_lost_by_a_killed_server_is_missed_too() -> None:
+async def test_a_database_lost_after_a_server_was_killed_is_refused() -> None:
     async with made() as server:
         await server.start()
         await server.until_marked()
@@ -218,7 +218,7 @@ async def test_a_start_that_is_killed_before_its_first_event_starts_again() -> N
 
 
 @LONG
-async def test_a_copy_in_a_data_folder_of_its_own_needs_nothing_else() -> None:
+async def test_a_database_copy_opens_in_a_new_data_folder() -> None:
     async with ended() as server, made() as restored:
         restored.database.parent.mkdir(parents=True)
         shutil.copyfile(server.database, restored.database)
@@ -228,7 +228,7 @@ async def test_a_copy_in_a_data_folder_of_its_own_needs_nothing_else() -> None:
 
 
 @LONG
-async def test_what_is_imported_is_marked_anew(tmp_path: Path) -> None:
+async def test_an_import_writes_a_new_cluster_mark(tmp_path: Path) -> None:
     async with ended() as server, ended() as other:
         archive = tmp_path / "all.aliquot"
         await other.command("db", "export", str(archive))
@@ -242,7 +242,7 @@ async def test_what_is_imported_is_marked_anew(tmp_path: Path) -> None:
 
 
 @LONG
-async def test_on_postgresql_the_same_holds(postgres: PostgresCluster) -> None:
+async def test_the_cluster_mark_protects_a_postgresql_database(postgres: PostgresCluster) -> None:
     url, other, empty = [await asyncio.to_thread(postgres.new_database) for _ in range(3)]
     async with ended("--database", url) as server:
         older = await asyncio.to_thread(partial(postgres.new_database, template=url))
@@ -265,7 +265,7 @@ async def test_on_postgresql_the_same_holds(postgres: PostgresCluster) -> None:
         assert (await server.until_marked(unlike=None))["event"] > 0
 
 
-async def test_a_copy_that_lags_behind_and_takes_the_place_of_the_database_stops_the_servers(
+async def test_a_lagging_copy_that_replaces_the_database_stops_the_servers(
     postgres: PostgresCluster, database_url: str
 ) -> None:
     """Nothing is committed to the copy; servers refuse it until the database is back or an operator accepts it."""

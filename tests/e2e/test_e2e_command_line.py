@@ -28,7 +28,7 @@ def person(two_gpus: OwnServer, tmp_path: Path) -> Person:
     return Person.at(two_gpus, home=tmp_path)
 
 
-async def test_a_followed_session_gives_its_output_and_its_fate(person: Person) -> None:
+async def test_following_a_session_prints_its_output_and_its_end(person: Person) -> None:
     done = await to_thread.run_sync(_followed, person, "echo one; echo two")
     assert (done.code, done.out) == (0, "one\ntwo\n")
     failed = await to_thread.run_sync(lambda: person.run("session", "create", "-f", "--", "sh", "-c", "exit 3", code=1))
@@ -39,7 +39,7 @@ async def test_a_followed_session_gives_its_output_and_its_fate(person: Person) 
     assert sorted(gang.out.splitlines()) == ["0: a 0", "0: b", "1: a 1", "1: b"]
 
 
-async def test_what_goes_wrong_is_told_with_what_to_do(person: Person) -> None:
+async def test_errors_are_printed_with_a_remedy(person: Person) -> None:
     def course() -> None:
         refused = person.run("session", "create", "-r", "cuda.device=3", "--", "true", code=3)
         assert "aliquot gpus" in refused.err
@@ -60,7 +60,7 @@ async def test_what_goes_wrong_is_told_with_what_to_do(person: Person) -> None:
     await to_thread.run_sync(course)
 
 
-async def test_gpus_that_are_idle_behind_a_quota_are_told(person: Person) -> None:
+async def test_gpus_left_idle_by_a_quota_are_reported(person: Person) -> None:
     def course() -> None:
         person.run("quota", "set", "cluster", "--max", "cuda.device=1")
         for _ in range(2):
@@ -76,7 +76,7 @@ async def test_gpus_that_are_idle_behind_a_quota_are_told(person: Person) -> Non
     await to_thread.run_sync(course)
 
 
-async def test_a_waiting_session_is_explained_with_what_would_help_and_one_command_applies_it(person: Person) -> None:
+async def test_a_waiting_session_is_explained_with_a_change_that_one_command_applies(person: Person) -> None:
     def course() -> None:
         held = person.run("session", "create", "-r", "cuda.device=1", "-t", "1h", "--", "sleep", "3600").out.strip()
         person.run("session", "show", held)
@@ -102,7 +102,7 @@ async def test_a_waiting_session_is_explained_with_what_would_help_and_one_comma
     await to_thread.run_sync(course)
 
 
-async def test_the_effect_of_a_change_is_shown_before_it_is_made_and_what_was_used_afterwards(person: Person) -> None:
+async def test_the_effect_of_a_change_is_previewed_and_the_usage_is_shown_afterwards(person: Person) -> None:
     def course() -> None:
         held = person.run("session", "create", "-r", "gpu=2", "-t", "1h", "--", "sleep", "3600").out.strip()
         first = person.run("session", "create", "-r", "gpu=2", "-t", "2h", "--", "sleep", "3600").out.strip()
@@ -130,7 +130,7 @@ async def test_the_effect_of_a_change_is_shown_before_it_is_made_and_what_was_us
     await to_thread.run_sync(course)
 
 
-async def test_gpus_are_leased_while_a_command_runs_here(person: Person) -> None:
+async def test_gpus_are_leased_while_a_local_command_runs(person: Person) -> None:
     def course() -> None:
         held = person.run("lease", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 3", code=3)
         assert len(set(held.out.strip().split(","))) == 2
@@ -147,7 +147,7 @@ async def test_gpus_are_leased_while_a_command_runs_here(person: Person) -> None
     await to_thread.run_sync(course)
 
 
-async def test_a_script_is_read_and_the_command_line_stands_above_it(person: Person) -> None:
+async def test_command_line_options_override_those_of_a_script(person: Person) -> None:
     (person.home / "job.sh").write_text(SLURM)
 
     def course() -> None:
@@ -203,7 +203,7 @@ async def test_a_waiting_session_is_explained_held_released_and_canceled(person:
     await to_thread.run_sync(course)
 
 
-async def test_the_map_shows_who_holds_what(person: Person) -> None:
+async def test_the_gpus_command_shows_held_gpus(person: Person) -> None:
     def course() -> None:
         done = person.interrupt(
             *("session", "create", "-f", "-r", "cuda.shares=0.3", "--", "sh", "-c", FOREVER), after="begun", answer=None
@@ -249,7 +249,7 @@ def _check_usage_of_a_period(person: Person) -> None:
 
 
 @pytest.mark.parametrize(("answer", "state"), [("c", "canceled"), ("", "running")])
-async def test_who_interrupts_is_asked(person: Person, answer: str, state: str) -> None:
+async def test_an_interrupted_follower_is_asked_what_to_do(person: Person, answer: str, state: str) -> None:
     def course() -> None:
         words = ("session", "create", "-f", "--", "sh", "-c", FOREVER)
         done = person.interrupt(*words, after="begun", answer=answer)
@@ -261,7 +261,9 @@ async def test_who_interrupts_is_asked(person: Person, answer: str, state: str) 
     await to_thread.run_sync(course)
 
 
-async def test_who_stays_goes_on_where_he_was(person: Person, two_gpus: OwnServer) -> None:
+async def test_a_follower_that_continues_after_an_interrupt_misses_no_output(
+    person: Person, two_gpus: OwnServer
+) -> None:
     gate = two_gpus.folder / "gate"
     os.mkfifo(gate)
     gate.chmod(0o666)
@@ -324,7 +326,7 @@ async def test_operators_stop_and_start_scheduling(person: Person) -> None:
     await to_thread.run_sync(course)
 
 
-async def test_names_that_are_new_are_noted_as_they_may_be_misspelt(person: Person) -> None:
+async def test_new_names_are_reported_as_possibly_misspelt(person: Person) -> None:
     def course() -> None:
         person.run("project", "create", "vision")
         assert person.run("quota", "set", "project:vision", "--max-queued", "5").err == ""

@@ -13,7 +13,7 @@ EXIT_CODES = (0, 3, 7, 0, 255)
 WAIT_AND_EXIT = 'while [ ! -e "{flag}" ]; do sleep 0.05; done; exit {code}'
 
 
-async def test_sessions_outlive_the_server(demo: OwnServer) -> None:
+async def test_sessions_survive_a_kill_of_the_server(demo: OwnServer) -> None:
     flag = demo.folder / "go-on"
     async with demo.client() as client:
         ids = [

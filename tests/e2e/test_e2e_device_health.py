@@ -60,7 +60,7 @@ async def until_health(client: Client, **wanted: str) -> dict[str, str]:
     return await until(look)
 
 
-async def test_a_fault_moves_sessions_to_another_gpu_and_the_broken_one_returns_after_its_check(tmp_path: Path) -> None:
+async def test_a_faulty_gpu_loses_its_sessions_and_returns_after_passing_its_check(tmp_path: Path) -> None:
     library, events, passes = compiled(tmp_path), tmp_path / "events", tmp_path / "passes"
     environment = {
         "LD_LIBRARY_PATH": str(library.parent),

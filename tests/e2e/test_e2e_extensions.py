@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 LIMIT_S = 12
 
 
-async def test_more_time_reaches_the_job_and_outlives_the_server(demo: OwnServer) -> None:
+async def test_an_extended_time_limit_reaches_the_job_and_survives_the_server(demo: OwnServer) -> None:
     async with demo.client() as client:
         name = await submit(client, "sleep 600", {"cuda.device": "1"}, time_limit=LIMIT_S)
         await until_state(client, name, "running")

@@ -54,7 +54,7 @@ async def test_outputs_are_read_at_both_servers_while_they_are_printed(database_
             await anext(unknown)
 
 
-async def test_outputs_are_for_servers_alone(database_url: str) -> None:
+async def test_the_output_endpoint_of_servers_refuses_other_callers(database_url: str) -> None:
     async with failover_cluster(database_url, database_url, agents=0) as on:
         leader, follower = on.servers
         async with httpx.AsyncClient(trust_env=False) as http:

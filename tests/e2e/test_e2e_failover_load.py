@@ -21,7 +21,7 @@ ENOUGH = 12
 UPDATES = "subscription ($after: BigInt) { queue_updates(after: $after) { event_number session { id state } } }"
 
 
-async def test_a_database_that_is_restarted_under_load_costs_nothing_but_time(
+async def test_a_database_restart_under_load_delays_requests_and_loses_none(
     database_url: str, postgres: PostgresCluster
 ) -> None:
     async with failover_cluster(database_url, database_url) as on:
@@ -36,7 +36,7 @@ async def test_a_database_that_is_restarted_under_load_costs_nothing_but_time(
         await on.until_standing(other, role="follower", leader_address=leader.url)
 
 
-async def test_servers_restarted_one_after_the_other_under_load_fail_no_request_that_is_tried_again(
+async def test_a_rolling_restart_under_load_fails_no_request_that_is_retried(
     database_url: str,
 ) -> None:
     async with failover_cluster(database_url, database_url) as on:
@@ -50,7 +50,7 @@ async def test_servers_restarted_one_after_the_other_under_load_fail_no_request_
         await crowd.check()
 
 
-async def test_who_follows_the_queue_at_a_follower_misses_nothing_while_it_becomes_the_leader(
+async def test_a_queue_subscription_misses_no_update_when_its_server_becomes_the_leader(
     database_url: str,
 ) -> None:
     async with failover_cluster(database_url, database_url) as on:

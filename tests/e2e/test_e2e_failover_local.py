@@ -14,9 +14,7 @@ from e2e_sessions import submit, until_state
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_a_server_with_agents_of_its_own_leads_and_a_second_one_says_why_it_cannot(
-    database_url: str, tmp_path: Path
-) -> None:
+async def test_a_second_server_with_local_agents_is_refused_with_the_reason(database_url: str, tmp_path: Path) -> None:
     demo = ("--demo", "--database", database_url)
     async with OwnServer(*demo) as server, server.client() as client:
         await until_joined(client, agents=2)

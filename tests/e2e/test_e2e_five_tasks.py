@@ -55,7 +55,7 @@ async def test_submit_a_job_and_read_its_log(shell: Shell) -> None:
     assert shell.commands == 1
 
 
-async def test_why_mine_waits_and_what_would_help(live: OwnServer, shell: Shell) -> None:
+async def test_see_why_a_session_waits_and_what_would_help(live: OwnServer, shell: Shell) -> None:
     async with live.client() as client:
         await submit(client, "sleep 600", {"cuda.device": "8"}, name="mine", cluster_size=2)
     said = shell("why", "mine")
@@ -63,7 +63,7 @@ async def test_why_mine_waits_and_what_would_help(live: OwnServer, shell: Shell)
     assert shell.commands == 1
 
 
-async def test_who_holds_gpu_3_and_until_when(live: OwnServer, shell: Shell) -> None:
+async def test_see_which_session_holds_a_gpu_and_until_when(live: OwnServer, shell: Shell) -> None:
     async with live.client() as client:
         held = await submit(client, "sleep 600", {"cuda.shares": "0.1"}, name="held", time_limit=900.0)
         await until_state(client, held, "running")
@@ -73,7 +73,7 @@ async def test_who_holds_gpu_3_and_until_when(live: OwnServer, shell: Shell) -> 
     assert shell.commands == 1
 
 
-async def test_a_link_to_the_failed_tasks_of_an_array(live: OwnServer, shell: Shell) -> None:
+async def test_get_a_link_to_the_failed_tasks_of_an_array(live: OwnServer, shell: Shell) -> None:
     async with live.client() as client:
         array = await submit(client, "exit $((ALIQUOT_ARRAY_INDEX % 2))", {"cpu": "1"}, name="halves", array="0-5")
         await until_state(client, array, "failed")

@@ -179,7 +179,7 @@ async def course(server: OwnServer) -> tuple[str, str]:
     return waiting, other
 
 
-async def test_a_forecast_is_told_judged_and_kept_over_a_restart() -> None:
+async def test_a_forecast_is_shown_evaluated_and_kept_across_a_restart() -> None:
     async with OwnServer("--accelerators", str(TWO_GPUS)) as server:
         waited = await course(server)
 
@@ -191,7 +191,7 @@ async def test_a_forecast_is_told_judged_and_kept_over_a_restart() -> None:
         await until(written)
 
 
-async def test_the_same_on_postgresql(database_url: str) -> None:
+async def test_a_forecast_is_shown_evaluated_and_kept_on_postgresql(database_url: str) -> None:
     async with OwnServer("--accelerators", str(TWO_GPUS), "--database", database_url) as server:
         await course(server)
 
@@ -223,7 +223,7 @@ async def test_a_killed_forecast_process_comes_back_and_ends_with_its_server() -
         await until(gone)
 
 
-async def test_without_forecasts_there_is_no_process_and_the_reason_is_told() -> None:
+async def test_with_forecasts_switched_off_no_process_runs_and_the_reason_is_shown() -> None:
     off = {"ALIQUOT_FORECASTS": "false"}
     async with OwnServer("--accelerators", str(TWO_GPUS), environment=off) as server, server.client() as client:
         await until_joined(client, agents=1)
@@ -234,7 +234,7 @@ async def test_without_forecasts_there_is_no_process_and_the_reason_is_told() ->
         assert forecast_processes(server.pid) == []
 
 
-async def test_a_follower_tells_what_the_leader_forecast_and_goes_on_when_it_leads(database_url: str) -> None:
+async def test_a_follower_shows_the_leaders_forecasts_and_continues_them_as_leader(database_url: str) -> None:
     async with failover_cluster(database_url, database_url) as on:
         leader, follower = on.servers
         await on.until_standing(follower, role="follower", leader_address=leader.url)

@@ -52,7 +52,7 @@ async def waits(client: Client, session_id: str) -> dict[str, Any]:
     return dict(await until(found))
 
 
-async def test_a_gpu_that_a_stranger_uses_shows_them_and_takes_nothing_new_until_they_leave(
+async def test_a_gpu_used_by_a_foreign_process_is_shown_and_gets_no_session_until_it_ends(
     machine: Path, tmp_path: Path
 ) -> None:
     async with served(machine) as (server, client):
@@ -70,7 +70,7 @@ async def test_a_gpu_that_a_stranger_uses_shows_them_and_takes_nothing_new_until
         assert await gpus(client) == {FIRST: (False, []), SECOND: (False, [])}
 
 
-async def test_beside_a_job_on_a_part_of_a_gpu_a_stranger_is_seen_and_the_job_is_not(machine: Path) -> None:
+async def test_a_foreign_process_is_distinguished_from_a_job_on_a_shared_gpu(machine: Path) -> None:
     async with served(machine) as (_, client):
         script = f"echo {2**30} > {machine}/holders/1/$$; exec sleep 600"
         (machine / "holders" / "1").chmod(0o777)
@@ -82,7 +82,7 @@ async def test_beside_a_job_on_a_part_of_a_gpu_a_stranger_is_seen_and_the_job_is
         assert (await session(client, job))["state"] == "running"
 
 
-async def test_where_foreign_usage_is_ignored_the_gpu_is_given_away_and_the_stranger_is_shown(machine: Path) -> None:
+async def test_with_foreign_usage_ignored_a_gpu_is_granted_and_the_foreign_process_is_shown(machine: Path) -> None:
     async with served(machine, ALIQUOT_FOREIGN_USAGE="ignore") as (_, client), stranger(machine, gpu=0) as account:
         await until_gpus(client, {FIRST: (False, [account]), SECOND: (False, [])})
         await until_state(client, await submit(client, "exec sleep 600", {"cuda.device": "2"}), "running")

@@ -26,7 +26,7 @@ RESCAN = """mutation ($agent_id: String!) { rescan_gpu_alloc_maps(agent_id: $age
 UNTIL_TOLD = 'while [ ! -e "{flag}" ]; do sleep 0.05; done'
 
 
-async def test_the_case_to_the_digit(two_gpus: OwnServer) -> None:
+async def test_fractions_over_two_gpus_are_granted_and_released_exactly(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         agent_id = await only_agent(client)
         await hold_and_release(two_gpus, client, agent_id, round_number=1)
@@ -34,7 +34,7 @@ async def test_the_case_to_the_digit(two_gpus: OwnServer) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-async def test_again_after_a_restart(two_gpus: OwnServer, how: str) -> None:
+async def test_fractions_are_granted_again_after_a_server_restart(two_gpus: OwnServer, how: str) -> None:
     async with two_gpus.client() as client:
         agent_id = await only_agent(client)
         await hold_and_release(two_gpus, client, agent_id, round_number=1)
@@ -46,7 +46,7 @@ async def test_again_after_a_restart(two_gpus: OwnServer, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-async def test_held_through_a_restart(two_gpus: OwnServer, how: str) -> None:
+async def test_fractions_stay_held_across_a_server_restart(two_gpus: OwnServer, how: str) -> None:
     async with two_gpus.client() as client:
         agent_id = await only_agent(client)
         ids = await hold(two_gpus, client, agent_id, round_number=1)
@@ -57,7 +57,7 @@ async def test_held_through_a_restart(two_gpus: OwnServer, how: str) -> None:
         await release(two_gpus, client, agent_id, ids, round_number=1)
 
 
-async def test_again_after_the_agents_spawner_was_killed(two_gpus: OwnServer) -> None:
+async def test_fractions_are_granted_again_after_the_spawner_was_killed(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         agent_id = await only_agent(client)
         await hold_and_release(two_gpus, client, agent_id, round_number=1)
@@ -66,7 +66,7 @@ async def test_again_after_the_agents_spawner_was_killed(two_gpus: OwnServer) ->
         await hold_and_release(two_gpus, client, agent_id, round_number=2)
 
 
-async def test_a_file_that_cannot_be_read_hides_no_other(two_gpus: OwnServer) -> None:
+async def test_an_unreadable_resource_file_does_not_affect_other_kernels(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         agent_id = await only_agent(client)
         ids = await hold(two_gpus, client, agent_id, round_number=1)

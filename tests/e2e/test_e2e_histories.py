@@ -263,7 +263,7 @@ Blow = Callable[[Histories, OwnServer, PostgresProxy], Awaitable[None]]
 
 
 @pytest.mark.parametrize("blow", [kill, pause, cut, stall, jump])
-async def test_what_clients_were_answered_has_one_order(
+async def test_the_answers_to_concurrent_clients_are_linearizable(
     postgres: PostgresCluster, database_url: str, tmp_path: Path, blow: Blow
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -275,7 +275,7 @@ async def test_what_clients_were_answered_has_one_order(
             await lived.until_more(ENOUGH)
 
 
-async def test_it_has_one_order_when_a_replica_takes_the_place_of_the_database(tmp_path: Path) -> None:
+async def test_the_answers_are_linearizable_when_a_replica_replaces_the_database(tmp_path: Path) -> None:
     with replicated_postgres() as pair:
         database = await asyncio.to_thread(pair.primary.new_database)
         await pair.start(synchronous=True)

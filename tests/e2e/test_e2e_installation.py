@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.timeout(3000)
 @LONG
-def test_the_installation_of_the_page_works_and_prints_what_the_page_shows(
+def test_the_documented_installation_works_and_prints_the_documented_output(
     tmp_path_factory: pytest.TempPathFactory, postgres: PostgresCluster
 ) -> None:
     if not can_make_nodes():

@@ -14,7 +14,9 @@ LINES = 3000
 LOOKS = 100
 
 
-async def test_what_was_printed_so_far_or_its_end_is_shown_while_it_runs(two_gpus: OwnServer, tmp_path: Path) -> None:
+async def test_the_logs_command_prints_the_output_or_its_last_lines_while_a_session_runs(
+    two_gpus: OwnServer, tmp_path: Path
+) -> None:
     person = Person.at(two_gpus, home=tmp_path)
 
     def course() -> None:

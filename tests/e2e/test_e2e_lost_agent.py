@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 SECOND_IDLE = {f"a11c0000-0002-4000-8000-{index:012x}": "0.00" for index in range(8)}
 
 
-async def test_what_a_lost_agent_ran_is_tried_again_elsewhere_once_its_end_is_vouched_for() -> None:
+async def test_sessions_of_a_lost_agent_are_retried_elsewhere_once_an_operator_releases_it() -> None:
     async with cluster() as on:
         office = Office(on.client)
         await office.policy(retries={"wait_first": 0.1})

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_every_promise_of_the_main_job_is_kept() -> None:
+def test_the_acceptance_run_succeeds() -> None:
     outcome = subprocess.run(
         [sys.executable, "-m", "aliquot", "once", "--json"], capture_output=True, text=True, timeout=240, check=False
     )

@@ -144,12 +144,12 @@ async def _course(client: Client) -> None:
     assert (usage["me"]["name"], usage["key"]["name"]) == ("anna", "lab-bot")
 
 
-async def test_a_program_uses_the_cluster_over_standard_input_and_output(two_gpus: OwnServer) -> None:
+async def test_an_mcp_client_uses_the_cluster_over_stdio(two_gpus: OwnServer) -> None:
     async with _over_stdio(two_gpus, await _key(two_gpus, "anna", KeyScope.SUBMIT)) as client:
         await _course(client)
 
 
-async def test_a_program_uses_the_cluster_over_http_with_the_key_of_each_request(two_gpus: OwnServer) -> None:
+async def test_an_mcp_client_uses_the_cluster_over_http_with_the_key_of_each_request(two_gpus: OwnServer) -> None:
     writes, reads = [await _key(two_gpus, "anna", scope) for scope in (KeyScope.SUBMIT, KeyScope.READ)]
     async with _http_server(two_gpus) as url:
         async with _over_http(url, writes) as client:
@@ -178,7 +178,7 @@ async def _within_budget(client: Client) -> None:
     assert (key["submitted"], key["sessions_max"], key["dry_run_first"]) == (2, 2, True)
 
 
-async def test_a_key_with_a_budget_previews_first_and_stops_over_both_transports(two_gpus: OwnServer) -> None:
+async def test_a_key_with_a_budget_requires_a_dry_run_and_is_limited_over_both_transports(two_gpus: OwnServer) -> None:
     limits = {"sessions_max": 2, "gpu_hours_max": 1.0, "dry_run_first": True}
     async with _over_stdio(two_gpus, await _key(two_gpus, "anna", KeyScope.SUBMIT, **limits)) as client:
         await _within_budget(client)
@@ -192,7 +192,7 @@ async def test_a_key_with_a_budget_previews_first_and_stops_over_both_transports
         assert "GPU-hours; it has used" in await _refusal(client, "submit", command="true")
 
 
-async def test_a_refusal_is_told_in_the_words_of_the_server(two_gpus: OwnServer) -> None:
+async def test_a_refusal_has_the_message_of_the_server(two_gpus: OwnServer) -> None:
     async with _over_stdio(two_gpus, await _key(two_gpus, "anna", KeyScope.SUBMIT)) as client:
         assert "no node has" in (told := await _refusal(client, "submit", command="true", gpus=64)) or "largest" in told
         assert "there is no session" in await _refusal(client, "why", id="ses_none")

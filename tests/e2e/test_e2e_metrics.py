@@ -70,7 +70,7 @@ async def run_sessions(server: OwnServer) -> str:
     return running
 
 
-async def test_sessions_are_counted_logged_drawn_and_watched(server: OwnServer) -> None:
+async def test_sessions_appear_in_metrics_logs_dashboards_and_alerts(server: OwnServer) -> None:
     running = await run_sessions(server)
 
     async def held() -> bool:
@@ -134,12 +134,12 @@ def promtool(*words: str, given: str = "") -> None:
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-def test_prometheus_itself_takes_the_rules_and_the_configuration() -> None:
+def test_prometheus_accepts_the_rules_and_the_configuration() -> None:
     promtool("rules", str(RULES))
     promtool("config", "--syntax-only", str(DOCKER / "prometheus" / "prometheus.yml"))
 
 
-def test_the_dashboard_has_no_gaps_and_asks_by_its_variable() -> None:
+def test_the_grafana_dashboard_has_no_gaps_and_uses_its_data_source_variable() -> None:
     board = json.loads(DASHBOARD.read_text())
     ids = [panel["id"] for panel in board["panels"]]
     assert len(ids) == len(set(ids))

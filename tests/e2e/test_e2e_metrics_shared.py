@@ -27,7 +27,7 @@ async def ready(server: OwnServer) -> dict[str, object]:
         return dict((await http.get(f"{server.url}/readyz")).json())
 
 
-async def test_the_leader_tells_of_the_cluster_and_each_server_of_itself(database_url: str) -> None:
+async def test_only_the_leader_exports_cluster_metrics_and_each_server_its_own(database_url: str) -> None:
     async with failover_cluster(database_url, database_url) as on:
         leader, follower = on.servers
         await on.until_standing(follower, role="follower", leader_address=leader.url)

@@ -45,7 +45,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_the_server_in_order(serve: Serve, tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_signal_shuts_the_server_down_cleanly(serve: Serve, tmp_path: Path, number: signal.Signals) -> None:
     process = serve("--port", "0", "--accelerators", str(TWO_GPUS))
     _port(process)
     process.send_signal(number)
@@ -56,7 +56,7 @@ async def test_a_signal_ends_the_server_in_order(serve: Serve, tmp_path: Path, n
     assert not (tmp_path / "data" / "server" / "aliquot.db-wal").exists(), "the database was not closed"
 
 
-async def test_a_follower_is_cut_off_without_a_stack_trace(serve: Serve, tmp_path: Path) -> None:
+async def test_a_stopping_server_ends_subscriptions_without_a_stack_trace(serve: Serve, tmp_path: Path) -> None:
     process = serve("--port", "0", "--accelerators", str(TWO_GPUS))
     port = _port(process)
     token = (tmp_path / "data" / "token").read_text().strip()
@@ -79,7 +79,7 @@ async def test_a_port_in_use_is_named_before_anything_is_started(serve: Serve) -
         )
 
 
-def test_two_files_of_one_name_are_refused(serve: Serve, tmp_path: Path) -> None:
+def test_two_accelerator_files_with_the_same_name_are_refused(serve: Serve, tmp_path: Path) -> None:
     other = tmp_path / TWO_GPUS.name
     other.write_text(TWO_GPUS.read_text().replace("aa2d", "bb2d"))
     output = _refusal(serve("--port", "0", "--accelerators", str(TWO_GPUS), "--accelerators", str(other)))
@@ -111,7 +111,7 @@ def test_a_list_in_the_environment_is_written_with_commas(monkeypatch: pytest.Mo
     assert settings.accelerators == (Path("a.toml"), Path("b.toml"))
 
 
-async def test_an_offset_beyond_every_file_is_the_end(serve: Serve, tmp_path: Path) -> None:
+async def test_a_log_offset_beyond_the_end_is_reported_as_the_end(serve: Serve, tmp_path: Path) -> None:
     port = _port(serve("--port", "0", "--accelerators", str(TWO_GPUS)))
     token = (tmp_path / "data" / "token").read_text().strip()
     async with Client(f"http://127.0.0.1:{port}", token) as client:

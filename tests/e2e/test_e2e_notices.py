@@ -58,7 +58,7 @@ gather-s = 0
         yield server
 
 
-async def test_an_owner_hears_of_a_failure_with_the_end_of_the_output(tmp_path: Path) -> None:
+async def test_an_owner_is_notified_of_a_failure_with_the_last_output(tmp_path: Path) -> None:
     async with http_receiver() as hook, mail_server() as mail, told(tmp_path, hook, mail) as server:
         async with server.client() as client:
             changed = await client.execute(PREFER, {"input": {"email": "ann@example.org"}})
@@ -83,7 +83,7 @@ async def test_an_owner_hears_of_a_failure_with_the_end_of_the_output(tmp_path: 
         assert not any(secret in audit for secret in (KEY, hook.url, "ann@example.org", "what went wrong"))
 
 
-async def test_what_was_not_delivered_when_the_server_was_killed_is_delivered_by_the_next(tmp_path: Path) -> None:
+async def test_a_notice_undelivered_by_a_killed_server_is_delivered_after_the_restart(tmp_path: Path) -> None:
     async with http_receiver(HANG) as hook, mail_server() as mail, told(tmp_path, hook, mail) as server:
         async with server.client() as client:
             failed = await submit(client, FAILS, {"cuda.shares": "0.2"})

@@ -15,7 +15,7 @@ from notices_receivers import http_receiver
 pytestmark = pytest.mark.anyio
 
 
-async def test_rules_are_changed_receivers_tried_and_preferences_set(tmp_path: Path) -> None:
+async def test_notice_commands_change_rules_test_receivers_and_set_preferences(tmp_path: Path) -> None:
     async with http_receiver(200, 500) as hook:
         config = tmp_path / "aliquot.toml"
         config.write_text(f'[[receivers]]\nname = "hook"\nkind = "webhook"\nurl = "{hook.url}"\n')

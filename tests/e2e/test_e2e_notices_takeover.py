@@ -11,7 +11,7 @@ from notices_receivers import HANG, http_receiver
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_the_next_leader_sends_what_the_last_one_could_not(database_url: str, tmp_path: Path) -> None:
+async def test_a_new_leader_delivers_notices_the_previous_leader_could_not(database_url: str, tmp_path: Path) -> None:
     url = database_url
     config = tmp_path / "aliquot.toml"
     async with http_receiver(HANG) as hook:

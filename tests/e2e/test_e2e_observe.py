@@ -37,7 +37,7 @@ async def until_stopped(client: Client, session_id: str) -> None:
     await until(is_told)
 
 
-async def test_who_uses_a_gpu_is_reported_and_they_are_left_alone(machine: Path, tmp_path: Path) -> None:
+async def test_an_observing_server_reports_gpu_users_and_starts_nothing(machine: Path, tmp_path: Path) -> None:
     async with OwnServer("--no-local-agents", "--observe", environment=place(machine)) as server:
         agent = OwnAgent(server, "rack-1", environment=place(machine))
         person = Person.at(server, home=tmp_path)
@@ -67,7 +67,7 @@ async def test_who_uses_a_gpu_is_reported_and_they_are_left_alone(machine: Path,
             await agent.stop()
 
 
-async def test_nothing_starts_or_stops_by_a_change_of_the_mode(machine: Path) -> None:
+async def test_turning_observe_mode_on_or_off_starts_and_stops_no_session(machine: Path) -> None:
     async with OwnServer("--no-local-agents", environment=place(machine)) as server:
         agent = OwnAgent(server, "rack-1", environment=place(machine))
         usual = server._options

@@ -72,7 +72,7 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
     assert (code, out.endswith(" 0 differences\n")) == (0, True)
 
 
-async def test_files_are_written_again_and_again_over_a_restart(two_gpus: OwnServer) -> None:
+async def test_the_state_export_command_keeps_writing_files_across_a_server_restart(two_gpus: OwnServer) -> None:
     server, files = two_gpus, two_gpus.folder / "state"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aliquot", "state", "export", str(files), "--every", "0.2s"),
@@ -99,7 +99,7 @@ async def test_files_are_written_again_and_again_over_a_restart(two_gpus: OwnSer
         await process.wait()
 
 
-async def test_a_job_of_which_nothing_is_left_is_found_and_its_devices_are_given_back(two_gpus: OwnServer) -> None:
+async def test_a_job_without_processes_is_found_and_its_devices_are_released(two_gpus: OwnServer) -> None:
     server = two_gpus
     async with server.client() as client:
         session_id = await submit(client, "exec sleep 600", {"cuda.device": "2"})

@@ -63,7 +63,7 @@ async def looked_at(client: Client, session_id: str) -> tuple[dict[str, Any], li
     return found["session"], [edge["node"]["kind"] for edge in found["session_steps"]["edges"]]
 
 
-async def test_a_gang_runs_on_another_node_without_a_retry(marks: Path) -> None:
+async def test_a_gang_with_a_failed_preflight_runs_on_another_node_without_a_retry(marks: Path) -> None:
     async with cluster() as on:
         await agents(on, 3)
         check = f"if [ $ALIQUOT_RANK = 0 ] && mkdir {marks}/bad 2>/dev/null; then echo link 3 is slow; exit 9; fi"
@@ -83,7 +83,7 @@ async def test_a_gang_runs_on_another_node_without_a_retry(marks: Path) -> None:
         assert said.endswith(" 0 differences\n"), said
 
 
-async def test_no_rank_starts_before_all_have_passed(marks: Path) -> None:
+async def test_no_rank_starts_before_all_preflights_have_passed(marks: Path) -> None:
     slow = f"until [ -e {marks}/passed-0 ]; do sleep 0.05; done; sleep 0.5; ! ls {marks}/started-* 2>/dev/null"
     check = f"if [ $ALIQUOT_RANK = 1 ]; then {slow}; else touch {marks}/passed-0; fi"
     async with cluster() as on:
@@ -96,7 +96,7 @@ async def test_no_rank_starts_before_all_have_passed(marks: Path) -> None:
         assert (found["attempt"], found["preflight"]["failures"]) == (1, 0)
 
 
-async def test_a_server_that_is_killed_while_ranks_wait_goes_on_from_there(marks: Path) -> None:
+async def test_a_server_killed_while_ranks_wait_starts_them_after_the_restart(marks: Path) -> None:
     """One rank passes before, the other one while no server runs: the next server starts both."""
     slow = f"until [ -e {marks}/go ]; do sleep 0.05; done"
     check = f"if [ $ALIQUOT_RANK = 1 ]; then {slow}; fi; touch {marks}/passed-$ALIQUOT_RANK"

@@ -46,7 +46,7 @@ def divided(total: int, parts: int) -> dict[str, float]:
     return {"part": math.floor(total / parts)}
 
 
-async def test_each_set_of_parameters_is_a_task_of_a_command_or_of_a_function(two_gpus: OwnServer) -> None:
+async def test_map_runs_a_command_or_a_function_as_one_task_per_parameter_set(two_gpus: OwnServer) -> None:
     def course(client: BlockingClient) -> None:
         parameters = [{"rate": 0.1, "name": "a b"}, {"rate": 0.2, "name": "$HOME"}]
         array = client.map(["echo", "{rate}", "{name}"], parameters, slots={"cpu": 1})

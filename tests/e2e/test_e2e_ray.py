@@ -53,7 +53,7 @@ async def until_printed(on: Stage, session_id: str, word: str) -> None:
                 return
 
 
-async def test_the_cluster_says_how_ray_is(on: Stage) -> None:
+async def test_the_cluster_query_shows_the_state_of_ray(on: Stage) -> None:
     told = await on.cluster_ray()
     assert told == {
         "head_node": on.ray.head,
@@ -66,7 +66,7 @@ async def test_the_cluster_says_how_ray_is(on: Stage) -> None:
     assert told["version"].startswith("2.")
 
 
-async def test_output_is_followed_while_it_grows_from_any_byte_and_after_the_end(on: Stage) -> None:
+async def test_output_can_be_followed_from_any_offset_during_and_after_the_session(on: Stage) -> None:
     go = on.ray.folder / "marks" / "log.go"
     script = f"echo one; while [ ! -e {go} ]; do sleep 0.02; done; echo two; exit 3"
     session_id = await submit(on.client, script, {"cuda.device": "1"})
@@ -78,7 +78,7 @@ async def test_output_is_followed_while_it_grows_from_any_byte_and_after_the_end
     assert await output(on, session_id, offset=4) == "two\n"
 
 
-async def test_a_long_output_comes_whole(on: Stage) -> None:
+async def test_a_long_output_is_read_completely(on: Stage) -> None:
     session_id = await submit(on.client, "seq 1 300000", {"cuda.device": "1"})
     assert await output(on, session_id) == "".join(f"{number}\n" for number in range(1, 300_001))
 
@@ -92,7 +92,7 @@ async def test_a_session_that_is_canceled_ends_and_gives_its_devices_back(on: St
     assert on.runs("canceled") == 1
 
 
-async def test_a_session_that_is_asked_to_leave_is_told_by_its_signal_and_goes_on_elsewhere(on: Stage) -> None:
+async def test_an_evicted_session_gets_its_checkpoint_signal_and_continues_elsewhere(on: Stage) -> None:
     saved = on.ray.folder / "marks" / "saved"
     script = f"[ -e {saved} ] && exit 5; trap 'touch {saved}' USR1; echo ready; while :; do sleep 0.05; done"
     job = await submit(
@@ -123,7 +123,7 @@ async def test_a_gang_of_sixteen_runs_on_both_nodes_each_rank_with_a_device_of_i
     assert ":" not in told[0]["at"][-1:]
 
 
-async def test_jobs_see_nothing_of_ray_and_the_gateway_nothing_of_the_server(on: Stage) -> None:
+async def test_jobs_and_the_gateway_do_not_inherit_foreign_environment_variables(on: Stage) -> None:
     session_id = await submit(on.client, "env", {"cuda.device": "1"})
     await until_state(on.client, session_id, "completed")
     names = {line.partition("=")[0] for line in (await output(on, session_id)).splitlines()}
@@ -134,7 +134,7 @@ async def test_jobs_see_nothing_of_ray_and_the_gateway_nothing_of_the_server(on:
     assert [name for name in environment(gateway) if name.startswith("ALIQUOT_")] == []
 
 
-async def test_many_sessions_at_once_all_run_once(on: Stage) -> None:
+async def test_many_concurrent_sessions_all_run_once(on: Stage) -> None:
     mark = on.ray.folder / "marks" / "many"
     slots = {"cuda.shares": "0.1"}
     ids = await asyncio.gather(*(submit(on.client, f"echo x >> {mark}; exit 5", slots) for _ in range(60)))
@@ -144,7 +144,7 @@ async def test_many_sessions_at_once_all_run_once(on: Stage) -> None:
     assert len(mark.read_text().splitlines()) == 60
 
 
-async def test_a_wrong_token_is_said_to_be_the_reason(on: Stage) -> None:
+async def test_a_wrong_ray_token_is_shown_as_the_reason(on: Stage) -> None:
     wrong = on.ray.folder / "wrong-token"
     wrong.touch(mode=0o600)
     wrong.write_text("f" * 64)

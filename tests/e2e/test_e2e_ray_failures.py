@@ -90,7 +90,7 @@ async def test_a_killed_raylet_is_started_again_under_the_same_agent(on: Stage) 
     await assert_ends(on, "raylet", job)
 
 
-async def test_a_node_that_is_stopped_in_order_leaves_its_jobs_running_and_comes_back(on: Stage) -> None:
+async def test_a_cleanly_stopped_ray_node_leaves_its_jobs_running_and_rejoins(on: Stage) -> None:
     job, number = await on.job("node")
     assert await on.node(number).stop() == 0
     await on.until_agent(number, "lost")
@@ -102,7 +102,7 @@ async def test_a_node_that_is_stopped_in_order_leaves_its_jobs_running_and_comes
     await assert_ends(on, "node", job)
 
 
-async def test_a_killed_gateway_is_started_again_and_nobody_is_lost(on: Stage) -> None:
+async def test_a_killed_gateway_is_restarted_and_no_agent_is_lost(on: Stage) -> None:
     job, number = await on.job("gateway")
     gateway = await on.gateway()
     send(gateway, signal.SIGKILL)
@@ -175,7 +175,7 @@ async def test_a_session_canceled_while_its_actor_is_gone_ends_when_it_is_back(o
     assert on.runs("canceled") == 1
 
 
-async def test_sessions_live_through_the_loss_of_rays_head_for_good_and_new_ones_wait_for_another(on: Stage) -> None:
+async def test_sessions_survive_the_loss_of_the_ray_head_and_new_sessions_wait_for_a_new_head(on: Stage) -> None:
     early, _ = await on.job("early", code=3)
     late, _ = await on.job("late", code=4)
     port = on.ray.head.rpartition(":")[2]
@@ -199,7 +199,7 @@ async def test_sessions_live_through_the_loss_of_rays_head_for_good_and_new_ones
     await until_state(on.client, waiting, "completed")
 
 
-async def test_a_node_that_was_booted_anew_runs_again_what_ran_there_and_nothing_twice(on: Stage) -> None:
+async def test_after_a_reboot_of_a_ray_node_its_sessions_run_once_more(on: Stage) -> None:
     job, number = await on.job("boot")
     assert await on.node(number).stop() == 0
     await on.until_agent(number, "suspect")

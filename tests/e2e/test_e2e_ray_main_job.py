@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_every_promise_of_the_main_job_is_kept_on_ray() -> None:
+def test_the_acceptance_run_succeeds_on_ray() -> None:
     command = [sys.executable, "-m", "aliquot", "once", "--executor", "ray", "--json"]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr

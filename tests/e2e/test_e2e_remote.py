@@ -33,7 +33,7 @@ async def test_an_agent_joins_runs_and_leaves() -> None:
         await on.until_agent("alive")
 
 
-async def test_sessions_live_on_when_their_agent_is_killed_and_exits_arrive_late_but_exact() -> None:
+async def test_sessions_survive_a_killed_agent_and_their_exit_codes_arrive_later() -> None:
     async with cluster() as on:
         agent = await on.agent()
         await on.until_agent("alive")
@@ -52,7 +52,7 @@ async def test_sessions_live_on_when_their_agent_is_killed_and_exits_arrive_late
         await until_map(on.client, "demo-1", IDLE)
 
 
-async def test_an_agent_that_is_restarted_in_order_under_its_job_is_not_missed() -> None:
+async def test_an_agent_restarted_cleanly_under_its_job_is_not_reported_as_left() -> None:
     async with cluster() as on:
         agent = await on.agent()
         await on.until_agent("alive")
@@ -82,7 +82,7 @@ async def test_a_frozen_agent_is_suspect_then_lost_keeps_its_devices_and_comes_b
         assert on.runs("job") == 1
 
 
-async def test_a_cut_connection_is_made_anew_and_what_was_canceled_meanwhile_ends() -> None:
+async def test_a_lost_agent_connection_is_reopened_and_sessions_canceled_meanwhile_end() -> None:
     async with cluster() as on, proxy_to(on.server.port) as proxy:
         agent = await on.agent(url=proxy.url)
         await on.until_agent("alive")
@@ -101,7 +101,7 @@ async def test_a_cut_connection_is_made_anew_and_what_was_canceled_meanwhile_end
         assert (on.runs("kept"), on.runs("canceled")) == (1, 1)
 
 
-async def test_a_connection_that_lets_nothing_through_is_given_up_by_both_sides() -> None:
+async def test_a_stalled_connection_is_closed_by_both_sides() -> None:
     async with cluster() as on, proxy_to(on.server.port) as proxy:
         agent = await on.agent(url=proxy.url)
         await on.until_agent("alive")
@@ -155,7 +155,7 @@ async def _submit_waiting(on: Cluster) -> str:
 
 
 @pytest.mark.slow
-async def test_every_promise_of_the_main_job_is_kept_by_two_remote_agents() -> None:
+async def test_the_acceptance_run_succeeds_with_two_remote_agents() -> None:
     job = [sys.executable, "-m", "aliquot", "once", "--agents", "2", "--json"]
     done = await asyncio.to_thread(subprocess.run, job, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

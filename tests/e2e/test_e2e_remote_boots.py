@@ -38,7 +38,7 @@ async def power_cut(on: Cluster, agent: OwnAgent) -> None:
 
 
 @pytest.mark.parametrize("data", ["data-demo-1", "data-after-a-new-disk"])
-async def test_after_another_boot_a_session_that_ran_is_run_once_more_and_no_device_stays_held(data: str) -> None:
+async def test_after_a_reboot_a_running_session_runs_once_more_and_no_device_stays_held(data: str) -> None:
     async with cluster() as on:
         agent = await booted(on, "boot-1")
         await on.until_agent("alive")
@@ -54,7 +54,7 @@ async def test_after_another_boot_a_session_that_ran_is_run_once_more_and_no_dev
         await until_map(on.client, "demo-1", DEMO_1)
 
 
-async def test_an_agent_that_turns_up_on_another_machine_is_refused_while_it_holds_something() -> None:
+async def test_an_agent_that_connects_from_another_machine_is_refused_while_it_holds_devices() -> None:
     async with cluster() as on:
         agent = await booted(on, "boot-1")
         await on.until_agent("alive")
@@ -75,7 +75,7 @@ async def test_an_agent_that_turns_up_on_another_machine_is_refused_while_it_hol
         await until_map(on.client, "demo-1", DEMO_2)
 
 
-async def test_an_agent_that_holds_nothing_may_move() -> None:
+async def test_an_agent_without_held_devices_may_move_to_another_machine() -> None:
     async with cluster() as on:
         agent = await booted(on, "boot-1")
         await on.until_agent("alive")

@@ -37,7 +37,7 @@ print(json.dumps([own, theirs]))
 """
 
 
-async def test_two_ranks_on_two_agents_meet() -> None:
+async def test_two_ranks_on_two_agents_connect_to_each_other() -> None:
     async with cluster() as on:
         for number in (1, 2):
             agent = OwnAgent(on.server, f"demo-{number}", "--demo-node", str(number), *AS_ANYBODY)

@@ -59,7 +59,7 @@ async def test_a_key_that_is_revoked_ends_the_connection_and_a_new_one_opens_it(
         assert (await command("key", "create", "x", "--data-folder", str(on.server.folder))).returncode == 2
 
 
-async def test_a_wrong_key_is_refused_in_words_and_tried_again() -> None:
+async def test_a_wrong_agent_key_is_refused_with_the_reason_and_retried() -> None:
     async with cluster() as on:
         agent = OwnAgent(on.server, "demo-1", "--demo-node", "1")
         agent.key_file.write_text("agk_wrong\n")
@@ -84,7 +84,7 @@ async def test_a_key_file_that_others_can_read_is_refused_before_anything_is_sta
         assert await agent.wait() == 2
 
 
-async def test_another_protocol_version_is_told_which_side_to_upgrade() -> None:
+async def test_a_protocol_version_mismatch_names_the_side_to_upgrade() -> None:
     async with cluster() as on:
         agent = OwnAgent(on.server, "demo-1")
         agent.write_key()
@@ -105,7 +105,7 @@ async def test_another_protocol_version_is_told_which_side_to_upgrade() -> None:
         assert socket.close_code == 4400
 
 
-async def test_two_processes_of_one_name_do_not_share_a_connection() -> None:
+async def test_a_second_agent_process_with_the_same_name_is_refused() -> None:
     async with cluster() as on:
         first = await on.agent()
         await on.until_agent("alive")
@@ -125,7 +125,7 @@ async def checked(*arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return done.returncode, {result["name"]: result for result in json.loads(done.stdout)}
 
 
-async def test_a_check_looks_at_node_and_server_and_starts_nothing() -> None:
+async def test_an_agent_check_examines_node_and_server_and_starts_nothing() -> None:
     async with cluster() as on:
         agent = OwnAgent(on.server, "demo-1")
         agent.write_key()
@@ -144,7 +144,7 @@ async def test_a_check_looks_at_node_and_server_and_starts_nothing() -> None:
         assert running.log().count("is connected to") == 1
 
 
-async def test_a_check_says_what_is_wrong_and_fails(tmp_path: Path) -> None:
+async def test_an_agent_check_reports_faults_and_fails(tmp_path: Path) -> None:
     async with cluster() as on:
         agent = OwnAgent(on.server, "demo-1")
         agent.key_file.write_text("agk_wrong\n")

@@ -45,7 +45,7 @@ async def check(on: ServeProcess, agent: OwnAgent, *more: str) -> tuple[int, dic
     return done.returncode, {result["name"]: result for result in json.loads(done.stdout)}
 
 
-async def test_an_agent_comes_through_tls_and_runs_jobs_and_a_renewed_certificate_is_taken_up() -> None:
+async def test_an_agent_connects_over_tls_and_a_renewed_certificate_is_used() -> None:
     async with served(*EVERYWHERE) as on, on.http() as http:
         agent = OwnAgent(on, "demo-1", "--demo-node", "1", "--ca-file", str(on.authority.file))
         agent.write_key()
@@ -75,7 +75,7 @@ async def test_an_agent_comes_through_tls_and_runs_jobs_and_a_renewed_certificat
             await agent.stop()
 
 
-async def test_an_agent_that_does_not_trust_the_server_says_so_and_tries_again() -> None:
+async def test_an_agent_that_does_not_trust_the_server_certificate_says_so_and_retries() -> None:
     async with served(*EVERYWHERE) as on:
         agent = OwnAgent(on, "demo-1", "--demo-node", "1")
         await agent.start()
@@ -93,7 +93,7 @@ async def test_an_agent_that_does_not_trust_the_server_says_so_and_tries_again()
 @pytest.mark.parametrize(
     ("options", "believed"), [((), False), (("--behind-proxy",), True), ((*EVERYWHERE, "--behind-proxy"), True)]
 )
-async def test_what_a_proxy_says_of_the_client_counts_only_behind_one(options: tuple[str, ...], believed: bool) -> None:
+async def test_forwarded_headers_count_only_behind_a_proxy(options: tuple[str, ...], believed: bool) -> None:
     async with served(*options, tls=False) as on:
         code = on.printed().partition("/login?code=")[2].split()[0]
         async with httpx.AsyncClient(base_url=f"http://localhost:{on.port}", trust_env=False) as http:
@@ -113,7 +113,7 @@ async def test_what_a_proxy_says_of_the_client_counts_only_behind_one(options: t
         ({"tls_certificate": "server.pem"}, "tls-certificate and tls-key belong together; give both"),
     ],
 )
-def test_listening_beyond_loopback_needs_to_be_safe(
+def test_listening_beyond_loopback_is_refused_with_unsafe_settings(
     flags: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -123,14 +123,14 @@ def test_listening_beyond_loopback_needs_to_be_safe(
 
 
 @pytest.mark.parametrize("flags", [{"single_trust_domain": True}, {"local_agents": "no"}])
-def test_people_who_trust_each_other_or_agents_elsewhere_need_no_root(
+def test_a_single_trust_domain_or_remote_agents_need_no_root(
     flags: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert read_settings(host="0.0.0.0", behind_proxy=True, **flags).trust is not Trust.ALONE
 
 
-def test_root_keeps_people_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_run_as_root_separates_its_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert read_settings(host="0.0.0.0", behind_proxy=True).trust is Trust.SEPARATE
 

@@ -81,9 +81,7 @@ async def downloaded(server: OwnServer, id: str, sha: str | None) -> tuple[bytes
         return whole.content, tag
 
 
-async def test_results_are_listed_and_downloaded_with_ranges_by_every_interface(
-    two_gpus: OwnServer, tmp_path: Path
-) -> None:
+async def test_every_interface_lists_and_downloads_results_with_ranges(two_gpus: OwnServer, tmp_path: Path) -> None:
     async with two_gpus.client() as client:
         id = await submit(client, f"{MAKES} sleep 1000", {"cpu": "1"})
         await until_state(client, id, "running")
@@ -182,9 +180,9 @@ async def check_copies(environment: dict[str, str], folder: Path) -> None:
             await client.download(id, "link", folder / "link")
 
 
-async def test_copies_in_a_shared_folder_outlive_the_agent(tmp_path: Path) -> None:
+async def test_result_copies_in_a_shared_folder_remain_when_the_agent_is_gone(tmp_path: Path) -> None:
     await check_copies({"ALIQUOT_RESULTS_FOLDER": str(tmp_path / "kept")}, tmp_path)
 
 
-async def test_copies_in_s3_outlive_the_agent(s3: dict[str, str], tmp_path: Path) -> None:
+async def test_result_copies_in_s3_remain_when_the_agent_is_gone(s3: dict[str, str], tmp_path: Path) -> None:
     await check_copies({**s3, "ALIQUOT_RESULTS_FOLDER": "s3://results-bucket/lab"}, tmp_path)

@@ -55,7 +55,9 @@ async def test_a_graph_runs_in_order_and_a_dry_run_submits_nothing(two_gpus: Own
         await until_state(client, told["never"], "canceled", "failed")
 
 
-async def test_mistakes_submit_nothing_and_say_where(two_gpus: OwnServer, tmp_path: Path) -> None:
+async def test_a_run_file_with_errors_submits_nothing_and_the_errors_are_located(
+    two_gpus: OwnServer, tmp_path: Path
+) -> None:
     file = tmp_path / "jobs.yaml"
     file.write_text("sessions:\n  good: {command: 'true'}\n  bad:\n    command: 'true'\n    retrys: 3\n")
     code, _, errors = await cli(two_gpus, "run", str(file))

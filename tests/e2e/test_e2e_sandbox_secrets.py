@@ -61,7 +61,7 @@ def on_command_lines() -> list[str]:
     return found
 
 
-async def test_a_secret_is_where_its_job_is_and_nowhere_else(two_gpus: OwnServer) -> None:
+async def test_a_secret_is_visible_only_to_its_job(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         done = (await client.execute(SET, {"name": "token", "value": VALUE}))["set_secret"]
         assert done == {"__typename": "SetSecretSuccess", "secret": {"name": "token"}}
@@ -135,7 +135,7 @@ cat "$mount$group/cpu.cfs_quota_us"
 
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=f"no sandbox: {WHY_NOT}")
-async def test_what_an_agent_says_of_the_sandbox_and_of_limits_is_so(two_gpus: OwnServer) -> None:
+async def test_the_sandbox_and_limits_that_an_agent_reports_are_enforced(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         [agent] = (await client.execute(CAPABILITIES))["agents"]["edges"]
         told = agent["node"]["capabilities"]
@@ -155,7 +155,7 @@ async def test_what_an_agent_says_of_the_sandbox_and_of_limits_is_so(two_gpus: O
             assert (await output_of(client, held)).strip() == "200000"
 
 
-async def test_what_an_operator_does_not_allow_is_refused_at_submission(anyio_backend: str) -> None:
+async def test_requests_that_the_operator_forbids_are_refused_at_submission(anyio_backend: str) -> None:
     """Without a sandbox, a session that requires it would wait forever."""
     settings = {"ALIQUOT_SANDBOX": "off", "ALIQUOT_COMMAND_DENY": "rm -rf /( |$)", "ALIQUOT_JOB_OPEN_FILES_MAX": "64"}
     files = Path(__file__).parents[1] / "data" / "accelerators" / "two_gpus.toml"

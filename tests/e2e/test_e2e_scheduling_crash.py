@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 STUBBORN = "trap '' USR1; echo ready > {ready}; while :; do sleep 0.05; done"
 
 
-async def test_a_victim_is_stopped_after_its_grace_and_retried_tasks_take_their_turn() -> None:
+async def test_after_a_server_crash_graces_end_on_time_and_retried_tasks_run_in_turn() -> None:
     async with desk_at("two_gpus.toml") as desk:
         await Office(desk.client).policy(order="priority", preemption={"preempt": "preemptible", "run_min": 0})
         array = await retried_array(desk)

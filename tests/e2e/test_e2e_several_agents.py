@@ -49,7 +49,7 @@ CHECKS_ITS_OWN: Final = (
 )
 
 
-async def test_shared_agents_never_give_one_gpu_twice(tmp_path: Path) -> None:
+async def test_agents_that_share_gpus_never_grant_a_gpu_twice(tmp_path: Path) -> None:
     async with divided(tmp_path, SHARED, agents=2) as (_, client):
         ids = [await submit(client, "exec sleep 600", {"cuda.shares": "0.5"}) for _ in range(5)]
         for session_id in ids[:4]:
@@ -73,7 +73,7 @@ async def test_shared_agents_never_give_one_gpu_twice(tmp_path: Path) -> None:
         }
 
 
-async def test_auto_split_agents_have_a_gpu_each_and_the_third_has_none(tmp_path: Path) -> None:
+async def test_auto_split_gives_two_agents_a_gpu_each_and_a_third_agent_none(tmp_path: Path) -> None:
     async with divided(tmp_path, SPLIT, agents=3) as (_, client):
         agents = await agents_of(client)
         assert {name: json.loads(agent["gpu_alloc_map"]) for name, agent in agents.items()} == {
@@ -99,7 +99,7 @@ async def test_auto_split_agents_have_a_gpu_each_and_the_third_has_none(tmp_path
         assert (await capacity(client))["cuda.device"] == ("2.00", "0.00", "2.00")
 
 
-async def test_manual_agents_have_what_is_named_and_the_log_tells_of_the_rest(tmp_path: Path) -> None:
+async def test_manual_mode_gives_agents_their_named_gpus_and_logs_the_unassigned_ones(tmp_path: Path) -> None:
     async with divided(tmp_path, MANUAL, agents=2) as (server, client):
         agents = await agents_of(client)
         assert {name: json.loads(agent["gpu_alloc_map"]) for name, agent in agents.items()} == {
@@ -117,7 +117,7 @@ async def test_manual_agents_have_what_is_named_and_the_log_tells_of_the_rest(tm
         assert await until_waits(client, second) == "insufficient"
 
 
-async def test_a_split_survives_a_restart_and_what_is_held_stays_held_when_the_split_changes(tmp_path: Path) -> None:
+async def test_held_devices_stay_held_across_a_restart_that_changes_the_split(tmp_path: Path) -> None:
     async with divided(tmp_path, SHARED, agents=2) as (server, client):
         ids = [await submit(client, "exec sleep 600", {"cuda.device": "1"}) for _ in range(2)]
         for session_id in ids:
@@ -134,7 +134,7 @@ async def test_a_split_survives_a_restart_and_what_is_held_stays_held_when_the_s
             assert await until_waits(again, third) == "insufficient"
 
 
-async def test_agents_that_dial_in_divide_the_node_alike(tmp_path: Path) -> None:
+async def test_remote_agents_divide_a_node_like_local_agents(tmp_path: Path) -> None:
     config = {"ALIQUOT_CONFIG": str(tmp_path / "aliquot.toml")}
     (tmp_path / "aliquot.toml").write_text('[resource]\nallocation-mode = "auto-split"\n' + SHARED)
     async with OwnServer("--no-local-agents") as server, AsyncExitStack() as running, server.client() as client:
@@ -152,7 +152,7 @@ async def test_agents_that_dial_in_divide_the_node_alike(tmp_path: Path) -> None
             assert (await until_state(client, session_id, "completed", "failed"))["exit_code"] == 0
 
 
-async def test_a_server_does_not_start_on_a_division_that_cannot_be(tmp_path: Path) -> None:
+async def test_a_server_does_not_start_with_an_impossible_division_of_devices(tmp_path: Path) -> None:
     with pytest.raises(ServerFailed, match="there is no cuda device 'cuda7'; there are cuda0, cuda1"):
         async with divided(tmp_path, MANUAL.replace("cuda1", "cuda7"), agents=2):
             pytest.fail("it started")

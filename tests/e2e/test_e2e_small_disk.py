@@ -44,7 +44,7 @@ async def until_warned(server: OwnServer, *, warned: bool) -> None:
     await until(look)
 
 
-async def test_under_the_floor_nothing_is_launched_and_submissions_are_taken(server: OwnServer) -> None:
+async def test_below_the_free_space_floor_submissions_are_accepted_and_nothing_is_launched(server: OwnServer) -> None:
     async with server.client() as client:
         await until_state(client, await submit(client, "true", ONE), "completed")
         ballast = fill(server.data_folder, leaving=32 * MIB)
@@ -79,7 +79,7 @@ async def submit_on_and_on(client: Client, acknowledged: list[str]) -> None:
         acknowledged.append(await submit(client, "true #" + 10_000 * "x", ONE))
 
 
-async def test_a_disk_that_is_full_at_the_first_start_is_told_and_harms_no_later_start() -> None:
+async def test_a_full_disk_at_the_first_start_is_reported_and_a_later_start_succeeds() -> None:
     own = OwnServer("--accelerators", str(ACCELERATORS / "two_gpus.toml"))
     with small_disk(own.data_folder, megabytes=64):
         ballast = fill(own.data_folder, leaving=0)
@@ -90,7 +90,7 @@ async def test_a_disk_that_is_full_at_the_first_start_is_told_and_harms_no_later
             assert ready(own)["ready"]
 
 
-async def test_a_data_folder_that_can_only_be_read_is_told_and_left_as_it_is() -> None:
+async def test_a_read_only_data_folder_is_reported_and_left_unchanged() -> None:
     own = OwnServer("--accelerators", str(ACCELERATORS / "two_gpus.toml"))
     with small_disk(own.data_folder, megabytes=64) as disk:
         await own.start()

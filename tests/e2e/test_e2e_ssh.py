@@ -113,7 +113,7 @@ async def test_ssh_scp_and_rsync_reach_a_session(two_gpus: OwnServer, tmp_path: 
     assert b"through ssh" not in (await ssh.ssh("-W", f"10.0.0.1:{port}", host, given=request))[1]
 
 
-async def test_a_session_that_does_not_run_says_so(two_gpus: OwnServer, tmp_path: Path) -> None:
+async def test_ssh_to_a_session_that_does_not_run_fails_with_the_reason(two_gpus: OwnServer, tmp_path: Path) -> None:
     ssh = Ssh(two_gpus, tmp_path)
     await ssh.configured()
     async with two_gpus.client() as client:

@@ -44,7 +44,7 @@ async def test_a_server_writes_its_state(tmp_path: Path, way: str) -> None:
     assert found["orchestrator_state.json"]["policy"]["order"] == "fair_share"
 
 
-async def test_a_folder_that_cannot_be_made_is_refused_at_the_start(tmp_path: Path) -> None:
+async def test_an_export_folder_that_cannot_be_created_is_refused_at_startup(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     server = OwnServer("--demo", "--state-export", str(tmp_path / "file" / "state"))
     with pytest.raises(Exception, match=r"state-export: .*Not a directory"):

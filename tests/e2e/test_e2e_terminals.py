@@ -38,7 +38,7 @@ async def prompted(terminal: OwnTerminal) -> None:
     await terminal.until("one\r\n")
 
 
-async def test_a_terminal_outlives_its_connections_its_viewers_and_the_server(two_gpus: OwnServer) -> None:
+async def test_a_terminal_survives_lost_connections_closed_viewers_and_a_server_restart(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         id = await submit(client, WAIT, {"cuda.device": "1"}, environment=[{"name": "OWN", "value": "its own"}])
         await until_state(client, id, "running")
@@ -78,7 +78,7 @@ async def test_a_terminal_outlives_its_connections_its_viewers_and_the_server(tw
         assert "typed" not in str(page)
 
 
-async def test_input_from_a_pipe_arrives_whole_over_lost_connections(two_gpus: OwnServer) -> None:
+async def test_piped_input_arrives_completely_despite_lost_connections(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         id = await submit(client, WAIT, {"cpu": "1"})
         await until_state(client, id, "running")
@@ -117,7 +117,7 @@ server.serve_forever()
 """
 
 
-async def test_a_port_of_a_session_is_forwarded_and_that_of_another_is_not(two_gpus: OwnServer) -> None:
+async def test_a_port_of_the_session_is_forwarded_and_a_port_of_another_session_is_refused(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         server, other = [
             await submit(client, f"exec /usr/bin/env python3 -c '{SERVE}'", {"cpu": "1"}),
@@ -146,7 +146,7 @@ async def test_a_port_of_a_session_is_forwarded_and_that_of_another_is_not(two_g
         assert len(page.edges) == 2
 
 
-async def test_a_new_session_is_made_for_a_shell_and_ends_with_it(two_gpus: OwnServer) -> None:
+async def test_the_shell_command_creates_a_session_that_ends_with_the_shell(two_gpus: OwnServer) -> None:
     words = ("shell", "-r", "gpu=0.5")
     code, printed, _ = await piped(*words, given=b"echo $ALIQUOT_SESSION_ID; exit 4\n", environment=place(two_gpus))
     assert code == 4
@@ -155,7 +155,7 @@ async def test_a_new_session_is_made_for_a_shell_and_ends_with_it(two_gpus: OwnS
 
 
 @pytest.mark.skipif(WHY_NOT is not None, reason=f"no sandbox: {WHY_NOT}")
-async def test_a_terminal_is_inside_the_sandbox_of_its_session_and_ends_with_it(two_gpus: OwnServer) -> None:
+async def test_a_terminal_runs_in_the_sandbox_of_its_session_and_ends_with_the_session(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         id = await submit(client, f"readlink /proc/self/ns/mnt; {WAIT}", {"cpu": "1"}, sandbox="standard")
         await until_state(client, id, "running")
@@ -181,7 +181,7 @@ async def test_a_terminal_is_inside_the_sandbox_of_its_session_and_ends_with_it(
         await until_state(client, id, "canceled")
 
 
-async def test_a_terminal_of_a_remote_agent_outlives_the_agent() -> None:
+async def test_a_terminal_survives_a_restart_of_its_remote_agent() -> None:
     async with cluster() as on:
         agent = await on.agent()
         await on.until_agent("alive")

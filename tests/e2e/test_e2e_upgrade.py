@@ -71,7 +71,7 @@ async def old_server(release: OldRelease, database: list[str]) -> AsyncIterator[
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-async def test_a_server_of_the_release_before_is_upgraded_under_its_jobs(
+async def test_a_server_of_the_previous_release_is_upgraded_while_jobs_run(
     old_server: OwnServer, database: list[str], release: OldRelease, end: signal.Signals
 ) -> None:
     async with old_server.client() as client:
@@ -105,7 +105,7 @@ async def test_a_server_of_the_release_before_is_upgraded_under_its_jobs(
     await _check_refused(old_server, release)
 
 
-async def test_agents_of_the_release_before_work_for_a_new_server_and_are_upgraded_under_their_jobs(
+async def test_agents_of_the_previous_release_work_with_a_new_server_and_can_be_upgraded(
     release: OldRelease,
 ) -> None:
     async with OwnServer("--no-local-agents", program=release.program) as server, AsyncExitStack() as stack:
@@ -135,7 +135,7 @@ async def test_agents_of_the_release_before_work_for_a_new_server_and_are_upgrad
                 assert (ended["exit_code"], ended["attempt"]) == (3, 1)
 
 
-async def test_a_new_agent_works_for_a_server_of_the_release_before(release: OldRelease) -> None:
+async def test_a_new_agent_works_with_a_server_of_the_previous_release(release: OldRelease) -> None:
     async with OwnServer("--no-local-agents", program=release.program) as server, server.client() as client:
         agent = OwnAgent(server, "demo-1", "--demo-node", "1")
         await agent.start()
@@ -183,7 +183,7 @@ async def test_servers_of_two_releases_never_share_a_database(release: OldReleas
             assert (ended["exit_code"], ended["attempt"]) == (3, 1)
 
 
-async def test_clients_of_the_release_before_work_with_a_new_server(release: OldRelease) -> None:
+async def test_clients_of_the_previous_release_work_with_a_new_server(release: OldRelease) -> None:
     async with OwnServer("--demo") as server, server.client() as client:
         await until_joined(client, agents=2)
         told = await asyncio.to_thread(release.script, OLD_CLIENT, server.url, server.token)
@@ -196,7 +196,7 @@ async def test_clients_of_the_release_before_work_with_a_new_server(release: Old
         assert (done.returncode, done.stdout) == (0, "told\n")
 
 
-async def test_a_new_client_says_that_a_server_of_the_release_before_has_another_version(release: OldRelease) -> None:
+async def test_a_new_client_reports_the_other_version_of_a_server_of_the_previous_release(release: OldRelease) -> None:
     async with OwnServer("--demo", program=release.program) as server, server.client() as client:
         await until_joined(client, agents=2)
         with pytest.raises(OtherVersion, match="upgrade the older side"):

@@ -74,7 +74,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
-async def test_a_second_run_of_an_unchanged_folder_sends_the_listing_alone(two_gpus: OwnServer, tmp_path: Path) -> None:
+async def test_a_second_sync_of_an_unchanged_folder_sends_only_the_listing(two_gpus: OwnServer, tmp_path: Path) -> None:
     folder, sent = project(tmp_path / "project"), bytearray()
 
     async def dial() -> Streams:

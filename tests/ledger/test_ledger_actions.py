@@ -61,7 +61,7 @@ def of_caller(change: Change) -> bool:
     return (change.actor, change.request_id) == (CALLER.user, CALLER.request_id)
 
 
-async def test_an_operators_word_for_a_lost_agent(place: Place) -> None:
+async def test_the_release_of_a_lost_agent_is_in_the_audit_log(place: Place) -> None:
     async with staged(place) as (on, store):
         on.executor.silent.add(A)
         await on.on_event(AgentSilent(agent_id=A, lost=True))
@@ -70,7 +70,7 @@ async def test_an_operators_word_for_a_lost_agent(place: Place) -> None:
         assert [change.after["state"] for change in told] == ["left"]
 
 
-async def test_copies_of_the_database(place: Place) -> None:
+async def test_copies_of_the_database_are_in_the_audit_log(place: Place) -> None:
     async with staged(place) as (on, store):
         if place.url:
             with pytest.raises(InvalidRequest):
@@ -101,7 +101,7 @@ class ReadsFiles:
         return Inventory(agent=self._on.state.agents[agent_id]), []
 
 
-async def test_rescans(place: Place) -> None:
+async def test_rescans_of_gpus_are_in_the_audit_log(place: Place) -> None:
     async with staged(place) as (on, store):
         inspector = ReadsFiles(on)
         doctor = Examination(state=on.state, journal=on.journal, clock=on.clock, inspector=lambda: inspector)  # type: ignore[arg-type,return-value]  # it inspects no cluster
@@ -118,7 +118,7 @@ async def test_rescans(place: Place) -> None:
         assert len(await changes(store, "action.gpu_maps_rescanned")) == 1 + len(on.state.agents)
 
 
-async def test_keys_of_agents(place: Place, tmp_path: Path) -> None:
+async def test_changes_of_agent_keys_are_in_the_audit_log_without_the_keys(place: Place, tmp_path: Path) -> None:
     command, server = KeyFile(tmp_path / "keys.json"), KeyFile(tmp_path / "keys.json")
     async with staged(place) as (on, store):
         teller = KeyChangeRecorder(server, journal=on.journal, clock=on.clock)
@@ -145,7 +145,9 @@ async def test_keys_of_agents(place: Place, tmp_path: Path) -> None:
         assert not any(text in str(told) for text in (*secrets, kept))
 
 
-async def test_a_change_of_a_key_is_told_once_when_the_server_ends_in_between(place: Place, tmp_path: Path) -> None:
+async def test_a_key_change_is_recorded_once_when_the_server_ends_before_it_is_marked_recorded(
+    place: Place, tmp_path: Path
+) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     keys.create(A, now_us=5, by="unix:root")
     keys.revoke(A, now_us=6, by="unix:root")
@@ -162,7 +164,9 @@ async def test_a_change_of_a_key_is_told_once_when_the_server_ends_in_between(pl
         assert len(await changes(store, "action")) == 2
 
 
-async def test_keys_of_secrets_are_rotated_and_what_no_key_opens_is_forgotten(place: Place, tmp_path: Path) -> None:
+async def test_key_rotation_and_removal_of_unreadable_secrets_are_in_the_audit_log(
+    place: Place, tmp_path: Path
+) -> None:
     keys, lost = SecretKeys(tmp_path / "keys"), SecretKeys(tmp_path / "lost")
     async with staged(place) as (on, store):
         secrets = DatabaseSecrets(store, keys=keys)
@@ -181,7 +185,7 @@ async def test_keys_of_secrets_are_rotated_and_what_no_key_opens_is_forgotten(pl
         assert await secrets.names(UserId("ann")) == ()
 
 
-async def test_commands_at_once_are_all_told(place: Place) -> None:
+async def test_concurrent_commands_are_all_recorded(place: Place) -> None:
     """On PostgreSQL, where a server and other commands may run concurrently."""
     async with staged(place) as (on, store):
         others = [place.database() for _ in range(3 if place.url else 0)]
@@ -195,7 +199,7 @@ async def test_commands_at_once_are_all_told(place: Place) -> None:
         assert len(await changes(store, "action.database_exported")) == 2 + 2 * len(others)
 
 
-async def test_a_database_in_which_nothing_happened_stays_empty(place: Place) -> None:
+async def test_a_command_on_a_database_without_events_records_nothing(place: Place) -> None:
     store = place.store()
     await store.open()
     assert isinstance(store, DatabaseStore)

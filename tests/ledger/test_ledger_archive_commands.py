@@ -79,7 +79,7 @@ def test_each_kind_has_its_files_and_each_file_its_manifest(folder: Path) -> Non
             assert file.stat().st_mode & 0o077 == 0
 
 
-def test_what_was_archived_verifies(folder: Path) -> None:
+def test_archives_pass_verification(folder: Path) -> None:
     outcome = aliquot("audit", "verify", folder=folder)
     assert outcome.exit_code == 0, outcome.output
     assert "archives with" in outcome.stdout
@@ -125,14 +125,14 @@ def test_a_changed_manifest_and_a_missing_file_are_found(folder: Path) -> None:
     assert "--archive-folder" in outcome.output
 
 
-def test_archives_are_found_elsewhere(folder: Path, tmp_path: Path) -> None:
+def test_archives_in_another_folder_are_found_by_option(folder: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (folder / "server" / "archive").rename(elsewhere)
     assert aliquot("audit", "verify", folder=folder).exit_code == 1
     assert aliquot("audit", "verify", "--archive-folder", str(elsewhere), folder=folder).exit_code == 0
 
 
-def test_what_was_done_is_told_without_archives_as_far_as_it_is_known(folder: Path, tmp_path: Path) -> None:
+def test_the_audit_log_without_archives_lists_the_remaining_events(folder: Path, tmp_path: Path) -> None:
     everything, elsewhere = logged(folder), tmp_path / "elsewhere"
     (folder / "server" / "archive").rename(elsewhere)
     outcome = aliquot("audit", "log", "--last", "100000", "--json", folder=folder)
@@ -146,7 +146,7 @@ def test_what_was_done_is_told_without_archives_as_far_as_it_is_known(folder: Pa
     assert logged(folder, "--archive-folder", str(elsewhere)) == everything
 
 
-def test_what_is_left_is_exported_and_imported_whole(folder: Path, tmp_path: Path) -> None:
+def test_the_database_after_archiving_is_exported_and_imported_completely(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "everything.gz"
     assert aliquot("db", "export", str(file), folder=folder).exit_code == 0
     again = tmp_path / "again"

@@ -60,7 +60,7 @@ async def answers(
     return [await book.held_at(device_id, at_us) for device_id, at_us in asked]
 
 
-async def test_what_was_archived_answers_as_the_tables_did(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_archived_records_give_the_same_answers_as_the_tables(store: DatabaseStore, tmp_path: Path) -> None:
     asked = (await moments(store))[:40]
     before = await answers(store, asked)
     assert all(before)
@@ -70,7 +70,7 @@ async def test_what_was_archived_answers_as_the_tables_did(store: DatabaseStore,
     assert await answers(store, asked, folder=tmp_path) == before
 
 
-async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_known(
+async def test_an_unreadable_archive_is_reported_with_the_time_from_which_holdings_are_known(
     store: DatabaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = await moments(store)
@@ -87,14 +87,16 @@ async def test_where_an_archive_cannot_be_read_it_is_said_from_when_on_it_is_kno
     await answers(store, [(device_id, last_us) for device_id, _ in asked], folder=tmp_path)
 
 
-async def test_what_was_removed_without_an_archive_is_not_made_up(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_holdings_removed_without_an_archive_are_reported_as_missing(
+    store: DatabaseStore, tmp_path: Path
+) -> None:
     asked = await moments(store)
     await archive(store, None)
     with pytest.raises(StoreUnavailable, match="removed without an archive; the database has them from 20"):
         await answers(store, asked, folder=tmp_path)
 
 
-async def test_what_was_done_is_told_as_before_it_was_archived(
+async def test_the_audit_log_is_the_same_before_and_after_archiving(
     store: DatabaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aliquot.store.archive.folder._GROUP_ROWS", 10)

@@ -34,7 +34,7 @@ async def written(place: Place, *, entries: int = 40) -> DatabaseStore:
     return store
 
 
-async def test_who_held_a_device_is_what_the_leases_say(place: Place) -> None:
+async def test_the_holders_of_a_device_match_its_leases(place: Place) -> None:
     store = await written(place)
     try:
         await store.write(follow_all)
@@ -70,7 +70,7 @@ async def _preemptions_are_there(store: DatabaseStore, events: Sequence[Event]) 
     assert {row.lease_id.rpartition(".")[0] for row in rows} == expected
 
 
-async def test_changes_are_told_with_what_was_before_and_without_secrets(place: Place) -> None:
+async def test_changes_are_listed_with_previous_values_and_without_secrets(place: Place) -> None:
     store = await written(place)
     try:
         found = await store.read(lambda c: changes(c, AuditQuery(limit=100_000)))
@@ -110,7 +110,7 @@ async def test_an_action_has_all_its_facts_and_none_of_another_one(name: str, wa
     assert again.after.get("facts") == (None if was else {"what": "second"})
 
 
-async def test_what_a_key_is_known_by_is_not_told() -> None:
+async def test_the_digest_of_a_key_is_redacted() -> None:
     key = ApiKey(id=KeyId("key_1"), user=UserId("ann"), name="laptop", scope=KeyScope.SUBMIT, digest="0123abcd")
     assert "0123abcd" not in str(redacted(asdict(key)))
 
@@ -119,7 +119,7 @@ async def test_what_a_key_is_known_by_is_not_told() -> None:
     "fields",
     ['{"environment": "TOKEN=hunter2"}', '{"environment": [{"value": "hunter2"}]}', '["hunter2"]', '{"a": hunter2'],
 )
-async def test_what_a_template_sets_variables_to_is_not_told(fields: str) -> None:
+async def test_environment_values_of_a_template_are_redacted(fields: str) -> None:
     facts = {"project": "vision", "name": "train", "fields": fields}
     assert "hunter2" not in str(redacted({"id": "template/vision/train", "facts": facts}))
     assert facts["fields"] == fields

@@ -21,7 +21,7 @@ def _run(*words: str, code: int = 0, **variables: str) -> Result:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_running_server_is_asked(named: bool, tmp_path: Path) -> None:
+def test_the_audit_command_asks_a_running_server(named: bool, tmp_path: Path) -> None:
     with rest_server(tmp_path) as server:
         place = ("--server", server.address) if named else ()
         variables = {"ALIQUOT_TOKEN": server.token} | ({} if named else {"ALIQUOT_SERVER": server.address})

@@ -50,7 +50,7 @@ async def told(place: Place, ask: Callable[[Auditing, Course, tuple[Event, ...]]
         await ask(course.service.administration.audit, course, await running.events_after(0, limit=100_000))
 
 
-async def test_every_change_is_on_one_page_the_newest_first(place: Place) -> None:
+async def test_every_change_is_listed_once_newest_first(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         found = await walk(lambda page: office.audit(OPERATOR, EVERYTHING, page), first=97)
         numbers = [one.number for one in found]
@@ -66,7 +66,7 @@ async def test_every_change_is_on_one_page_the_newest_first(place: Place) -> Non
     await told(place, ask)
 
 
-async def test_commands_are_for_admins_and_secrets_for_nobody(place: Place) -> None:
+async def test_commands_are_visible_to_admins_only_and_secrets_to_no_user(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         sessions = AuditFilter(kind="session.queued")
         by_operator = str(await walk(lambda page: office.audit(OPERATOR, sessions, page), first=100))
@@ -78,7 +78,7 @@ async def test_commands_are_for_admins_and_secrets_for_nobody(place: Place) -> N
     await told(place, ask)
 
 
-async def test_who_held_a_device_is_one_question(place: Place) -> None:
+async def test_the_holder_of_a_device_at_a_time_is_found_by_one_query(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         granted = [event.record for event in events if event.kind == "lease.granted"]
         lease = granted[len(granted) // 2]
@@ -93,7 +93,7 @@ async def test_who_held_a_device_is_one_question(place: Place) -> None:
     await told(place, ask)
 
 
-async def test_everybody_sees_who_held_devices_in_a_period(place: Place) -> None:
+async def test_every_user_can_see_who_held_devices_in_a_period(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         leases = [event.record for event in events if event.kind in ("lease.granted", "lease.released")]
         ended = [lease for lease in leases if isinstance(lease, Lease) and lease.released_us is not None]
@@ -123,7 +123,7 @@ async def test_everybody_sees_who_held_devices_in_a_period(place: Place) -> None
     await told(place, ask)
 
 
-async def test_passes_tell_what_they_decided(place: Place) -> None:
+async def test_ledger_passes_list_their_decisions(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         found = await walk(lambda page: office.ledger_passes(OPERATOR, page), first=11)
         numbers = [one.number for one in found]
@@ -135,7 +135,7 @@ async def test_passes_tell_what_they_decided(place: Place) -> None:
     await told(place, ask)
 
 
-async def test_nobody_else_is_told(place: Place) -> None:
+async def test_ordinary_users_and_foreign_cursors_are_refused(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         page = PageRequest(first=10)
         for refused in (
@@ -154,7 +154,7 @@ async def test_nobody_else_is_told(place: Place) -> None:
     await told(place, ask)
 
 
-async def test_the_holders_of_a_period_are_on_one_page_the_newest_first(place: Place) -> None:
+async def test_the_holders_of_a_period_are_listed_once_newest_first(place: Place) -> None:
     async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
         leases = [event.record for event in events if isinstance(event.record, Lease)]
         granted = {lease.id: device for lease in leases for amounts in lease.spec.values() for device in amounts}

@@ -42,7 +42,7 @@ def starts_of(history: RecordedHistory) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", [1, 3])
-async def test_under_the_policies_of_the_time_everything_starts_when_it_did(place: Place, seed: int) -> None:
+async def test_a_backtest_under_the_recorded_policies_reproduces_every_start_time(place: Place, seed: int) -> None:
     async with recorded_cluster(place, seed=seed) as (cluster, store):
         await live(cluster, steps=160)
         history = await read(store.ledger)
@@ -68,7 +68,7 @@ async def test_under_the_policies_of_the_time_everything_starts_when_it_did(plac
     assert base.wait_quantiles[100] == base.wait.max
 
 
-async def test_what_was_done_by_hand_is_done_again_and_named(place: Place) -> None:
+async def test_a_backtest_repeats_manual_changes_and_names_them(place: Place) -> None:
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()
         first = [await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=1) for _ in range(3)]
@@ -112,7 +112,7 @@ async def test_a_session_that_was_run_again_is_not_counted(place: Place) -> None
     assert history.notes[-1] == "sessions that were run again after their end are not counted: 1"
 
 
-async def test_a_canceled_task_gives_its_place_in_the_array_up_before_its_devices(place: Place) -> None:
+async def test_a_canceled_task_frees_its_array_place_before_its_devices(place: Place) -> None:
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()
         array = await cluster.submit("ann", slots=[("cuda.device", "1")], cluster_size=1, array="0-1", max_parallel=1)
@@ -130,7 +130,7 @@ async def test_a_canceled_task_gives_its_place_in_the_array_up_before_its_device
     assert dict(outcome.granted_us) == starts_of(history)
 
 
-async def test_a_peak_of_the_backlog_that_the_last_pass_found_counts_afterwards(place: Place) -> None:
+async def test_a_backlog_peak_found_by_the_last_pass_affects_later_passes(place: Place) -> None:
     """Age counts little after the peak, so the short wide session stays ahead of the long one and nothing starts:
     no time is missing in the record."""
     async with recorded_cluster(place) as (cluster, store):
@@ -174,7 +174,7 @@ async def submitted(cluster: RecordedCluster, **more: object) -> str:
     return name
 
 
-async def test_a_process_of_its_own_reads_beside_the_server(place: Place) -> None:
+async def test_a_backtest_in_its_own_process_runs_beside_the_server(place: Place) -> None:
     runner = ProcessBacktests(database_url="", data_folder=place.folder)
     run = OrderedRun(label="first come", policy=PolicyDocument(order="fcfs"))
     async with recorded_cluster(place) as (cluster, store):

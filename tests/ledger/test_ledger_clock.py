@@ -62,7 +62,7 @@ async def running(course: Course, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_moment_ahead_leaves_no_trace(place: Place) -> None:
+async def test_a_clock_that_is_ahead_for_a_moment_needs_no_correction(place: Place) -> None:
     async with course_on(place) as (course, store):
         course.clock.is_set(AHEAD_S)
         await course.service.keeper.run_once()
@@ -74,7 +74,7 @@ async def test_a_moment_ahead_leaves_no_trace(place: Place) -> None:
         assert not await corrections(store)
 
 
-async def test_times_follow_the_corrected_clock_and_durations_do_not_notice(place: Place) -> None:
+async def test_times_follow_the_corrected_clock_and_durations_are_unaffected(place: Place) -> None:
     async with course_on(place) as (course, store):
         await submit(course)
         await running(course, 1)
@@ -103,7 +103,7 @@ async def test_times_follow_the_corrected_clock_and_durations_do_not_notice(plac
         assert len(await corrections(store)) == 3, "this clock is 200 s behind the one before"
 
 
-async def test_passes_over_leaps_replay_without_a_difference(place: Place) -> None:
+async def test_passes_across_clock_leaps_replay_without_a_difference(place: Place) -> None:
     async with course_on(place) as (course, store):
         for leap_s in (AHEAD_S, 3600.0, -AHEAD_S, -7200.0, 3600.0):
             await course.until_written(store.ledger, len(await store.ledger.last(1000)) + 6)
@@ -126,7 +126,7 @@ async def test_passes_over_leaps_replay_without_a_difference(place: Place) -> No
 
 
 @pytest.mark.parametrize("ahead_s", [120.0, 3600.0])
-async def test_a_log_that_is_ahead_at_a_start_is_corrected_first(place: Place, ahead_s: float) -> None:
+async def test_an_event_log_ahead_of_the_clock_is_corrected_at_startup(place: Place, ahead_s: float) -> None:
     async with course_on(place) as (course, store):
         waiting = await submit(course, held=True)
         await set_clock(course, ahead_s)

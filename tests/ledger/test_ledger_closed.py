@@ -80,7 +80,9 @@ def history_of(store: DatabaseStore, folder: Path, *, epoch: int | None = None) 
     return DatabaseHistory(store, folder=ArchiveFolder(folder), epoch=epoch, now_us=LeapingClock().now_us)
 
 
-async def test_each_goes_in_its_time_and_is_archived(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_closed_records_are_archived_and_removed_after_their_retention_period(
+    store: DatabaseStore, tmp_path: Path
+) -> None:
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     before = await store.read(ids)
@@ -92,7 +94,7 @@ async def test_each_goes_in_its_time_and_is_archived(store: DatabaseStore, tmp_p
     assert await retaining.run_once() == RemovedRows(passes=0, events=0, sessions=0)
 
 
-async def test_for_ever_is_for_ever(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_closed_records_without_a_retention_period_are_kept(store: DatabaseStore, tmp_path: Path) -> None:
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     nothing = Periods(sessions_us=None, events_us=None, ledger_us=None, findings_us=None)
@@ -100,7 +102,7 @@ async def test_for_ever_is_for_ever(store: DatabaseStore, tmp_path: Path) -> Non
     assert await retaining.run_once() == RemovedRows(passes=0, events=0, sessions=0)
 
 
-async def test_one_that_changed_meanwhile_stays(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_a_record_that_changed_meanwhile_is_not_removed(store: DatabaseStore, tmp_path: Path) -> None:
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
     history = history_of(store, tmp_path)
@@ -108,9 +110,7 @@ async def test_one_that_changed_meanwhile_stays(store: DatabaseStore, tmp_path: 
     assert await history.remove_closed(RetainedKind.FINDINGS, {"findings-old": 2}) == 1
 
 
-async def test_two_leaders_write_the_same_archive_without_each_others_harm(
-    store: DatabaseStore, tmp_path: Path
-) -> None:
+async def test_two_leaders_that_write_the_same_archive_do_not_damage_it(store: DatabaseStore, tmp_path: Path) -> None:
     """The old leader ends with nothing, and the new one's sealed archive is unchanged."""
     clock = LeapingClock()
     await store.write(lambda connection: put(connection, now_us=clock.now_us()))
@@ -134,7 +134,7 @@ def put_again(connection: Connection, *, now_us: int) -> None:
         connection.execute(insert(FINDINGS), row)
 
 
-async def test_a_file_that_is_discarded_while_it_is_written_leaves_nothing(
+async def test_an_archive_file_discarded_during_its_write_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task that awaits the thread is canceled; the thread goes on."""

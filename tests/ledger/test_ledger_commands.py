@@ -67,7 +67,7 @@ def test_one_pass_is_found_by_its_number(folder: Path) -> None:
     assert json.loads(again.stdout) == told
 
 
-def test_another_policy_is_another_decision(folder: Path, tmp_path: Path) -> None:
+def test_replay_under_another_policy_shows_differences(folder: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("order: sjf\n")
     outcome = aliquot("replay", "--last", "40", "--policy", str(policy), folder=folder)
@@ -89,20 +89,20 @@ def test_another_policy_is_another_decision(folder: Path, tmp_path: Path) -> Non
         (["audit", "device", "a-gpu-0", "--at", "yesterday"], "Invalid isoformat string"),
     ],
 )
-def test_mistakes_are_told(folder: Path, arguments: list[str], words: str) -> None:
+def test_wrong_arguments_are_reported(folder: Path, arguments: list[str], words: str) -> None:
     outcome = aliquot(*arguments, folder=folder)
     assert outcome.exit_code == 2
     assert words in outcome.stderr
 
 
-def test_a_folder_without_a_database_is_told_of_and_stays_empty(tmp_path: Path) -> None:
+def test_a_folder_without_a_database_is_reported_and_stays_empty(tmp_path: Path) -> None:
     outcome = aliquot("audit", "verify", folder=tmp_path)
     assert outcome.exit_code == 2
     assert "there is no such file" in outcome.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_held_a_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_holders_of_a_device_are_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SystemClock, "now_us", lambda _: 4_000_000_000_000_000)  # long after all events
     ever = ["--since", "2000-01-01", "--until", "2100-01-01", "--json"]
     found = dict[str, list[dict[str, object]]]()
@@ -119,13 +119,13 @@ def test_who_held_a_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert named == "a/gpu-0 was not held then; without a server, give the device's id\n"
 
 
-def test_the_log_tells_who_did_what(folder: Path) -> None:
+def test_the_audit_log_lists_who_did_what(folder: Path) -> None:
     told = aliquot("audit", "log", "--people", "--kind", "policy", "--last", "5", folder=folder).stdout
     assert "root (req_root)  policy.changed" in told
     assert "hunter2" not in aliquot("audit", "log", "--last", "10000", folder=folder).stdout
 
 
-def test_texts_of_people_do_not_forge_lines_of_the_log(folder: Path, tmp_path: Path) -> None:
+def test_user_texts_cannot_forge_lines_of_the_audit_log(folder: Path, tmp_path: Path) -> None:
     file = copied(folder, tmp_path)
     newest = "(SELECT max(number) FROM events WHERE entity = 'session' AND entity_version > 1)"
     with closing(sqlite3.connect(file)) as connection, connection:
@@ -136,13 +136,13 @@ def test_texts_of_people_do_not_forge_lines_of_the_log(folder: Path, tmp_path: P
     assert "-> a\ufffd[2J\ufffd9999  root  policy.changed  policy\n" in told
 
 
-def test_the_chains_are_whole(folder: Path) -> None:
+def test_the_hash_chains_are_intact(folder: Path) -> None:
     outcome = aliquot("audit", "verify", folder=folder)
     assert outcome.exit_code == 0
     assert outcome.stdout.startswith("intact: ")
 
 
-def test_a_database_is_checked_copied_and_moved(folder: Path, tmp_path: Path) -> None:
+def test_a_database_can_be_checked_backed_up_exported_and_imported(folder: Path, tmp_path: Path) -> None:
     archive, copy, other = tmp_path / "archive", tmp_path / "copy.db", tmp_path / "other"
     assert aliquot("db", "check", folder=folder).stdout == "intact\n"
     assert aliquot("db", "backup", str(copy), folder=folder).exit_code == 0
@@ -161,7 +161,7 @@ def test_a_database_is_checked_copied_and_moved(folder: Path, tmp_path: Path) ->
     assert (refused.exit_code, "is not empty" in refused.stderr) == (2, True)
 
 
-def test_the_database_of_a_running_server_is_left_alone(folder: Path) -> None:
+def test_commands_refuse_the_database_of_a_running_server(folder: Path) -> None:
     with held(folder / "server" / "aliquot.db.lock"):
         for command in (["db", "upgrade"], ["db", "check"], ["audit", "verify"], ["replay", "--last", "1"]):
             outcome = aliquot(*command, folder=folder)
@@ -181,7 +181,7 @@ def test_a_schema_before_the_baseline_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.glob("*.backup")] == []
 
 
-def test_a_check_lists_what_cannot_be_read(folder: Path, tmp_path: Path) -> None:
+def test_a_check_lists_unreadable_rows(folder: Path, tmp_path: Path) -> None:
     file = copied(folder, tmp_path)
     with closing(sqlite3.connect(file)) as connection, connection:
         newest = "(SELECT max(number) FROM events WHERE entity = 'lease')"

@@ -67,7 +67,7 @@ def leaves(command: Any, *path: str) -> Iterator[tuple[str, str]]:
         yield from leaves(one, *path, name)
 
 
-def test_every_command_that_opens_what_a_server_keeps_is_named() -> None:
+def test_every_command_that_opens_server_files_is_listed() -> None:
     opening = {path for path, source in leaves(all_commands()) if any(word in source for word in OPENS)}
     assert opening == {*LEAVE, *KEYS, *MOVES, *READ}
 
@@ -115,7 +115,7 @@ def actions(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", sorted(LEAVE))
-def test_it_leaves_an_event(folder: Path, tmp_path: Path, path: str) -> None:
+def test_a_command_leaves_an_event_with_its_unix_account(folder: Path, tmp_path: Path, path: str) -> None:
     kind, arguments = LEAVE[path]
     filled = [tmp_path / "new" if argument == "NEW" else argument for argument in arguments]
     outcome = aliquot(path, *filled, folder=folder)
@@ -127,12 +127,12 @@ def test_it_leaves_an_event(folder: Path, tmp_path: Path, path: str) -> None:
     assert aliquot("db check", folder=folder).exit_code == 0
 
 
-def test_what_breaks_off_has_left_its_event(folder: Path) -> None:
+def test_a_failed_command_leaves_its_event(folder: Path) -> None:
     assert aliquot("db export", Path("/proc/no-file-can-be-made-here"), folder=folder).exit_code == 2
     assert [told["kind"] for told in actions(folder)] == ["action.database_exported"]
 
 
-def test_an_import_is_told_of_after_what_was_imported(folder: Path, tmp_path: Path) -> None:
+def test_the_event_of_an_import_follows_the_imported_events(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "new"
     assert aliquot("db export", file, folder=folder).exit_code == 0
     other = tmp_path / "other"
@@ -144,7 +144,7 @@ def test_an_import_is_told_of_after_what_was_imported(folder: Path, tmp_path: Pa
     assert aliquot("db check", folder=other).exit_code == 0
 
 
-def test_agents_keys_are_told_of_by_their_file(folder: Path) -> None:
+def test_agent_key_commands_record_changes_in_the_key_file_only(folder: Path) -> None:
     keys = KeyFile(folder / "server" / KEY_FILE)
     for path, what in KEYS.items():
         before = tables(folder)
@@ -156,13 +156,13 @@ def test_agents_keys_are_told_of_by_their_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(READ))
-def test_looking_changes_nothing(folder: Path, tmp_path: Path, path: str) -> None:
+def test_read_only_commands_change_nothing(folder: Path, tmp_path: Path, path: str) -> None:
     shutil.copytree(folder / "server", tmp_path / "kept" / "server")
     aliquot(path, *READ[path], folder=folder)
     assert tables(folder) == tables(tmp_path / "kept")
 
 
-def test_nothing_else_of_the_command_line_opens_them() -> None:
+def test_no_other_command_module_opens_the_database_or_the_key_file() -> None:
     folder = Path(cli.__file__).parent
     found = {
         str(path.relative_to(folder))

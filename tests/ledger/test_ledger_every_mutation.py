@@ -60,14 +60,14 @@ def filled(given: Any, found: dict[str, str]) -> Any:
     return found.get(given, given) if isinstance(given, str) else given
 
 
-def test_every_mutation_has_a_call_or_a_reason() -> None:
+def test_every_mutation_is_called_here_or_listed_with_a_reason() -> None:
     mutations = {name.partition(".")[2] for name in root_fields() if name.startswith("Mutation.")}
     called = [call.mutation for call in CALLS]
     assert sorted([*called, *ELSEWHERE]) == sorted(mutations)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=[call.mutation for call in CALLS])
-def test_it_leaves_an_event(asked: httpx.Client, call: Call) -> None:
+def test_a_mutation_leaves_an_event_with_actor_and_request(asked: httpx.Client, call: Call) -> None:
     """In the order of the table: calls depend on earlier ones."""
     query, variables = operation(f"Mutation.{call.mutation}", filled(dict(call.given), places(asked)))
     data, request_id = answer(asked, query, variables)
@@ -83,7 +83,9 @@ def test_it_leaves_an_event(asked: httpx.Client, call: Call) -> None:
     assert "hush" not in str(mine)
 
 
-def test_an_agents_key_that_is_made_beside_a_running_server_is_told_by_it(asked: httpx.Client, folder: Path) -> None:
+def test_an_agent_key_created_beside_a_running_server_is_recorded_by_the_server(
+    asked: httpx.Client, folder: Path
+) -> None:
     made = CliRunner().invoke(main, ["agent", "key", "create", "node-1", "--data-folder", str(folder / "data")])
     assert made.exit_code == 0, made.output
     query = '{ audit(filter: { kind: "action.agent_key_created" }) { edges { node { actor entity_id } } } }'

@@ -18,7 +18,7 @@ def counted(connection: Connection) -> tuple[int, int]:
     return connection.execute(holdings).scalar_one(), connection.execute(marks).scalar_one()
 
 
-async def test_many_that_follow_at_once_take_everything_in_once(place: Place) -> None:
+async def test_concurrent_updates_of_the_holdings_table_apply_every_event_once(place: Place) -> None:
     store = place.store()
     await store.open()
     try:

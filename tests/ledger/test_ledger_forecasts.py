@@ -18,7 +18,7 @@ def waiting() -> Session:
     return session()
 
 
-def test_what_ended_and_waits_again_by_the_next_pass_is_expected_as_it_was_told(waiting: Session) -> None:
+def test_a_session_queued_again_before_the_next_pass_keeps_its_forecast(waiting: Session) -> None:
     forecasts = PublishedForecasts()
     forecasts.publish(Inputs(estimates=((waiting.id, ESTIMATE_MS),), medians=((waiting.id, MEDIAN_MS),)))
     forecasts.start(waiting)
@@ -30,14 +30,14 @@ def test_what_ended_and_waits_again_by_the_next_pass_is_expected_as_it_was_told(
     assert again.run_times == (ESTIMATE_MS, MEDIAN_MS)
 
 
-def test_nothing_is_expected_of_what_nothing_was_told_of(waiting: Session) -> None:
+def test_a_session_without_published_estimates_has_no_forecast(waiting: Session) -> None:
     forecasts = PublishedForecasts()
     forecasts.start(waiting)
     assert forecasts.wait(waiting) is None
     assert forecasts.of(waiting.id) is None
 
 
-def test_a_workload_is_predicted_as_it_was_told_until_it_is_told_otherwise(waiting: Session) -> None:
+def test_a_workload_forecast_is_kept_until_a_new_one_is_published(waiting: Session) -> None:
     forecasts = PublishedForecasts()
     forecasts.publish(Inputs(workloads=((waiting.id, 4),), run_times=((4, RunTimes(7, 5)), (9, RunTimes(1, 1)))))
     workload = forecasts.wait(waiting)

@@ -56,9 +56,7 @@ async def test_an_outage_delays_entries_and_loses_none(
     assert "the decision ledger cannot be written, retrying: the disk is full" in caplog.text
 
 
-async def test_passes_that_were_lost_are_told_of_and_the_ledger_goes_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lost_passes_are_recorded_and_the_ledger_continues(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
     monkeypatch.setattr(recording_module, "UNWRITTEN_MAX", 5)
     async with course_on(place) as (course, running):
@@ -82,7 +80,7 @@ async def test_passes_that_were_lost_are_told_of_and_the_ledger_goes_on(
         assert (await running.read(verified)).passes >= len(found)
 
 
-async def test_decisions_go_on_when_the_ledger_has_a_fault(
+async def test_scheduling_continues_when_the_ledger_has_a_fault(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
@@ -105,7 +103,7 @@ async def test_decisions_go_on_when_the_ledger_has_a_fault(
     assert "no such encoding" in caplog.text
 
 
-async def test_a_killed_server_leaves_a_gap_that_the_next_one_tells_of(
+async def test_a_gap_left_by_a_killed_server_is_reported_at_the_next_start(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     def forget(connection: Connection) -> None:
@@ -133,7 +131,7 @@ async def test_a_killed_server_leaves_a_gap_that_the_next_one_tells_of(
     assert [one.differences for one in found if one.differences] == []
 
 
-async def test_old_entries_go_up_to_a_checkpoint_and_the_chain_goes_on(place: Place) -> None:
+async def test_old_entries_are_removed_up_to_a_checkpoint_and_the_chain_continues(place: Place) -> None:
     for seed in (1, 2, 3):
         async with course_on(place, seed=seed, keeps_time=True) as (course, running):
             await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)

@@ -51,7 +51,7 @@ async def test_a_busy_run_replays_without_a_difference(place: Place, entries: in
         await store.close()
 
 
-async def test_a_restart_begins_with_a_checkpoint_and_goes_on_counting(place: Place) -> None:
+async def test_a_restart_begins_with_a_checkpoint_and_continues_the_pass_numbers(place: Place) -> None:
     for _ in range(2):
         async with course_on(place) as (course, running):
             await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 30)
@@ -76,7 +76,7 @@ async def test_a_restart_begins_with_a_checkpoint_and_goes_on_counting(place: Pl
         await store.close()
 
 
-async def test_devices_that_others_use_are_part_of_what_a_pass_saw(place: Place) -> None:
+async def test_foreign_usage_of_devices_is_recorded_as_input_of_a_pass(place: Place) -> None:
     async with course_on(place) as (course, running):
         reaper = course.service.reaper
         blocked = course.service.state.foreign_usage

@@ -72,12 +72,14 @@ async def replayed(store: DatabaseStore) -> list[Replayed]:
     return [one async for one in replay(store.ledger, first=keys[0].number, last=keys[-1].number)]
 
 
-async def test_what_is_young_stays(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_young_records_are_kept(store: DatabaseStore, tmp_path: Path) -> None:
     assert await remove(store, tmp_path, days=0) == RemovedRows(passes=0, events=0, sessions=0)
     assert os.listdir(tmp_path) == []
 
 
-async def test_what_is_old_goes_into_files_and_everything_stays_whole(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_old_records_are_archived_and_chains_and_balances_stay_intact(
+    store: DatabaseStore, tmp_path: Path
+) -> None:
     before_events, before_sessions = await count(store, EVENTS), await count(store, SESSIONS)
     usage = (await load_state_again(store)).books.usage
     removed = await remove(store, tmp_path, days=500)
@@ -94,7 +96,7 @@ async def test_what_is_old_goes_into_files_and_everything_stays_whole(store: Dat
     assert [one.differences for one in await replayed(store) if one.differences] == []
 
 
-async def test_without_a_folder_the_chains_stay_whole_too(store: DatabaseStore) -> None:
+async def test_the_chains_stay_intact_when_records_are_removed_without_an_archive(store: DatabaseStore) -> None:
     removed = await remove(store, None, days=500)
     assert removed.events > 0
     assert (await store.read(verified)).events == await count(store, EVENTS)
@@ -103,7 +105,7 @@ async def test_without_a_folder_the_chains_stay_whole_too(store: DatabaseStore) 
     assert told.gone > removed.passes + removed.events
 
 
-async def test_a_removal_that_was_cut_off_is_found_whole_and_goes_on(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_an_interrupted_removal_is_consistent_and_resumes(store: DatabaseStore, tmp_path: Path) -> None:
     clock = later(500)
     history = history_of(store, tmp_path, clock=clock)
     before_us = clock.now_us()
@@ -122,7 +124,7 @@ async def test_a_removal_that_was_cut_off_is_found_whole_and_goes_on(store: Data
     assert verify_archives(await store.read(all_seals), folder=tmp_path).faults == ()
 
 
-async def test_an_event_that_was_changed_before_it_is_archived_stops_it(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_a_tampered_event_stops_archiving(store: DatabaseStore, tmp_path: Path) -> None:
     await store.write(forge)
     with pytest.raises(HistoryDamaged, match="event 5 was changed"):
         await remove(store, tmp_path, days=500)
@@ -130,7 +132,7 @@ async def test_an_event_that_was_changed_before_it_is_archived_stops_it(store: D
     assert [name for name in os.listdir(tmp_path) if name.startswith("events")] == []
 
 
-async def test_what_came_after_the_archive_is_chained_to_it(store: DatabaseStore, place: Place, tmp_path: Path) -> None:
+async def test_events_after_an_archive_are_chained_to_it(store: DatabaseStore, place: Place, tmp_path: Path) -> None:
     await remove(store, tmp_path, days=500)
     await store.close()
     async with course_on(place, seed=4) as (course, running):
@@ -145,7 +147,7 @@ async def test_what_came_after_the_archive_is_chained_to_it(store: DatabaseStore
     assert len([name for name in os.listdir(tmp_path) if name.startswith("events") and name.endswith(".parquet")]) == 2
 
 
-async def test_a_busy_leader_removes_what_is_old_beside_its_work(
+async def test_a_busy_leader_removes_old_records_while_it_works(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with course_on(place, seed=1) as (course, running):
@@ -173,7 +175,7 @@ async def test_a_busy_leader_removes_what_is_old_beside_its_work(
 
 
 @pytest.mark.parametrize("is_put_right", [True, False])
-async def test_a_clock_that_leaps_400_days_ahead_removes_nothing_for_a_day_whoever_leads(
+async def test_a_clock_leap_of_400_days_removes_nothing_for_a_day_on_any_leader(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_put_right: bool
 ) -> None:
     monkeypatch.setattr(retention, "FIRST_S", 0.01)
@@ -244,7 +246,7 @@ def plan_of(folder: Path, store: DatabaseStore) -> RetentionPlan:
     return RetentionPlan(periods=ALL, open_history=history)
 
 
-async def test_a_leader_of_before_archives_nothing(store: DatabaseStore, tmp_path: Path) -> None:
+async def test_a_former_leader_archives_nothing(store: DatabaseStore, tmp_path: Path) -> None:
     clock = later(500)
     history = DatabaseHistory(store, folder=ArchiveFolder(tmp_path), epoch=1, now_us=clock.now_us, events_min=0)
     with pytest.raises(NotLeader):

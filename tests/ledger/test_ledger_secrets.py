@@ -89,7 +89,7 @@ async def records(folder: Path) -> str:
     return "\n".join([audit, plain, await aliquot("replay", "--last", "1000", "--json", *at)])
 
 
-async def test_a_secret_is_where_sessions_are_started_from_and_nowhere_else() -> None:
+async def test_a_secret_is_stored_only_where_sessions_are_started_from() -> None:
     async with cluster() as on:
         agent = await on.agent()
         await happen(on)

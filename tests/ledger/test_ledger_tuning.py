@@ -28,7 +28,7 @@ async def lived(cluster: RecordedCluster) -> tuple[int, int]:
     return split_us, cluster.on.clock.now_us()
 
 
-async def test_weights_are_searched_on_the_first_part_and_judged_on_the_later_one(place: Place) -> None:
+async def test_weights_are_tuned_on_the_first_part_of_a_record_and_judged_on_the_later_part(place: Place) -> None:
     task = TuningTask(document=PRESENT, tries=12, seed=1)
     async with recorded_cluster(place, seed=2) as (cluster, store):
         split_us, end_us = await lived(cluster)
@@ -56,7 +56,7 @@ async def test_weights_are_searched_on_the_first_part_and_judged_on_the_later_on
     assert report.notes == ("first part: the record begins later than asked for",)
 
 
-async def test_a_process_of_its_own_tunes(place: Place) -> None:
+async def test_tuning_runs_in_its_own_process(place: Place) -> None:
     runner = ProcessBacktests(database_url="", data_folder=place.folder)
     async with recorded_cluster(place, seed=3) as (cluster, _):
         split_us, end_us = await lived(cluster)
@@ -71,7 +71,7 @@ async def test_a_process_of_its_own_tunes(place: Place) -> None:
         assert progress == sorted(progress)
 
 
-async def test_a_record_that_is_younger_than_the_time_is_split_by_its_own_length(place: Place) -> None:
+async def test_a_record_shorter_than_the_requested_time_is_split_by_its_own_length(place: Place) -> None:
     """A new cluster is tuned with the same command."""
     runner = ProcessBacktests(database_url="", data_folder=place.folder)
     async with recorded_cluster(place, seed=3) as (cluster, _):
@@ -85,7 +85,7 @@ async def test_a_record_that_is_younger_than_the_time_is_split_by_its_own_length
     assert found.split_us - found.since_us == pytest.approx(2 * (end_us - found.split_us), rel=1e-3)
 
 
-async def test_too_few_sessions_are_refused(place: Place) -> None:
+async def test_tuning_with_too_few_sessions_is_refused(place: Place) -> None:
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()
         await cluster.live(20)

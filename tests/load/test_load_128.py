@@ -28,7 +28,7 @@ async def counted(client: Client, *states: str) -> int:
 
 
 @pytest.mark.timeout(600)
-async def test_128_run_500_wait_and_people_meddle(tmp_path: Path) -> None:
+async def test_128_sessions_run_while_500_wait_and_users_cancel_and_change_priorities(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     async with load_server(tmp_path) as server, server.client() as client, everybody(server, client) as people:
         gate = _gate(server.folder / "gate")

@@ -20,11 +20,11 @@ def postgres() -> Iterator[PostgresCluster]:
         yield cluster
 
 
-async def test_on_sqlite_nothing_is_lost(tmp_path: Path) -> None:
+async def test_server_crashes_lose_nothing_on_sqlite(tmp_path: Path) -> None:
     check(await crash_rounds(f"sqlite:///{tmp_path / 'crash.db'}", rounds=ROUNDS, seed=1))
 
 
-async def test_on_postgresql_nothing_is_lost(postgres: PostgresCluster) -> None:
+async def test_server_crashes_lose_nothing_on_postgresql(postgres: PostgresCluster) -> None:
     url = await asyncio.to_thread(postgres.new_database)
     check(await crash_rounds(url, rounds=ROUNDS, seed=2, postgres=postgres))
 

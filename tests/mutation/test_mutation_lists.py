@@ -19,7 +19,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     return importlib.import_module
 
 
-def test_the_modules_and_the_tests_that_judge_them_are_there(load: Load) -> None:
+def test_the_listed_modules_and_tests_exist(load: Load) -> None:
     workplace = load("workplace")
     core = ROOT / "server" / "aliquot" / "core"
     assert [name for name in workplace.MODULES if not (core / f"{name}.py").is_file()] == []
@@ -27,7 +27,7 @@ def test_the_modules_and_the_tests_that_judge_them_are_there(load: Load) -> None
     assert {"scheduler/ordering", "scheduler/preemption", "quota"} <= set(workplace.MODULES)
 
 
-def test_every_accepted_survivor_is_of_a_module_and_has_a_reason(load: Load) -> None:
+def test_every_accepted_survivor_names_a_listed_module_and_a_reason(load: Load) -> None:
     accepted, workplace = load("accepted"), load("workplace")
     found = accepted.accepted_by(HERE / "accepted.toml")
     assert {one.module for one in found} <= set(workplace.MODULES)

@@ -33,7 +33,7 @@ TESTS: Final = (
     "tests/core/test_core_scenarios.py",
     "tests/core/test_core_decide.py",
     "tests/core/test_core_quota.py",
-    "tests/core/test_core_giving_way.py",
+    "tests/core/test_core_preempted_order.py",
 )
 """Tests that judge a mutant: fast and deterministic."""
 _COPIED: Final = {

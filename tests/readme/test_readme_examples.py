@@ -18,12 +18,12 @@ LINK: Final = re.compile(r"\]\(([^)#]+)(?:#([^)]+))?\)")
 
 
 @pytest.mark.anyio
-async def test_every_example_answers_what_is_shown(two_gpus: OwnServer, tmp_path: Path) -> None:
+async def test_every_readme_example_prints_what_is_shown(two_gpus: OwnServer, tmp_path: Path) -> None:
     ran = await run_page(README, server=two_gpus, folder=tmp_path)
     assert ran == {"bash": 2, "python": 1, "graphql": 2}
 
 
-def test_what_is_not_run_stays_in_the_foreground_or_takes_minutes() -> None:
+def test_only_foreground_and_slow_readme_commands_are_not_run() -> None:
     found = blocks(README)
     assert {block.language for block in found} <= RUN | RESULTS | FILES
     assert [block.why_not for block in found if block.why_not is not None] == [
@@ -32,12 +32,12 @@ def test_what_is_not_run_stays_in_the_foreground_or_takes_minutes() -> None:
     ]
 
 
-def test_the_two_commands_come_first() -> None:
+def test_the_readme_begins_with_the_up_and_test_commands() -> None:
     first = blocks(README)[0]
     assert [line.partition("#")[0].strip() for line in first.text.splitlines()] == ["scripts/up --once", "scripts/test"]
 
 
-def test_the_commands_exist() -> None:
+def test_the_commands_in_the_readme_exist() -> None:
     text = README.read_text(encoding="utf-8")
     for script in ("up", "test", "check", "bench", "docs"):
         assert f"scripts/{script}" in text
@@ -45,11 +45,11 @@ def test_the_commands_exist() -> None:
     assert [unknown_words(block.text) for block in blocks(README) if block.language == "bash"] == [[]] * 4
 
 
-def test_it_fits_on_three_screens() -> None:
+def test_the_readme_fits_on_three_screens() -> None:
     assert len(README.read_text(encoding="utf-8").splitlines()) <= LINES_MAX
 
 
-def test_its_links_lead_somewhere() -> None:
+def test_the_links_of_the_readme_are_valid() -> None:
     broken = []
     for path, anchor in LINK.findall(README.read_text(encoding="utf-8")):
         target = ROOT / path
@@ -70,7 +70,7 @@ def test_its_links_lead_somewhere() -> None:
         (None, {"a": 1}, False),
     ],
 )
-def test_shown_and_real_are_compared(shown: Any, real: Any, expected: bool) -> None:
+def test_shown_json_is_compared_with_real_json(shown: Any, real: Any, expected: bool) -> None:
     assert matches_json(shown, real) is expected
 
 

@@ -25,7 +25,7 @@ def get(server: RestServer, path: str, **headers: str) -> httpx.Response:
     return httpx.get(f"{server.address}{path}", headers=headers, timeout=60)
 
 
-def test_a_calendar_program_reads_the_bookings_until_the_address_is_renewed(server: RestServer) -> None:
+def test_a_calendar_feed_shows_bookings_until_its_address_is_renewed(server: RestServer) -> None:
     starts_at = datetime.fromtimestamp(time.time() // 3600 * 3600, UTC) + timedelta(days=2)
     window = {"starts_at": starts_at.isoformat(), "ends_at": (starts_at + timedelta(hours=3)).isoformat()}
     with server.client() as client:
@@ -46,13 +46,13 @@ def test_a_calendar_program_reads_the_bookings_until_the_address_is_renewed(serv
 
 
 @pytest.mark.parametrize("path", ["/calendar.ics", "/calendar.ics?user=root", "/calendar.ics?user=root&secret=guessed"])
-def test_a_wrong_address_says_what_to_do_and_tells_nothing(server: RestServer, path: str) -> None:
+def test_a_wrong_feed_address_gets_404_and_instructions(server: RestServer, path: str) -> None:
     found = get(server, path)
     assert found.status_code == 404
     assert "renew_calendar_feed" in found.text
 
 
-def test_the_secret_of_a_feed_is_no_key(server: RestServer) -> None:
+def test_the_secret_of_a_feed_is_not_accepted_as_a_key(server: RestServer) -> None:
     with server.client() as client:
         secret = answer(client, RENEW)["mine"].partition("secret=")[2]
         keys = answer(client, "{ api_keys { id } }")

@@ -37,7 +37,7 @@ def held(http: httpx.Client, job: str) -> dict[str, float]:
     return {gpu: float(share) for gpu, share in found.items()}
 
 
-def test_the_status_names_nodes_and_gpus(http: httpx.Client) -> None:
+def test_gpu_status_lists_nodes_and_gpus(http: httpx.Client) -> None:
     seen = http.get("/cluster/gpu-status").json()
     assert seen["total_gpus"] == 16.0
     assert [(node["node_id"], node["gpu_count"]) for node in seen["nodes"]] == [("demo-1", 8), ("demo-2", 8)]
@@ -46,7 +46,7 @@ def test_the_status_names_nodes_and_gpus(http: httpx.Client) -> None:
     assert seen["ray"] is None
 
 
-def test_gpus_are_given_held_and_released(http: httpx.Client, job: str) -> None:
+def test_gpus_are_allocated_renewed_and_released(http: httpx.Client, job: str) -> None:
     before = http.get("/cluster/gpu-status").json()["allocated_gpus"]
     given = http.post("/cluster/gpu-allocate", json={"job_id": job, "gpu_count": 1, "memory_gb": 40})
     assert given.status_code == 200, given.text
@@ -63,11 +63,11 @@ def test_gpus_are_given_held_and_released(http: httpx.Client, job: str) -> None:
     assert http.post("/cluster/gpu-release", json={"job_id": job}).status_code == 404
 
 
-def test_the_holder_is_named_where_the_devices_are_shown(http: httpx.Client, job: str) -> None:
+def test_gpu_status_names_the_holder_of_each_device(http: httpx.Client, job: str) -> None:
     assert list(held(http, job).values()) == [1.0]
 
 
-def test_what_is_not_free_is_refused_with_who_has_it_and_until_when(http: httpx.Client, job: str) -> None:
+def test_a_refused_allocation_names_the_holders_and_their_end(http: httpx.Client, job: str) -> None:
     first = http.post("/cluster/gpu-allocate", json={"job_id": job, "gpu_count": 16, "lease": "10m"})
     assert first.status_code == 200, first.text
     refused = http.post("/cluster/gpu-allocate", json={"job_id": f"{job} too", "gpu_count": 1})
@@ -80,7 +80,7 @@ def test_what_is_not_free_is_refused_with_who_has_it_and_until_when(http: httpx.
     assert problem["until"] == until
 
 
-def test_a_job_that_holds_nothing_any_more_is_completed(http: httpx.Client, job: str) -> None:
+def test_a_job_is_completed_after_its_release(http: httpx.Client, job: str) -> None:
     session = http.post("/cluster/gpu-allocate", json={"job_id": job}).json()["session_id"]
     http.post("/cluster/gpu-release", json={"job_id": job})
     query = "query ($id: ID!) { session(id: $id) { state run_id holds_devices waits { reason } } }"

@@ -61,7 +61,7 @@ def test_the_document_is_of_openapi_3_1_and_names_every_operation_once(server: R
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_nobody_comes_in_without_a_token(operation: object, server: RestServer) -> None:
+def test_every_operation_without_a_token_gets_401(operation: object, server: RestServer) -> None:
     path = operation.path.replace("{job_id}", "ses_x")  # type: ignore[attr-defined]  # an Operation
     answer = httpx.request(operation.method, f"{server.address}{path}", json={})  # type: ignore[attr-defined]
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")

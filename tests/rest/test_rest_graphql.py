@@ -60,7 +60,7 @@ def test_gpus_are_allocated_and_released(http: httpx.Client) -> None:
     assert asked(http, RELEASE, job_id="over graphql")["release_gpus"] == {"code": "not_found"}
 
 
-def test_a_stop_over_graphql_is_seen_over_rest(http: httpx.Client) -> None:
+def test_an_orchestrator_stop_over_graphql_is_visible_over_rest(http: httpx.Client) -> None:
     stopped = asked(http, STOP)["orchestrator_stop"]["orchestrator"]
     seen = http.get("/orchestrator/status").json()
     assert {name: seen[name] for name in stopped} == stopped
@@ -68,7 +68,7 @@ def test_a_stop_over_graphql_is_seen_over_rest(http: httpx.Client) -> None:
     assert asked(http, START)["orchestrator_start"]["orchestrator"] == {"state": "running", "stopped_by": None}
 
 
-def test_numbers_are_the_same_on_both_faces(http: httpx.Client) -> None:
+def test_graphql_and_rest_return_the_same_numbers(http: httpx.Client) -> None:
     data = asked(http, NUMBERS)
     status = http.get("/cluster/gpu-status").json()
     for name in ("total_gpus", "available_gpus", "allocated_gpus"):

@@ -52,7 +52,7 @@ def is_problem(answer: httpx.Response, status: int, code: str) -> bool:
     return (answer.status_code, told["status"], told["code"]) == (status, status, code)
 
 
-async def test_a_user_reads_so_much_in_a_minute_and_operators_what_they_like() -> None:
+async def test_rest_requests_of_users_are_rate_limited_and_operators_are_exempt() -> None:
     async with stand(ISSUER, limits=Limits(cost_per_minute=6_000)) as on, user_of(on, "ann") as ann:
         assert (await ann.get("/queue")).status_code == 200
         refused = await ann.get("/queue")
@@ -65,7 +65,7 @@ async def test_a_user_reads_so_much_in_a_minute_and_operators_what_they_like() -
             assert {(await root.get("/queue")).status_code for _ in range(5)} == {200}
 
 
-async def test_what_takes_too_long_is_given_up_and_holds_nothing_later() -> None:
+async def test_an_allocation_that_times_out_holds_no_devices_later() -> None:
     async with stand(ISSUER, limits=Limits(request_s=2)) as on, user_of(on, "ann") as ann:
         refused = await ann.post("/cluster/gpu-allocate", json={"job_id": "job"})  # no pass runs here
         assert is_problem(refused, 504, "timeout")
@@ -75,7 +75,7 @@ async def test_what_takes_too_long_is_given_up_and_holds_nothing_later() -> None
         assert (session.state, on.stage.held()) == (SessionState.FAILED, {})
 
 
-async def test_a_job_says_what_of_it_is_hidden() -> None:
+async def test_a_job_lists_its_hidden_fields() -> None:
     async with stand(ISSUER) as on, user_of(on, "ann") as ann, user_of(on, "bob") as bob:
         made = (await ann.post("/queue/submit", json={"command": "secret", "run_id": "exp-7"})).json()
         assert made["hidden"] == []
@@ -84,7 +84,7 @@ async def test_a_job_says_what_of_it_is_hidden() -> None:
         assert (seen["command"], seen["run_id"]) == ([], None)
 
 
-async def test_nobody_finds_by_a_guess_what_he_is_not_shown() -> None:
+async def test_filters_do_not_match_hidden_fields() -> None:
     async with stand(ISSUER) as on, user_of(on, "ann", "cv") as ann, user_of(on, "bob", "cv") as bob:
         for project in ("default", "cv"):
             body = {"command": "true", "run_id": "exp-7", "project": project}
@@ -106,14 +106,16 @@ async def test_nobody_finds_by_a_guess_what_he_is_not_shown() -> None:
         ({"host": "a/b"}, 400),
     ],
 )
-async def test_the_guard_refuses_each_face_in_its_own_words(headers: dict[str, str], status: int) -> None:
+async def test_wrong_hosts_and_origins_are_refused_in_the_format_of_each_interface(
+    headers: dict[str, str], status: int
+) -> None:
     async with stand(ISSUER) as on, on.client("the-servers-own-token") as root:
         for path in ("/queue", "/cluster/gpu-status", "/orchestrator/status", "/openapi.json"):
             assert is_problem(await root.get(path, headers=headers), status, "forbidden")
         assert (await root.get("/graphql", headers=headers)).json()["errors"][0]["extensions"]["code"] == "forbidden"
 
 
-async def test_bodies_that_are_too_large_are_problems_whether_their_size_was_said_or_not() -> None:
+async def test_oversized_bodies_with_and_without_a_declared_size_get_413() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b" " * 1000
@@ -124,7 +126,7 @@ async def test_bodies_that_are_too_large_are_problems_whether_their_size_was_sai
             assert is_problem(await root.post("/queue/submit", content=content, headers=headers), 413, "limit_exceeded")
 
 
-async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused(
+async def test_a_client_that_reads_after_sending_everything_gets_the_413_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(middleware, "_LINGER_S", 60.0)  # on slow machines too
@@ -141,14 +143,14 @@ async def test_who_reads_only_after_sending_all_hears_why_the_body_was_refused(
         await writer.wait_closed()
 
 
-async def test_a_body_that_is_too_slow_is_a_problem_too() -> None:
+async def test_a_slow_body_gets_408_as_a_problem() -> None:
     request = Request({"type": "http", "path": "/queue/submit", REQUEST_ID: "req_1", "headers": []})
     answer = body_too_slow(request, HTTPException(408))
     assert (answer.status_code, json.loads(bytes(answer.body))["code"]) == (408, "timeout")
     assert answer.headers["connection"] == "close"
 
 
-async def test_what_is_not_there_is_a_problem_that_says_where_to_look() -> None:
+async def test_unknown_paths_and_methods_are_problems() -> None:
     async with stand(ISSUER) as on, on.client("the-servers-own-token") as root:
         assert is_problem(await root.get("/queue/no/such/place"), 404, "not_found")
         refused = await root.put("/queue/statistics", json={})
@@ -156,19 +158,19 @@ async def test_what_is_not_there_is_a_problem_that_says_where_to_look() -> None:
         assert "GET" in refused.headers["allow"]
 
 
-async def test_a_browser_may_ask_for_the_head_alone() -> None:
+async def test_head_requests_are_answered() -> None:
     async with stand(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as browser:
         entered = await browser.post("/login", data={"key": "the-servers-own-token"}, headers={"origin": on.url})
         assert entered.status_code == 303
         assert (await browser.head("/queue")).status_code == 200
 
 
-async def test_nobody_comes_in_without_a_key() -> None:
+async def test_requests_without_a_key_get_401() -> None:
     async with stand(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as nobody:
         assert is_problem(await nobody.get("/queue"), 401, "unauthenticated")
 
 
-async def test_requests_of_one_job_at_once_make_one() -> None:
+async def test_simultaneous_allocations_of_one_job_create_one_session() -> None:
     async with stand(ISSUER) as on, user_of(on, "ann") as ann:
         passes = asyncio.create_task(on.stage.allocator.run())
         try:

@@ -17,7 +17,7 @@ def status_of(server: RestServer, token: str) -> int:
     return httpx.get(f"{server.address}/queue", headers={"authorization": f"Bearer {token}"}, timeout=60).status_code
 
 
-def test_tokens_hold_as_settings_say_and_accounts_that_are_shared_stand_against_a_start(tmp_path: Path) -> None:
+def test_provider_tokens_work_across_a_restart_and_shared_accounts_prevent_a_start(tmp_path: Path) -> None:
     with provider(PEOPLE) as there:
         settings = {
             "ALIQUOT_OIDC_ISSUER": there.issuer,

@@ -18,19 +18,19 @@ def test_every_error_has_a_status(kind: type[errors.AliquotError]) -> None:
     assert any(issubclass(kind, known) for known, _ in STATUSES)
 
 
-def test_the_first_class_that_holds_counts() -> None:
+def test_the_first_matching_error_class_gives_the_status() -> None:
     error = errors.UnsupportedResource("no", slot="cuda.device", requested="1")
     assert status_of(error) == 409
 
 
-def test_a_full_queue_says_when_to_come_back() -> None:
+def test_a_full_queue_returns_retry_after() -> None:
     answer = error_response(errors.QueueFull("full", limit=2, queued=2, retry_after=1.2), request_id="req_1")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
     body = json.loads(bytes(answer.body))
     assert (body["code"], body["limit"], body["queued"], body["instance"]) == ("queue_full", 2, 2, "req_1")
 
 
-def test_members_of_an_error_never_hide_those_that_all_have() -> None:
+def test_error_fields_do_not_override_standard_problem_members() -> None:
     error = errors.StateConflict("it ended", id="ses_1", state="completed")
     body = json.loads(bytes(error_response(error, request_id="req_1").body))
     assert (body["status"], body["state"], body["detail"]) == (409, "completed", "it ended")
@@ -40,7 +40,7 @@ OWN = ("/queue", "/queue/nothing", "/cluster/nothing", "/openapi.json", "/sessio
 
 
 @pytest.mark.parametrize("path", [*OWN, "/sessions/ses_1", "/", "/login"])
-def test_pages_of_the_dashboard_are_none_of_its_own(path: str) -> None:
+def test_dashboard_paths_are_not_rest_paths(path: str) -> None:
     assert is_rest(path) is (path in OWN)
 
 
@@ -58,6 +58,6 @@ def test_pages_of_the_dashboard_are_none_of_its_own(path: str) -> None:
         ("slots: cpu: a kernel asks for 9", "slots: cpu: a kernel asks for 9"),
     ],
 )
-def test_a_refusal_has_the_fields_of_rest(message: str, detail: str) -> None:
+def test_error_messages_use_rest_field_names(message: str, detail: str) -> None:
     error = errors.ImpossibleRequest(message, slot="", requested="", limit="")
     assert json.loads(bytes(error_response(error, request_id="req_1").body))["detail"] == detail

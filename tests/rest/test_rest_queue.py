@@ -28,7 +28,7 @@ def submit(http: httpx.Client, **more: object) -> dict[str, object]:
     return body
 
 
-def test_a_job_is_submitted_listed_moved_and_canceled(http: httpx.Client) -> None:
+def test_a_job_is_submitted_listed_reprioritized_and_canceled(http: httpx.Client) -> None:
     job = submit(http, gpu_count=2, memory_gb=40, priority="high", estimated_duration=60, run_id="r")
     assert (job["requested_gpus"], job["requested_memory_gb"], job["priority"]) == (2.0, "40", "high")
     (listed,) = http.get("/queue").json()["jobs"]
@@ -48,7 +48,7 @@ def test_durations_are_seconds_or_text(given: float | str, seconds: float, http:
     assert (job["time_limit"], job["estimated_duration"]) == (seconds, seconds)
 
 
-def test_an_elastic_gang_with_checkpoints_is_asked_for(http: httpx.Client) -> None:
+def test_an_elastic_gang_with_checkpoints_can_be_submitted(http: httpx.Client) -> None:
     asked = {
         "cluster_size": 4,
         "cluster_size_min": 2,
@@ -66,7 +66,9 @@ def test_an_elastic_gang_with_checkpoints_is_asked_for(http: httpx.Client) -> No
     ("given", "command"),
     [("default", []), ("./check --fast", ["/bin/sh", "-c", "./check --fast"]), (["./check"], ["./check"])],
 )
-def test_a_preflight_is_asked_for(given: str | list[str], command: list[str], http: httpx.Client) -> None:
+def test_a_job_with_a_preflight_can_be_submitted(
+    given: str | list[str], command: list[str], http: httpx.Client
+) -> None:
     check = submit(http, preflight=given, preflight_limit="2m")["preflight"]
     assert (check["command"], check["time_limit"], check["failures"], check["agent_id"]) == (command, 120.0, 0, None)
     assert submit(http)["preflight"] is None
@@ -84,7 +86,7 @@ def test_a_preflight_without_a_command_or_with_a_long_limit_is_refused(
 
 
 @pytest.mark.parametrize("field", ["time_limit", "estimated_duration", "checkpoint_every"])
-def test_a_wrong_duration_names_its_field_and_how_they_are_written(field: str, http: httpx.Client) -> None:
+def test_an_invalid_duration_is_refused_with_its_field_and_the_format(field: str, http: httpx.Client) -> None:
     answer = http.post("/queue/submit", json={"command": "true", field: "soon"})
     assert answer.status_code == 422
     words = f"{field}: 'soon' is not a duration; write it like 90s, 15m, 2h30m or 1d12h"
@@ -93,7 +95,7 @@ def test_a_wrong_duration_names_its_field_and_how_they_are_written(field: str, h
     assert (too_long.status_code, too_long.json()["code"]) == (422, "invalid_request")
 
 
-def test_a_key_makes_sending_again_safe(http: httpx.Client) -> None:
+def test_a_repeated_submission_with_an_idempotency_key_creates_one_job(http: httpx.Client) -> None:
     key = {"idempotency-key": "k1"}
     first, second = (http.post("/queue/submit", json={"command": ["true"]}, headers=key).json() for _ in range(2))
     assert first["job_id"] == second["job_id"]
@@ -101,7 +103,7 @@ def test_a_key_makes_sending_again_safe(http: httpx.Client) -> None:
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_mismatch")
 
 
-def test_a_list_comes_in_pieces(http: httpx.Client) -> None:
+def test_the_queue_is_listed_in_pages(http: httpx.Client) -> None:
     jobs = [submit(http)["job_id"] for _ in range(3)]
     first = http.get("/queue", params={"first": 2}).json()
     rest = http.get("/queue", params={"first": 2, "after": first["next"]}).json()
@@ -109,7 +111,7 @@ def test_a_list_comes_in_pieces(http: httpx.Client) -> None:
     assert (first["total_queued"], rest["next"]) == (3, None)
 
 
-def test_statistics_count_what_waits(http: httpx.Client) -> None:
+def test_queue_statistics_count_queued_jobs(http: httpx.Client) -> None:
     submit(http)
     seen = http.get("/queue/statistics").json()
     assert seen["total_queued"] == 1
@@ -127,7 +129,7 @@ def test_statistics_count_what_waits(http: httpx.Client) -> None:
         ({"command": "x", "pool": "?"}, 422),
     ],
 )
-def test_what_is_wrong_with_a_request_is_a_problem(body: object, status: int, http: httpx.Client) -> None:
+def test_an_invalid_request_returns_a_problem(body: object, status: int, http: httpx.Client) -> None:
     answer = http.post("/queue/submit", json=body)
     assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM)
     problem = answer.json()
@@ -135,19 +137,19 @@ def test_what_is_wrong_with_a_request_is_a_problem(body: object, status: int, ht
     assert {"type", "title", "status", "detail", "code"} <= set(problem)
 
 
-def test_bodies_are_json(http: httpx.Client) -> None:
+def test_request_bodies_must_be_json(http: httpx.Client) -> None:
     assert http.post("/queue/submit", content=b"{").status_code == 415
     malformed = http.post("/queue/submit", content=b"{", headers={"content-type": "application/json"})
     assert (malformed.status_code, malformed.json()["code"]) == (400, "malformed")
 
 
-def test_a_body_of_no_declared_size_ends_where_the_limit_is(http: httpx.Client) -> None:
+def test_a_chunked_body_above_the_limit_gets_413(http: httpx.Client) -> None:
     pieces = (b" " * 65_536 for _ in range(17 * 16))
     answer = http.post("/queue/submit", content=pieces, headers={"content-type": "application/json"})
     assert answer.status_code == 413
 
 
-def test_pages_of_other_sites_are_refused(http: httpx.Client, stopped: RestServer) -> None:
+def test_requests_from_other_origins_are_refused(http: httpx.Client, stopped: RestServer) -> None:
     foreign = {"origin": "https://evil.example", "content-type": "application/json"}
     assert http.post("/orchestrator/stop", headers=foreign, json={}).status_code == 403
     assert http.get("/queue", headers={"host": "evil.example"}).status_code == 421
@@ -181,7 +183,7 @@ def test_the_policy_is_shown_and_changed(http: httpx.Client) -> None:
     assert "agee" in unknown.json()["detail"]
 
 
-def test_it_starts_stopped_says_so_and_stays_what_somebody_said_over_restarts(tmp_path: Path) -> None:
+def test_the_orchestrator_starts_stopped_and_keeps_its_state_across_restarts(tmp_path: Path) -> None:
     with rest_server(tmp_path, "--stopped", "--max-queue-size", "2") as server, server.client() as http:
         status = http.get("/orchestrator/status").json()
         assert (status["state"], status["stopped_by"]) == ("stopped", "system:settings")

@@ -21,14 +21,14 @@ TEXT = "text of at most 256 characters"
         ({"max_retries": 1.5}, "max_retries: it is a number; give a whole number from 0 to 100"),
     ],
 )  # fmt: skip
-def test_a_body_of_another_type(body: dict[str, object], words: str, stopped: RestServer) -> None:
+def test_body_fields_of_a_wrong_type_are_refused(body: dict[str, object], words: str, stopped: RestServer) -> None:
     with stopped.client() as http:
         answer = http.post("/queue/submit", json={"command": "true", **body})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert answer.json()["detail"].startswith(words)
 
 
-def test_a_missing_field_and_a_body_that_is_no_object(stopped: RestServer) -> None:
+def test_a_missing_field_and_a_non_object_body_are_refused(stopped: RestServer) -> None:
     with stopped.client() as http:
         missing = http.post("/queue/submit", json={}).json()["detail"]
         listed = http.post("/queue/submit", json=[]).json()["detail"]
@@ -46,7 +46,9 @@ def test_a_missing_field_and_a_body_that_is_no_object(stopped: RestServer) -> No
         ({"priority": "urgent"}, "priority: 'urgent' is not allowed; give low, normal, high or critical, "),
     ],
 )
-def test_a_query_of_another_type(query: dict[str, object], words: str, stopped: RestServer) -> None:
+def test_query_parameters_of_a_wrong_type_are_refused(
+    query: dict[str, object], words: str, stopped: RestServer
+) -> None:
     with stopped.client() as http:
         answer = http.get("/sessions", params=query)  # type: ignore[arg-type]  # numbers become text
     assert answer.status_code in (400, 422)
@@ -61,14 +63,14 @@ def test_a_query_of_another_type(query: dict[str, object], words: str, stopped: 
         ({"nodes": {}}, f'nodes: it is an object; give a list, each {TEXT}, like "nodes": ["text"]'),
     ],
 )  # fmt: skip
-def test_lists_of_a_booking(body: dict[str, object], words: str, stopped: RestServer) -> None:
+def test_invalid_lists_in_a_booking_are_refused(body: dict[str, object], words: str, stopped: RestServer) -> None:
     window = {"name": "x", "starts_at": "2026-11-23T09:00:00Z", "ends_at": "2026-11-23T10:00:00Z"}
     with stopped.client() as http:
         answer = http.post("/reservations", json={**window, **body})
     assert (answer.status_code, answer.json()["detail"]) == (422, words)
 
 
-def test_a_time_without_a_zone_and_a_month_that_does_not_exist(stopped: RestServer) -> None:
+def test_a_time_without_a_zone_and_an_invalid_month_are_refused(stopped: RestServer) -> None:
     window = {"name": "x", "starts_at": "2026-11-23T09:00:00", "ends_at": "2026-11-23T10:00:00Z"}
     with stopped.client() as http:
         booked = http.post("/reservations", json=window).json()["detail"]
@@ -77,7 +79,7 @@ def test_a_time_without_a_zone_and_a_month_that_does_not_exist(stopped: RestServ
     assert billed == 'month: it is not of this form; give text, like "month": "2026-11"'
 
 
-def test_times_at_the_ends_of_the_calendar(stopped: RestServer) -> None:
+def test_times_at_the_limits_of_the_calendar_cause_no_error(stopped: RestServer) -> None:
     first, last = "0001-01-01T00:00:00+05:00", "9999-12-31T23:00:00-05:00"
     with stopped.client() as http:
         listed = http.get("/reservations", params={"since": first, "until": last})
@@ -98,14 +100,14 @@ def test_times_at_the_ends_of_the_calendar(stopped: RestServer) -> None:
         ({"pools": [{"name": 3}]}, 'policy_config.pools[0].name: it is a number; give text, like "name": "text"'),
     ],
 )
-def test_a_field_within_the_policy(config: dict[str, object], words: str, stopped: RestServer) -> None:
+def test_wrong_fields_within_the_policy_are_refused(config: dict[str, object], words: str, stopped: RestServer) -> None:
     with stopped.client() as http:
         answer = http.put("/orchestrator/policies", json={"policy_config": config})
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(words)
 
 
-def test_the_policy_can_be_put_as_it_was_got(stopped: RestServer) -> None:
+def test_the_policy_can_be_sent_back_as_it_was_read(stopped: RestServer) -> None:
     with stopped.client() as http:
         shown = http.get("/orchestrator/policies").json()
         assert http.put("/orchestrator/policies", json=shown).json() == shown
@@ -121,7 +123,7 @@ def test_the_policy_can_be_put_as_it_was_got(stopped: RestServer) -> None:
     assert both.json()["detail"].startswith("order: give it within policy_config")
 
 
-def test_a_gang_is_submitted_as_the_refusal_of_a_large_kernel_says(stopped: RestServer) -> None:
+def test_the_refusal_of_a_large_kernel_suggests_a_gang_that_is_accepted(stopped: RestServer) -> None:
     with stopped.client() as http:
         refused = http.post("/queue/submit", json={"command": "true", "gpu_count": 9})
         taken = http.post("/queue/submit", json={"command": "true", "gpu_count": 8, "cluster_size": 2})
@@ -142,7 +144,7 @@ def test_an_unknown_path_is_a_problem_for_programs_and_a_page_for_browsers(path:
     assert page.status_code == 404
 
 
-def test_a_release_says_what_was_released(server: RestServer) -> None:
+def test_a_release_returns_the_released_gpus(server: RestServer) -> None:
     with server.client() as http:
         taken = http.post("/cluster/gpu-allocate", json={"job_id": "quarter", "gpu_count": 0.25}).json()
         released = http.post("/cluster/gpu-release", json={"job_id": "quarter"}).json()
@@ -152,7 +154,7 @@ def test_a_release_says_what_was_released(server: RestServer) -> None:
     assert again.status_code == 404
 
 
-def test_examples_are_taken(stopped: RestServer) -> None:
+def test_an_example_submission_is_accepted(stopped: RestServer) -> None:
     example = {"command": "python3 train.py", "gpu_count": 1, "priority": "normal", "time_limit": "2h30m"}
     with stopped.client() as http:
         made = http.post("/queue/submit", json=example)

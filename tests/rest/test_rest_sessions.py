@@ -38,7 +38,7 @@ def _names(http: httpx.Client, **asked: object) -> list[str]:
         after = {"after": piece["next"]}
 
 
-def test_sessions_are_listed_by_what_is_asked(stopped: RestServer, jobs: list[dict[str, str]]) -> None:
+def test_sessions_are_listed_by_filter_and_order(stopped: RestServer, jobs: list[dict[str, str]]) -> None:
     with stopped.client() as http:
         assert _names(http) == ["b", "a", "c"]
         assert _names(http, order="name_asc") == ["a", "b", "c"]
@@ -65,7 +65,7 @@ def test_sessions_are_listed_by_what_is_asked(stopped: RestServer, jobs: list[di
         ({"state": ["running", "queued"]}, 422),
     ],
 )
-def test_what_cannot_be_asked_is_told(stopped: RestServer, asked: dict[str, object], code: int) -> None:
+def test_invalid_session_filters_are_refused(stopped: RestServer, asked: dict[str, object], code: int) -> None:
     with stopped.client() as http:
         answer = http.get("/sessions", params=asked)
         assert answer.status_code == code, answer.text

@@ -48,7 +48,7 @@ def test_a_project_without_a_statement_is_not_found(http: httpx.Client, path: st
 
 
 @pytest.mark.parametrize("month", ["2026-13", "november", "2026-1", "0000-01", "9999-12"])
-def test_what_is_no_month_is_refused(http: httpx.Client, month: str) -> None:
+def test_an_invalid_month_is_refused(http: httpx.Client, month: str) -> None:
     assert http.get("/statements", params={"month": month}).status_code == 422
     assert http.get("/statements/default", params={"month": month}).status_code == 422
 

@@ -94,7 +94,7 @@ async def test_a_caller_that_was_cancelled_before_starts_the_work() -> None:
     assert (work.began, work.has_ended, work.cancellations) == (True, True, 0)
 
 
-async def test_a_cancelled_caller_leaves_at_once_and_the_work_goes_on() -> None:
+async def test_cancelling_the_caller_does_not_stop_the_work() -> None:
     work, tasks = Work(), set[asyncio.Future[Any]]()
     await _canceled_caller(work, tasks)
     assert not work.has_ended
@@ -147,7 +147,7 @@ async def test_an_error_after_the_caller_has_gone_is_logged_once(caplog: pytest.
     assert tasks == set()
 
 
-async def test_an_expected_error_after_the_caller_has_gone_is_nobodys_concern(
+async def test_an_expected_error_after_the_caller_has_gone_is_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     work = Work(error=Unavailable("not now"))
@@ -274,7 +274,7 @@ async def test_the_error_of_work_run_to_its_end_is_raised() -> None:
         await to_its_end(_discarding(work))
 
 
-async def test_a_cancellation_that_a_task_group_drops_is_found() -> None:
+async def test_a_cancellation_dropped_by_a_task_group_is_raised() -> None:
     """The group's own task fails just as the caller is cancelled."""
 
     async def fail(caller: asyncio.Task[Any]) -> None:

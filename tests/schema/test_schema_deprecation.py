@@ -11,7 +11,7 @@ from aliquot_schema.policies import VICTIMS, PreemptScope, Victims, preempt_word
 OLD = Deprecation(old="colour", new="color", removed_in="0.3")
 
 
-def test_every_scope_has_its_old_word() -> None:
+def test_every_preemption_scope_has_a_deprecated_name() -> None:
     assert set(VICTIMS) == set(PreemptScope)
     assert sorted(VICTIMS.values()) == sorted(Victims)
     assert [PreemptScope(old.value) for old in VICTIMS.values()] == list(VICTIMS)
@@ -27,7 +27,9 @@ def test_every_scope_has_its_old_word() -> None:
         ("all", None, "all"),
     ],
 )
-def test_new_words_are_not_reported(preempt: str | None, victims: str | None, expected: str | None) -> None:
+def test_new_names_are_not_reported_as_deprecated(
+    preempt: str | None, victims: str | None, expected: str | None
+) -> None:
     assert preempt_word(preempt, victims) == expected
 
 
@@ -41,7 +43,7 @@ def test_new_words_are_not_reported(preempt: str | None, victims: str | None, ex
         ("willing", None, "preemptible", "preemption.preempt=willing"),
     ],
 )
-def test_old_words_are_read_and_the_new_ones_named(
+def test_deprecated_names_are_accepted_and_the_warning_names_the_new_ones(
     preempt: str | None, victims: str | None, expected: str, old: str
 ) -> None:
     with pytest.warns(DeprecatedName) as found:
@@ -61,7 +63,7 @@ def test_two_names_that_contradict_each_other_are_refused() -> None:
     )
 
 
-def test_each_use_is_reported_once_and_other_warnings_stay_as_they_are() -> None:
+def test_each_deprecated_use_is_reported_once_and_other_warnings_are_unchanged() -> None:
     texts: list[str] = []
     others: list[str] = []
     with warnings.catch_warnings():

@@ -11,13 +11,13 @@ TEXT = st.text(alphabet="ab019./-", max_size=12)
 
 @settings(deadline=None)
 @given(st.text(min_size=1), st.integers(1, 10**6), st.integers(0, 4095))
-def test_a_kernel_is_named_by_what_it_is(session: str, attempt: int, rank: int) -> None:
+def test_a_kernel_id_contains_session_attempt_and_rank(session: str, attempt: int, rank: int) -> None:
     kernel = kernel_id(SessionId(session), attempt=attempt, rank=rank)
     assert kernel_parts(kernel) == (session, attempt, rank)
 
 
 @pytest.mark.parametrize("text", ["", "ses_1", "ses_1.1", "ses_1.1.", "ses_1.one.0", "ses_1.1.0.x"])
-def test_what_is_no_kernel_id_is_refused(text: str) -> None:
+def test_invalid_kernel_ids_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         kernel_parts(KernelId(text))
 
@@ -39,11 +39,11 @@ def test_numbers_in_names_are_compared_as_numbers(names: list[str]) -> None:
 
 @settings(deadline=None)
 @given(TEXT, TEXT)
-def test_different_names_never_tie(one: str, two: str) -> None:
+def test_only_equal_names_have_equal_sort_keys(one: str, two: str) -> None:
     assert (natural_key(one) == natural_key(two)) == (one == two)
 
 
 @settings(deadline=None)
 @given(st.integers(0, 10**30), st.integers(0, 10**30))
-def test_natural_order_is_that_of_the_numbers(one: int, two: int) -> None:
+def test_natural_order_compares_numbers_numerically(one: int, two: int) -> None:
     assert (natural_key(f"gpu{one}") < natural_key(f"gpu{two}")) == (one < two)

@@ -20,11 +20,11 @@ from aliquot_schema.resources.confinement import IMAGES_MAX, image_label
         ("ghcr.io/lab/train@sha256:00", "ghcr.io/lab/train@sha256:00"),
     ],
 )
-def test_an_image_has_one_label_however_it_is_written(name: str, full: str) -> None:
+def test_all_spellings_of_an_image_have_the_same_label(name: str, full: str) -> None:
     assert image_label(name) == f"aliquot.image.{full}"
 
 
-def test_an_agent_names_a_bounded_number_of_images() -> None:
+def test_an_agent_with_too_many_or_invalid_images_is_refused() -> None:
     few = Capabilities(images=("localhost/tiny:1",))
     assert _capabilities_fault(few) is None
     many = replace(few, images=tuple(f"localhost/tiny:{number}" for number in range(IMAGES_MAX + 1)))

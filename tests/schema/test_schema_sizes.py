@@ -35,7 +35,7 @@ DURATIONS: Final = json.loads(
         (" 3t ", 3 * 1024**4),
     ],
 )
-def test_sizes_are_read(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
@@ -61,7 +61,7 @@ def test_sizes_are_read(text: str, size: int) -> None:
         "9" * 41,
     ],
 )
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(InvalidAmount):
         parse_size(text)
 
@@ -73,7 +73,7 @@ def test_a_size_is_never_rounded() -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**63 - 1))
-def test_a_size_is_written_so_that_it_comes_back(size: int) -> None:
+def test_formatted_sizes_parse_to_the_same_value(size: int) -> None:
     assert parse_size(format_size(size)) == size
 
 
@@ -83,7 +83,7 @@ def test_sizes_are_written_with_the_largest_suffix_that_loses_nothing(size: int,
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(case["text"], case["seconds"]) for case in DURATIONS])
-def test_durations(text: str, seconds: float | None) -> None:
+def test_durations_are_parsed_or_refused(text: str, seconds: float | None) -> None:
     if seconds is not None:
         assert parse_duration(text) == seconds
         return
@@ -96,7 +96,7 @@ def test_durations(text: str, seconds: float | None) -> None:
 @pytest.mark.parametrize(
     ("value", "seconds"), [(None, None), (90, 90), (0.0004, 0.0004), (-1, -1), ("90", 90), ("2h30", 9000)]
 )
-def test_a_number_is_seconds_and_text_is_read(value: float | str | None, seconds: float | None) -> None:
+def test_a_duration_is_a_number_of_seconds_or_text(value: float | str | None, seconds: float | None) -> None:
     assert duration_seconds(value, field="time_limit") == seconds
 
 
@@ -119,5 +119,5 @@ def test_durations_are_written_in_full(seconds: float, text: str) -> None:
 
 
 @given(st.integers(0, 10**10))
-def test_what_is_written_is_read_again(milliseconds: int) -> None:
+def test_formatted_durations_parse_to_the_same_value(milliseconds: int) -> None:
     assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000, abs=0.0005)

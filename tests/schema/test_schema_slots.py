@@ -42,7 +42,7 @@ def test_a_missing_slot_is_zero(slots: ResourceSlot, name: SlotName) -> None:
 
 @settings
 @given(SLOTS)
-def test_nothing_is_neutral_and_below_everything(slots: ResourceSlot) -> None:
+def test_the_empty_slot_set_is_neutral_and_smallest(slots: ResourceSlot) -> None:
     assert slots + NOTHING == slots - NOTHING == slots
     assert slots >= NOTHING
     assert (slots <= NOTHING) == (slots == NOTHING)
@@ -104,14 +104,14 @@ def test_unlimited_stays_unlimited_and_is_above_every_number(
 
 @settings
 @given(st.dictionaries(NAMES, AMOUNTS))
-def test_the_order_of_names_does_not_show(amounts: dict[SlotName, Amount]) -> None:
+def test_the_order_of_slot_names_does_not_matter(amounts: dict[SlotName, Amount]) -> None:
     one, two = ResourceSlot(amounts), ResourceSlot(dict(reversed(amounts.items())))
     assert (one, hash(one), repr(one), list(one.items())) == (two, hash(two), repr(two), list(two.items()))
 
 
 @settings
 @given(SLOTS)
-def test_text_comes_back_as_it_was(slots: ResourceSlot) -> None:
+def test_formatted_slots_parse_to_the_same_value(slots: ResourceSlot) -> None:
     assert ResourceSlot.parse(slots.to_text()) == slots
     assert not any("E+" in text or "e-" in text for text in slots.to_text().values())
 
@@ -144,7 +144,7 @@ def test_only_whole_numbers_are_amounts(amount: object) -> None:
         ("mem", "Unlimited", UNLIMITED),
     ],
 )
-def test_amounts_are_read(slot: str, text: str, amount: Amount) -> None:
+def test_amounts_are_parsed(slot: str, text: str, amount: Amount) -> None:
     assert parse_amount(slot, text) == amount
 
 
@@ -157,7 +157,7 @@ NOT_AMOUNTS = [
 
 @pytest.mark.parametrize("text", NOT_AMOUNTS)
 @pytest.mark.parametrize("slot", ["cpu", "mem", "cuda.device", "cuda.shares"])
-def test_what_is_no_amount_is_refused(slot: str, text: str) -> None:
+def test_invalid_amounts_are_refused(slot: str, text: str) -> None:
     with pytest.raises(InvalidAmount) as caught:
         parse_amount(slot, text)
     assert caught.value.slot == slot
@@ -174,7 +174,7 @@ def test_what_is_no_amount_is_refused(slot: str, text: str) -> None:
         ("cpu", "1e-9999", "1"),
     ],
 )
-def test_finer_than_the_base_unit_is_refused_and_never_rounded(slot: str, text: str, step: str) -> None:
+def test_amounts_finer_than_the_base_unit_are_refused(slot: str, text: str, step: str) -> None:
     with pytest.raises(NotMultipleOfQuantum) as caught:
         parse_amount(slot, text)
     assert caught.value.quantum == step
@@ -182,7 +182,7 @@ def test_finer_than_the_base_unit_is_refused_and_never_rounded(slot: str, text: 
 
 @settings
 @given(st.text(max_size=60), NAMES)
-def test_any_text_is_an_amount_or_an_expected_error(text: str, slot: SlotName) -> None:
+def test_any_text_is_parsed_or_refused_with_an_expected_error(text: str, slot: SlotName) -> None:
     try:
         amount = parse_amount(slot, text)
     except (InvalidAmount, NotMultipleOfQuantum):
@@ -192,7 +192,7 @@ def test_any_text_is_an_amount_or_an_expected_error(text: str, slot: SlotName) -
 
 @settings
 @given(st.integers(0, AMOUNT_MAX), NAMES)
-def test_every_amount_is_written_plainly_and_read_back(amount: int, slot: SlotName) -> None:
+def test_formatted_amounts_parse_to_the_same_value(amount: int, slot: SlotName) -> None:
     text = format_amount(slot, amount)
     assert parse_amount(slot, text) == amount
     assert is_size(slot) or "e" not in text.lower()
@@ -212,24 +212,24 @@ def test_every_amount_is_written_plainly_and_read_back(amount: int, slot: SlotNa
         ("cpu", UNLIMITED, "unlimited"),
     ],
 )
-def test_amounts_are_written(slot: str, amount: Amount, text: str) -> None:
+def test_amounts_are_formatted(slot: str, amount: Amount, text: str) -> None:
     assert format_amount(slot, amount) == text
 
 
 @pytest.mark.parametrize("name", ["cpu", "mem", "cuda.device", "cuda.shares", "mig-1g.10gb", "tpu_v4.device.half"])
-def test_slot_names(name: str) -> None:
+def test_valid_slot_names_are_accepted(name: str) -> None:
     assert SLOT_NAME.fullmatch(name)
 
 
 @pytest.mark.parametrize(
     "name", ["", "Cpu", "1cpu", "cuda.", ".device", "a.b.c.d", "cuda device", "cuda.Device", "é", "c" * 33]
 )
-def test_what_is_no_slot_name(name: str) -> None:
+def test_invalid_slot_names_are_refused(name: str) -> None:
     assert SLOT_NAME.fullmatch(name) is None
 
 
 @pytest.mark.parametrize(
     ("name", "accelerator"), [("cuda.device", True), ("tpu.mem", True), ("cpu", False), ("mem", False)]
 )
-def test_accelerators_have_a_unit_in_their_name(name: str, accelerator: bool) -> None:
+def test_accelerators_are_recognised_by_their_slot_name(name: str, accelerator: bool) -> None:
     assert is_accelerator(name) is accelerator

@@ -57,7 +57,7 @@ def test_no_state_moves_to_itself(states: type[StrEnum], moves: Moves, start: St
     assert not any(state in targets for state, targets in moves.items())
 
 
-def test_sessions_move_as_the_design_says() -> None:
+def test_session_transitions_match_the_design() -> None:
     lines = [line.partition(" ->") for line in SESSION_WAYS.strip().splitlines()]
     assert {source: set(targets.split()) for source, _, targets in lines} == {
         str(state): {str(target) for target in targets} for state, targets in SESSION_MOVES.items()

@@ -39,11 +39,11 @@ def test_a_workspace_is_named_by_its_files_and_its_commit() -> None:
         WorkspaceFile(path="l", link="..", size=1),
     ],
 )
-def test_paths_sizes_and_links_that_lead_elsewhere_are_refused(file: WorkspaceFile) -> None:
+def test_invalid_paths_sizes_and_links_are_refused(file: WorkspaceFile) -> None:
     assert workspace_fault(Workspace(files=(file,))) is not None
 
 
-def test_links_within_the_tree_are_accepted_but_nothing_is_below_one() -> None:
+def test_links_within_the_tree_are_accepted_and_files_below_links_are_refused() -> None:
     link = WorkspaceFile(path="d", link="e/f")
     inner = WorkspaceFile(path="e/g", link="../d")
     assert workspace_fault(Workspace(files=(link, inner))) is None
@@ -59,7 +59,7 @@ def test_order_number_and_commit_are_checked() -> None:
     assert workspace_fault(Workspace(git=GitState(commit="main"))) is not None
 
 
-def test_a_block_has_one_size() -> None:
+def test_a_block_with_two_different_sizes_is_refused() -> None:
     """A listing thus gives the bytes it writes."""
     large = WorkspaceFile(path="z", size=BLOCK_BYTES, blocks=(BLOCK,))
     assert "has 4194304 bytes here and 3 elsewhere" in str(workspace_fault(Workspace(files=(GOOD, large))))

@@ -43,7 +43,7 @@ def change(
         ([change(4, math.inf, "a", None), change(2, 3, "b", ("ok", 2))], False),
     ],
 )
-def test_histories_of_a_record(history: list[Operation], is_right: bool) -> None:
+def test_histories_of_a_record_are_judged_correctly(history: list[Operation], is_right: bool) -> None:
     assert (linearized(history, EMPTY, versioned) is not None) is is_right
 
 
@@ -57,7 +57,9 @@ def test_histories_of_a_record(history: list[Operation], is_right: bool) -> None
         ([("ok", "x", False), ("ok", "x", True)], False),
     ],
 )
-def test_histories_of_a_key(answers: Sequence[tuple[object, ...] | None], is_right: bool) -> None:
+def test_histories_of_an_idempotency_key_are_judged_correctly(
+    answers: Sequence[tuple[object, ...] | None], is_right: bool
+) -> None:
     history = [
         operation(n, math.inf if one is None else n + 0.5, "submit", answer=one) for n, one in enumerate(answers)
     ]
@@ -94,7 +96,9 @@ A, B, C, D = frozenset({"0", "1", "2"}), frozenset({"3", "4", "5"}), frozenset({
         ([("allocate", "x", None), ("release", "x", ("unknown",))], True),
     ],
 )
-def test_histories_of_leases(answers: Sequence[tuple[str, str, tuple[object, ...] | None]], is_right: bool) -> None:
+def test_histories_of_leases_are_judged_correctly(
+    answers: Sequence[tuple[str, str, tuple[object, ...] | None]], is_right: bool
+) -> None:
     history = [
         operation(n, math.inf if answer is None else n + 0.5, kind, job, answer=answer)
         for n, (kind, job, answer) in enumerate(answers)
@@ -122,12 +126,12 @@ def lived(seed: int, *, count: int) -> list[Operation]:
 
 
 @given(st.integers(0, 10**6))
-def test_what_is_right_is_never_blamed(seed: int) -> None:
+def test_correct_histories_are_never_rejected(seed: int) -> None:
     assert linearized(lived(seed, count=25), EMPTY, versioned) is not None
 
 
 @given(st.integers(0, 10**6), st.randoms(use_true_random=False))
-def test_the_search_finds_what_all_orders_together_find(seed: int, draw: random.Random) -> None:
+def test_the_search_agrees_with_trying_every_order(seed: int, draw: random.Random) -> None:
     history = [
         change(one.began, one.ended, str(one.asked[1]), draw.choice([one.answer, ("ok", draw.randint(0, 3))]), on=None)
         for one in lived(seed, count=5)

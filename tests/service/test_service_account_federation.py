@@ -48,7 +48,7 @@ def told(on: Stage, **more: Any) -> Identity:
     return replace(ANN, issued_us=on.clock.now_us(), **more)
 
 
-async def test_somebody_new_is_made_a_user_once() -> None:
+async def test_concurrent_first_sign_ins_create_the_user_once() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
         names = await asyncio.gather(*(federation.user_of(told(on)) for _ in range(4)))
@@ -58,7 +58,7 @@ async def test_somebody_new_is_made_a_user_once() -> None:
         assert [event.actor for event in await on.events() if event.kind == "user.created"] == ["system:oidc"]
 
 
-async def test_who_was_made_by_an_admin_is_known_by_his_name_once_and_by_who_he_is_from_then_on() -> None:
+async def test_a_user_created_by_an_admin_is_matched_by_name_once_and_then_by_subject() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on, is_open=False)
         with pytest.raises(Unauthenticated, match="no user ann"):
@@ -71,7 +71,7 @@ async def test_who_was_made_by_an_admin_is_known_by_his_name_once_and_by_who_he_
         assert await federation.user_of(told(on, name="renamed")) == "ann"
 
 
-async def test_nobody_comes_in_as_the_servers_own_admin_or_under_a_name_that_is_none() -> None:
+async def test_reserved_and_invalid_user_names_are_refused() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
         for name in ("root", "system:allocator", "a/b", "", "x" * 65):
@@ -80,7 +80,7 @@ async def test_nobody_comes_in_as_the_servers_own_admin_or_under_a_name_that_is_
         assert on.state.people.users == {}
 
 
-async def test_a_record_follows_what_newer_tokens_say_and_no_older_one() -> None:
+async def test_only_newer_tokens_change_the_user_record() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
         before = told(on, has_role=True, role=Role.ADMIN, projects=("a", "b"))
@@ -91,7 +91,7 @@ async def test_a_record_follows_what_newer_tokens_say_and_no_older_one() -> None
         assert (user.role, user.projects, user.version) == (Role.VIEWER, ("a",), 2)
 
 
-async def test_clocks_that_differ_turn_nothing_back() -> None:
+async def test_older_tokens_change_nothing_when_the_clock_of_the_provider_is_ahead() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
         await federation.user_of(told(on, has_role=True))
@@ -104,7 +104,7 @@ async def test_clocks_that_differ_turn_nothing_back() -> None:
         assert (user.role, user.version) == (Role.VIEWER, 3)
 
 
-async def test_who_is_in_no_group_any_more_has_no_rights_by_what_he_still_has() -> None:
+async def test_a_user_without_any_role_group_is_refused_and_loses_role_and_projects() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
         out = told(on, has_role=True, role=None)
@@ -122,7 +122,7 @@ async def test_who_is_in_no_group_any_more_has_no_rights_by_what_he_still_has() 
         assert (user.role, user.projects, user.version) == (Role.VIEWER, (), 2)
 
 
-async def test_nobody_new_comes_under_a_name_that_people_take_for_anothers() -> None:
+async def test_a_new_user_whose_name_differs_only_in_case_is_refused() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on)
         await federation.user_of(told(on))
@@ -137,7 +137,7 @@ async def test_nobody_new_comes_under_a_name_that_people_take_for_anothers() -> 
         assert await federation.user_of(told(on, name="ANN", subject="https://id#2")) == "ANN"
 
 
-async def test_an_admin_says_that_a_name_is_another_persons_now() -> None:
+async def test_forgetting_the_identity_gives_a_user_name_to_a_new_identity() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on)
         await federation.user_of(told(on))
@@ -150,7 +150,7 @@ async def test_an_admin_says_that_a_name_is_another_persons_now() -> None:
         assert on.state.people.by_subject(later.subject) is on.state.people.users[UserId("ann")]
 
 
-async def test_one_who_is_disabled_stays_so() -> None:
+async def test_a_disabled_user_stays_disabled_after_a_new_token() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on)
         await federation.user_of(told(on))
@@ -164,7 +164,7 @@ async def test_one_who_is_disabled_stays_so() -> None:
             await federation.user_of(told(on, name="bob", subject="https://id#2"))
 
 
-async def test_rules_of_accounts_hold_for_them_too() -> None:
+async def test_account_rules_apply_to_federated_users() -> None:
     async with stage([]) as on:
         alone, _ = federation_of(on, trust=Trust.ALONE)
         with pytest.raises(Unauthenticated, match="single-trust-domain"):
@@ -197,7 +197,7 @@ def federated(server: OneServer) -> Federation:
     )
 
 
-async def test_two_servers_make_one_user_of_somebody_who_comes_to_both(database_url: str) -> None:
+async def test_sign_ins_of_one_identity_at_two_servers_create_one_user(database_url: str) -> None:
     async with servers_on(database_url, [agent("a", devices=1)], parts=apart) as servers:
         both = [federated(server) for server in servers.all]
         for number in range(5):
@@ -228,7 +228,7 @@ async def test_two_servers_give_one_unix_account_to_one_user(database_url: str) 
         assert sum(isinstance(one, InvalidRequest) for one in changed) == 1, changed
 
 
-def test_a_server_that_no_longer_shares_accounts_says_who_still_does_and_what_to_do() -> None:
+def test_a_server_without_shared_accounts_names_the_users_who_share_one() -> None:
     ann, bob = (User(id=UserId(name), role=Role.USER, unix_name="team") for name in ("ann", "bob"))
     check_apart(Trust.SHARED, [ann, bob])
     check_apart(Trust.SEPARATE, [ann, replace(bob, disabled=True), replace(ann, id=UserId("cat"), unix_name=None)])
@@ -238,7 +238,7 @@ def test_a_server_that_no_longer_shares_accounts_says_who_still_does_and_what_to
         check_apart(Trust.SEPARATE, [replace(ann, unix_name="nobody")])
 
 
-async def test_use_cases_are_not_made_while_users_share_an_account_that_is_to_be_their_own() -> None:
+async def test_a_server_with_separate_accounts_does_not_start_while_users_share_an_account() -> None:
     """So a server that must refuse never joins the election."""
     async with stage([]) as on:
         accounts = accounts_of(on, trust=Trust.SHARED)

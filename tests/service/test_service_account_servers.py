@@ -35,7 +35,9 @@ def oidc_authenticator(server: OneServer) -> tuple[TokenAuth, OpenConnections]:
 
 
 @pytest.mark.parametrize("told_to", [0, 1], ids=["the leader", "a follower"])
-async def test_a_key_opens_all_servers_and_none_once_it_is_revoked_at_one(database_url: str, told_to: int) -> None:
+async def test_a_key_works_at_all_servers_and_at_none_after_its_revocation_at_one(
+    database_url: str, told_to: int
+) -> None:
     async with servers_on(database_url, [agent("a", devices=1)], parts=shared) as servers:
         told, other = servers.all[told_to], servers.all[1 - told_to]
         accounts = told.cases.accounts
@@ -59,7 +61,7 @@ async def test_a_key_opens_all_servers_and_none_once_it_is_revoked_at_one(databa
                 auth.of_text(made.secret)
 
 
-async def test_two_admins_who_make_one_user_at_two_servers_make_it_once(database_url: str) -> None:
+async def test_one_user_created_at_two_servers_is_created_once(database_url: str) -> None:
     async with servers_on(database_url, [agent("a", devices=1)], parts=shared) as servers:
         asked = NewUser(name="bob", role=Role.USER)
         made = await asyncio.gather(

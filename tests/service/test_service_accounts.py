@@ -56,7 +56,7 @@ async def submit(scene: Stage, caller: Caller, **more: Any) -> str:
     return made.session.id
 
 
-async def test_a_server_that_cannot_switch_accounts_takes_viewers_alone(scene: Stage) -> None:
+async def test_a_server_that_cannot_switch_unix_accounts_accepts_only_viewers(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.ALONE)
     with pytest.raises(StateConflict, match="single-trust-domain"):
         await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
@@ -77,7 +77,7 @@ async def test_two_users_do_not_share_a_unix_account_unless_all_are_trusted(scen
     )
 
 
-async def test_changes_are_events_and_the_digest_is_not_the_secret(scene: Stage) -> None:
+async def test_account_changes_are_events_without_the_secret_or_its_digest(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.SHARED)
     before = scene.state.revision
     await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
@@ -98,7 +98,7 @@ async def test_changes_are_events_and_the_digest_is_not_the_secret(scene: Stage)
     assert not any(getattr(event.record, "digest", "-") in repr(event) for event in events)
 
 
-async def test_a_key_that_reads_or_expires_makes_no_calendar_address(scene: Stage) -> None:
+async def test_a_read_only_or_expiring_key_cannot_renew_the_calendar_feed(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.SHARED)
     await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.USER))
 
@@ -113,7 +113,7 @@ async def test_a_key_that_reads_or_expires_makes_no_calendar_address(scene: Stag
     assert "user=bob" in await renewed(scope=KeyScope.SUBMIT)
 
 
-async def test_a_key_that_reads_changes_neither_preferences_nor_other_keys(scene: Stage) -> None:
+async def test_a_read_only_key_can_change_neither_notice_preferences_nor_other_keys(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.SHARED)
     notices = AlertCommands(state=scene.state, journal=scene.journal, clock=scene.clock)
     await accounts.create_user(ADMIN, NewUser(name="bob", role=Role.VIEWER))
@@ -133,7 +133,7 @@ async def test_a_key_that_reads_changes_neither_preferences_nor_other_keys(scene
     assert changed.preferences.email == "bob@example.org"
 
 
-async def test_whose_jobs_would_run_as_others_do_may_not_submit(scene: Stage) -> None:
+async def test_users_without_an_own_unix_account_may_not_submit(scene: Stage) -> None:
     people = Identities()
     accounts = accounts_of(scene, trust=Trust.SEPARATE)
     await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="ann"))
@@ -165,7 +165,7 @@ async def test_an_order_names_the_unix_account_of_the_owner(scene: Stage) -> Non
     assert users == {theirs: "anna", plain: None}
 
 
-async def test_where_all_are_trusted_no_order_names_an_account(scene: Stage) -> None:
+async def test_start_orders_name_no_unix_account_in_a_single_trust_domain(scene: Stage) -> None:
     accounts = accounts_of(scene, trust=Trust.SHARED)
     await accounts.create_user(ADMIN, NewUser(name="ann", role=Role.USER, unix_name="anna"))
     scene.state.people.share_account()
@@ -230,7 +230,7 @@ async def test_where_all_are_trusted_no_order_names_an_account(scene: Stage) -> 
         ),
     ],
 )
-def test_an_admin_is_told_which_account_jobs_use_and_where_it_is_missing(
+def test_an_admin_sees_which_unix_account_jobs_use_and_on_which_hosts_it_is_missing(
     trust: Trust, unix: str | None, default: str | None, jobs_run_as: str, warning: str | None
 ) -> None:
     accounts = JobAccounts(hostname="h", default=default, exists=lambda name: name == "here")
@@ -245,7 +245,7 @@ def test_an_admin_is_told_which_account_jobs_use_and_where_it_is_missing(
     assert accounts.words(replace(ann, role=Role.VIEWER), trust=trust) is None
 
 
-async def test_agents_that_are_connected_tell_whether_their_hosts_have_the_account(scene: Stage) -> None:
+async def test_a_missing_unix_account_on_the_host_of_an_agent_gives_a_warning(scene: Stage) -> None:
     accounts = JobAccounts(hostname="server", default=None, exists=lambda _: False)
     office = accounts_of(scene, trust=Trust.SEPARATE, job_accounts=accounts, search=reaper_of(scene).accounts)
     scene.executor.agents[AgentId("a")].accounts.add("anna")
@@ -258,7 +258,7 @@ async def test_agents_that_are_connected_tell_whether_their_hosts_have_the_accou
     assert changed.warning == "the account rob has to exist on a too; jobs fail where it does not"
 
 
-async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> None:
+async def test_a_rate_limited_user_gets_the_time_to_retry(scene: Stage) -> None:
     now = 0.0
     rate = Rate(per_minute=3)
     scene.limit(SubmissionRateLimit(Identities(), trust=Trust.SHARED, rate=rate, monotonic=lambda: now))
@@ -275,7 +275,7 @@ async def test_somebody_too_fast_is_told_when_to_come_again(scene: Stage) -> Non
 
 
 @given(st.lists(st.tuples(st.floats(0, 90), st.integers(1, 12)), max_size=60))
-def test_nobody_takes_more_than_the_rate_and_one_burst(steps: list[tuple[float, int]]) -> None:
+def test_a_user_never_exceeds_the_rate_plus_one_burst(steps: list[tuple[float, int]]) -> None:
     now, taken = 0.0, 0
     buckets = TokenBuckets(Rate(per_minute=10), monotonic=lambda: now)
     for passes, amount in steps:
@@ -292,7 +292,7 @@ def test_nobody_takes_more_than_the_rate_and_one_burst(steps: list[tuple[float, 
             assert now > earlier
 
 
-async def test_what_others_see_of_a_session(scene: Stage) -> None:
+async def test_other_users_see_only_what_their_role_and_project_permit_of_a_session(scene: Stage) -> None:
     session_id = await submit(scene, replace(ANN, projects=(ProjectId("vision"),)), project="vision")
     await scene.advance()
     found = {}
@@ -313,7 +313,7 @@ async def test_what_others_see_of_a_session(scene: Stage) -> None:
         assert not any(secret in text for secret in ("--secret", "hush", "unpublished", "run-7", "/home/ann"))
 
 
-async def test_every_way_to_a_session_shows_the_same(scene: Stage) -> None:
+async def test_all_queries_hide_the_same_fields_of_a_session(scene: Stage) -> None:
     session_id = await submit(scene, ANN)
     before = scene.state.revision - 1
     seen = [
@@ -334,7 +334,7 @@ async def test_every_way_to_a_session_shows_the_same(scene: Stage) -> None:
     assert held.session.command == ()
 
 
-async def test_members_of_a_project_change_its_sessions_and_nobody_else_submits_to_it(scene: Stage) -> None:
+async def test_only_members_of_a_project_cancel_its_sessions_and_submit_to_it(scene: Stage) -> None:
     session_id = await submit(scene, replace(ANN, projects=(ProjectId("vision"),)), project="vision")
     for stranger in (BOB, VIEWER):
         with pytest.raises(Forbidden):
@@ -344,6 +344,6 @@ async def test_members_of_a_project_change_its_sessions_and_nobody_else_submits_
     await scene.sessions.cancel_session(MATE, session_id, None)
 
 
-def test_what_is_hidden_is_named_as_the_views_name_it() -> None:
+def test_hidden_fields_exist_in_the_views() -> None:
     for table, view in ((SESSION_FIELDS, SessionView), (KERNEL_FIELDS, KernelView)):
         assert {name for some in table.values() for name in some} <= {field.name for field in fields(view)}

@@ -37,7 +37,7 @@ async def running(on: Stage, **asked: object) -> SessionId:
     return session_id
 
 
-async def test_nothing_new_goes_on_a_drained_agent_and_what_runs_runs_on() -> None:
+async def test_a_draining_agent_starts_no_new_session_and_keeps_running_ones() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         changed = await office(on).agents.drain_agent(CALLER, "a", note="new fan", evicts=False)
@@ -56,7 +56,7 @@ async def test_nothing_new_goes_on_a_drained_agent_and_what_runs_runs_on() -> No
         assert on.session(second).state is S.RUNNING
 
 
-async def test_what_operators_said_outlives_a_registration() -> None:
+async def test_settings_made_by_operators_survive_a_new_registration_of_the_agent() -> None:
     async with stage([agent("a", devices=2)]) as on:
         admin = office(on)
         await admin.policy.update_policy(CALLER, {"pools": POOLS}, None)
@@ -71,7 +71,7 @@ async def test_what_operators_said_outlives_a_registration() -> None:
         assert (dict(known.labels), known.pool) == ({"zone": "north"}, "big")
 
 
-async def test_saying_it_twice_is_one_event() -> None:
+async def test_a_repeated_administrative_change_writes_no_event() -> None:
     async with stage([agent("a", devices=2)]) as on:
         for _ in range(2):
             await office(on).agents.drain_agent(CALLER, "a", note=None, evicts=False)
@@ -81,7 +81,7 @@ async def test_saying_it_twice_is_one_event() -> None:
         assert on.state.revision == revision
 
 
-async def test_a_drain_can_ask_what_runs_to_make_room() -> None:
+async def test_a_drain_with_eviction_preempts_running_sessions() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         await office(on).agents.drain_agent(CALLER, "a", note=None, evicts=True)
@@ -96,7 +96,7 @@ async def test_a_drain_can_ask_what_runs_to_make_room() -> None:
         assert on.held() == {}
 
 
-async def test_a_lost_agent_is_released_on_an_operators_word() -> None:
+async def test_an_operator_can_release_only_a_lost_agent() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         with pytest.raises(StateConflict, match="only a lost agent"):
@@ -122,7 +122,7 @@ class AsksNobody:
         raise AssertionError(f"{agent_id} is not to be asked by itself")
 
 
-async def test_who_looks_for_differences_hears_of_agents_that_are_silent_and_not_of_those_that_left() -> None:
+async def test_the_doctor_reports_silent_agents_but_not_those_that_left() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         on.executor.silent.add(A)
         await on.on_event(AgentSilent(agent_id=A, gone=True))
@@ -131,7 +131,7 @@ async def test_who_looks_for_differences_hears_of_agents_that_are_silent_and_not
         assert (await doctor.examine(CALLER)).silent == ("b",)
 
 
-async def test_a_gang_on_a_lost_agent_is_stopped_elsewhere() -> None:
+async def test_releasing_a_lost_agent_stops_the_other_kernels_of_its_gang() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         await running(on, devices=2, kernels=2)
         on.executor.silent.add(A)
@@ -143,7 +143,7 @@ async def test_a_gang_on_a_lost_agent_is_stopped_elsewhere() -> None:
         assert on.live() == [str(other.stopped[0])]
 
 
-async def test_only_operators_may() -> None:
+async def test_only_operators_may_change_agents_policy_and_quotas() -> None:
     user = replace(CALLER, role=Role.USER)
     async with stage([agent("a", devices=2)]) as on:
         admin, revision = office(on), on.state.revision
@@ -163,7 +163,7 @@ async def test_only_operators_may() -> None:
         assert on.state.revision == revision
 
 
-async def test_a_pool_is_named_by_the_policy_and_stays_while_it_is_used() -> None:
+async def test_a_pool_must_be_in_the_policy_and_cannot_be_removed_while_agents_use_it() -> None:
     async with stage([agent("a", devices=2)]) as on:
         admin = office(on)
         with pytest.raises(InvalidRequest, match="pools: default"):
@@ -177,7 +177,7 @@ async def test_a_pool_is_named_by_the_policy_and_stays_while_it_is_used() -> Non
         assert list(on.state.policy.pools) == ["default"]
 
 
-async def test_a_quota_names_slots_that_there_are() -> None:
+async def test_a_quota_of_an_unknown_slot_and_a_label_of_an_unknown_agent_are_refused() -> None:
     async with stage([agent("a", devices=2)]) as on:
         with pytest.raises(UnknownSlot):
             await office(on).quotas.set_quota(
@@ -187,7 +187,7 @@ async def test_a_quota_names_slots_that_there_are() -> None:
             await office(on).agents.label_agent(CALLER, "z", [])
 
 
-async def test_what_was_used_is_told() -> None:
+async def test_usage_reports_gpu_hours_and_share_per_user() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await running(on)
         on.clock.passes(3600)
@@ -197,7 +197,7 @@ async def test_what_was_used_is_told() -> None:
         assert office(on).quotas.usage(CALLER, user="bob", project=None) == ()
 
 
-async def test_quotas_show_what_they_limit_as_it_is_now() -> None:
+async def test_quotas_show_current_use_and_waiting_sessions() -> None:
     async with stage([agent("a", devices=4)]) as on:
         await on.create_project("vision")
         quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)

@@ -67,7 +67,7 @@ def renamed(devices: Sequence[Device], *, kind: str) -> tuple[Device, ...]:
         (True, True, AgentState.LOST),
     ],
 )
-async def test_a_silent_agent_gets_nothing_new_and_keeps_what_it_has(
+async def test_a_silent_agent_gets_no_new_session_and_keeps_its_running_ones(
     gone: bool, holds: bool, state: AgentState
 ) -> None:
     async with stage([agent("a", devices=2)]) as on:
@@ -89,7 +89,7 @@ async def test_a_silent_agent_gets_nothing_new_and_keeps_what_it_has(
             assert on.executor.agents[A].starts.count(rank(session)) == 1
 
 
-async def test_silence_after_a_good_bye_means_nothing() -> None:
+async def test_silence_of_an_agent_that_said_goodbye_changes_nothing() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         await running(on)
         for name, state in ((A, AgentState.LOST), (B, AgentState.LEFT)):
@@ -100,7 +100,7 @@ async def test_silence_after_a_good_bye_means_nothing() -> None:
         await on.on_event(AgentSilent(agent_id=AgentId("nobody")), AgentSilent(agent_id=AgentId("nobody"), gone=True))
 
 
-async def test_a_good_bye_that_meets_a_pass_leaves_nothing_half_done() -> None:
+async def test_a_goodbye_during_a_pass_leaves_a_consistent_state() -> None:
     async with stage([agent("a", devices=1)]) as on:
         first = await on.submit()
         on.executor.falls_silent(A, gone=True)
@@ -113,7 +113,7 @@ async def test_a_good_bye_that_meets_a_pass_leaves_nothing_half_done() -> None:
         assert on.session(first).state is S.RUNNING
 
 
-async def test_what_ended_while_the_agent_was_silent_is_told_when_it_is_back() -> None:
+async def test_kernels_that_ended_while_the_agent_was_silent_are_reported_on_its_return() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first, second = await running(on), await running(on)
         on.executor.falls_silent(A)
@@ -128,7 +128,7 @@ async def test_what_ended_while_the_agent_was_silent_is_told_when_it_is_back() -
         assert len(on.held()) == 1
 
 
-async def test_after_another_boot_what_ran_is_gone_and_what_was_only_sent_is_sent_again() -> None:
+async def test_after_a_reboot_running_sessions_are_retried_and_unstarted_orders_are_sent_again() -> None:
     async with stage([agent("a", devices=3)]) as on:
         ran = await running(on)
         canceled = await running(on)
@@ -146,7 +146,7 @@ async def test_after_another_boot_what_ran_is_gone_and_what_was_only_sent_is_sen
         assert on.session(sent).state is S.RUNNING
 
 
-async def test_an_agent_of_the_same_boot_that_lost_sight_of_a_kernel_does_not_free_its_devices() -> None:
+async def test_a_kernel_missing_from_an_agent_of_the_same_boot_keeps_its_devices() -> None:
     async with stage([agent("a", devices=1)]) as on:
         first = await running(on)
         on.executor.agents[A].running.clear()
@@ -177,7 +177,7 @@ async def test_grants_that_an_earlier_version_did_not_send_are_sent_when_the_age
         assert on.session(first).state is S.RUNNING
 
 
-async def test_a_gang_of_which_one_rank_failed_meanwhile_is_not_started_any_further() -> None:
+async def test_a_gang_with_a_failed_rank_starts_no_further_ranks() -> None:
     async with stage([agent("a", devices=3)]) as on:
         on.executor.start_by_itself = False
         gang = await on.submit(kernels=3)
@@ -208,7 +208,7 @@ async def test_orders_carry_the_configured_grace_also_when_they_are_sent_again()
         assert fake.orders[kernel].grace_ms == GRACE_MS
 
 
-async def test_kernels_that_nobody_has_a_lease_for_are_stopped() -> None:
+async def test_kernels_without_a_lease_are_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.executor.agents[A].running.add(KernelId("ses_old.1.0"))
         on.executor.comes_back(A)
@@ -238,7 +238,7 @@ async def test_a_device_that_disappears_while_it_is_held_is_kept_as_leaving_unti
         await running(on, devices=2)
 
 
-async def test_a_broken_device_gets_nobody_new_and_whoever_holds_it_keeps_it() -> None:
+async def test_an_unhealthy_device_gets_no_new_session_and_keeps_its_current_holder() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         good, held = gpus(2)
@@ -252,7 +252,7 @@ async def test_a_broken_device_gets_nobody_new_and_whoever_holds_it_keeps_it() -
         assert on.session(small).state is S.RUNNING
 
 
-async def test_what_an_agent_holds_goes_with_it_to_another_node_id() -> None:
+async def test_held_devices_move_with_the_agent_to_a_new_node_id() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         on.executor.agents[A].node = "elsewhere"
@@ -284,7 +284,7 @@ async def test_two_agents_of_a_node_never_oversubscribe_a_device_and_both_show_w
         assert (devices.total, devices.allocated) == ("2.00", "2.00")
 
 
-async def test_the_map_of_an_agent_that_has_some_of_a_nodes_devices_leaves_the_others_out() -> None:
+async def test_the_allocation_map_of_an_agent_lists_only_its_own_devices() -> None:
     half = dataclasses.replace(agent("b", devices=2, node="n"), devices=gpus(2, agent="n")[1:])
     async with stage([agent("a", devices=2, node="n"), half]) as on:
         await running(on, devices=2)
@@ -292,7 +292,7 @@ async def test_the_map_of_an_agent_that_has_some_of_a_nodes_devices_leaves_the_o
         assert shown(on, "b").gpu_alloc_map == '{"n-gpu-1": "1.00"}'
 
 
-async def test_a_mixed_cluster_over_its_life() -> None:
+async def test_sessions_survive_devices_and_slots_that_change_during_the_life_of_an_agent() -> None:
     """An agent joins, loses its plugin, is restarted with a renamed slot while kernels run, and leaves."""
     async with stage([agent("b", devices=1)]) as on:
         with pytest.raises(ImpossibleRequest):
@@ -339,7 +339,7 @@ async def test_a_mixed_cluster_over_its_life() -> None:
         assert await running(on)
 
 
-async def test_a_joining_agent_that_says_nothing_new_writes_nothing() -> None:
+async def test_a_rejoining_agent_without_changes_writes_no_event() -> None:
     async with stage([FakeAgent(id=A, devices=gpus(1))]) as on:
         before = on.state.revision
         on.executor.comes_back(A)
@@ -361,7 +361,7 @@ async def test_devices_that_reach_each_other_are_shown_as_groups() -> None:
         assert [device.linked_to for device in devices[:2]] == [(two.id,), (one.id,)]
 
 
-async def test_agents_of_different_nodes_that_join_together_share_a_commit_and_those_of_one_node_do_not(
+async def test_agents_of_different_nodes_that_join_together_share_a_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with stage([]) as on:
@@ -383,7 +383,7 @@ async def test_agents_of_different_nodes_that_join_together_share_a_commit_and_t
         assert {found.state for found in on.state.agents.values()} == {AgentState.SUSPECT}
 
 
-async def test_after_a_long_pass_agents_wait_for_others_and_a_submission_ends_that() -> None:
+async def test_after_a_long_pass_agent_reports_are_collected_until_a_submission_arrives() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.allocator._asked.clear()
         on.allocator._rest_from_agents(0.1)

@@ -45,7 +45,7 @@ async def busy(on: Stage) -> SessionId:
     return name
 
 
-async def test_it_keeps_its_place_and_starts_as_changed() -> None:
+async def test_a_changed_session_keeps_its_place_in_the_queue_and_starts_as_changed() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await busy(on)
         wide, other = await on.submit(devices=2), await on.submit(devices=2)
@@ -60,7 +60,7 @@ async def test_it_keeps_its_place_and_starts_as_changed() -> None:
         assert "session.request_changed" in {event.kind for event in await on.events()}
 
 
-async def test_cpus_and_memory_that_came_with_the_gpus_follow_them_and_others_stay() -> None:
+async def test_default_cpus_follow_a_changed_gpu_count_and_requested_cpus_stay() -> None:
     async with stage([FakeAgent(id=AgentId("a"), devices=[*gpus(4), *cores(range(16))])]) as on:
         pools = {**on.state.policy.pools, PoolId("default"): Pool(cpu_per_gpu=4)}
         await on.journal.transact(
@@ -72,7 +72,7 @@ async def test_cpus_and_memory_that_came_with_the_gpus_follow_them_and_others_st
         assert dict((await change(on, own, slots=[("cpu", "0")])).slots) == {"cuda.device": 1}
 
 
-async def test_a_changed_size_replaces_the_fallbacks() -> None:
+async def test_a_changed_size_removes_the_fallbacks() -> None:
     async with stage([agent("a", devices=2)]) as on:
         fallback = NewFallback(slots=[("cuda.device", "1")], after_s=60)
         name = await on.submit(devices=2, fallbacks=[fallback])
@@ -94,7 +94,7 @@ async def test_a_session_that_changes_while_a_pass_decides_does_not_fall_back() 
         await on.submit()
 
 
-async def test_a_session_is_moved_with_its_counts() -> None:
+async def test_a_session_moved_to_another_project_is_counted_there() -> None:
     async with stage([agent("a", devices=1)]) as on:
         for name in ("vision", "audio"):
             await on.create_project(name)
@@ -107,7 +107,7 @@ async def test_a_session_is_moved_with_its_counts() -> None:
         assert {counted.waiting for counted in on.state.pending_counts.of_projects().values()} == {0}
 
 
-async def test_what_a_submission_would_be_refused_for_is_refused() -> None:
+async def test_changes_that_a_submission_would_be_refused_for_are_refused() -> None:
     async with stage([agent("a", devices=2)]) as on:
         name = await on.submit(devices=2)
         before = on.session(name)
@@ -125,7 +125,7 @@ async def test_what_a_submission_would_be_refused_for_is_refused() -> None:
         assert on.session(name) == before
 
 
-async def test_only_those_who_may_change_it_do_and_only_its_owner_moves_it_to_another_project() -> None:
+async def test_project_members_may_change_a_session_but_only_its_owner_may_move_it() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.create_project("vision")
         await on.create_project("audio")
@@ -143,7 +143,7 @@ async def test_only_those_who_may_change_it_do_and_only_its_owner_moves_it_to_an
         assert (await change(on, name, caller=owner, project="audio")).project == "audio"
 
 
-async def test_a_project_takes_no_more_waiting_sessions_than_it_may() -> None:
+async def test_a_session_cannot_be_moved_to_a_project_with_a_full_queue() -> None:
     async with stage([agent("a", devices=1)]) as on:
         full = quota_id(QuotaScope.PROJECT, "vision")
         quota = Quota(id=full, scope=QuotaScope.PROJECT, name="vision", max_queued=1, max_slots=SlotAmounts())
@@ -154,7 +154,7 @@ async def test_a_project_takes_no_more_waiting_sessions_than_it_may() -> None:
             await change(on, name, caller=CALLER, project="vision")
 
 
-async def test_what_does_not_wait_is_left_alone() -> None:
+async def test_only_waiting_sessions_can_be_changed() -> None:
     async with stage([agent("a", devices=1)]) as on:
         name = await busy(on)
         with pytest.raises(StateConflict):
@@ -166,7 +166,7 @@ async def test_what_does_not_wait_is_left_alone() -> None:
             await change(on, SessionId(f"{array}_2"), time_limit=60)
 
 
-async def test_an_old_version_is_refused_and_no_change_is_none() -> None:
+async def test_a_wrong_version_is_refused_and_an_empty_change_writes_nothing() -> None:
     async with stage([agent("a", devices=1)]) as on:
         name = await on.submit(devices=1)
         first = on.session(name)
@@ -175,7 +175,7 @@ async def test_an_old_version_is_refused_and_no_change_is_none() -> None:
         assert (await change(on, name)).version == first.version
 
 
-async def test_the_tasks_of_an_array_that_have_not_started_are_changed() -> None:
+async def test_a_change_of_an_array_applies_to_tasks_that_have_not_started() -> None:
     async with stage([agent("a", devices=3)]) as on:
         array = await on.submit(devices=2, array="0-2")
         await on.advance()

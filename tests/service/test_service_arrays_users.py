@@ -28,7 +28,7 @@ def active(on: Stage, array: SessionId) -> list[int]:
     return list(tasks.active)
 
 
-async def test_no_more_tasks_run_than_may_until_the_array_completes() -> None:
+async def test_no_more_tasks_than_the_parallel_limit_run_until_the_array_completes() -> None:
     async with stage([agent("a", devices=4)]) as on:
         array = await on.submit(array="0-4", max_parallel=2)
         follower = await on.submit(depends_on=[(array, "after_ok")])
@@ -53,7 +53,7 @@ async def test_an_array_fails_with_its_tasks_and_a_dependency_on_it_is_broken() 
         assert on.session(follower).state is S.FAILED
 
 
-async def test_one_waiting_index_is_canceled_and_then_the_whole_array() -> None:
+async def test_a_waiting_task_and_then_the_whole_array_can_be_canceled() -> None:
     async with stage([agent("a", devices=1)]) as on:
         array = await on.submit(array="0-3")
         await on.advance()

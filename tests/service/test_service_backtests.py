@@ -114,7 +114,7 @@ async def test_a_result_is_of_the_time_that_the_record_covers() -> None:
         await tests.close()
 
 
-async def test_a_year_counted_back_by_the_caller_may_begin_a_moment_earlier() -> None:
+async def test_a_backtest_of_one_year_tolerates_the_delay_of_the_request() -> None:
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner()
         tests = jobs(on, runner)
@@ -140,7 +140,7 @@ async def test_a_run_may_have_other_quotas() -> None:
         await tests.close()
 
 
-async def test_what_fails_says_why() -> None:
+async def test_a_failed_backtest_shows_the_reason() -> None:
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner(last=BacktestNews(failure="nothing is recorded"))
         runner.may_end.set()
@@ -152,7 +152,7 @@ async def test_what_fails_says_why() -> None:
         assert found.failure == "nothing is recorded"
 
 
-async def test_one_that_cannot_be_run_fails_and_the_next_one_runs() -> None:
+async def test_a_backtest_that_cannot_be_started_fails_and_the_next_one_runs() -> None:
     class NoProcess(FakeRunner):
         async def run(self, order: BacktestOrder) -> AsyncIterator[BacktestNews]:
             if not self.orders:
@@ -174,7 +174,7 @@ async def test_one_that_cannot_be_run_fails_and_the_next_one_runs() -> None:
         await until_it_is(BacktestState.COMPLETED, tests, second.id)
 
 
-async def test_one_runs_at_a_time_and_few_wait() -> None:
+async def test_one_backtest_runs_at_a_time_and_the_number_waiting_is_limited() -> None:
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner()
         tests = jobs(on, runner)
@@ -206,7 +206,7 @@ async def test_old_results_are_dropped() -> None:
             await tests.cancel_backtest(OPERATOR, names[0])
 
 
-async def test_they_are_for_operators() -> None:
+async def test_only_operators_may_use_backtests() -> None:
     async with stage([agent("a", devices=4)]) as on:
         tests = jobs(on, FakeRunner())
         for asking in (
@@ -234,13 +234,13 @@ async def test_they_are_for_operators() -> None:
         (NewBacktestRun(quotas=(OF_ANN,) * 65),),
     ],
 )
-async def test_what_makes_no_sense_is_refused(runs: tuple[NewBacktestRun, ...]) -> None:
+async def test_invalid_backtest_runs_are_refused(runs: tuple[NewBacktestRun, ...]) -> None:
     async with stage([agent("a", devices=4)]) as on:
         with pytest.raises(InvalidRequest):
             await jobs(on, FakeRunner()).start_backtest(OPERATOR, NewBacktest(runs=runs))
 
 
-async def test_a_server_without_a_runner_has_none() -> None:
+async def test_a_server_without_a_runner_refuses_backtests() -> None:
     async with stage([agent("a", devices=4)]) as on:
         with pytest.raises(Unavailable):
             await jobs(on, None).start_backtest(OPERATOR, FCFS)

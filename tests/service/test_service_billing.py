@@ -38,7 +38,7 @@ async def recounted(on: Stage, replaced: Statement | None = None) -> list[str]:
     return list(counted.faults(stored.values()))
 
 
-async def test_a_released_lease_is_entered_for_its_project_and_user_and_the_log_says_the_same() -> None:
+async def test_a_released_lease_is_charged_to_project_and_user_and_matches_the_event_log() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await with_prices(on)
         await on.submit(devices=2)
@@ -55,7 +55,7 @@ async def test_a_released_lease_is_entered_for_its_project_and_user_and_the_log_
         assert f"used {mine.used - 1}, idle 1" in fault
 
 
-async def test_without_prices_nothing_is_entered() -> None:
+async def test_without_prices_no_statement_is_written() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.submit()
         await on.advance()
@@ -64,7 +64,7 @@ async def test_without_prices_nothing_is_entered() -> None:
         assert await recounted(on) == []
 
 
-async def test_what_a_failure_loses_is_moved_and_stays_charged_to_its_owner() -> None:
+async def test_time_lost_to_a_failure_is_charged_to_the_owner() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_prices(on)
         await on.submit()
@@ -79,7 +79,7 @@ async def test_what_a_failure_loses_is_moved_and_stays_charged_to_its_owner() ->
         assert await recounted(on) == []
 
 
-async def test_what_a_preemption_loses_is_credited() -> None:
+async def test_time_lost_to_a_preemption_is_credited() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_prices(on, order="priority")
         await on.submit(preemptible=True, priority="low")
@@ -97,7 +97,7 @@ async def test_what_a_preemption_loses_is_credited() -> None:
         assert await recounted(on) == []
 
 
-async def test_a_lease_over_the_end_of_a_month_is_entered_in_both() -> None:
+async def test_a_lease_across_months_is_charged_to_each_month() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_prices(
             on, replace(TWO_EUR, rates=(Price(micros=MICROS, from_hour=22, until_hour=6), *TWO_EUR.rates))
@@ -113,7 +113,7 @@ async def test_a_lease_over_the_end_of_a_month_is_entered_in_both() -> None:
         assert await recounted(on) == []
 
 
-async def test_a_budget_that_is_used_up_holds_sessions_with_the_numbers_and_the_others_start() -> None:
+async def test_a_spent_budget_holds_the_sessions_of_its_project_until_the_next_month() -> None:
     async with stage([agent("a", devices=3)]) as on:
         await with_prices(on)
         await with_budget(on, 3)

@@ -43,7 +43,7 @@ def windows(rows: tuple[BookingRow, ...]) -> list[Any]:
     ]
 
 
-def test_each_row_of_a_spreadsheet_is_read_or_says_what_is_wrong_with_it() -> None:
+def test_each_row_of_a_csv_file_is_read_or_has_an_error() -> None:
     rows = read(SHEET)
     assert windows(rows) == [
         (2, "01 08:00", "01 11:00", 1),
@@ -88,7 +88,7 @@ def test_events_of_a_calendar_are_read_with_their_gpus_and_rules() -> None:
     assert [row.asked.repeats for row in rows[:3] if row.asked] == [None, None, "FREQ=WEEKLY;COUNT=3"]
 
 
-def test_an_odd_cell_is_the_error_of_its_own_row() -> None:
+def test_an_invalid_cell_is_an_error_of_its_own_row_only() -> None:
     lines = ["date,start,end,gpus", "2027-02-01,09:00,12:00,1"]
     lines += [f"2027-02-01,09:00,12:00,{gpus}" for gpus in ("nan", "inf", "1e400", "two")]
     lines += ["9999-12-31,22:00,02:00,1", "9999-12-31,22:00,24:00,1"]
@@ -107,7 +107,7 @@ def calendar(*events: str) -> str:
 EVENT = "BEGIN:VEVENT\nUID:{0}\nDTSTAMP:20270101T000000Z\nSUMMARY:x\nDTSTART{1}\nDURATION:{2}\nEND:VEVENT\n"
 
 
-def test_an_event_lasts_as_long_as_its_duration_or_has_its_own_error() -> None:
+def test_calendar_durations_are_read_or_are_an_error_of_their_own_event() -> None:
     pytest.importorskip("icalendar")
     events = [
         EVENT.format(1, ";TZID=Europe/Berlin:20261024T220000", "PT12H"),
@@ -162,7 +162,7 @@ def lines(view: BookingImportView) -> list[tuple[str, str]]:
     return [(one.state.value, one.message.partition(";")[0]) for one in view.rows]
 
 
-async def test_a_dry_run_says_what_each_row_becomes_and_the_import_does_it_once() -> None:
+async def test_a_dry_run_shows_the_outcome_of_each_row_and_a_repeated_import_books_once() -> None:
     async with stage([agent("a", devices=2)]) as on:
         day = datetime.fromtimestamp(on.clock.now_us() / 1e6, UTC) + timedelta(days=2)
         rows = ["name,start,end,gpus"]
@@ -202,7 +202,7 @@ async def test_only_operators_book_for_others() -> None:
         ("Europe/Berlin", "20270118", ["05", "12"]),
     ],
 )
-def test_the_end_of_a_rule_is_read_in_its_own_zone(zone: str, until: str, days: list[str]) -> None:
+def test_the_until_date_of_a_rule_is_read_in_its_own_time_zone(zone: str, until: str, days: list[str]) -> None:
     pytest.importorskip("icalendar")
     event = EVENT.format(1, f";TZID={zone}:20270105T090000", f"PT1H\nRRULE:FREQ=WEEKLY;UNTIL={until}")
     (row,) = read(calendar(event), "lab.ics")

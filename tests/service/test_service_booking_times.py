@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 HOUR = timedelta(hours=1)
 
 
-async def test_times_at_the_ends_of_the_calendar_are_answered() -> None:
+async def test_times_at_the_limits_of_the_calendar_cause_no_crash() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = datetime.min.replace(tzinfo=timezone(5 * HOUR))
         last = datetime.max.replace(tzinfo=timezone(-5 * HOUR))
@@ -39,7 +39,7 @@ async def test_times_at_the_ends_of_the_calendar_are_answered() -> None:
         ("2026-10-23T22:00", 12 * HOUR, ["23 22:00", "24 22:00", "25 23:00"], [12, 12, 12]),
     ],
 )
-async def test_repeated_windows_are_equally_long_or_whole_days_when_the_clocks_change(
+async def test_repeated_bookings_keep_their_length_or_whole_days_over_a_clock_change(
     starts_at: str, lasts: timedelta, starts: list[str], hours: list[float]
 ) -> None:
     first = datetime.fromisoformat(f"{starts_at}+00:00")

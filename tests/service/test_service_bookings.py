@@ -72,7 +72,7 @@ def request(**more: Any) -> NewSession:
     return NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")], **more)
 
 
-async def test_what_is_booked_is_shown_and_a_second_booking_of_it_is_refused() -> None:
+async def test_a_booking_is_listed_and_a_second_booking_of_its_devices_is_refused() -> None:
     async with stage([agent("a", devices=2)]) as on:
         made = (await reserve(on, gpus=2)).booking
         assert (made.state, made.gpus, [gpu.device_id for gpu in made.devices]) == (
@@ -122,7 +122,7 @@ async def test_only_its_owner_its_project_and_operators_use_a_booking() -> None:
         await on.sessions.create_session(member, request(booking="shared"))
 
 
-async def test_preemptible_sessions_leave_for_a_session_of_the_booking() -> None:
+async def test_preemptible_sessions_are_preempted_for_a_session_of_the_booking() -> None:
     async with stage([agent("a", devices=1)]) as on:
         guest = await on.submit(preemptible=True)
         await on.advance()
@@ -136,7 +136,7 @@ async def test_preemptible_sessions_leave_for_a_session_of_the_booking() -> None
         assert (preempted.preemption.cause, preempted.preemption.by_session) == (PreemptionCause.BOOKING, mine)
 
 
-async def test_an_operator_changes_the_booking_of_another_by_its_name_if_only_one_has_it() -> None:
+async def test_an_operator_can_name_a_booking_of_another_user_if_the_name_is_unique() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await reserve(on)
         operator = replace(BOB, user=UserId("op"), role=Role.OPERATOR)
@@ -180,7 +180,7 @@ async def test_a_booking_is_extended_while_its_gpu_is_lost() -> None:
         assert [gpu.device_id for gpu in longer.devices] == [good[0].id]
 
 
-async def test_a_no_show_is_released_and_the_queue_goes_on() -> None:
+async def test_an_unused_booking_is_released_as_a_no_show_and_waiting_sessions_start() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await reserve(on, no_show_after=60.0)
         waits = await on.submit()
@@ -225,14 +225,16 @@ async def test_operators_book_nodes_for_maintenance() -> None:
         ({"models": ["A100"]}, BookingRefused, "Pool default has 0 GPUs of model A100"),
     ],
 )
-async def test_a_wrong_request_says_what_is_wrong(fields: dict[str, Any], error: type[Exception], words: str) -> None:
+async def test_an_invalid_booking_request_is_refused_with_the_reason(
+    fields: dict[str, Any], error: type[Exception], words: str
+) -> None:
     async with stage([agent("a", devices=2)]) as on:
         with pytest.raises(error, match=words):
             await reserve(on, **({"name": "exp"} | fields))
         assert on.bookings.bookings(CALLER) == ()
 
 
-async def test_a_name_is_used_once_at_a_time() -> None:
+async def test_an_owner_cannot_have_two_open_bookings_of_one_name() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await reserve(on)
         with pytest.raises(StateConflict, match="you have an open booking named exp"):
@@ -241,7 +243,7 @@ async def test_a_name_is_used_once_at_a_time() -> None:
         await reserve(on)
 
 
-async def test_what_a_booking_keeps_idle_is_charged_to_its_owner_when_it_ends() -> None:
+async def test_idle_time_of_a_booking_is_charged_to_its_owner_when_it_ends() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await reserve(on, gpus=2, starts=timedelta(minutes=1), no_show_after=3600.0)
         on.clock.passes(61)
@@ -257,7 +259,7 @@ async def test_what_a_booking_keeps_idle_is_charged_to_its_owner_when_it_ends() 
         assert account.charged == pytest.approx(1.0 * GPU_HOUR, rel=0.02)  # including its session's use so far
 
 
-async def test_what_its_sessions_held_is_not_charged_twice() -> None:
+async def test_time_held_by_sessions_of_a_booking_is_not_charged_twice() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await reserve(on, starts=timedelta(minutes=1))
         on.clock.passes(61)
@@ -280,7 +282,7 @@ async def test_a_booking_that_never_began_costs_nothing() -> None:
         assert on.state.accounts == {}
 
 
-async def test_a_repeated_booking_keeps_its_time_of_day_and_is_given_back_at_once() -> None:
+async def test_a_booking_series_can_be_given_back_as_a_whole() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await reserve(on, "other", starts=timedelta(days=7, hours=1))
         starts = moment(on.clock.now_us()).replace(microsecond=0) + HOUR
@@ -304,7 +306,7 @@ async def test_a_repeated_booking_keeps_its_time_of_day_and_is_given_back_at_onc
         assert [one.name for one in on.bookings.bookings(CALLER)] == ["other"]
 
 
-def test_the_time_of_day_holds_when_the_clocks_change() -> None:
+def test_repeated_bookings_keep_the_local_time_of_day_over_a_clock_change() -> None:
     first = datetime(2027, 3, 23, 8, tzinfo=UTC)
     found = occurrences(first, "FREQ=WEEKLY;BYDAY=TU;COUNT=2", time_zone="Europe/Berlin")
     assert [at.hour for at in found] == [9, 9]
@@ -330,7 +332,7 @@ def test_the_time_of_day_holds_when_the_clocks_change() -> None:
         ("FREQ=DAILY;COUNT=2", "Mars/Base", "time_zone: 'Mars/Base' is unknown"),
     ],
 )
-def test_a_wrong_rule_says_what_is_wrong(rule: str, zone: str | None, words: str) -> None:
+def test_an_invalid_repetition_rule_is_refused_with_the_reason(rule: str, zone: str | None, words: str) -> None:
     began_s = time.process_time()
     with pytest.raises(InvalidRequest, match=words):
         occurrences(moment(0), rule, time_zone=zone)
@@ -349,14 +351,16 @@ def test_a_wrong_rule_says_what_is_wrong(rule: str, zone: str | None, words: str
         "BYDAY=SA,SU;FREQ=DAILY;INTERVAL=3",
     ],
 )
-def test_the_windows_of_a_rule_are_those_of_the_standard(rule: str, year: int) -> None:
+def test_occurrences_of_a_repetition_rule_equal_those_of_rrulestr(rule: str, year: int) -> None:
     first = datetime(year, 12, 30, 9, tzinfo=UTC)
     last = (first + timedelta(days=366)).replace(tzinfo=None)
     wanted = takewhile(lambda at: at <= last, rrulestr(rule, dtstart=first.replace(tzinfo=None)))
     assert occurrences(first, rule, time_zone=None) == [at.replace(tzinfo=UTC) for at in wanted]
 
 
-async def test_a_series_that_is_not_decided_in_time_is_withdrawn_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_booking_series_that_is_not_decided_in_time_is_canceled_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("aliquot.service.bookings.PASS_WAIT_S", 0.05)
     async with stage([agent("a", devices=1)]) as on:
         starts = moment(on.clock.now_us()).replace(microsecond=0) + HOUR
@@ -369,7 +373,7 @@ async def test_a_series_that_is_not_decided_in_time_is_withdrawn_as_a_whole(monk
         assert [one.state for one in found] == [BookingState.CANCELED] * 3
 
 
-async def test_the_effect_of_a_booking_names_whom_it_would_delay_and_books_nothing() -> None:
+async def test_the_effect_of_a_booking_names_delayed_sessions_and_books_nothing() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.sessions.create_session(CALLER, request(time_limit=3600.0))
         await on.advance()

@@ -55,7 +55,7 @@ def large(part: object, path: str, *, seen: set[int]) -> Iterator[tuple[str, int
         yield from large(value, f"{path}.{name}", seen=seen)
 
 
-def test_what_is_in_memory_does_not_grow_with_what_has_ended() -> None:
+def test_memory_does_not_grow_with_the_number_of_ended_sessions() -> None:
     state = State(ended_kept=KEPT)
     told(state, make.agent())
     for number in range(SESSIONS):
@@ -64,7 +64,7 @@ def test_what_is_in_memory_does_not_grow_with_what_has_ended() -> None:
     assert list(large(state, "state", seen=set())) == []
 
 
-def test_those_that_the_store_is_about_to_lose_are_forgotten_but_for_those_that_are_needed() -> None:
+def test_sessions_deleted_from_the_store_leave_memory_unless_they_are_needed() -> None:
     state = State(ended_kept=KEPT)
     told(state, make.agent())
     for number in range(3):

@@ -16,7 +16,7 @@ def gpus(on: Stage) -> dict[str, tuple[str, str, str]]:
     }
 
 
-async def test_a_device_that_two_agents_see_counts_once_and_its_parts_as_fractions() -> None:
+async def test_a_device_of_two_agents_counts_once_and_its_shares_count_as_fractions() -> None:
     agents = [fake_agent("a", devices=2, node="n"), fake_agent("b", devices=2, node="n"), fake_agent("c", devices=1)]
     async with stage(agents) as on:
         assert gpus(on) == {"cuda.device": ("3.00", "3.00", "0.00"), "cuda.shares": ("3.00", "3.00", "0.00")}
@@ -29,7 +29,7 @@ async def test_a_device_that_two_agents_see_counts_once_and_its_parts_as_fractio
         assert gpus(on)["cuda.device"] == ("3.00", "1.15", "1.85")
 
 
-async def test_agents_that_are_lost_or_have_left_count_no_more() -> None:
+async def test_lost_agents_do_not_count_as_capacity() -> None:
     async with stage([fake_agent("a", devices=2), fake_agent("b", devices=1)]) as on:
         await on.on_event(AgentSilent(agent_id=AgentId("a")))
         assert gpus(on)["cuda.device"][0] == "3.00"

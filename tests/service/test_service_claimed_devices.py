@@ -33,7 +33,7 @@ def same_gpus(on: Stage) -> tuple[FakeAgent, FakeAgent]:
     return one, two
 
 
-async def test_the_second_node_gets_nothing_and_the_alert_names_both() -> None:
+async def test_a_second_node_with_the_same_gpus_is_refused_and_the_alert_names_both() -> None:
     async with stage(two_nodes()) as on:
         _, two = same_gpus(on)
         await on.messages.run_once([DevicesChanged(inventory=two.inventory())])

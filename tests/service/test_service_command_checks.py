@@ -34,7 +34,7 @@ def script(folder: Path, text: str) -> Path:
     return path
 
 
-async def test_patterns() -> None:
+async def test_commands_must_match_allowed_and_no_denied_patterns() -> None:
     rules = CommandRules(allow=("^python", "^sh"), deny=("curl",))
     checks = CommandChecks(rules)
     await checks.check(session("python", "train.py"))
@@ -54,19 +54,19 @@ async def test_a_preflight_command_must_pass_the_patterns_too() -> None:
         assert error.value.field == "preflight"
 
 
-def test_the_program_reads_the_preflight_too() -> None:
+def test_the_input_of_the_check_program_contains_the_preflight_command() -> None:
     found = [check_input(one)["preflight"] for one in (session("x"), checked(), checked("sh", "-c", "y"))]
     assert found == [None, [], ["sh", "-c", "y"]]
 
 
 @pytest.mark.parametrize("pattern", ["[;&&||]", "[[;]"])
-async def test_a_pattern_that_python_warns_of_is_matched(pattern: str) -> None:
+async def test_a_pattern_with_a_python_warning_is_still_matched(pattern: str) -> None:
     checks = CommandChecks(CommandRules(deny=(pattern,)))
     with pytest.raises(InvalidRequest, match="must not match"):
         await checks.check(session("sh", "-c", "a; b"))
 
 
-async def test_patterns_of_a_batch_are_matched_at_once_and_the_session_is_named() -> None:
+async def test_a_batch_with_a_refused_command_names_the_refused_session() -> None:
     checks = CommandChecks(CommandRules(deny=("curl",)))
     batch = [session("python", str(number)) for number in range(300)]
     await checks.check(*batch)
@@ -81,7 +81,7 @@ async def test_patterns_of_a_batch_are_matched_at_once_and_the_session_is_named(
         await checks.check(*batch, wrap=wrap)
 
 
-async def test_patterns_that_cannot_be_matched_let_nothing_pass_and_tell_nobody_of_the_server() -> None:
+async def test_patterns_that_cannot_be_matched_refuse_all_commands_without_a_traceback() -> None:
     """As when memory runs out."""
     checks = CommandChecks(CommandRules(deny=("(",)))
     with pytest.raises(Unavailable, match="cannot be applied") as refused:
@@ -89,14 +89,14 @@ async def test_patterns_that_cannot_be_matched_let_nothing_pass_and_tell_nobody_
     assert "Traceback" not in refused.value.message
 
 
-async def test_a_pattern_that_takes_for_ever_holds_up_nobody(anyio_backend: str) -> None:
+async def test_a_pattern_that_takes_too_long_is_stopped_and_refused(anyio_backend: str) -> None:
     """`re` blocks all other threads; it is stopped while the event loop goes on."""
     checks = CommandChecks(CommandRules(deny=(r"(\w+\s?)+$",), timeout_s=0.3))
     with pytest.raises(Unavailable, match="did not answer in time"):
         await checks.check(session("a" * 60 + "!"))
 
 
-async def test_a_program_reads_the_request_and_its_words_are_told(tmp_path: Path) -> None:
+async def test_the_check_program_reads_the_request_and_its_stderr_is_the_reason_of_the_refusal(tmp_path: Path) -> None:
     path = script(
         tmp_path, 'if grep -q \'"command": \\["good"\'; then exit 0; fi; echo "not that," >&2; echo please >&2; exit 3'
     )
@@ -106,7 +106,7 @@ async def test_a_program_reads_the_request_and_its_words_are_told(tmp_path: Path
         await checks.check(session("bad"))
 
 
-async def test_a_program_that_reads_nothing_or_says_too_much(tmp_path: Path) -> None:
+async def test_the_check_program_may_ignore_its_input_and_its_long_output_is_shortened(tmp_path: Path) -> None:
     await CommandChecks(CommandRules(program=script(tmp_path, "exit 0"))).check(session("x" * 100_000))
     loud = script(tmp_path, "head -c 1000000 /dev/zero | tr '\\0' x >&2; exit 1")
     with pytest.raises(InvalidRequest) as refused:
@@ -114,7 +114,7 @@ async def test_a_program_that_reads_nothing_or_says_too_much(tmp_path: Path) -> 
     assert len(refused.value.message) < 1000
 
 
-async def test_what_a_program_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+async def test_background_processes_of_the_check_program_are_not_waited_for(tmp_path: Path) -> None:
     """In a process session of its own, beyond the check, with its input and outputs."""
     pid = tmp_path / "pid"
     left = f"setsid sh -c 'echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 600' &"
@@ -128,7 +128,7 @@ async def test_what_a_program_leaves_running_is_not_waited_for(tmp_path: Path) -
         os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
-async def test_a_program_that_hangs_or_is_not_there_lets_nothing_pass(tmp_path: Path) -> None:
+async def test_a_check_program_that_hangs_or_is_missing_refuses_all_commands(tmp_path: Path) -> None:
     hangs = CommandChecks(CommandRules(program=script(tmp_path, "sleep 600"), timeout_s=0.2))
     with pytest.raises(Unavailable, match="did not answer in time"):
         await hangs.check(session("x"))

@@ -70,7 +70,7 @@ async def test_a_plan_is_checked_against_the_disk_before_it_is_carried_out() -> 
         assert on.session(session_id).state is SessionState.QUEUED
 
 
-def test_the_floor_is_held_against_a_real_file_system(tmp_path: Path) -> None:
+def test_the_free_space_rule_is_checked_on_a_real_file_system(tmp_path: Path) -> None:
     assert DiskRules(bytes_min=0).shortage(tmp_path) is None
     words = DiskRules(bytes_min=2**62).shortage(tmp_path)
     assert words is not None

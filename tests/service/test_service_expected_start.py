@@ -31,7 +31,7 @@ async def waiting(on: Stage, *, backfill: str) -> tuple[SessionView, SessionView
 
 
 @pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
-async def test_the_head_is_promised_a_time_and_under_conservative_all_are(backfill: str) -> None:
+async def test_the_backfill_mode_decides_which_waiting_sessions_have_an_expected_start(backfill: str) -> None:
     async with stage([agent("a", devices=1)]) as on:
         runs, head, second = await waiting(on, backfill=backfill)
         assert runs.expected_start is None
@@ -43,7 +43,7 @@ async def test_the_head_is_promised_a_time_and_under_conservative_all_are(backfi
             assert second.expected_start is None
 
 
-async def test_the_place_in_the_queue_is_explained_to_who_asks_for_one_session() -> None:
+async def test_a_session_query_explains_the_place_in_the_queue() -> None:
     async with stage([agent("a", devices=1)]) as on:
         runs = await on.submit(time_limit=3600)
         await on.advance()

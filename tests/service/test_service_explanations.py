@@ -56,7 +56,7 @@ async def crowded(on: Stage) -> tuple[SessionId, SessionId, SessionId]:
     return held, head, behind
 
 
-async def test_it_names_what_is_in_the_way_with_its_expected_end_and_who_is_ahead() -> None:
+async def test_an_explanation_names_blocking_sessions_with_expected_ends_and_sessions_ahead() -> None:
     async with stage([agent("a", devices=2)]) as on:
         held, head, behind = await crowded(on)
         first, second = await why(on, head), await why(on, behind)
@@ -81,7 +81,7 @@ async def with_spare_pool(on: Stage) -> tuple[SessionId, SessionId, SessionId]:
 
 
 @pytest.mark.parametrize("place", [1, 2])
-async def test_each_remedy_that_its_owner_can_apply_starts_it_when_it_is_applied(place: int) -> None:
+async def test_applying_a_remedy_starts_the_session(place: int) -> None:
     async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
         name = (await with_spare_pool(on))[place]
         remedies = by_kind(await why(on, name))
@@ -111,7 +111,7 @@ async def test_fewer_kernels_for_an_elastic_gang_are_compared_with_all_its_sizes
         assert len(on.state.kernels_in(on.session(gang))) == 2
 
 
-async def test_a_command_applies_it_and_those_delayed_are_named() -> None:
+async def test_a_remedy_gives_its_command_and_the_delayed_sessions() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, head, behind = await crowded(on)
         limit = by_kind(await why(on, behind))[RemedyKind.TIME_LIMIT]
@@ -127,7 +127,7 @@ async def test_a_command_applies_it_and_those_delayed_are_named() -> None:
         assert wait.starts_at == (await why(on, head)).expected_start
 
 
-async def test_quota_arithmetic_and_another_project() -> None:
+async def test_a_session_over_quota_gets_a_higher_quota_and_another_project_as_remedies() -> None:
     async with stage([agent("a", devices=4)]) as on:
         await on.create_project("audio")
         name = quota_id(QuotaScope.PROJECT, "default")
@@ -150,7 +150,7 @@ async def test_quota_arithmetic_and_another_project() -> None:
         assert by_kind(await why(on, waits, caller=CALLER))[RemedyKind.QUOTA].applies
 
 
-async def test_strangers_are_told_why_but_offered_nothing_that_they_may_not_do() -> None:
+async def test_other_users_get_the_reason_but_no_remedies_they_may_not_apply() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, head, _ = await crowded(on)
         stranger = replace(USER, user=UserId("bob"))
@@ -161,7 +161,7 @@ async def test_strangers_are_told_why_but_offered_nothing_that_they_may_not_do()
             await on.sessions.update_session(stranger, head, SessionAmendment(time_limit=60), None)
 
 
-async def test_it_is_kept_until_something_changes_or_half_a_minute_has_passed() -> None:
+async def test_an_explanation_is_cached_for_30_seconds_or_until_a_change() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, head, _ = await crowded(on)
         first = await why(on, head)
@@ -173,7 +173,7 @@ async def test_it_is_kept_until_something_changes_or_half_a_minute_has_passed() 
         assert (await why(on, head)).revision > later.revision
 
 
-async def test_a_session_that_does_not_wait_is_not_explained_and_nothing_starts_while_scheduling_is_stopped() -> None:
+async def test_running_sessions_have_no_explanation_and_stopped_scheduling_gives_no_remedies() -> None:
     async with stage([agent("a", devices=2)]) as on:
         held, head, _ = await crowded(on)
         found = await why(on, held)
@@ -240,7 +240,7 @@ async def why_once_asked(on: Stage, name: SessionId) -> ExplanationView:
     return found
 
 
-async def test_a_change_that_does_not_start_it_now_is_forecast_when_it_is_asked_for() -> None:
+async def test_a_remedy_that_starts_the_session_later_is_forecast_on_request() -> None:
     async with stage([agent("a", devices=2)]) as on:
         waits = await two_gpus_taken(on)
         assert (await why_once_asked(on, waits)).is_forecasting is False
@@ -268,7 +268,7 @@ async def test_a_change_that_does_not_start_it_now_is_forecast_when_it_is_asked_
             assert all(remedy.p50_earlier is None for remedy in again.remedies)
 
 
-async def test_forecasts_of_changes_are_asked_for_again_after_a_minute_and_shown_until_then() -> None:
+async def test_forecasts_of_remedies_are_renewed_after_a_minute_and_shown_until_then() -> None:
     async with stage([agent("a", devices=2)]) as on:
         waits = await two_gpus_taken(on)
         with on.desk.served():
@@ -284,7 +284,7 @@ async def test_forecasts_of_changes_are_asked_for_again_after_a_minute_and_shown
             assert RemedyKind.FEWER_GPUS not in by_kind(await why_once_asked(on, waits))
 
 
-async def test_nothing_is_shown_of_changes_while_the_forecast_process_does_not_answer() -> None:
+async def test_remedies_have_no_forecasts_while_the_forecast_process_does_not_answer() -> None:
     async with stage([agent("a", devices=2)]) as on:
         waits = await two_gpus_taken(on)
         with on.desk.served():
@@ -293,7 +293,7 @@ async def test_nothing_is_shown_of_changes_while_the_forecast_process_does_not_a
         assert (found.is_forecasting, [one for one in found.remedies if one.p50_earlier is not None]) == (False, [])
 
 
-async def test_a_remedy_that_waits_names_only_sessions_that_are_waited_for() -> None:
+async def test_the_wait_remedy_names_only_sessions_that_must_end_first() -> None:
     """Another session ends earlier, on an unsuitable node."""
     async with stage([agent("a", devices=1), agent("b", devices=2)]) as on:
         wide = await on.submit(devices=2, time_limit=3600)

@@ -65,7 +65,7 @@ async def test_more_time_is_granted_and_reaches_the_running_process() -> None:
         assert kinds.index("session.extension_requested") < kinds.index("session.extended")
 
 
-async def test_it_is_refused_with_the_one_who_would_start_later_and_may_be_asked_again() -> None:
+async def test_a_refused_extension_names_the_delayed_session_and_can_be_requested_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
         name = await running(on)
         waiting = (await on.sessions.create_session(BOB, request())).session
@@ -79,7 +79,7 @@ async def test_it_is_refused_with_the_one_who_would_start_later_and_may_be_asked
         assert heard(on)[-1][1] == 2 * 3_600_000
 
 
-async def test_an_agent_that_joins_again_hears_the_later_limit_again() -> None:
+async def test_a_rejoining_agent_gets_the_extended_time_limit_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
         name = await running(on)
         await called(on, on.sessions.extend_session(CALLER, name, HOUR_S, None))
@@ -90,7 +90,7 @@ async def test_an_agent_that_joins_again_hears_the_later_limit_again() -> None:
         assert heard(on)[before:] == heard(on)[:1]
 
 
-async def test_what_cannot_be_extended_says_why() -> None:
+async def test_a_refused_extension_gives_the_reason() -> None:
     async with stage([agent("a", devices=3)]) as on:
         name = await running(on)
         endless = await running(on, time_limit=None)

@@ -74,7 +74,7 @@ def session_of(view: ExternalAllocationView) -> SessionId:
     return SessionId(view.session_id)
 
 
-async def test_it_is_given_devices_at_once_and_nothing_is_started() -> None:
+async def test_an_external_allocation_gets_devices_immediately_and_starts_no_kernel() -> None:
     async with stage([agent("a", devices=2)]) as on:
         view = await allocate(on, count="2", memory_gb="40")
         assert sorted(view.gpu_ids) == ["a-gpu-0", "a-gpu-1"]
@@ -89,13 +89,13 @@ async def test_it_is_given_devices_at_once_and_nothing_is_started() -> None:
         assert (seen.holds_devices, len(seen.allocated_gpus)) == (True, 2)
 
 
-async def test_shares_of_a_gpu_are_given_too() -> None:
+async def test_an_external_allocation_can_get_a_share_of_a_gpu() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on, count="0.25")
         assert [(gpu.gpu_id, gpu.share, gpu.memory_gb) for gpu in view.gpus] == [("a-gpu-0", 0.25, 20.0)]
 
 
-async def test_more_gpus_than_any_agent_has_are_given_on_several() -> None:
+async def test_an_external_allocation_can_span_several_agents() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         view = await allocate(on, count="3")
         assert (len(set(view.gpu_ids)), {gpu.share for gpu in view.gpus}) == (3, {1.0})
@@ -107,7 +107,7 @@ async def test_more_gpus_than_any_agent_has_are_given_on_several() -> None:
             await allocate(on, count="5")
 
 
-async def test_all_or_nothing_with_the_holders_and_when_they_end() -> None:
+async def test_a_refused_external_allocation_gets_nothing_and_names_the_holders_with_their_ends() -> None:
     async with stage([agent("a", devices=2)]) as on:
         holder = await on.submit(time_limit=600)
         await on.advance()
@@ -122,7 +122,7 @@ async def test_all_or_nothing_with_the_holders_and_when_they_end() -> None:
         assert on.held() == {"a-gpu-1": 1000} or on.held() == {"a-gpu-0": 1000}
 
 
-async def test_the_same_job_holds_what_it_has_and_for_longer() -> None:
+async def test_a_repeated_allocation_of_one_job_keeps_its_devices_and_renews_the_lease() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await allocate(on, lease=60.0)
         on.clock.passes(30)
@@ -137,7 +137,7 @@ async def test_the_same_job_holds_what_it_has_and_for_longer() -> None:
             await allocate(on, count="2")
 
 
-async def test_calls_at_once_for_one_job_make_one() -> None:
+async def test_concurrent_allocations_of_one_job_create_one_allocation() -> None:
     async with stage([agent("a", devices=4)]) as on:
         asked = NewExternalAllocation(job_id="job", gpu_count="1")
         views = await called(on, asyncio.gather(*(on.external_allocations.allocate(CALLER, asked) for _ in range(4))))
@@ -146,7 +146,7 @@ async def test_calls_at_once_for_one_job_make_one() -> None:
         assert len(on.held()) == 1
 
 
-async def test_a_second_call_is_not_refused_because_the_first_one_is_being_placed() -> None:
+async def test_a_second_request_is_not_refused_while_the_first_one_is_being_placed() -> None:
     """A client that retries after a timeout must not get "insufficient" while its first call is granted."""
     async with stage([agent("a", devices=1)]) as on:
         asked = NewExternalAllocation(job_id="job", gpu_count="1")
@@ -158,7 +158,7 @@ async def test_a_second_call_is_not_refused_because_the_first_one_is_being_place
         assert [(view.gpu_ids, view.renewed) for view in views] == [(("a-gpu-0",), False), (("a-gpu-0",), True)]
 
 
-async def test_of_calls_that_release_the_same_job_one_does() -> None:
+async def test_of_concurrent_releases_of_one_job_one_succeeds() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on)
         answers = await asyncio.gather(
@@ -167,7 +167,7 @@ async def test_of_calls_that_release_the_same_job_one_does() -> None:
         assert sorted(type(answer).__name__ for answer in answers) == ["ExternalAllocationView", "NotFound", "NotFound"]
 
 
-async def test_it_is_given_back_and_can_be_called_for_again() -> None:
+async def test_a_released_job_can_be_allocated_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
         first = await allocate(on)
         done = await on.external_allocations.release(CALLER, "job")
@@ -181,7 +181,7 @@ async def test_it_is_given_back_and_can_be_called_for_again() -> None:
         assert third.session_id == second.session_id
 
 
-async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None:
+async def test_an_expired_external_allocation_is_released_with_events() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on, lease=60.0)
         _, wake_at_us = await on.allocator.run_once()
@@ -198,7 +198,7 @@ async def test_it_expires_with_an_event_and_wakes_the_allocator_for_it() -> None
         assert "lease.released system:allocator" in kinds
 
 
-async def test_who_gets_nothing_hears_why_where_commands_are_checked_too() -> None:
+async def test_command_rules_do_not_apply_to_external_allocations() -> None:
     """It has no command that an operator could check."""
     commands = CommandChecks(CommandRules(allow=("^python ",)))
     async with stage([agent("a", devices=1)], commands=commands) as on:
@@ -210,7 +210,7 @@ async def test_who_gets_nothing_hears_why_where_commands_are_checked_too() -> No
             await on.submit()
 
 
-async def test_what_expires_is_no_session_that_ran_and_failed() -> None:
+async def test_an_expired_external_allocation_does_not_count_in_the_failure_rate() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on, lease=60.0)
         on.clock.passes(61)
@@ -218,7 +218,7 @@ async def test_what_expires_is_no_session_that_ran_and_failed() -> None:
         assert failure_rate(on.state, now_us=on.clock.now_us()) == (0, 0)
 
 
-async def test_it_expires_while_the_orchestrator_is_stopped_and_nothing_new_is_given_then() -> None:
+async def test_external_allocations_expire_but_none_is_granted_while_scheduling_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on, lease=60.0)
         office = Administration(state=on.state, journal=on.journal, clock=on.clock)
@@ -232,7 +232,7 @@ async def test_it_expires_while_the_orchestrator_is_stopped_and_nothing_new_is_g
         assert on.held() == {}
 
 
-async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> None:
+async def test_an_external_allocation_does_not_delay_the_head_of_the_queue() -> None:
     async with stage([agent("a", devices=3)]) as on:
         await on.submit(devices=2, time_limit=600)
         await on.advance()
@@ -260,7 +260,7 @@ async def test_it_takes_nothing_that_the_head_of_the_queue_was_promised() -> Non
         assert len(on.held()) == 3, "who says when it ends may pass"
 
 
-async def test_it_makes_nobody_leave_and_is_asked_by_nobody_to_leave() -> None:
+async def test_an_external_allocation_neither_preempts_nor_is_preempted() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
             on.state.rules, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
@@ -278,7 +278,7 @@ async def test_it_makes_nobody_leave_and_is_asked_by_nobody_to_leave() -> None:
         assert on.session(session_of(view)).state is S.RUNNING
 
 
-async def test_it_is_charged_and_counts_in_quotas() -> None:
+async def test_an_external_allocation_is_charged_to_its_owner() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on)
         on.clock.passes(3600)
@@ -289,7 +289,7 @@ async def test_it_is_charged_and_counts_in_quotas() -> None:
         assert account.charged >= 1000 * 3_600_000
 
 
-async def test_canceling_its_session_gives_it_back_and_it_cannot_be_retried() -> None:
+async def test_canceling_the_session_releases_its_external_allocation_and_a_retry_is_refused() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on)
         await on.cancel(session_of(view))
@@ -299,7 +299,7 @@ async def test_canceling_its_session_gives_it_back_and_it_cannot_be_retried() ->
             await on.sessions.retry_session(CALLER, view.session_id, None)
 
 
-async def test_it_is_of_its_owner_alone() -> None:
+async def test_an_external_allocation_belongs_to_its_owner_alone_and_viewers_get_none() -> None:
     async with stage([agent("a", devices=2)]) as on:
         view = await allocate(on)
         with pytest.raises(NotFound):
@@ -315,13 +315,13 @@ async def test_it_is_of_its_owner_alone() -> None:
 
 
 @pytest.mark.parametrize("count", ["-1", "NaN", "many", "Infinity"])
-async def test_a_number_of_gpus_that_is_none_is_refused(count: str) -> None:
+async def test_an_invalid_gpu_count_is_refused(count: str) -> None:
     async with stage([agent("a", devices=1)]) as on:
         with pytest.raises(InvalidAmount):
             await allocate(on, count=count)
 
 
-async def test_it_outlives_a_restart_with_its_time() -> None:
+async def test_an_external_allocation_survives_a_restart_with_its_expiry() -> None:
     store = await new_memory_store()
     try:
         async with stage([agent("a", devices=1)], store=store) as on:
@@ -335,7 +335,7 @@ async def test_it_outlives_a_restart_with_its_time() -> None:
         await store.close()
 
 
-async def test_what_shows_its_end_is_written_down() -> None:
+async def test_a_released_external_allocation_records_the_evidence_of_its_end() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on)
         evidence: list[EndEvidence | None] = []
@@ -346,7 +346,7 @@ async def test_what_shows_its_end_is_written_down() -> None:
         assert evidence == [EndEvidence.GIVEN_BACK]
 
 
-async def test_the_reaper_finds_nothing_wrong_with_it() -> None:
+async def test_the_reaper_reports_no_differences_for_an_external_allocation() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on)
         device = DeviceId(view.gpu_ids[0])
@@ -360,7 +360,7 @@ async def test_the_reaper_finds_nothing_wrong_with_it() -> None:
         assert [difference.subject for difference in foreign_uses(on.state)] == [device]
 
 
-async def test_a_stop_and_a_lease_of_another_server_hold_here() -> None:
+async def test_a_stop_and_a_lease_made_at_another_server_take_effect() -> None:
     store = await new_memory_store()
     try:
         async with stage([agent("a", devices=2)], store=store) as on:
@@ -381,7 +381,7 @@ async def test_a_stop_and_a_lease_of_another_server_hold_here() -> None:
         await store.close()
 
 
-async def test_an_operator_who_gives_up_a_lost_agent_ends_what_was_held_there() -> None:
+async def test_releasing_a_lost_agent_ends_the_external_allocations_on_it() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         view = await allocate(on, count="2")
         await on.on_event(AgentSilent(agent_id=AgentId("a"), lost=True))

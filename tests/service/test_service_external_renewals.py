@@ -46,7 +46,7 @@ async def allocated(
         on.check()
 
 
-async def test_a_full_queue_and_a_lowered_quota_take_nothing_from_what_runs() -> None:
+async def test_rate_limits_and_lowered_quotas_do_not_prevent_renewals() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await allocated(on, count="2")
         quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
@@ -61,7 +61,7 @@ async def test_a_full_queue_and_a_lowered_quota_take_nothing_from_what_runs() ->
             await allocated(on, job="other", count="2")
 
 
-async def test_a_cluster_of_another_shape_takes_nothing_from_what_runs() -> None:
+async def test_a_new_larger_agent_does_not_prevent_renewals() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         first = await allocated(on, count="3")
         on.executor.joins(agent("c", devices=8))
@@ -71,7 +71,7 @@ async def test_a_cluster_of_another_shape_takes_nothing_from_what_runs() -> None
             await allocated(on, count="2")
 
 
-async def test_what_is_called_for_anew_counts_as_a_submission() -> None:
+async def test_new_allocations_count_against_the_rate_limit_and_renewals_do_not() -> None:
     async with stage([agent("a", devices=4)]) as on:
         rate = Rate(per_minute=2)
         on.limit(SubmissionRateLimit(on.state.people, trust=Trust.ALONE, rate=rate, monotonic=lambda: 0.0))
@@ -82,7 +82,7 @@ async def test_what_is_called_for_anew_counts_as_a_submission() -> None:
         assert (await on.external_allocations.allocate(BOB, NewExternalAllocation(job_id="one", gpu_count="1"))).renewed
 
 
-async def test_a_job_called_for_and_ended_often_is_made_in_one_step() -> None:
+async def test_a_job_allocated_and_released_often_is_allocated_in_one_step() -> None:
     async with stage([agent("a", devices=1)]) as on:
         for _ in range(12):
             await allocated(on)
@@ -99,7 +99,7 @@ async def test_a_job_called_for_and_ended_often_is_made_in_one_step() -> None:
         assert len(keys) == 1
 
 
-async def test_it_is_turned_away_when_nobody_decided_while_its_caller_was_there() -> None:
+async def test_an_allocation_whose_caller_no_longer_waits_is_refused_by_a_late_pass() -> None:
     async with stage([agent("a", devices=1)]) as on:
         request = request_of(on.state, NewExternalAllocation(job_id="job", gpu_count="1"))
         session, _ = await on.external_allocations._creation.create(CALLER, request)
@@ -109,7 +109,7 @@ async def test_it_is_turned_away_when_nobody_decided_while_its_caller_was_there(
         assert (await allocated(on)).gpu_ids == ("a-gpu-0",)
 
 
-async def test_it_is_made_anew_when_it_ended_while_it_was_renewed() -> None:
+async def test_an_allocation_that_ended_during_its_renewal_is_made_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
         first = await allocated(on)
         transact = on.journal.transact
@@ -124,7 +124,7 @@ async def test_it_is_made_anew_when_it_ended_while_it_was_renewed() -> None:
         assert (second.renewed, second.session_id != first.session_id) == (False, True)
 
 
-async def test_a_server_that_has_not_heard_yet_of_what_another_gave_looks(database_url: str) -> None:
+async def test_a_server_with_stale_state_reads_the_database_before_it_allocates_or_releases(database_url: str) -> None:
     async with servers_on(database_url, [agent("a", devices=1)]) as servers:
         leader = await servers.leader()
         other = next(server for server in servers.all if server is not leader)
@@ -145,7 +145,7 @@ async def test_a_server_that_has_not_heard_yet_of_what_another_gave_looks(databa
         assert (await other.cases.external_allocations.release(CALLER, "next")).session_id == given.session_id
 
 
-async def test_with_a_known_end_it_passes_the_head_of_the_queue_and_cannot_be_renewed_beyond_it() -> None:
+async def test_an_allocation_with_a_time_limit_is_backfilled_and_not_renewed_beyond_the_limit() -> None:
     async with stage([agent("a", devices=3)]) as on:
         await on.submit(devices=2, time_limit=600)
         await on.advance()

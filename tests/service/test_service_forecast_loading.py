@@ -78,7 +78,9 @@ async def stored(database: DatabaseStore) -> dict[str, ForecastRecord]:
 
 
 @pytest.mark.parametrize("how", ["starts", "is canceled"])
-async def test_sessions_move_on_while_the_records_are_loaded(database: DatabaseStore, how: str) -> None:
+async def test_changes_of_sessions_while_forecast_records_are_loaded_are_recorded(
+    database: DatabaseStore, how: str
+) -> None:
     async with stage([agent("a", devices=1)]) as on:
         second, third = await moved_on(on, database)
         made = recorder(on, database)
@@ -97,7 +99,7 @@ async def test_sessions_move_on_while_the_records_are_loaded(database: DatabaseS
         assert [score.session_id for score in made.scores() if score.ended_us is None] == [second, third]
 
 
-async def test_what_starts_at_once_while_the_records_are_loaded_is_counted(database: DatabaseStore) -> None:
+async def test_a_session_that_starts_without_waiting_during_loading_is_counted(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         second, third = await moved_on(on, database)
         made = recorder(on, database)

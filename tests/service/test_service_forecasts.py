@@ -79,7 +79,7 @@ def tell(on: Stage, made: Recorder, one: ShownForecast) -> None:
     made.note([one])
 
 
-async def test_a_start_inside_the_band_comes_true(database: DatabaseStore) -> None:
+async def test_a_forecast_comes_true_if_the_session_starts_inside_the_band(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, second = await waiting(on)
@@ -101,7 +101,7 @@ async def test_a_start_inside_the_band_comes_true(database: DatabaseStore) -> No
         assert [score.outcome for score in made.scores()] == ["started"]
 
 
-async def test_a_session_that_waits_past_its_band_is_late_at_once(database: DatabaseStore) -> None:
+async def test_a_session_that_waits_past_its_band_is_late_before_it_starts(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
@@ -123,7 +123,7 @@ async def test_a_session_that_waits_past_its_band_is_late_at_once(database: Data
         )
 
 
-async def test_a_forecast_is_told_again_at_three_ages_and_scored_at_each(database: DatabaseStore) -> None:
+async def test_a_forecast_is_recorded_again_at_three_ages_and_scored_at_each(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, second = await waiting(on)
@@ -175,7 +175,7 @@ async def test_an_array_is_judged_by_its_first_task(database: DatabaseStore) -> 
 
 
 @pytest.mark.parametrize("ends", [False, True])
-async def test_a_restart_finds_the_task_of_an_array_that_started_first(database: DatabaseStore, ends: bool) -> None:
+async def test_a_restart_scores_the_forecast_of_an_array_by_its_first_task(database: DatabaseStore, ends: bool) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, array = await waiting_array(on)
@@ -209,7 +209,7 @@ async def test_an_array_that_is_canceled_before_any_task_starts_is_censored(data
 
 
 @pytest.mark.parametrize("how", ["cancel", "hold"])
-async def test_who_leaves_the_queue_without_a_start_is_censored(database: DatabaseStore, how: str) -> None:
+async def test_a_canceled_or_held_session_has_its_forecast_canceled(database: DatabaseStore, how: str) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
@@ -222,7 +222,7 @@ async def test_who_leaves_the_queue_without_a_start_is_censored(database: Databa
         assert (await stored(database, second))[0].outcome is ForecastOutcome.CANCELED
 
 
-async def test_a_forecast_that_was_over_when_its_session_was_held_is_not_judged_later(database: DatabaseStore) -> None:
+async def test_a_forecast_settled_by_a_hold_is_not_scored_again(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, second = await waiting(on)
@@ -238,7 +238,7 @@ async def test_a_forecast_that_was_over_when_its_session_was_held_is_not_judged_
         assert [score.outcome for score in made.scores()] == [ForecastOutcome.CANCELED]
 
 
-async def test_a_session_that_did_not_start_now_as_forecast_is_no_longer_said_to(database: DatabaseStore) -> None:
+async def test_a_forecast_to_start_now_is_dropped_when_the_session_does_not_start(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
@@ -251,7 +251,7 @@ async def test_a_session_that_did_not_start_now_as_forecast_is_no_longer_said_to
             assert (now.starts_now, now.start is None, now.unknown is None) == (starts_now, not starts_now, starts_now)
 
 
-async def test_a_restart_finds_what_was_open_and_what_became_of_it(database: DatabaseStore) -> None:
+async def test_after_a_restart_open_forecasts_are_loaded_and_settled(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, second = await waiting(on)
@@ -274,7 +274,7 @@ async def test_a_restart_finds_what_was_open_and_what_became_of_it(database: Dat
         assert [one.outcome for one in again.scores()] == [ForecastOutcome.CANCELED]
 
 
-async def test_what_starts_at_once_is_only_counted(database: DatabaseStore) -> None:
+async def test_sessions_that_start_without_waiting_are_only_counted(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=2)]) as on:
         made = recorder(on, database)
         await on.submit()
@@ -286,7 +286,7 @@ async def test_what_starts_at_once_is_only_counted(database: DatabaseStore) -> N
         assert await database.forecasts.page(None, since_us=0, limit=10) == ()
 
 
-async def test_a_held_session_is_told_why_there_is_no_forecast(database: DatabaseStore) -> None:
+async def test_a_held_session_shows_why_it_has_no_forecast(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         recorder(on, database)
         _, second = await waiting(on)
@@ -297,7 +297,7 @@ async def test_a_held_session_is_told_why_there_is_no_forecast(database: Databas
         assert missing.startswith("it is held")
 
 
-async def test_the_process_has_the_snapshot_that_the_server_has() -> None:
+async def test_the_forecast_process_rebuilds_the_same_snapshot_as_the_server() -> None:
     async with stage([agent("a", devices=2)]) as on:
         difference, mirror = SnapshotDifference(), SnapshotMirror()
         held: list[str] = []
@@ -332,7 +332,7 @@ def _id(row: Any) -> str:
     return str(getattr(row, "session_id", None) or row.id)
 
 
-async def test_what_is_read_from_the_store_is_what_was_heard() -> None:
+async def test_past_sessions_read_from_the_store_equal_those_learned_from_events() -> None:
     async with stage([agent("a", devices=1)]) as on:
         learner = Learner()
         on.journal.subscribe(learner.on_event)
@@ -354,7 +354,7 @@ async def test_what_is_read_from_the_store_is_what_was_heard() -> None:
         assert past.versions[first] == on.state.sessions[first].version
 
 
-async def test_what_was_read_is_not_taught_again() -> None:
+async def test_sessions_already_read_from_the_store_are_not_learned_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
         learner = Learner()
         on.journal.subscribe(learner.on_event)
@@ -364,7 +364,7 @@ async def test_what_was_read_is_not_taught_again() -> None:
         assert len(learner.take({first: 1})) == 1
 
 
-async def test_followers_get_the_whole_board(database: DatabaseStore) -> None:
+async def test_the_packed_forecast_board_unpacks_to_the_same_content(database: DatabaseStore) -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
@@ -375,7 +375,7 @@ async def test_followers_get_the_whole_board(database: DatabaseStore) -> None:
         assert len(content.now) == 251
 
 
-async def test_a_follower_takes_over_what_the_leader_publishes_in_its_term(database: DatabaseStore) -> None:
+async def test_a_follower_accepts_forecasts_only_from_the_leader_of_the_current_term(database: DatabaseStore) -> None:
     leader, follower = ForecastBoard(), ForecastBoard()
     epoch = (await database.begin_term()).epoch
     publisher = BoardPublisher(leader, relay=database.forecasts, epoch=epoch)

@@ -73,20 +73,20 @@ def test_a_grid_covers_a_time_with_as_many_points_as_are_allowed(
         (lambda: usage_grid_of((0, 10_000 * HOUR), step=60.0), "step"),
     ],
 )
-def test_what_cannot_be_answered_is_refused(asked: Any, field: str) -> None:
+def test_history_requests_with_invalid_arguments_are_refused(asked: Any, field: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         asked()
     assert refused.value.field == field
 
 
-def test_hours_are_counted_where_they_were_held() -> None:
+def test_gpu_hours_are_counted_in_the_steps_where_they_were_held() -> None:
     found = summed(held("ann", 0.5, 2.25), held("ann", 3, 9, milli=500), held("bob", -5, 0.25))
     assert found["ann"][0] == [0.5, 1.0, 0.25, 0.5]
     assert found["bob"][0] == [0.25, 0.0, 0.0, 0.0]
     assert list(found) == ["ann", "bob"]
 
 
-def test_utilization_is_that_of_the_time_that_was_held() -> None:
+def test_utilization_is_averaged_over_the_time_devices_were_held() -> None:
     loads = {"d": np.array([10.0, 90.0, 50.0, np.nan, np.nan, np.nan, 20.0, 20.0]), "e": np.full(8, 100.0)}
     found = summed(
         held("ann", 0.5, 2, device="d"), held("ann", 1, 1.5, device="e", milli=500), held("bob", 3, 4), loads=loads
@@ -95,14 +95,14 @@ def test_utilization_is_that_of_the_time_that_was_held() -> None:
     assert found["bob"][1] == [None, None, None, 20.0]
 
 
-def test_who_held_little_is_added_up() -> None:
+def test_users_with_little_use_are_summed_in_one_series() -> None:
     found = summed(*(held(f"u{number:04d}", 0, 1, milli=1000 - number) for number in range(NAMED_MAX + 3)))
     assert len(found) == NAMED_MAX + 1
     assert list(found)[-1] is None
     assert found[None][0][0] == pytest.approx(sum(1 - number / 1000 for number in range(NAMED_MAX, NAMED_MAX + 3)))
 
 
-def test_a_session_sees_its_devices_while_it_held_them() -> None:
+def test_a_session_sees_readings_of_its_devices_only_while_it_held_them() -> None:
     mine = [held("ann", 1, 1.5, device="d"), held("ann", 3, 4, device="d"), held("ann", 1, 4, device="e")]
     numbers = np.ones((5, 4))
     found = while_held({"d": Curves(mean=numbers, maximum=numbers)}, mine, grid=GRID)
@@ -110,7 +110,7 @@ def test_a_session_sees_its_devices_while_it_held_them() -> None:
     assert held_span(mine, now_us=0) == (T0 + HOUR, T0 + 4 * HOUR)
 
 
-def test_gpus_that_several_agents_see_count_once_and_the_silent_not() -> None:
+def test_gpus_of_several_agents_count_once_and_outdated_samples_do_not_count() -> None:
     sums = ClusterSums()
     assert isnan(sums.at(T0).total)
     sums.note(sample(roster("a", 2, node="n"), T0, 50.0, held=250.0))
@@ -123,7 +123,7 @@ def test_gpus_that_several_agents_see_count_once_and_the_silent_not() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_reading_comes_with_what_is_held() -> None:
+async def test_a_device_sample_combines_readings_with_the_held_shares() -> None:
     async with service_stage.stage([agent("a", devices=2)]) as stage:
         tap, readings = DeviceSampler(stage.state), (DeviceReading(device_id=gpus(1)[0].id, utilization_pct=40.0),)
         told = NewReadings(agent_id=AgentId("a"), at_us=5, readings=readings)
@@ -138,7 +138,7 @@ async def test_a_reading_comes_with_what_is_held() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_queue_is_told_of_what_goes_through_it() -> None:
+async def test_a_queue_sample_counts_submitted_started_and_ended_sessions() -> None:
     async with service_stage.stage([agent("a", devices=1)]) as stage:
         taken: list[QueueSample] = []
         sampling = QueueSampling(stage.state, take=taken.append)

@@ -69,7 +69,7 @@ async def check_stats(history: History, session_id: str) -> None:
     assert "too short to judge" in stats.advice
 
 
-async def test_from_a_reading_to_the_answer(tmp_path: Path) -> None:
+async def test_history_queries_answer_from_the_readings_of_agents(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=2)])
     store, books = kept(tmp_path), []
 

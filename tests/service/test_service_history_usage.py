@@ -66,7 +66,7 @@ def held_all(grid: Grid) -> UsageSums:
         (28 * DAY, 260, 3600, HOUR),
     ],
 )
-async def test_a_long_time_is_looked_up_in_parts_and_all_of_it(
+async def test_usage_over_a_long_time_is_read_in_consecutive_parts(
     step_us: int, points: int, least_s: float, fine_us: int
 ) -> None:
     grid = covering(T0, T0 + step_us * points, step_s=step_us // 1_000_000)
@@ -81,7 +81,7 @@ async def test_a_long_time_is_looked_up_in_parts_and_all_of_it(
     assert sum(series.gpu_hours) == pytest.approx((grid.end_us - grid.start_us) / HOUR)
 
 
-async def test_steps_that_cut_hours_are_not_filled_from_hours() -> None:
+async def test_steps_not_aligned_to_hours_get_no_utilization_from_hourly_data() -> None:
     """Twenty years in minutes exceed memory, and each hour would count in its first minute."""
     grid = covering(T0, T0 + 20 * 365 * DAY, step_s=28 * 86_400 + 60)
     sums, store = held_all(grid), Steady(3600)
@@ -116,7 +116,7 @@ class SlowBook:
         return ()
 
 
-async def test_one_is_answered_at_a_time_and_few_wait() -> None:
+async def test_one_usage_query_runs_at_a_time_and_the_number_waiting_is_limited() -> None:
     async with stage([agent("a", devices=1)]) as on:
         book = SlowBook()
         history = History(state=on.state, queries=on.queries, clock=on.clock, book=book)

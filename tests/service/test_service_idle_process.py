@@ -63,7 +63,7 @@ async def told(on: Notices) -> list[str]:
     return [words for letter in on.boxes["chat"].words for words in letter]
 
 
-async def test_the_owner_is_told_twice_then_it_is_preempted_and_the_next_one_sees_why() -> None:
+async def test_an_idle_session_is_preempted_for_a_waiting_one_after_two_notices_to_its_owner() -> None:
     async with notices(CHAT, agents=ONE) as stage:
         on = stage.on
         await stage.tell()  # notices begin with the next event
@@ -101,7 +101,7 @@ async def test_the_owner_is_told_twice_then_it_is_preempted_and_the_next_one_see
         assert (await told(stage))[-2].startswith(f"preempted for {waiting} of ben: it has not used its GPU")
 
 
-async def test_observe_records_the_steps_and_neither_tells_nor_takes() -> None:
+async def test_the_observe_action_records_the_steps_without_notices_or_preemption() -> None:
     async with notices(CHAT, agents=ONE) as stage:
         on = stage.on
         await stage.tell()  # notices begin with the next event
@@ -115,7 +115,7 @@ async def test_observe_records_the_steps_and_neither_tells_nor_takes() -> None:
         assert session_view(on.state, on.state.sessions[name]).idle is None
 
 
-async def test_what_the_policy_ends_fails_and_is_not_queued_again() -> None:
+async def test_a_session_ended_by_the_idle_policy_fails_and_is_not_requeued() -> None:
     async with notices(CHAT, agents=ONE) as stage:
         on = stage.on
         await stage.tell()  # notices begin with the next event
@@ -140,7 +140,7 @@ def replace_idle(state: State, action: str) -> Any:
     return replace(state.policy.pools["default"], idle=action)  # type: ignore[index, arg-type]
 
 
-async def test_still_needed_stops_the_steps_and_only_the_owner_may_say_so() -> None:
+async def test_only_the_owner_may_keep_an_idle_session_and_that_ends_the_steps() -> None:
     async with notices(CHAT, agents=ONE) as stage:
         on = stage.on
         await stage.tell()  # notices begin with the next event
@@ -163,7 +163,7 @@ async def test_still_needed_stops_the_steps_and_only_the_owner_may_say_so() -> N
         assert session_view(on.state, on.state.sessions[name]).idle is None
 
 
-async def test_a_project_goes_before_its_pool_and_the_next_leader_reads_the_cases() -> None:
+async def test_the_idle_action_of_a_project_overrides_its_pool_and_idle_cases_survive_a_reload() -> None:
     async with notices(CHAT, agents=ONE) as stage:
         on = stage.on
         await stage.tell()  # notices begin with the next event

@@ -113,7 +113,7 @@ async def test_progress_is_recorded_by_tenths_and_the_end_with_its_size_and_dura
         ]
 
 
-async def test_of_a_gang_one_rank_is_followed_at_a_time() -> None:
+async def test_the_pull_of_one_rank_of_a_gang_is_recorded_at_a_time() -> None:
     async with stage([images("a", devices=1), images("b", devices=1)]) as on:
         session_id = await granted(on, kernels=2)
         await pulls(on, session_id, 1, rank=1)
@@ -161,7 +161,7 @@ async def test_a_registry_that_cannot_be_reached_is_tried_again_while_retries_ar
         assert session.failure.code == REGISTRY_UNREACHABLE
 
 
-async def test_without_space_it_starts_on_another_agent_and_uses_no_retry() -> None:
+async def test_a_pull_without_disk_space_moves_the_session_to_another_agent_without_a_retry() -> None:
     async with stage([images("a", devices=1), images("b", devices=1)]) as on:
         session_id = await granted(on)
         first = kernels_of(on, session_id)[0].agent_id

@@ -89,7 +89,7 @@ async def test_gpu_hours_are_counted_while_a_session_runs_and_after_its_end() ->
             await on.sessions.retry_session(BOT, first.session.id, None)
 
 
-async def test_a_request_is_previewed_before_it_is_submitted() -> None:
+async def test_a_key_that_must_preview_may_submit_only_previewed_requests() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await with_key(on, dry_run_first=True)
         with pytest.raises(Forbidden, match="key lab-bot must preview each request"):
@@ -105,7 +105,7 @@ async def test_a_request_is_previewed_before_it_is_submitted() -> None:
         await on.sessions.create_session(CALLER, request())
 
 
-async def test_a_key_that_must_preview_changes_no_request_and_one_with_a_budget_books_nothing() -> None:
+async def test_a_key_that_must_preview_cannot_change_a_request_and_a_budgeted_key_cannot_book() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_key(on, dry_run_first=True, gpu_use_max=GPU_HOUR)
         held = (await on.sessions.create_session(CALLER, request(held=True))).session
@@ -128,7 +128,7 @@ async def ended(on: Stage, caller: Caller) -> str:
     return made.session.id
 
 
-async def test_a_key_whose_sessions_are_used_up_neither_retries_nor_extends_them() -> None:
+async def test_a_key_with_a_spent_session_budget_can_neither_retry_nor_extend_sessions() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_key(on, sessions_max=1)
         own = await ended(on, BOT)
@@ -140,7 +140,7 @@ async def test_a_key_whose_sessions_are_used_up_neither_retries_nor_extends_them
             await on.sessions.extend_session(BOT, own, 60.0, None)
 
 
-async def test_a_key_with_gpu_hours_makes_no_session_longer_that_is_charged_to_another() -> None:
+async def test_a_key_with_a_gpu_hour_budget_cannot_retry_or_extend_sessions_of_other_keys() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_key(on, gpu_use_max=GPU_HOUR)
         other, own = await ended(on, CALLER), await ended(on, BOT)

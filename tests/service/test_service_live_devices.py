@@ -108,7 +108,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -> None:
+async def test_device_updates_applied_in_order_give_the_current_state_of_the_devices(seed: int) -> None:
     async with stage([agent("a", devices=3), agent("b", devices=2, node="b"), agent("c", devices=2, node="b")]) as on:
         board, seldom = DeviceBoard(on.state, begun=7), DeviceBoard(on.state, begun=7)
         on.journal.subscribe(board.on_event)
@@ -127,7 +127,9 @@ async def test_what_was_known_and_what_is_told_is_how_devices_stand(seed: int) -
                 assert known[every][0] == polled(on), (seed, step, every)
 
 
-async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_found_by_a_canceled_refresh_are_reported_by_the_next_refresh(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The reader may cancel at any turn."""
     monkeypatch.setattr(board_module, "AGENTS_PER_STEP", 1)
     async with stage([agent(name, devices=1) for name in "abc"]) as on:
@@ -149,7 +151,7 @@ async def test_what_a_canceled_look_has_seen_is_told_by_the_next(monkeypatch: py
         assert [one.agent_id for one in board.since(known).agents] == ["a"]
 
 
-async def test_numbers_of_one_server_are_unknown_at_another() -> None:
+async def test_update_numbers_of_one_server_are_unknown_at_another_server() -> None:
     async with stage([agent("a", devices=1)]) as one, stage([agent("a", devices=1)]) as other:
         for on in (one, other):
             await on.watching._board.refresh()
@@ -158,7 +160,7 @@ async def test_numbers_of_one_server_are_unknown_at_another() -> None:
         assert other.watching.place("device_updates", number).known is None
 
 
-async def test_processes_of_others_are_news() -> None:
+async def test_foreign_processes_cause_a_device_update() -> None:
     async with stage([agent("a", devices=1)]) as on:
         board = DeviceBoard(on.state, begun=7)
         await board.refresh()
@@ -170,7 +172,9 @@ async def test_processes_of_others_are_news() -> None:
         assert [device.foreign_usage for one in board.since(8).agents for device in one.devices] == [True]
 
 
-async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_foreign_processes_that_appear_during_a_refresh_are_reported_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A long look ends with the state of that moment: a client waiting for updates would otherwise miss it."""
     monkeypatch.setattr(board_module, "AGENTS_PER_STEP", 1)
     async with stage([agent(name, devices=1) for name in "abc"]) as on:
@@ -186,7 +190,7 @@ async def test_processes_of_others_that_come_in_the_midst_of_a_look_are_seen(mon
         assert external == {on.state.agents[AgentId("a")].devices[0].id}
 
 
-async def test_devices_that_came_and_went_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_remembered_removed_devices_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """As slices do, each with a new name. A client with none of them gets everything."""
     monkeypatch.setattr(board_module, "GONE_KEPT", 3)
     async with stage([agent("a", devices=1)]) as on:

@@ -35,7 +35,9 @@ def expected(events: tuple[Event, ...], session_id: SessionId, after: int) -> li
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_each_event_is_heard_once_from_any_number_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_follower_of_a_session_gets_each_event_once_from_any_number_on(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The trails are so short here that a subscriber that pauses falls off their end, and catches up."""
     monkeypatch.setattr(sessions, "KEPT", 3)
     chance, known = random.Random(seed), list[SessionId]()
@@ -59,7 +61,7 @@ async def test_each_event_is_heard_once_from_any_number_on(seed: int, monkeypatc
         assert sum(len(told) for *_, told in heard) > 10
 
 
-async def test_nothing_is_kept_for_whom_nobody_follows() -> None:
+async def test_no_events_are_kept_for_sessions_without_a_follower() -> None:
     async with stage([agent("a", devices=1)]) as on:
         found: SessionEventBuffers = on.watching._trails
         session_id = await on.submit()
@@ -69,7 +71,7 @@ async def test_nothing_is_kept_for_whom_nobody_follows() -> None:
         assert not found.followed
 
 
-async def test_updates_say_what_the_record_says_of_session_and_kernels() -> None:
+async def test_session_updates_match_the_recorded_events_of_session_and_kernels() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id = await on.submit(kernels=2)
         await on.advance()
@@ -83,7 +85,7 @@ async def test_updates_say_what_the_record_says_of_session_and_kernels() -> None
                 assert (changed.id, changed.state) == (event.entity_id, event.record.state)  # type: ignore[union-attr]  # of either
 
 
-async def test_who_was_away_for_long_is_told_without_a_walk_through_the_log() -> None:
+async def test_a_late_follower_of_a_session_catches_up_without_reading_the_whole_log() -> None:
     """Events of other sessions are not read."""
     asked: list[int] = []
 
@@ -108,7 +110,7 @@ async def test_who_was_away_for_long_is_told_without_a_walk_through_the_log() ->
         assert sum(asked) <= 1
 
 
-async def test_kernels_of_a_session_that_left_memory_are_told_too() -> None:
+async def test_updates_of_a_session_that_left_memory_include_its_kernels() -> None:
     async with stage([agent("a", devices=1)], ended_kept=0) as on:
         session_id = await on.submit()
         await on.advance()

@@ -74,7 +74,7 @@ def test_a_deprecated_name_is_logged_once(lines: Lines) -> None:
     assert line["message"] == "colour is deprecated; use color. Release 0.3 may remove colour."
 
 
-def test_a_line_of_json_has_its_fields_beside_its_words(lines: Lines) -> None:
+def test_a_json_log_line_has_its_fields_next_to_its_message(lines: Lines) -> None:
     lines.begin("json")
     with logging_with(request_id="req_1"), logging_with(pass_number=7):
         logging.getLogger("aliquot.x").warning("%s happened", "it", extra={"devices": ["a", "b"]})
@@ -101,7 +101,7 @@ def test_an_error_is_one_line_of_json(lines: Lines) -> None:
     assert "ValueError: wrong" in line["exc_info"]
 
 
-def test_a_line_for_people_ends_with_what_its_words_do_not_say(lines: Lines) -> None:
+def test_a_console_log_line_ends_with_the_fields_missing_from_its_message(lines: Lines) -> None:
     lines.begin("console")
     with logging_with(request_id="req_1"):
         logging.getLogger("aliquot.x").info("req_1 GET / 200", extra={"devices": ["a", "b"], "event": "said"})
@@ -109,14 +109,14 @@ def test_a_line_for_people_ends_with_what_its_words_do_not_say(lines: Lines) -> 
     assert line.endswith("INFO aliquot.x: req_1 GET / 200  devices=a,b")
 
 
-def test_nobody_adds_lines_to_the_log(lines: Lines) -> None:
+def test_messages_and_fields_cannot_forge_log_lines(lines: Lines) -> None:
     lines.begin("console")
     logging.getLogger("aliquot.x").info("GET /a\n2026-01-01 INFO aliquot.x: forged\r", extra={"user": "x\ny\x1b[31m"})
     assert len(lines.plain) == 1
     assert lines.plain[0].endswith("/a\\x0a2026-01-01 INFO aliquot.x: forged\\x0d  user=x\\x0ay\\x1b[31m")
 
 
-def test_a_name_hides_no_field_and_makes_none(lines: Lines) -> None:
+def test_a_user_name_can_neither_hide_nor_forge_a_log_field(lines: Lines) -> None:
     lines.begin("console")
     told = logging.getLogger("aliquot.x")
     told.info("session allocated devices", extra={"user": "al", "attempt": 1})
@@ -129,7 +129,7 @@ def test_a_name_hides_no_field_and_makes_none(lines: Lines) -> None:
     ]
 
 
-def test_what_an_error_quotes_is_no_line_of_the_log(lines: Lines) -> None:
+def test_the_text_of_an_exception_cannot_forge_log_lines(lines: Lines) -> None:
     lines.begin("console")
     try:
         raise ValueError("wrong:\n2026-01-01 INFO aliquot.x: forged\r2026-01-01 INFO aliquot.x: forged")
@@ -139,14 +139,14 @@ def test_what_an_error_quotes_is_no_line_of_the_log(lines: Lines) -> None:
     assert lines.plain[-1] == "  2026-01-01 INFO aliquot.x: forged\\x0d2026-01-01 INFO aliquot.x: forged"
 
 
-def test_libraries_are_heard_from_warnings_on(lines: Lines) -> None:
+def test_loggers_of_libraries_log_only_warnings_and_errors(lines: Lines) -> None:
     lines.begin("console")
     logging.getLogger("chatty").info("something")
     logging.getLogger("chatty").warning("something")
     assert len(lines.plain) == 1
 
 
-async def test_tasks_that_are_begun_inside_keep_the_fields() -> None:
+async def test_tasks_started_inside_a_log_context_keep_its_fields() -> None:
     async def look() -> dict[str, object]:
         return dict(log_fields())
 
@@ -159,7 +159,7 @@ async def test_tasks_that_are_begun_inside_keep_the_fields() -> None:
 SECRET = SessionSpec(argv=("env", "TOKEN=hunter2"), environment={"PASSWORD": "hunter2"}, slots=ResourceSlot({SLOT: 1}))
 
 
-def test_who_was_given_devices_is_told_once_the_state_holds_it(lines: Lines) -> None:
+def test_an_allocation_is_logged_once_with_its_devices_after_the_state_is_updated(lines: Lines) -> None:
     lines.begin("json")
     state = State()
     given = session(SessionState.SCHEDULED, queued_us=1_000_000, scheduled_us=3_500_000, spec=SECRET)
@@ -178,7 +178,7 @@ def test_who_was_given_devices_is_told_once_the_state_holds_it(lines: Lines) -> 
     assert "hunter2" not in lines.plain[0]
 
 
-def test_failed_allocations_are_told_with_their_reason(lines: Lines) -> None:
+def test_failed_allocations_are_logged_with_their_reason(lines: Lines) -> None:
     lines.begin("json")
     news = SessionNews(State())
     failure = Failure(code="dependency", message="hunter2")

@@ -59,7 +59,7 @@ async def test_a_backlog_is_an_alert_once_it_has_lasted() -> None:
         assert on.kinds("alert") == ["opened", "closed"]
 
 
-async def test_a_backlog_that_breaks_off_is_counted_anew() -> None:
+async def test_a_backlog_that_ends_early_starts_its_duration_again() -> None:
     rule = replace(DEFAULTS[R.QUEUE_BACKLOG], threshold=0, for_s=600)
     async with notices(queue_backlog=rule) as on:
         first = await on.on.submit(held=True)
@@ -83,7 +83,7 @@ async def test_an_agent_that_comes_and_goes_is_one_alert() -> None:
         assert await on.look(31) == (0, 1)
 
 
-async def test_what_comes_back_again_and_again_is_over_later_each_time() -> None:
+async def test_a_recurring_alert_closes_after_a_longer_quiet_time_each_time() -> None:
     async with notices(OPS) as on:
         joined = AgentJoined(inventory=on.on.executor.agents[AgentId("a")].inventory())
         for calm_s in (30, 60, 120, 240, 480, 600, 600):
@@ -120,7 +120,7 @@ async def test_gpus_idle_behind_quotas_are_an_alert_above_the_threshold() -> Non
             assert open_alerts(on) == expected
 
 
-async def test_owners_of_what_runs_on_a_lost_agent_are_named() -> None:
+async def test_an_alert_for_a_lost_agent_names_the_owners_of_its_sessions() -> None:
     async with notices() as on:
         running = await on.on.submit(name="train")
         await on.on.advance()
@@ -132,7 +132,7 @@ async def test_owners_of_what_runs_on_a_lost_agent_are_named() -> None:
         assert f"train ({running})" in alert.words
 
 
-async def test_a_long_wait_is_told_by_owner() -> None:
+async def test_long_waits_open_one_alert_per_owner() -> None:
     rule = replace(DEFAULTS[R.LONG_WAIT], threshold=3600)
     async with notices(long_wait=rule) as on:
         await on.on.submit(devices=2)
@@ -147,7 +147,7 @@ async def test_a_long_wait_is_told_by_owner() -> None:
         assert alert.words.endswith("of ann has waited for 2 h; 2 more have waited too long")
 
 
-async def test_a_device_that_breaks_is_an_alert_until_it_is_well() -> None:
+async def test_an_unhealthy_device_is_an_alert_until_it_is_healthy() -> None:
     async with notices() as on:
         agent = on.on.executor.agents[AgentId("a")]
         first, second = gpus(2)
@@ -170,7 +170,7 @@ async def test_a_device_that_is_leaving_is_no_alert() -> None:
         assert await on.look() == (0, 0)
 
 
-async def test_failures_are_an_alert_from_the_floor_on() -> None:
+async def test_a_high_failure_rate_is_an_alert_above_a_minimum_number_of_sessions() -> None:
     rule = replace(DEFAULTS[R.FAILURE_RATE], threshold=50, floor=3)
     async with notices(failure_rate=rule) as on:
         await end(on, code=1)
@@ -192,7 +192,7 @@ async def test_a_disk_that_is_low_is_an_alert() -> None:
         assert open_alerts(on) == {"disk_low": "the server's disk: 2 MiB are free"}
 
 
-async def test_a_new_leader_is_told_for_a_while_and_ends_that_nobody_led() -> None:
+async def test_a_change_of_leader_is_an_alert_that_closes_by_itself() -> None:
     looks = leader_checks(7, began_us=1_000_000, address="https://two:8090", is_shared=True)
     async with notices(OPS, looks=looks) as on:
         assert await on.look() == (1, 0)
@@ -211,7 +211,7 @@ async def test_a_rule_that_is_off_opens_nothing_and_closes_what_it_opened() -> N
         assert await on.look(1) == (0, 0)
 
 
-async def test_people_are_reminded_where_they_want_to_be() -> None:
+async def test_an_open_alert_is_repeated_after_the_configured_reminder_time() -> None:
     async with notices(OPS, reminder_s=3600) as on:
         await on.on.on_event(LOST)
         await on.tell()
@@ -225,7 +225,7 @@ async def test_people_are_reminded_where_they_want_to_be() -> None:
         assert [words.startswith("still open after 61 min") for words in told] == [False, True]
 
 
-async def test_a_server_that_follows_says_that_nobody_leads_and_the_next_leader_that_it_is_over() -> None:
+async def test_a_follower_reports_a_missing_leader_and_the_next_leader_reports_its_end() -> None:
     looks = leader_checks(1, began_us=0, address="one", is_shared=True)
     async with notices(OPS, looks=looks) as on:
         await on.tell()
@@ -251,7 +251,7 @@ async def test_a_server_that_follows_says_that_nobody_leads_and_the_next_leader_
         assert on.boxes["ops"].words == [[words], [f"over, after 72 s: {words}"]]
 
 
-async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
+async def test_a_missing_leader_is_reported_without_a_database() -> None:
     async with notices(OPS) as on:
         reasons: list[str | None] = ["the database does not answer"]
         leaderless_alerts = lookout_of(on, why=lambda: reasons[0])
@@ -273,7 +273,7 @@ async def test_that_nobody_leads_is_told_without_a_database_too() -> None:
         assert on.boxes["ops"].words == [[words], [f"over, after 0 s: {words}"]]
 
 
-async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all() -> None:
+async def test_a_missing_leader_is_reported_while_the_database_does_not_answer() -> None:
     """Queries on a cut connection fail after a minute or more; the operator is alerted immediately."""
     came, answered = asyncio.Event(), asyncio.Event()
 
@@ -299,7 +299,7 @@ async def test_that_nobody_leads_is_told_while_the_database_says_nothing_at_all(
             await looking
 
 
-async def test_that_nobody_led_is_written_down_once_the_database_is_back() -> None:
+async def test_a_missing_leader_is_recorded_once_the_database_is_back() -> None:
     looks = leader_checks(1, began_us=0, address="one", is_shared=True)
     async with notices(OPS, looks=looks) as on:
         await on.tell()
@@ -324,7 +324,7 @@ async def test_that_nobody_led_is_written_down_once_the_database_is_back() -> No
         assert on.boxes["ops"].words == [[words], [f"over, after 62 s: {words}"]]
 
 
-async def test_that_nobody_leads_reaches_others_while_a_receiver_hangs_and_one_cannot_be_written_to() -> None:
+async def test_failing_receivers_do_not_delay_the_notice_of_a_missing_leader_to_others() -> None:
     told = asyncio.Event()
 
     class Hung(Box):

@@ -25,7 +25,7 @@ OWNERS = Receiver(name="owners", kind="webhook", tells_alerts=False, tells_owner
 DAY_S = 86_400
 
 
-async def test_a_letter_that_is_not_taken_is_sent_again_later_and_later() -> None:
+async def test_a_failed_notice_is_sent_again_with_growing_delays() -> None:
     async with notices(OPS) as on:
         await on.tell()
         on.boxes["ops"].errors.extend([NotDelivered("it answered 500"), NotDelivered("no answer within 10 s")])
@@ -48,7 +48,7 @@ async def test_a_letter_that_is_not_taken_is_sent_again_later_and_later() -> Non
         assert on.on.state.alert_index.deliveries == {}
 
 
-async def test_a_letter_is_given_up_after_a_day() -> None:
+async def test_a_failing_notice_is_given_up_after_a_day() -> None:
     async with notices(OPS) as on:
         await on.tell()
         on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(100))
@@ -79,7 +79,7 @@ def test_quiet_hours_never_end_before_now_when_the_clocks_are_changed(end: str, 
     assert found.astimezone(UTC) == datetime.fromisoformat(until)
 
 
-async def test_what_no_database_takes_is_not_in_words() -> None:
+async def test_invalid_characters_in_notices_and_alerts_are_replaced() -> None:
     async with notices(OWNERS) as on:
         await on.tell()
         await fails(on, name="one\r\ntwo")
@@ -93,7 +93,7 @@ async def test_what_no_database_takes_is_not_in_words() -> None:
         assert words.startswith("one\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}two (ses_")
 
 
-async def test_what_is_refused_for_good_is_not_tried_again_and_keeps_nothing_back() -> None:
+async def test_a_finally_refused_notice_is_not_sent_again_and_does_not_block_others() -> None:
     async with notices(OPS) as on:
         await on.tell()
         on.boxes["ops"].errors.append(NotDelivered("it answered 410", is_final=True))
@@ -104,7 +104,7 @@ async def test_what_is_refused_for_good_is_not_tried_again_and_keeps_nothing_bac
         assert on.kinds("delivery") == ["queued", "queued", "given_up", "sent"]
 
 
-async def test_a_letter_that_cannot_be_written_keeps_nobody_from_his_work() -> None:
+async def test_a_notice_that_cannot_be_encoded_is_recorded_as_failed() -> None:
     async with notices(OPS) as on:
         await on.tell()
         on.boxes["ops"].errors.append(UnicodeEncodeError("utf-8", "?", 0, 1, "odd"))  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ async def test_a_letter_that_cannot_be_written_keeps_nobody_from_his_work() -> N
         assert waiting.error == "internal error of the server: UnicodeEncodeError"
 
 
-async def test_the_next_leader_sends_what_is_left_under_the_same_name_and_nothing_twice() -> None:
+async def test_the_next_leader_sends_unsent_notices_under_the_same_key_and_none_twice() -> None:
     async with notices(OPS) as on:
         await on.tell()
         await alert(on, "first")
@@ -131,7 +131,7 @@ async def test_the_next_leader_sends_what_is_left_under_the_same_name_and_nothin
         assert on.boxes["ops"].words == [["first"]]
 
 
-async def test_a_log_that_cannot_be_read_for_a_while_is_told_of_later() -> None:
+async def test_notices_are_sent_once_an_unreadable_event_log_can_be_read_again() -> None:
     async with notices(OPS) as on:
         await on.tell()
         await alert(on, "first")
@@ -157,7 +157,7 @@ async def test_a_log_that_cannot_be_read_for_a_while_is_told_of_later() -> None:
         assert faults == []
 
 
-async def test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody() -> None:
+async def test_events_before_the_first_start_of_notices_send_no_notices() -> None:
     async with notices(OPS) as on:
         await alert(on, "old")
         await on.tell()
@@ -166,7 +166,7 @@ async def test_what_happened_before_anybody_was_to_be_told_is_told_to_nobody() -
         assert on.boxes["ops"].words == [["new"]]
 
 
-async def test_what_nobody_could_be_told_of_for_a_day_is_old() -> None:
+async def test_events_older_than_a_day_send_no_notices() -> None:
     async with notices(OPS) as on:
         await on.tell()
         await alert(on, "old")
@@ -176,7 +176,7 @@ async def test_what_nobody_could_be_told_of_for_a_day_is_old() -> None:
         assert on.boxes["ops"].words == [["new"]]
 
 
-async def test_what_is_not_critical_waits_for_the_end_of_quiet_hours_in_one_letter() -> None:
+async def test_notices_that_are_not_critical_are_sent_together_after_quiet_hours() -> None:
     quiet = QuietHours(begin=time(22), end=time(7), zone=ZoneInfo("Europe/Berlin"))
     receiver = Receiver(name="ops", kind="webhook", quiet=quiet)
     async with notices(receiver) as on:
@@ -212,14 +212,14 @@ async def test_what_is_not_critical_waits_for_the_end_of_quiet_hours_in_one_lett
         ("22:00", "07:00", "2026-10-24T23:00", "2026-10-25T07:00"),
     ],
 )
-def test_quiet_hours_are_by_the_clock_on_the_wall(begin: str, end: str, now: str, until: str | None) -> None:
+def test_quiet_hours_follow_the_local_time(begin: str, end: str, now: str, until: str | None) -> None:
     zone = ZoneInfo("Europe/Berlin")
     hours = QuietHours(begin=time.fromisoformat(begin), end=time.fromisoformat(end), zone=zone)
     found = hours.until(datetime.fromisoformat(now).replace(tzinfo=zone).astimezone(UTC))
     assert found == (None if until is None else datetime.fromisoformat(until).replace(tzinfo=zone))
 
 
-async def test_sessions_that_fail_together_are_one_letter_for_their_owner() -> None:
+async def test_sessions_that_fail_together_send_one_notice_to_their_owner() -> None:
     mail = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True, gather_s=10)
     async with notices(mail) as on:
         await on.tell()
@@ -234,7 +234,7 @@ async def test_sessions_that_fail_together_are_one_letter_for_their_owner() -> N
         assert (letter.user, letter.email, len(letter.notices)) == (ANN, "ann@example.org", 3)
 
 
-async def test_owners_hear_what_they_like_and_mail_goes_to_those_who_said_where() -> None:
+async def test_owners_get_the_notices_they_chose_and_mail_only_with_an_address() -> None:
     mail = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True)
     async with notices(OWNERS, mail) as on:
         await on.tell()
@@ -254,7 +254,7 @@ async def test_owners_hear_what_they_like_and_mail_goes_to_those_who_said_where(
         assert letter.notices[0].kind is NoticeKind.SESSION_COMPLETED
 
 
-async def test_somebody_who_is_disabled_hears_nothing_more() -> None:
+async def test_a_disabled_user_gets_no_notices() -> None:
     async with notices(OWNERS) as on:
         await on.tell()
         gone = User(id=ANN, role=Role.USER, created_us=1, disabled=True)
@@ -264,7 +264,7 @@ async def test_somebody_who_is_disabled_hears_nothing_more() -> None:
         assert on.boxes["owners"].letters == []
 
 
-async def test_spent_retries_are_said() -> None:
+async def test_the_notice_of_the_last_failure_says_that_all_retries_are_used() -> None:
     async with notices(OWNERS) as on:
         await on.tell()
         name = await on.on.submit(max_retries=1, retries_own_failures=True)
@@ -279,7 +279,7 @@ async def test_spent_retries_are_said() -> None:
         assert letter.notices[0].words.endswith("all 1 retries are used")
 
 
-async def test_tasks_of_an_array_are_told_as_one() -> None:
+async def test_failed_tasks_of_an_array_send_one_notice() -> None:
     async with notices(OWNERS) as on:
         await on.tell()
         array = await on.on.submit(array="0-1")
@@ -291,7 +291,7 @@ async def test_tasks_of_an_array_are_told_as_one() -> None:
         assert [letter.notices[0].subject for letter in on.boxes["owners"].letters] == [array]
 
 
-async def test_owners_hear_that_an_agent_is_lost_and_that_it_is_back() -> None:
+async def test_owners_and_operators_get_notices_of_a_lost_agent_and_of_its_return() -> None:
     async with notices(OWNERS, OPS) as on:
         await on.tell()
         await on.on.submit(name="train")
@@ -329,7 +329,7 @@ class Printed:
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 16_384, 16_385, 32_768, 1_000_000, 20_000_000])
-async def test_the_end_of_the_output_comes_with_a_failure_where_it_is_asked_for(length: int) -> None:
+async def test_a_failure_notice_includes_the_end_of_the_output_if_configured(length: int) -> None:
     mail = Receiver(name="mail", kind="webhook", tells_alerts=False, tells_owners=True, output_lines=2)
     async with notices(mail) as on:
         await on.tell()
@@ -342,7 +342,7 @@ async def test_the_end_of_the_output_comes_with_a_failure_where_it_is_asked_for(
         assert printed.read < 3_000_000
 
 
-async def test_a_muted_rule_is_told_to_nobody() -> None:
+async def test_a_muted_rule_sends_no_notices() -> None:
     async with notices(OPS) as on:
         await on.tell()
         until_us = on.on.clock.now_us() + 60_000_000
@@ -366,7 +366,7 @@ async def test_a_muted_rule_is_told_to_nobody() -> None:
         (Receiver(name="x", kind="webhook", tells_alerts=False, tells_owners=True), False),
     ],
 )
-async def test_receivers_hear_what_they_are_for(receiver: Receiver, hears: bool) -> None:
+async def test_receivers_get_only_the_alerts_they_are_configured_for(receiver: Receiver, hears: bool) -> None:
     async with notices(receiver) as on:
         await on.tell()
         await alert(on, "low")
@@ -374,7 +374,7 @@ async def test_receivers_hear_what_they_are_for(receiver: Receiver, hears: bool)
         assert bool(on.boxes["x"].letters) is hears
 
 
-async def test_what_is_for_a_receiver_that_is_no_more_is_given_up() -> None:
+async def test_notices_for_a_removed_receiver_are_given_up() -> None:
     async with notices(OPS) as on:
         await on.tell()
         await alert(on, "low")

@@ -27,7 +27,7 @@ def open_alerts(on: Notices) -> dict[str, str]:
     return {alert.rule.value: alert.words for alert in on.on.state.alert_index.alerts.values()}
 
 
-async def test_whose_process_is_on_a_gpu_outside_is_told_once_and_what_to_do() -> None:
+async def test_the_user_of_a_foreign_process_gets_one_notice_with_advice() -> None:
     own = Receiver(name="own", kind="webhook", tells_alerts=False, tells_owners=True)
     async with notices(OPS, own, external_process=replace(DEFAULTS[R.EXTERNAL_PROCESS], for_s=0)) as on:
         await on.tell()

@@ -81,7 +81,7 @@ async def test_mail_goes_encrypted_with_a_password(folder: Path, security: str) 
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-async def test_a_certificate_of_a_stranger_is_not_believed(folder: Path, security: str) -> None:
+async def test_a_mail_server_with_an_untrusted_certificate_is_refused(folder: Path, security: str) -> None:
     tls = context(Authority(folder).issue("localhost"))
     stranger = Authority(folder, name="another")
     how = {"starttls": tls} if security == "starttls" else {"tls": tls}
@@ -98,7 +98,7 @@ async def test_a_server_without_starttls_gets_nothing() -> None:
         assert server.letters == []
 
 
-async def test_mail_for_an_owner_goes_to_the_address_that_he_gave() -> None:
+async def test_mail_for_an_owner_goes_to_the_address_in_the_preferences() -> None:
     async with mail_server() as server:
         await email(server.port).deliver(FOR_ANN)
         assert server.letters[0][0] == ["ann@example.org"]
@@ -113,14 +113,14 @@ async def test_mail_for_an_owner_goes_to_the_address_that_he_gave() -> None:
             await email(server.port).deliver(replace(FOR_ANN, email=None))
 
 
-async def test_nobody_who_listens_is_said() -> None:
+async def test_an_unreachable_mail_server_is_reported() -> None:
     async with mail_server() as server:
         port = server.port
     with pytest.raises(NotDelivered, match="connection failed"):
         await email(port).deliver(LETTER)
 
 
-async def test_a_webhook_is_json_with_a_name_and_a_signature(folder: Path) -> None:
+async def test_a_webhook_request_is_json_with_a_signature_and_an_idempotency_key(folder: Path) -> None:
     key = folder / "key"
     key.write_text("sesame\n")
     async with http_receiver() as hook:
@@ -158,7 +158,7 @@ async def test_a_webhook_is_json_with_a_name_and_a_signature(folder: Path) -> No
         (HANG, "no answer within 0.2 s", False),
     ],
 )
-async def test_a_webhook_that_fails_is_said_without_its_address(answer: int, words: str, is_final: bool) -> None:
+async def test_the_error_of_a_failed_webhook_does_not_contain_its_url(answer: int, words: str, is_final: bool) -> None:
     async with http_receiver(answer) as hook:
         timeout_s = 0.2 if answer == HANG else 60
         table = WebhookTable(name="x", kind="webhook", url=f"{hook.url}?secret=1", timeout_s=timeout_s)
@@ -169,7 +169,7 @@ async def test_a_webhook_that_fails_is_said_without_its_address(answer: int, wor
         assert len(hook.taken) == 1
 
 
-async def test_a_key_that_cannot_be_read_sends_nothing(folder: Path) -> None:
+async def test_a_webhook_with_an_unreadable_key_file_sends_nothing(folder: Path) -> None:
     async with http_receiver() as hook:
         table = WebhookTable(name="x", kind="webhook", url=hook.url, key_file=folder / "none")
         with pytest.raises(NotDelivered, match="cannot be read: No such file"):
@@ -177,7 +177,7 @@ async def test_a_key_that_cannot_be_read_sends_nothing(folder: Path) -> None:
         assert hook.taken == []
 
 
-async def test_a_chat_is_told_text_that_mentions_nobody(folder: Path) -> None:
+async def test_slack_messages_are_escaped_and_limited_in_length(folder: Path) -> None:
     async with http_receiver() as hook:
         address = folder / "chat.url"
         address.write_text(f"{hook.url}\n")
@@ -189,7 +189,7 @@ async def test_a_chat_is_told_text_that_mentions_nobody(folder: Path) -> None:
         assert len(long) == 4000
 
 
-async def test_names_are_neither_notices_nor_mentions_nor_links_of_their_own(folder: Path) -> None:
+async def test_session_names_cannot_forge_notices_mentions_or_links(folder: Path) -> None:
     forged = replace(ONE, words="a\r\n[critical] agent x is lost\n@channel http://example.org (ses_1) has failed")
     letter = replace(LETTER, notices=(forged,), details=())
     async with http_receiver() as hook, mail_server() as server:
@@ -226,7 +226,7 @@ async def test_a_receiver_that_answers_in_pieces_has_no_more_time_than_others() 
     assert pieces
 
 
-async def test_an_address_that_is_not_taken_now_is_no_fault_of_the_mail_server() -> None:
+async def test_a_temporarily_refused_address_is_an_error_of_that_message_only() -> None:
     async with mail_server() as server:
         server.refuses_now.add("ann@example.org")
         with pytest.raises(NotDelivered) as refused:
@@ -234,7 +234,7 @@ async def test_an_address_that_is_not_taken_now_is_no_fault_of_the_mail_server()
         assert (refused.value.is_final, refused.value.is_message_specific) == (False, True)
 
 
-def test_authorities_are_read_once_for_each_file(folder: Path) -> None:
+def test_a_ca_file_is_read_again_only_when_it_changed(folder: Path) -> None:
     file = Authority(folder).file
     first = tls_context(file, protocol="http")
     assert tls_context(file, protocol="http") is first
@@ -267,6 +267,6 @@ Make = Callable[[], object]
         ),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(make: Make) -> None:
+def test_invalid_receiver_settings_are_refused(make: Make) -> None:
     with pytest.raises(ValueError):
         make()

@@ -71,7 +71,7 @@ async def likes(on: Notices, *kinds: NoticeKind) -> None:
 # An eviction for idle GPUs needs an earlier notice to the owner; see test_ledger_idle.
 @pytest.mark.parametrize("cause", [cause for cause in PreemptionCause if cause is not PreemptionCause.IDLE])
 @pytest.mark.parametrize(("by_session", "by"), [(OTHER, " (ses_other of ben)"), (None, "")])
-async def test_the_owner_hears_by_what_right_and_for_whom(
+async def test_the_owner_of_a_preempted_session_gets_a_notice_with_the_cause(
     cause: PreemptionCause, by_session: SessionId | None, by: str
 ) -> None:
     async with notices(OWNERS, OPS) as on:
@@ -89,7 +89,7 @@ async def test_the_owner_hears_by_what_right_and_for_whom(
         assert on.boxes["ops"].letters == []
 
 
-async def test_a_drain_by_an_operator_is_told_once_and_the_end_of_the_attempt_is_not() -> None:
+async def test_a_drain_sends_one_notice_and_the_end_of_the_attempt_sends_none() -> None:
     async with notices(OWNERS) as on:
         session = await runs(on)
         office = Administration(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
@@ -105,7 +105,7 @@ async def test_a_drain_by_an_operator_is_told_once_and_the_end_of_the_attempt_is
         ]
 
 
-async def test_who_says_nothing_hears_and_who_leaves_it_out_does_not() -> None:
+async def test_preemption_notices_are_sent_by_default_and_can_be_deselected() -> None:
     async with notices(OWNERS, MAIL, agents=[agent("a", devices=3)]) as on:
         first, second, third = [await runs(on) for _ in range(3)]
         await makes_room(on, first)
@@ -119,7 +119,7 @@ async def test_who_says_nothing_hears_and_who_leaves_it_out_does_not() -> None:
         assert (len(on.boxes["owners"].letters), len(on.boxes["mail"].letters)) == (2, 1)
 
 
-async def test_a_task_of_an_array_that_makes_room_is_not_told() -> None:
+async def test_a_preempted_task_of_an_array_sends_no_notice() -> None:
     async with notices(OWNERS) as on:
         array = await runs(on, array="0-1")
         await makes_room(on, task_id(array, index=0))

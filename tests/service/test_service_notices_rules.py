@@ -25,7 +25,7 @@ def office(on: Notices, *, threshold: int) -> AlertCommands:
     return AlertCommands(state=on.on.state, journal=on.on.journal, clock=on.on.clock, plan=plan)
 
 
-async def test_to_mute_a_rule_says_nothing_else_about_it() -> None:
+async def test_muting_a_rule_keeps_its_configured_threshold() -> None:
     async with notices() as on:
         muted = (await office(on, threshold=7).mute_notice_rule(CALLER, RULE, 60)).rule
         assert (muted.threshold, muted.version, muted.muted_until is None) == (7, 0, False)
@@ -36,7 +36,7 @@ async def test_to_mute_a_rule_says_nothing_else_about_it() -> None:
         assert (ended.threshold, ended.muted_until) == (9, None)
 
 
-async def test_what_an_admin_changed_stays_over_settings_and_mutes() -> None:
+async def test_a_rule_changed_by_an_admin_overrides_the_settings_also_when_muted() -> None:
     async with notices() as on:
         changes = NoticeRuleChanges(rule=RULE, threshold=3)
         await office(on, threshold=7).mute_notice_rule(CALLER, RULE, 60)

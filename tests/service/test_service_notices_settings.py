@@ -62,7 +62,9 @@ def test_receivers_and_rules_are_read_from_the_file(folder: Path, monkeypatch: p
         ("[notice-rules.queue_backlog]\nthreshold = -1", "threshold"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_receivers_and_rules_are_refused_with_the_reason(
+    text: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _give(text, folder, monkeypatch)
     with pytest.raises(ConfigurationError, match=words):
         read_settings()

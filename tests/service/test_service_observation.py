@@ -47,7 +47,7 @@ async def told(on: Notices) -> list[str]:
     return [words for letter in on.boxes["chat"].words for words in letter]
 
 
-async def test_who_uses_a_gpu_is_seen_by_its_processes_and_added_up() -> None:
+async def test_gpu_use_is_attributed_to_users_by_their_processes_and_summed_per_week() -> None:
     async with stage(PAIR) as on:
         watch = observing(on)
         for _ in range(61):
@@ -90,7 +90,7 @@ async def test_a_report_of_the_week_goes_to_operators_once() -> None:
         assert len(await told(stage)) == 1
 
 
-async def test_a_server_that_observes_starts_nothing_and_cannot_be_told_to() -> None:
+async def test_a_server_in_observe_mode_starts_no_sessions_and_cannot_be_switched_on() -> None:
     async with stage(PAIR) as on:
         await stop_to_observe(on.journal, on.clock, OperatingMode.OBSERVE)
         name = await on.submit()
@@ -106,5 +106,5 @@ async def test_a_server_that_observes_starts_nothing_and_cannot_be_told_to() -> 
         assert on.state.sessions[name].state == "running"
 
 
-def test_weeks_are_those_of_the_calendar() -> None:
+def test_weeks_are_iso_calendar_weeks() -> None:
     assert week_of(datetime(2026, 11, 23, tzinfo=UTC)) == "2026-W48"

@@ -32,7 +32,7 @@ async def waits(on: Stage, session_id: SessionId) -> Reason | None:
     return None if view.waits is None else view.waits.reason
 
 
-async def test_nothing_new_is_placed_and_what_runs_runs_on_and_ends() -> None:
+async def test_a_stopped_orchestrator_starts_no_new_session_and_running_ones_continue() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await on.submit()
         await on.advance()
@@ -50,7 +50,7 @@ async def test_nothing_new_is_placed_and_what_runs_runs_on_and_ends() -> None:
         assert on.session(second).state is S.RUNNING
 
 
-async def test_no_pass_is_counted_while_it_is_stopped() -> None:
+async def test_no_pass_is_counted_while_the_orchestrator_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         counts, _ = await on.allocator.run_once()
         await office(on).pause.stop_orchestrator(CALLER, None)
@@ -63,7 +63,7 @@ async def test_no_pass_is_counted_while_it_is_stopped() -> None:
         assert (started.number, started.placed) == (counts.number + 1, 1)
 
 
-async def test_a_plan_that_was_made_before_is_not_carried_out_after() -> None:
+async def test_a_plan_made_before_a_stop_is_not_carried_out_after_it() -> None:
     async with stage([agent("a", devices=1)]) as on:
         name = await on.submit()
         admin, decided = office(on), on.allocator.carry_out
@@ -78,7 +78,7 @@ async def test_a_plan_that_was_made_before_is_not_carried_out_after() -> None:
         assert (counts.placed, on.session(name).state, on.held()) == (0, S.QUEUED, {})
 
 
-async def test_nobody_is_preempted_while_it_is_stopped() -> None:
+async def test_no_session_is_preempted_while_the_orchestrator_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
             on.state.rules, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
@@ -94,7 +94,7 @@ async def test_nobody_is_preempted_while_it_is_stopped() -> None:
         assert on.session(low).state is not S.RUNNING
 
 
-async def test_whose_grace_is_over_is_stopped_all_the_same() -> None:
+async def test_a_stopped_orchestrator_still_stops_preempted_sessions_after_their_grace_period() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.state.rules = replace(
             on.state.rules,
@@ -114,7 +114,7 @@ async def test_whose_grace_is_over_is_stopped_all_the_same() -> None:
         assert [kernel.state for kernel in on.state.kernels_in(on.session(low))] == [KernelState.STOPPING]
 
 
-async def test_a_preview_says_that_it_is_stopped() -> None:
+async def test_a_preview_shows_that_the_orchestrator_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await office(on).pause.stop_orchestrator(CALLER, None)
         request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")])
@@ -123,7 +123,7 @@ async def test_a_preview_says_that_it_is_stopped() -> None:
         assert (shown.starts_now, shown.waits.reason) == (False, Reason.STOPPED)
 
 
-async def test_what_is_held_back_says_so_rather_than_that_it_is_stopped() -> None:
+async def test_a_held_session_waits_because_held_also_while_the_orchestrator_is_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         held = await on.submit(held=True)
         await on.advance()
@@ -131,7 +131,7 @@ async def test_what_is_held_back_says_so_rather_than_that_it_is_stopped() -> Non
         assert await waits(on, held) is Reason.HELD
 
 
-async def test_it_is_one_event_with_who_and_when_and_a_second_stop_keeps_only_a_newer_note() -> None:
+async def test_a_second_stop_changes_only_the_note() -> None:
     async with stage([agent("a", devices=1)]) as on:
         revision = await office(on).pause.stop_orchestrator(CALLER, "new switch")
         known = on.state.orchestration
@@ -146,13 +146,13 @@ async def test_it_is_one_event_with_who_and_when_and_a_second_stop_keeps_only_a_
 
 
 @pytest.mark.parametrize("act", ["stop_orchestrator", "start_orchestrator"])
-async def test_it_is_for_operators(act: str) -> None:
+async def test_only_operators_may_stop_and_start_the_orchestrator(act: str) -> None:
     async with stage([agent("a", devices=1)]) as on:
         with pytest.raises(Forbidden):
             await getattr(office(on).pause, act)(replace(CALLER, role=Role.USER), None)
 
 
-async def test_it_outlives_a_restart_and_only_a_new_cluster_begins_stopped_by_setting() -> None:
+async def test_a_stop_survives_a_restart_and_the_setting_applies_only_to_a_new_cluster() -> None:
     store = await new_memory_store()
     try:
         async with stage([agent("a", devices=1)], store=store) as on:

@@ -41,7 +41,7 @@ async def until_it_waits(reader: asyncio.Task[list[LogChunkView]]) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_session_that_waits_is_waited_for_until_it_was_started() -> None:
+async def test_reading_the_output_of_a_waiting_session_waits_for_its_start() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.executor.start_by_itself = False
         first = await on.submit()
@@ -59,7 +59,7 @@ async def test_a_session_that_waits_is_waited_for_until_it_was_started() -> None
 
 
 @pytest.mark.anyio
-async def test_one_that_ends_without_ever_being_started_has_an_empty_output() -> None:
+async def test_a_session_canceled_before_its_start_has_an_empty_output() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.executor.start_by_itself = False
         queued, granted = await on.submit(), await on.submit()
@@ -77,7 +77,7 @@ async def test_one_that_ends_without_ever_being_started_has_an_empty_output() ->
 
 
 @pytest.mark.anyio
-async def test_after_a_refused_launch_the_next_attempt_is_waited_for_and_the_old_one_is_empty() -> None:
+async def test_after_a_refused_launch_reading_the_output_waits_for_the_next_attempt() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.executor.agents[A].refuse = KernelReport(
             kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0, code="insufficient_resource", message="no"
@@ -96,7 +96,7 @@ async def test_after_a_refused_launch_the_next_attempt_is_waited_for_and_the_old
 
 
 @pytest.mark.anyio
-async def test_reading_goes_on_at_an_offset_with_any_rank() -> None:
+async def test_output_of_any_rank_can_be_read_from_an_offset() -> None:
     async with stage([agent("a", devices=2)]) as on:
         gang = await on.submit(kernels=2)
         await on.advance()
@@ -116,7 +116,7 @@ async def test_ranks_and_attempts_that_do_not_exist_are_not_found(rank: int, att
 
 
 @pytest.mark.anyio
-async def test_an_attempt_whose_records_are_gone_is_not_waited_for() -> None:
+async def test_output_of_an_attempt_without_records_is_not_found() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.executor.agents[A].refuse = KernelReport(kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0)
         first = await on.submit()
@@ -130,7 +130,7 @@ async def test_an_attempt_whose_records_are_gone_is_not_waited_for() -> None:
 
 
 @pytest.mark.anyio
-async def test_wrong_questions_are_refused() -> None:
+async def test_an_unknown_session_and_a_negative_offset_are_refused() -> None:
     async with stage([]) as on:
         with pytest.raises(NotFound):
             await read(on, "ses_none")
@@ -152,7 +152,7 @@ async def shown(pieces: list[bytes]) -> list[LogChunkView]:
 
 @settings(deadline=None)
 @given(st.text(max_size=30), st.data())
-def test_text_is_whole_wherever_it_is_cut_and_every_piece_says_where_the_next_begins(
+def test_output_split_inside_characters_is_joined_correctly_with_consecutive_offsets(
     text: str, data: st.DataObject
 ) -> None:
     raw = text.encode()
@@ -168,7 +168,7 @@ def test_text_is_whole_wherever_it_is_cut_and_every_piece_says_where_the_next_be
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=6), max_size=6))
-def test_bytes_that_are_no_text_are_shown_as_such_and_none_is_lost_or_repeated(pieces: list[bytes]) -> None:
+def test_invalid_utf8_bytes_in_output_are_replaced_and_none_is_lost_or_repeated(pieces: list[bytes]) -> None:
     views = asyncio.run(shown(pieces))
     raw = b"".join(pieces)
     assert "".join(view.text for view in views) == raw.decode("utf-8", "replace")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 MINUTE_S = 60
 
 
-def test_a_run_far_beyond_the_mean_of_enough_runs_counts_and_others_do_not() -> None:
+def test_a_run_is_overlong_only_far_beyond_the_mean_of_enough_runs() -> None:
     known = Prediction(estimate_ms=600_000, median_ms=600_000, runs=5, user=None, likeness="", is_limited=False)
     assert not known.is_exceeded(10 * 600_000 + 3_600_000)
     assert known.is_exceeded(10 * 600_000 + 3_600_001)
@@ -21,7 +21,7 @@ def test_a_run_far_beyond_the_mean_of_enough_runs_counts_and_others_do_not() -> 
     assert known.is_exceeded(2 * 600_000 + 3_600_001, pct=200)
 
 
-async def test_the_owner_reads_how_long_it_runs_and_how_long_similar_ones_did() -> None:
+async def test_the_overlong_alert_names_the_run_time_and_the_mean_of_similar_runs() -> None:
     async with notices(agents=[agent("a", devices=1)]) as stage:
         on = stage.on
         for _ in range(5):

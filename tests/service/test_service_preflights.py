@@ -79,13 +79,13 @@ async def test_a_gang_is_released_when_its_last_rank_has_passed() -> None:
         assert all(kernel.checked_us is not None for kernel in kernels(on, gang))
 
 
-async def test_a_session_of_one_kernel_waits_for_no_other() -> None:
+async def test_a_session_with_one_kernel_is_released_immediately() -> None:
     async with stage([agent("a", devices=1)]) as on:
         alone = await granted(on)
         assert order_of(on, kernels(on, alone)[0]).is_released
 
 
-async def test_a_rank_of_an_agent_without_preflights_holds_nobody_up() -> None:
+async def test_a_rank_on_an_agent_without_preflights_does_not_block_its_gang() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         gang = await granted(on, kernels=2)
         await says(on, gang, 0, "checked")
@@ -93,7 +93,7 @@ async def test_a_rank_of_an_agent_without_preflights_holds_nobody_up() -> None:
         assert order_of(on, kernels(on, gang)[0]).is_released
 
 
-async def test_a_release_that_was_lost_is_sent_again_when_the_rank_says_that_it_waits() -> None:
+async def test_a_lost_release_is_sent_again_when_the_rank_reports_again() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         gang = await granted(on, kernels=2)
         await says(on, gang, 0, "checked")
@@ -129,7 +129,7 @@ async def test_a_failed_check_moves_the_gang_to_another_node_without_using_a_ret
         assert (on.session(gang).state, on.session(gang).retries) == (SessionState.RUNNING, 0)
 
 
-async def test_a_session_without_another_node_fails_and_says_where() -> None:
+async def test_a_failed_preflight_without_another_node_fails_the_session() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         gang = await granted(on, kernels=2)
         await says(on, gang, 0, "unchecked")
@@ -141,7 +141,7 @@ async def test_a_session_without_another_node_fails_and_says_where() -> None:
         assert failed.failure.message.endswith("rank 0: it exited with code 1; no other node could run it")
 
 
-async def test_replacements_are_bounded() -> None:
+async def test_the_number_of_replacements_after_failed_preflights_is_limited() -> None:
     names = [f"n{number}" for number in range(PREFLIGHT_REPLACEMENTS_MAX + 3)]
     async with stage([agent(name, devices=1) for name in names]) as on:
         alone = await granted(on, max_retries=5)

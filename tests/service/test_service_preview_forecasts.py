@@ -88,7 +88,7 @@ def known(found: ForecastView | AliquotError) -> ForecastView:
     return found
 
 
-async def test_each_is_forecast_as_if_it_were_submitted_alone() -> None:
+async def test_each_previewed_session_is_forecast_as_if_submitted_alone() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await on.submit()
         await on.advance()
@@ -107,14 +107,14 @@ async def test_each_is_forecast_as_if_it_were_submitted_alone() -> None:
         assert on.state.pending == {}
 
 
-async def test_without_a_leader_that_forecasts_it_says_so() -> None:
+async def test_without_a_forecasting_leader_the_forecast_is_marked_missing() -> None:
     async with stage([agent("a", devices=1)]) as on:
         [found] = await on.previews.forecasts(CALLER, [asks("1")])
         assert known(found).now is None
         assert known(found).missing
 
 
-async def test_questions_end_with_the_term_and_have_a_limit() -> None:
+async def test_forecast_requests_end_with_the_leader_term_and_are_limited_in_number() -> None:
     async with stage([agent("a", devices=1)]) as on:
         with on.desk.served():
             asked = [asyncio.create_task(on.desk.ask([])) for _ in range(ASKED_MAX)]
@@ -131,7 +131,7 @@ async def test_questions_end_with_the_term_and_have_a_limit() -> None:
             await on.previews.forecasts(CALLER, [asks("1")] * 9)
 
 
-async def test_one_too_far_back_in_a_long_queue_is_not_forecast() -> None:
+async def test_a_session_too_far_back_in_the_queue_is_not_forecast() -> None:
     async with stage([agent("a", devices=1)]) as on:
         names = [await on.submit() for _ in range(4)]
         sessions = [on.state.sessions[name] for name in names]
@@ -154,7 +154,7 @@ async def test_one_too_far_back_in_a_long_queue_is_not_forecast() -> None:
         assert answers[0].told == (None,)
 
 
-async def test_a_newer_question_of_a_user_replaces_the_oldest() -> None:
+async def test_a_newer_forecast_request_of_a_user_replaces_the_oldest() -> None:
     """A form asks again while it is edited; its older questions are dropped."""
     async with stage([agent("a", devices=1)]) as on:
         with on.desk.served():

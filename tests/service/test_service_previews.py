@@ -35,7 +35,7 @@ def given(shown: SessionPreview) -> list[tuple[str, str, str]]:
     ]
 
 
-async def test_it_names_the_devices_that_are_then_given_and_keeps_nothing() -> None:
+async def test_a_preview_names_the_devices_granted_later_and_stores_nothing() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         await on.submit()
         await on.advance()
@@ -51,7 +51,7 @@ async def test_it_names_the_devices_that_are_then_given_and_keeps_nothing() -> N
         assert {kernel.agent_id for kernel in view.kernels} == {agent for agent, _, _ in given(shown)}
 
 
-async def test_it_says_why_it_would_wait_behind_whom_and_until_when() -> None:
+async def test_a_preview_shows_the_reason_queue_position_and_expected_start() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await on.submit(time_limit=3600)
         await on.advance()
@@ -72,7 +72,7 @@ async def test_it_says_why_it_would_wait_behind_whom_and_until_when() -> None:
         assert shown.estimated_start is None
 
 
-async def test_it_names_those_that_would_make_room_and_leaves_them_alone() -> None:
+async def test_a_preview_names_the_sessions_it_would_preempt_and_preempts_none() -> None:
     async with stage([agent("a", devices=1)]) as on:
         rules = replace(
             on.state.policy, order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
@@ -92,7 +92,7 @@ async def test_it_names_those_that_would_make_room_and_leaves_them_alone() -> No
         assert on.session(low).state is S.RUNNING
 
 
-async def test_of_an_array_it_says_how_many_tasks_would_start() -> None:
+async def test_a_preview_of_an_array_shows_how_many_tasks_would_start() -> None:
     async with stage([agent("a", devices=2)]) as on:
         shown = await preview(on, array="0-4")
         assert (shown.tasks_starting, shown.starts_now, len(given(shown))) == (2, True, 1)
@@ -100,7 +100,7 @@ async def test_of_an_array_it_says_how_many_tasks_would_start() -> None:
         assert (shown.waits.blocked_by, "ses_" in shown.waits.message) == ((), False), shown.waits
 
 
-async def test_what_cannot_come_about_any_more_is_said() -> None:
+async def test_a_preview_with_an_impossible_dependency_shows_the_failure() -> None:
     async with stage([agent("a", devices=1)]) as on:
         gone = await on.submit()
         await on.cancel(gone)
@@ -110,7 +110,7 @@ async def test_what_cannot_come_about_any_more_is_said() -> None:
         assert (shown.starts_now, shown.kernels, shown.waits) == (False, (), None)
 
 
-async def test_it_is_refused_as_a_submission_is() -> None:
+async def test_a_preview_is_refused_like_a_submission() -> None:
     async with stage([agent("a", devices=2)]) as on:
         with pytest.raises(ImpossibleRequest):
             await preview(on, devices=3)
@@ -120,7 +120,7 @@ async def test_it_is_refused_as_a_submission_is() -> None:
             await preview(on)
 
 
-async def test_until_when_it_would_wait_is_estimated_from_the_limits_of_those_ahead() -> None:
+async def test_the_estimated_start_of_a_preview_uses_the_time_limits_of_sessions_ahead() -> None:
     """Running until 1 h; the head then runs 2 h on both devices, then the next one starts."""
     async with stage([agent("a", devices=2)]) as on:
         await on.submit(devices=2, time_limit=3600)
@@ -148,7 +148,7 @@ async def test_a_session_held_back_by_a_quota_has_no_estimated_start() -> None:
         assert (shown.starts_now, shown.expected_start, shown.estimated_start) == (False, None, None)
 
 
-async def test_a_session_held_back_by_a_quota_has_no_place_among_those_that_wait_for_their_turn() -> None:
+async def test_a_session_over_quota_has_no_queue_position() -> None:
     async with stage([agent("a", devices=2)]) as on:
         limit = Quota(
             id=quota_id(QuotaScope.USER, "ann"),

@@ -123,13 +123,13 @@ async def test_a_page_goes_on_where_it_ended_although_sessions_come_and_end(tmp_
 
 
 @pytest.mark.parametrize("after", ["???", "", cursor_of("agent"), "ses_1", "é"])
-async def test_a_cursor_from_elsewhere_is_refused(tmp_path: Path, after: str) -> None:
+async def test_an_invalid_cursor_is_refused(tmp_path: Path, after: str) -> None:
     async with service_on(tmp_path, FakeExecutor([])) as bench:
         with pytest.raises(InvalidRequest):
             await page_of(bench, after=after)
 
 
-async def test_old_sessions_show_their_kernels_and_what_they_had_in_lists_too(tmp_path: Path) -> None:
+async def test_sessions_that_left_memory_show_their_kernels_and_devices_also_in_lists(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=2)])
     async with service_on(tmp_path, executor, ended_kept=1) as bench:
         await bench.until(lambda: AgentId("a") in bench.state.reachable)
@@ -153,7 +153,7 @@ async def test_old_sessions_show_their_kernels_and_what_they_had_in_lists_too(tm
         assert listed.items == (again,)
 
 
-async def test_an_old_session_can_still_be_depended_on_and_answers_for_its_key(tmp_path: Path) -> None:
+async def test_dependencies_and_idempotency_keys_work_with_sessions_that_left_memory(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=1)])
     async with service_on(tmp_path, executor, ended_kept=1) as bench:
         await bench.until(lambda: AgentId("a") in bench.state.reachable)
@@ -184,7 +184,7 @@ async def test_an_old_session_can_still_be_depended_on_and_answers_for_its_key(t
         assert "completed" in failed.failure.message
 
 
-async def test_keys_belong_to_their_owner(tmp_path: Path) -> None:
+async def test_idempotency_keys_are_separate_for_each_owner(tmp_path: Path) -> None:
     async with stage([]) as on:
         first = await on.submit(idempotency_key="k")
         request = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")], idempotency_key="k")
@@ -212,7 +212,7 @@ async def test_the_queue_is_paged_in_the_order_in_which_the_allocator_looks() ->
         assert entries[0].session.waits.blocked_by == (running,)
 
 
-async def test_a_page_of_the_queue_is_followed_by_the_next_one_when_its_last_sessions_have_left() -> None:
+async def test_the_next_page_of_the_queue_is_found_after_the_last_sessions_of_a_page_left() -> None:
     async with stage([agent("a", devices=1)]) as on:
         ids = [await on.submit() for _ in range(8)]
         begun = on.queries.queue(CALLER, PageRequest(first=5))
@@ -248,7 +248,7 @@ async def test_agents_are_listed_in_natural_order_and_those_that_left_only_when_
         assert on.queries.agent(CALLER, "none") is None
 
 
-async def test_a_question_waits_for_the_revision_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_query_waits_for_the_requested_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage([]) as on:
         asked = asyncio.create_task(on.queries.at_revision(on.state.revision + 1))
         await on.submit()

@@ -25,7 +25,7 @@ def room(on: Stage, tasks: int) -> None:
     on.sessions._creation._queue_limit = QueueLimit(tasks_max=tasks)
 
 
-async def test_an_array_counts_its_length_and_what_starts_makes_room() -> None:
+async def test_an_array_counts_with_all_tasks_and_started_tasks_free_places_in_the_queue() -> None:
     async with stage([agent("a", devices=2)]) as on:
         room(on, 4)
         await on.submit(array="0-2")
@@ -42,7 +42,7 @@ async def test_an_array_counts_its_length_and_what_starts_makes_room() -> None:
             await on.submit()
 
 
-async def test_a_batch_is_kept_whole_or_not_at_all() -> None:
+async def test_an_array_larger_than_the_free_queue_is_refused_as_a_whole() -> None:
     async with stage([agent("a", devices=1)]) as on:
         room(on, 2)
         revision = on.state.revision
@@ -51,7 +51,7 @@ async def test_a_batch_is_kept_whole_or_not_at_all() -> None:
         assert (on.state.revision, on.state.tasks_pending) == (revision, 0)
 
 
-async def test_what_waits_is_counted_alike_after_every_step_and_after_a_restart() -> None:
+async def test_the_number_of_waiting_tasks_stays_correct_after_each_change_and_a_restart() -> None:
     store = await new_memory_store()
     try:
         async with stage([agent("a", devices=2)], store=store) as on:
@@ -67,7 +67,7 @@ async def test_what_waits_is_counted_alike_after_every_step_and_after_a_restart(
         await store.close()
 
 
-async def test_the_usual_limit_is_100000() -> None:
+async def test_the_default_queue_limit_is_100000() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.submit(array="0-99999")
         with pytest.raises(QueueFull) as refused:
@@ -124,7 +124,7 @@ async def test_operators_have_room_on_top_of_a_queue_that_others_filled() -> Non
             await submit(on, OLGA, tasks=1)
 
 
-async def test_alone_an_operator_has_the_whole_queue_and_no_more() -> None:
+async def test_an_operator_alone_may_fill_the_queue_but_not_exceed_it() -> None:
     async with stage([agent("a", devices=1)]) as on:
         room(on, 3)
         await submit(on, OLGA, tasks=3)
@@ -162,7 +162,7 @@ async def test_a_refused_batch_is_charged_as_one_submission() -> None:
             await on.sessions.create_session(caller, request)
 
 
-async def test_what_runs_again_is_counted_as_what_is_submitted() -> None:
+async def test_retried_sessions_count_against_the_queue_limit() -> None:
     async with stage([agent("a", devices=1)]) as on:
         ended = [await on.submit() for _ in range(3)]
         for name in ended:
@@ -175,7 +175,7 @@ async def test_what_runs_again_is_counted_as_what_is_submitted() -> None:
         assert on.state.tasks_pending == 2
 
 
-async def test_all_tasks_of_an_array_that_run_again_are_counted() -> None:
+async def test_all_tasks_of_a_retried_array_count_against_the_queue_limit() -> None:
     async with stage([agent("a", devices=3)]) as on:
         array = await on.submit(array="0-2")
         await on.advance()
@@ -189,7 +189,7 @@ async def test_all_tasks_of_an_array_that_run_again_are_counted() -> None:
         await on.sessions.retry_session(USER, array, None)
 
 
-async def test_who_may_not_submit_to_a_project_any_more_runs_nothing_in_it_again() -> None:
+async def test_a_retry_in_a_project_requires_membership() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.create_project("vision")
         member = replace(USER, projects=(ProjectId("vision"),))

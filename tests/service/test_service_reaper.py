@@ -37,7 +37,7 @@ def tombstone(kernel_id: KernelId) -> KernelReport:
     )
 
 
-async def test_where_all_is_well_nothing_is_written() -> None:
+async def test_the_reaper_writes_nothing_when_it_finds_no_differences() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await running(on)
         events = on.state.revision
@@ -46,7 +46,7 @@ async def test_where_all_is_well_nothing_is_written() -> None:
         assert on.state.revision == events
 
 
-async def test_a_lease_without_a_process_is_given_back_once_the_agent_has_proved_it() -> None:
+async def test_a_lease_without_a_process_is_released_only_with_evidence_from_the_agent() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session_id, kernel_id = await running(on)
         fake = on.executor.agents[A]
@@ -74,7 +74,7 @@ async def test_a_lease_without_a_process_is_given_back_once_the_agent_has_proved
         ] * 2
 
 
-async def test_an_end_that_was_not_told_is_taken_in() -> None:
+async def test_the_reaper_records_a_kernel_end_whose_report_was_lost() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on)
         on.executor.ends(kernel_id, code=3)
@@ -121,7 +121,7 @@ async def test_a_process_without_a_lease_is_ended() -> None:
         assert on.state.findings == {}
 
 
-async def test_what_still_runs_after_a_cancel_is_asked_again_to_end() -> None:
+async def test_a_kernel_that_still_runs_after_a_cancel_is_stopped_again_after_its_grace() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on)
         await on.cancel(session_id)
@@ -138,7 +138,7 @@ async def test_what_still_runs_after_a_cancel_is_asked_again_to_end() -> None:
         await on.settle()
 
 
-async def test_who_makes_room_has_the_time_that_it_was_promised() -> None:
+async def test_the_reaper_leaves_a_preempted_session_its_grace_period() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on, preemptible=True)
         admin = Administration(state=on.state, journal=on.journal, clock=on.clock)
@@ -167,7 +167,7 @@ async def test_who_makes_room_has_the_time_that_it_was_promised() -> None:
         (lambda kernel: (SpecOnDisk(kernel_id=KernelId("ses_old.1.0"), spec={}, ended=True),), None),
     ],
 )
-async def test_spec_files_are_held_against_leases(specs: object, kind: D | None) -> None:
+async def test_the_reaper_compares_spec_files_with_leases(specs: object, kind: D | None) -> None:
     fake = Specs(id=A, devices=agent("a", devices=1).devices)
     async with stage([fake]) as on:
         _, kernel_id = await running(on)
@@ -180,7 +180,7 @@ async def test_spec_files_are_held_against_leases(specs: object, kind: D | None)
         assert fake.stopped == (["ses_old.1.0"] if kind is D.SPEC_WITHOUT_LEASE else [])
 
 
-async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
+async def test_changes_during_an_inspection_give_no_findings() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, kernel_id = await running(on)
         fake = on.executor.agents[A]
@@ -207,7 +207,7 @@ async def test_what_changes_while_an_agent_is_asked_says_nothing() -> None:
         assert on.state.findings == {}
 
 
-async def test_a_kernel_that_moves_while_a_difference_becomes_sure_is_left_alone(
+async def test_a_kernel_that_starts_while_a_finding_is_confirmed_is_not_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with stage([agent("a", devices=2)]) as on:
@@ -243,7 +243,7 @@ async def test_an_agent_that_does_not_answer_is_left_alone() -> None:
         on.executor.silent.clear()
 
 
-async def test_looking_changes_nothing() -> None:
+async def test_an_inspection_without_repair_changes_nothing() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await running(on)
         on.executor.agents[A].running.clear()

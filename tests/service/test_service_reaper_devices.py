@@ -63,7 +63,7 @@ async def test_a_device_that_leaves_the_configuration_keeps_its_holder_and_takes
 
 
 @pytest.mark.parametrize(("health", "kind"), [("gone", D.DEVICE_GONE), ("unhealthy", D.DEVICE_UNHEALTHY)])
-async def test_a_broken_device_that_is_held_is_told_of(health: str, kind: D) -> None:
+async def test_a_held_unhealthy_or_missing_device_is_a_finding(health: str, kind: D) -> None:
     async with stage([agent("a", devices=1)]) as on:
         session_id, _ = await running(on)
         await breaks(on, GPU, health)
@@ -75,7 +75,7 @@ async def test_a_broken_device_that_is_held_is_told_of(health: str, kind: D) -> 
         assert finding.evidence == f"it is {health} and held by {session_id}"
 
 
-async def test_who_holds_a_device_that_is_gone_waits_for_another_one() -> None:
+async def test_a_session_on_a_missing_device_is_preempted_and_restarted_on_another() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on)
         (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
@@ -97,7 +97,7 @@ async def test_who_holds_a_device_that_is_gone_waits_for_another_one() -> None:
         assert on.state.findings == {}
 
 
-async def test_a_device_that_another_agent_of_the_node_was_given_is_not_gone() -> None:
+async def test_a_device_reported_by_another_agent_of_the_node_is_not_missing() -> None:
     async with stage([agent("a", devices=1, node="n"), agent("b", devices=1, node="n")]) as on:
         session_id, kernel_id = await running(on)
         (there,) = (known for known in (A, AgentId("b")) if known != on.state.kernels[kernel_id].agent_id)
@@ -111,7 +111,7 @@ async def test_a_device_that_another_agent_of_the_node_was_given_is_not_gone() -
         assert on.session(session_id).state is S.RUNNING
 
 
-async def test_a_device_that_an_agent_had_who_has_left_is_gone() -> None:
+async def test_a_device_known_only_to_an_agent_that_left_is_missing() -> None:
     async with stage([agent("a", devices=1, node="n"), agent("b", devices=1, node="n")]) as on:
         session_id, kernel_id = await running(on)
         here = on.state.kernels[kernel_id].agent_id
@@ -127,7 +127,7 @@ async def test_a_device_that_an_agent_had_who_has_left_is_gone() -> None:
         assert on.session(session_id).state is S.PREEMPTING
 
 
-async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhere() -> None:
+async def test_a_session_on_a_missing_device_is_not_preempted_while_scheduling_is_stopped() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on)
         (held,) = (device for amounts in on.state.leases[LeaseId(kernel_id)].spec.values() for device in amounts)
@@ -140,7 +140,7 @@ async def test_who_holds_a_broken_device_stays_while_nothing_could_start_elsewhe
         assert on.session(session_id).state is S.RUNNING
 
 
-async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
+async def test_a_device_used_by_a_foreign_process_is_not_granted() -> None:
     async with stage([agent("a", devices=1)]) as on:
         reaper = reaper_of(on)
         await on_event(on, pids=(4711,))
@@ -166,7 +166,7 @@ async def test_a_device_that_somebody_else_uses_is_not_given_away() -> None:
         assert on.session(waiting).state is S.RUNNING
 
 
-async def test_where_others_are_not_respected_they_are_told_of_all_the_same() -> None:
+async def test_ignored_foreign_processes_are_still_reported() -> None:
     async with stage([agent("a", devices=1)]) as on:
         reaper = reaper_of(on, respects=False)
         await on_event(on, pids=(4711,))
@@ -177,7 +177,7 @@ async def test_where_others_are_not_respected_they_are_told_of_all_the_same() ->
         await running(on)
 
 
-async def test_processes_on_a_device_that_somebody_holds_are_his() -> None:
+async def test_processes_of_the_holder_on_a_held_device_are_not_foreign() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await running(on)
         await on_event(on, pids=(), jobs=(4711,))

@@ -44,7 +44,7 @@ def reaper_of(on: Stage) -> Reaper:
     return Reaper(on, executor=on.executor, dispatch=on.dispatch, grace_ms=100)
 
 
-async def test_two_looks_at_once_write_what_they_find_once() -> None:
+async def test_concurrent_reaper_runs_write_each_finding_once() -> None:
     async with stage([agent("a", devices=2)]) as on:
         reaper = reaper_of(on)
         await on_event(on, pids=(4711,))
@@ -56,7 +56,7 @@ async def test_two_looks_at_once_write_what_they_find_once() -> None:
 
 
 @pytest.mark.parametrize("lost", ["found", "closed"])
-async def test_what_was_written_without_an_answer_is_not_written_again(lost: str) -> None:
+async def test_a_finding_committed_without_an_answer_is_not_written_again(lost: str) -> None:
     async with stage([agent("a", devices=2)], wrap=Forgetful) as on:
         store = on.store
         assert isinstance(store, Forgetful)

@@ -37,7 +37,7 @@ def port(session: SessionId, *agents: FakeAgent) -> str:
     return found
 
 
-async def test_ranks_on_two_nodes_are_told_the_address_of_the_first_and_one_port() -> None:
+async def test_ranks_on_two_nodes_get_the_address_of_rank_0_and_a_common_port() -> None:
     a, b = node("a", devices=2), node("b", devices=2)
     async with stage([a, b]) as on:
         told = variables(await gang(on), a, b)
@@ -60,7 +60,7 @@ async def test_ranks_of_one_agent_meet_on_loopback_and_a_single_rank_has_a_port_
         assert port(both, a) != port(alone, a)
 
 
-async def test_a_port_is_kept_until_the_last_rank_has_exited_and_a_node_without_one_gives_none() -> None:
+async def test_a_port_is_reserved_until_the_last_rank_exits_and_none_is_given_when_all_are_used() -> None:
     a = node("a", devices=8)
     async with stage([a]) as on:
         first, second, third = [await gang(on, devices=1) for _ in range(3)]

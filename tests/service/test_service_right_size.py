@@ -89,7 +89,7 @@ async def past_runs(tmp_path: Path, count: int) -> Past:
     return Past([replace(one, id=SessionId(f"ses_{number}")) for number in range(count)], kernel)
 
 
-async def test_gpus_that_were_never_used_are_not_advised_and_the_past_is_read_once(tmp_path: Path) -> None:
+async def test_advice_omits_unused_gpus_and_reads_past_runs_once(tmp_path: Path) -> None:
     store, asked = await past_runs(tmp_path, 5), list[str]()
     past = store.sessions_
 
@@ -127,7 +127,7 @@ class Advisor:
         return ("Request 1.",)
 
 
-async def test_owners_are_advised_once_a_week_unless_they_choose_otherwise() -> None:
+async def test_owners_get_advice_once_a_week_unless_they_disable_it() -> None:
     async with notices(OWNERS) as on:
         await on.tell()
         await fails(on, name="one")

@@ -82,7 +82,7 @@ async def test_another_policy_takes_effect_in_the_next_pass() -> None:
         assert (on.session(short).state, on.state.policy.version) == (S.RUNNING, 2)
 
 
-async def test_a_policy_that_names_nothing_known_keeps_nobody_waiting() -> None:
+async def test_sessions_start_under_a_policy_with_unknown_names() -> None:
     async with stage([agent("a", devices=1)]) as on:
         odd = PolicyDocument(order="lottery", placement="nowhere")
         await on.journal.transact(lambda draft: draft.put(odd, "changed"), actor="ann")
@@ -91,7 +91,7 @@ async def test_a_policy_that_names_nothing_known_keeps_nobody_waiting() -> None:
         assert on.session(session).state is S.RUNNING
 
 
-async def test_a_snapshot_tells_who_holds_what_until_when() -> None:
+async def test_a_snapshot_contains_running_sessions_with_their_holdings_and_ends() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session = await on.submit(time_limit=HOUR_S, preemptible=False)
         await on.allocator.run_once()
@@ -115,7 +115,7 @@ async def test_a_snapshot_tells_who_holds_what_until_when() -> None:
         assert take(on.state).running == ()
 
 
-async def test_the_queue_in_columns_follows_what_waits() -> None:
+async def test_the_columns_of_the_queue_match_the_waiting_sessions() -> None:
     async with stage([agent("a", devices=1)]) as on:
         names: list[SessionId] = []
         for count in range(30):
@@ -132,7 +132,7 @@ async def test_the_queue_in_columns_follows_what_waits() -> None:
         assert take(on.state).queue is take(on.state).queue
 
 
-async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> None:
+async def test_ended_runs_predict_run_times_also_after_a_restart() -> None:
     async with stage([agent("a", devices=1)]) as on:
         for seconds in (100, 300, 200):
             await ran(on, seconds, argv=("python", "train.py"))
@@ -152,7 +152,7 @@ async def test_what_ended_predicts_what_comes_and_a_restart_predicts_alike() -> 
         assert take(again).queue.rows == take(on.state).queue.rows  # type: ignore[attr-defined]  # both are queues
 
 
-async def test_who_waits_already_is_expected_anew_when_a_similar_run_ends() -> None:
+async def test_the_end_of_a_similar_run_updates_the_prediction_of_waiting_sessions() -> None:
     async with stage([agent("a", devices=1)]) as on:
         for seconds in (100, 100):
             await ran(on, seconds, argv=("python", "train.py"))
@@ -172,7 +172,7 @@ async def test_who_waits_already_is_expected_anew_when_a_similar_run_ends() -> N
         assert take(on.state).run_times == on.state.forecasts.run_times() != {}
 
 
-async def test_what_was_canceled_predicts_nothing() -> None:
+async def test_canceled_sessions_give_no_prediction() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session = await on.submit()
         await on.advance()
@@ -184,7 +184,7 @@ async def test_what_was_canceled_predicts_nothing() -> None:
         assert on.state.forecasts.of(waits) is None
 
 
-async def test_what_was_held_is_charged_to_who_held_it_with_its_release() -> None:
+async def test_held_devices_are_charged_to_the_owner_when_released() -> None:
     async with stage([agent("a", devices=4)]) as on:
         gang = await on.submit(kernels=2)
         await on.advance()

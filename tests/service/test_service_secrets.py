@@ -54,7 +54,7 @@ def order(*names: str) -> LaunchOrder:
     )
 
 
-async def test_everybody_has_his_own_and_nobody_elses(vault: Secrets) -> None:
+async def test_each_user_can_see_and_delete_only_their_own_secrets(vault: Secrets) -> None:
     await vault.set_secret(ANNA, "token", "hers")
     assert [secret.name for secret in await vault.secrets(ANNA)] == ["token"]
     assert await vault.secrets(ADMIN) == ()
@@ -67,7 +67,7 @@ async def test_everybody_has_his_own_and_nobody_elses(vault: Secrets) -> None:
         await vault.delete_secret(ANNA, "token")
 
 
-async def test_the_log_tells_who_set_and_deleted_which_and_never_what(vault: Secrets, scene: Stage) -> None:
+async def test_the_log_records_names_of_secrets_set_and_deleted_but_no_values(vault: Secrets, scene: Stage) -> None:
     began = scene.state.revision
     await vault.set_secret(ANNA, "token", "hers")
     await vault.set_secret(ANNA, "other", "hers too")
@@ -82,12 +82,14 @@ async def test_the_log_tells_who_set_and_deleted_which_and_never_what(vault: Sec
     assert "hers" not in repr(events)
 
 
-async def test_what_the_log_tells_of_secrets_that_are_set_at_once(vault: Secrets, scene: Stage) -> None:
+async def test_secrets_set_concurrently_are_all_recorded_in_the_log(vault: Secrets, scene: Stage) -> None:
     await asyncio.gather(*(vault.set_secret(ANNA, f"s{number}", "hers") for number in range(8)))
     assert sorted(scene.state.secret_names[ANNA.user].set_us) == [f"s{number}" for number in range(8)]
 
 
-async def test_what_was_told_and_never_stored_does_not_pile_up(vault: Secrets, scene: Stage, drawer: Drawer) -> None:
+async def test_names_of_secrets_that_were_never_stored_do_not_accumulate(
+    vault: Secrets, scene: Stage, drawer: Drawer
+) -> None:
     drawer.lost_key = True
     for number in range(SECRETS_MAX + 10):
         with pytest.raises(Unavailable):
@@ -95,7 +97,7 @@ async def test_what_was_told_and_never_stored_does_not_pile_up(vault: Secrets, s
     assert len(scene.state.secret_names[ANNA.user].set_us) <= SECRETS_MAX + 1
 
 
-async def test_orders_get_values_and_no_text_shows_them(vault: Secrets) -> None:
+async def test_start_orders_get_secret_values_that_repr_does_not_show(vault: Secrets) -> None:
     await vault.set_secret(ANNA, "token", "hers")
     plain = order()
     [same, filled] = await vault.filled([plain, order("token", "gone")])
@@ -104,7 +106,9 @@ async def test_orders_get_values_and_no_text_shows_them(vault: Secrets) -> None:
     assert "hers" not in repr(filled)
 
 
-async def test_a_failing_store_is_waited_for_and_a_lost_key_is_told(vault: Secrets, drawer: Drawer) -> None:
+async def test_an_unavailable_secret_store_raises_and_a_lost_key_is_reported_in_the_order(
+    vault: Secrets, drawer: Drawer
+) -> None:
     drawer.fault = StoreUnavailable("down")
     with pytest.raises(StoreUnavailable):
         await vault.filled([order("token")])
@@ -113,7 +117,7 @@ async def test_a_failing_store_is_waited_for_and_a_lost_key_is_told(vault: Secre
     assert (filled.secrets[0].value, filled.secrets[0].why_not) == (None, "no such key")
 
 
-async def test_one_that_cannot_be_read_keeps_nobody_from_the_others(vault: Secrets, drawer: Drawer) -> None:
+async def test_an_unreadable_secret_does_not_block_the_other_secrets(vault: Secrets, drawer: Drawer) -> None:
     for name in ("token", "spoilt"):
         await vault.set_secret(ANNA, name, "hers")
     drawer.spoilt = "spoilt"
@@ -122,7 +126,7 @@ async def test_one_that_cannot_be_read_keeps_nobody_from_the_others(vault: Secre
     assert [grant.value for grant in other.secrets] == ["hers"]
 
 
-async def test_a_session_asks_for_what_is_there(vault: Secrets) -> None:
+async def test_a_session_may_request_only_existing_secrets(vault: Secrets) -> None:
     uses = secrets_of([("token", "TOKEN", None)], variables=())
     with pytest.raises(InvalidRequest, match="has no secret token"):
         await vault.check(ANNA.user, uses)
@@ -131,13 +135,13 @@ async def test_a_session_asks_for_what_is_there(vault: Secrets) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "a\0b", "half \ud800"])
-async def test_values_that_no_variable_can_hold(vault: Secrets, value: str) -> None:
+async def test_secret_values_that_no_environment_variable_can_hold_are_refused(vault: Secrets, value: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await vault.set_secret(ANNA, "token", value)
     assert not value or value not in refused.value.message
 
 
-async def test_limits(vault: Secrets, drawer: Drawer) -> None:
+async def test_limits_on_the_size_name_and_number_of_secrets(vault: Secrets, drawer: Drawer) -> None:
     with pytest.raises(LimitExceeded):
         await vault.set_secret(ANNA, "token", "x" * (VALUE_BYTES_MAX + 1))
     for name in ("", "1a", "a b", "../x", "a" * 65):
@@ -163,12 +167,14 @@ async def test_limits(vault: Secrets, drawer: Drawer) -> None:
         ([("a", "SET", None)], "given twice"),
     ],
 )
-def test_what_a_session_cannot_ask_for(asked: list[tuple[str, str | None, str | None]], words: str) -> None:
+def test_invalid_secret_requests_of_a_session_are_refused(
+    asked: list[tuple[str, str | None, str | None]], words: str
+) -> None:
     with pytest.raises(InvalidRequest, match=words):
         secrets_of(asked, variables=("SET",))
 
 
-def test_limits_and_sandbox_of_a_request() -> None:
+def test_invalid_limits_and_sandbox_of_a_request_are_refused() -> None:
     plain = NewSession(argv=("true",), shell=None, slots=(("cpu", "1"),))
     assert sandbox_of(plain) is None
     with pytest.raises(InvalidRequest, match="use one of standard"):

@@ -81,7 +81,7 @@ async def test_every_order_is_the_same_from_memory_and_from_the_store(tmp_path: 
 
 
 @pytest.mark.parametrize("ended_kept", [100, 2], ids=["memory", "store"])
-async def test_sessions_are_found_by_where_they_are_or_were(tmp_path: Path, ended_kept: int) -> None:
+async def test_sessions_are_found_by_agent_node_and_device(tmp_path: Path, ended_kept: int) -> None:
     async with lived(tmp_path, ended_kept=ended_kept) as (bench, ids):
         [device] = bench.state.agents[AgentId("a")].devices
         there = ["failed", "running"]
@@ -97,7 +97,7 @@ async def test_sessions_are_found_by_where_they_are_or_were(tmp_path: Path, ende
 
 
 @pytest.mark.parametrize("ended_kept", [100, 2], ids=["memory", "store"])
-async def test_what_is_hidden_cannot_be_guessed_by_asking_for_it(tmp_path: Path, ended_kept: int) -> None:
+async def test_hidden_fields_cannot_be_guessed_with_filters(tmp_path: Path, ended_kept: int) -> None:
     async with lived(tmp_path, ended_kept=ended_kept) as (bench, ids):
         for where in ({"exit_codes": (7,)}, {"failures": ("exit_code",)}, {"exit_codes": (7,), "name": "b"}):
             assert await listed(bench, ids, caller=CALLER, **where) == ["failed"]
@@ -110,7 +110,7 @@ async def test_what_is_hidden_cannot_be_guessed_by_asking_for_it(tmp_path: Path,
 
 
 @pytest.mark.parametrize("ended_kept", [100, 2], ids=["memory", "store"])
-async def test_tags_are_found_by_name_or_value_by_those_who_see_them(tmp_path: Path, ended_kept: int) -> None:
+async def test_sessions_are_found_by_tag_only_by_users_who_may_see_the_tags(tmp_path: Path, ended_kept: int) -> None:
     async with lived(tmp_path, ended_kept=ended_kept) as (bench, ids):
         for tags in (("lr",), ("lr=0.1",), ("lr", "sweep"), ("sweep=",)):
             assert await listed(bench, ids, tags=tags) == ["running"], tags
@@ -120,7 +120,7 @@ async def test_tags_are_found_by_name_or_value_by_those_who_see_them(tmp_path: P
             assert await listed(bench, ids, tags=tags) == [], tags
 
 
-def test_no_order_and_no_filter_looks_at_what_is_its_owners_alone() -> None:
+def test_no_sort_order_or_filter_uses_fields_visible_only_to_the_owner() -> None:
     """Filters use fields visible to members; sort keys are visible to all, as position and cursor reveal them."""
     compared = {*AMONG.values(), *EQUAL, *WITHIN.values(), FAILURES, TAGS}
     assert compared.isdisjoint(SESSION_FIELDS[Visibility.OWNER])
@@ -129,7 +129,7 @@ def test_no_order_and_no_filter_looks_at_what_is_its_owners_alone() -> None:
     assert compared | {sorting.by for sorting in ORDERS.values()} <= known
 
 
-def test_every_order_is_in_the_table_and_every_filter_is_looked_at() -> None:
+def test_every_sort_order_and_every_filter_is_implemented() -> None:
     assert set(ORDERS) == set(SessionOrder)
     asked = {*AMONG, *EQUAL, *WITHIN, "search", "failures", "tags", "agents", "nodes", "devices"}
     assert asked == {field.name for field in fields(SessionFilter)}

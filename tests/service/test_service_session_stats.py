@@ -88,7 +88,7 @@ def test_cpu_and_memory_are_judged_by_the_rank_that_used_the_most(
     assert expected in advice(session(1), gpus, hosts, ran_s=LONG_S)
 
 
-def test_a_rank_is_shown_beside_its_share() -> None:
+def test_host_statistics_show_the_use_of_a_rank_and_its_requested_amounts() -> None:
     spec = tuple(
         SlotGrantView(slot=slot, devices=(DeviceAmountView(device_id=slot, amount=amount),))
         for slot, amount in (("cpu", "4"), ("mem", "16g"))
@@ -103,12 +103,12 @@ def test_a_rank_is_shown_beside_its_share() -> None:
     assert (ended.cpu, ended.memory, ended.cpu_mean, ended.memory_peak) == (None, None, 0.5, 5 * GIB)
 
 
-def test_short_runs_are_not_judged_and_those_that_have_not_run_neither() -> None:
+def test_sessions_with_a_short_run_or_no_run_get_no_advice() -> None:
     assert "too short" in advice(session(1), [gpu(utilization=0.0)], [], ran_s=60.0)
     assert advice(session(1), [], [], ran_s=None) == "It has not run yet."
 
 
-def test_of_several_attempts_on_a_gpu_the_largest_share_counts_and_its_memory() -> None:
+def test_gpu_statistics_over_several_attempts_use_the_largest_share() -> None:
     parts = [
         HeldPart(
             agent_id=AgentId("a"), device_id=DeviceId("g"), share=share, memory_bytes=80 * 10**9, from_s=0, held_s=60

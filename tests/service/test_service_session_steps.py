@@ -47,7 +47,7 @@ async def makes_room(on: Stage, session_id: SessionId, *, for_whom: str) -> None
     await on.settle()
 
 
-async def test_every_move_of_every_try_is_told_and_every_receipt() -> None:
+async def test_session_steps_list_every_state_change_and_preemption_of_every_attempt() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session_id = await on.submit()
         await on.sessions.hold_session(CALLER, session_id, None)
@@ -75,13 +75,13 @@ async def test_every_move_of_every_try_is_told_and_every_receipt() -> None:
         assert found == await steps(on, session_id)
 
 
-async def test_of_a_session_that_there_is_not_nothing_is_told() -> None:
+async def test_an_unknown_session_has_no_steps() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.submit()
         assert await steps(on, SessionId("ses_x")) == []
 
 
-async def test_what_moves_a_session_is_among_the_kinds() -> None:
+async def test_every_event_that_changes_the_state_of_a_session_is_a_step() -> None:
     """Events of other kinds leave state and attempt unchanged."""
     async with stage([agent("a", devices=1)]) as on:
         session_id = await on.submit(max_retries=1)

@@ -60,7 +60,7 @@ async def test_a_session_gets_exact_devices_runs_and_gives_them_back(tmp_path: P
 
 
 @pytest.mark.parametrize(("asked", "used"), [(0, ["0.50", "0.90"]), (20, ["0.60", "0.80"])])
-async def test_a_share_goes_to_the_fullest_gpu_unless_its_rest_is_of_more_use_elsewhere(
+async def test_a_share_goes_to_the_fullest_gpu_unless_waiting_sessions_fit_better_otherwise(
     tmp_path: Path, asked: int, used: list[str]
 ) -> None:
     """The example in `placement.md`: 0.4 and 0.5 are free, for a session of 0.3."""
@@ -125,7 +125,7 @@ async def test_a_gang_that_fits_in_part_holds_nothing(tmp_path: Path) -> None:
         assert not bench.state.holds_devices(gang)
 
 
-async def test_a_cancelled_session_holds_its_devices_until_they_are_gone(tmp_path: Path) -> None:
+async def test_a_cancelled_session_holds_its_devices_until_its_kernels_have_ended(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=1)])
     async with service_on(tmp_path, executor) as bench:
         await join(bench, "a")
@@ -147,7 +147,7 @@ async def test_a_cancelled_session_holds_its_devices_until_they_are_gone(tmp_pat
             await bench.service.sessions.cancel_session(CALLER, second, None)
 
 
-async def test_nothing_is_lost_when_the_server_is_started_again(tmp_path: Path) -> None:
+async def test_sessions_survive_a_server_restart(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=2)])
     async with service_on(tmp_path, executor) as bench:
         await join(bench, "a")
@@ -178,7 +178,7 @@ async def test_an_order_that_was_not_delivered_is_sent_when_the_agent_is_back(tm
         await bench.until_state(session, S.RUNNING)
 
 
-async def test_a_refusal_sends_the_session_elsewhere(tmp_path: Path) -> None:
+async def test_a_session_refused_by_an_agent_starts_on_another_agent(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=1), agent("b", devices=1)])
     executor.agents[AgentId("a")].refuse = KernelReport(
         kernel_id=KernelId(""), phase=KernelPhase.REFUSED, at_us=0, code="unsupported_resource", message="no such slot"
@@ -199,7 +199,7 @@ async def test_without_agents_a_valid_session_is_accepted_and_waits(tmp_path: Pa
         assert bench.state.verdicts[session].reason is Reason.CLUSTER_UNAVAILABLE
 
 
-async def test_dependencies_are_waited_for_and_one_that_cannot_be_met_ends_the_session(tmp_path: Path) -> None:
+async def test_a_session_waits_for_its_dependencies_and_fails_if_one_cannot_be_met(tmp_path: Path) -> None:
     executor = FakeExecutor([agent("a", devices=4)])
     async with service_on(tmp_path, executor) as bench:
         await join(bench, "a")
@@ -227,7 +227,7 @@ async def test_dependencies_are_waited_for_and_one_that_cannot_be_met_ends_the_s
         ({"depends_on": [("ses_none", "after_ok")]}, UnknownDependency),
     ],
 )
-async def test_what_can_be_known_to_be_wrong_is_refused_at_once(
+async def test_invalid_session_requests_are_refused_on_submission(
     tmp_path: Path, change: dict[str, object], error: type[Exception]
 ) -> None:
     async with service_on(tmp_path, FakeExecutor([agent("a", devices=2)])) as bench:
@@ -239,7 +239,7 @@ async def test_what_can_be_known_to_be_wrong_is_refused_at_once(
         assert bench.state.revision == before
 
 
-async def test_an_idempotency_key_answers_with_the_first_session_or_tells_of_the_other_request(tmp_path: Path) -> None:
+async def test_an_idempotency_key_returns_the_first_session_and_refuses_a_different_request(tmp_path: Path) -> None:
     async with service_on(tmp_path, FakeExecutor([agent("a", devices=1)])) as bench:
         await join(bench, "a")
         first = await bench.submit(devices=1, idempotency_key="k")

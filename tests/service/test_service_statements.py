@@ -34,7 +34,7 @@ def billing(on: Stage) -> Billing:
     return Billing(state=on.state, journal=on.journal, clock=on.clock)
 
 
-async def test_a_statement_has_what_was_held_its_price_its_share_and_why_it_waited() -> None:
+async def test_a_statement_shows_gpu_hours_cost_share_and_reasons_for_waiting() -> None:
     async with stage([agent("a", devices=3)]) as on:
         await with_prices(on)
         await on.create_project("vision")
@@ -66,7 +66,7 @@ async def test_a_statement_has_what_was_held_its_price_its_share_and_why_it_wait
             billing(on).statement(CALLER, project="default", month="9998-12")
 
 
-async def test_a_statement_is_a_page_and_a_table() -> None:
+async def test_a_statement_is_exported_as_html_and_csv() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_prices(on)
         await on.create_project("=<b>")

@@ -48,7 +48,7 @@ async def test_waits_are_from_submission_to_devices() -> None:
         assert counts == {0.0: 1, 10.0: 1}
 
 
-async def test_what_was_before_the_last_hour_does_not_count() -> None:
+async def test_queue_statistics_ignore_events_before_the_last_hour() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.clock.passes(7200)
         await on.submit()
@@ -58,7 +58,7 @@ async def test_what_was_before_the_last_hour_does_not_count() -> None:
         assert (queue(on).started, queue(on).average_wait_time) == (0, None)
 
 
-async def test_a_window_of_which_not_all_is_in_memory_is_shorter() -> None:
+async def test_the_statistics_window_is_shorter_if_older_sessions_left_memory() -> None:
     async with stage([agent("a", devices=1)], ended_kept=1) as on:
         on.clock.passes(7200)
         for _ in range(3):
@@ -90,14 +90,14 @@ async def test_a_shared_gpu_counts_by_its_parts_and_once_for_all_agents_of_its_n
         assert held == {0.3: ["0.30"], 1.0: ["1.00"]}
 
 
-async def test_gpus_of_a_drained_agent_are_not_to_be_had() -> None:
+async def test_gpus_of_an_unreachable_agent_are_not_available() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
         on.state.reachable.discard(AgentId("b"))
         seen = gpus(on)
         assert (seen.total_gpus, seen.available_gpus, seen.allocated_gpus) == (3.0, 2.0, 0.0)
 
 
-async def test_a_session_says_what_it_asked_for_and_what_it_was_given() -> None:
+async def test_a_session_shows_requested_and_allocated_gpus() -> None:
     async with stage([agent("a", devices=2)]) as on:
         name = await on.submit(slots=[("cuda.shares", "0.5")], kernels=2, gpu_memory_gb="20", time_limit=60)
         blocked = await on.submit(devices=2)
@@ -125,7 +125,7 @@ async def held_back(on: Stage, *, most: str) -> None:
     await on.advance()
 
 
-async def test_gpus_that_are_idle_while_quotas_hold_sessions_back_are_told() -> None:
+async def test_gpus_idle_while_quotas_hold_back_sessions_are_reported() -> None:
     async with stage([agent("a", devices=4)]) as on:
         for devices in (1, 1, 1, 2):
             await on.submit(devices=devices)
@@ -140,7 +140,9 @@ async def test_gpus_that_are_idle_while_quotas_hold_sessions_back_are_told() -> 
 @pytest.mark.parametrize(
     ("running", "waiting", "most"), [(4, 1, "8"), (1, 4, "4"), (1, 1, "8")], ids=["full", "too large", "not a quota"]
 )
-async def test_gpus_are_not_idle_behind_quotas(running: int, waiting: int, most: str) -> None:
+async def test_gpus_idle_for_other_reasons_are_not_reported_as_idle_behind_quotas(
+    running: int, waiting: int, most: str
+) -> None:
     """Cases: none is free, the session is too large for the free ones, no quota holds it."""
     async with stage([agent("a", devices=4)]) as on:
         await on.submit(devices=running)
@@ -150,7 +152,7 @@ async def test_gpus_are_not_idle_behind_quotas(running: int, waiting: int, most:
         assert on.queries.idle_behind_quotas(CALLER) is None
 
 
-async def test_a_share_that_is_held_back_is_told_in_the_singular() -> None:
+async def test_an_idle_gpu_share_behind_quotas_is_reported_in_the_singular() -> None:
     async with stage([agent("a", devices=1)]) as on:
         for _ in range(2):
             await on.submit(slots=[("cuda.shares", "0.5")])

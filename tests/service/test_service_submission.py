@@ -60,7 +60,7 @@ async def ended(on: Stage, session_id: SessionId, *, code: int = 0) -> None:
     await on.advance()
 
 
-async def test_the_sessions_of_a_batch_start_in_the_order_of_their_names() -> None:
+async def test_sessions_of_a_batch_start_in_the_order_of_their_dependencies() -> None:
     async with stage([agent("a", devices=4)]) as on:
         batch = [named("last", "left", "right"), named("left", "first"), named("right", "first"), named("first")]
         last, left, right, first = await submitted(on, batch)
@@ -101,7 +101,7 @@ async def test_a_batch_of_which_a_part_is_wrong_is_refused_whole(
         assert (on.state.revision, dict(on.state.sessions)) == (before, {})
 
 
-async def test_what_an_operator_holds_back_its_owner_cannot_release() -> None:
+async def test_the_owner_cannot_release_a_session_held_by_an_operator() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session = await on.submit()
         with pytest.raises(Forbidden):
@@ -119,7 +119,7 @@ async def test_what_an_operator_holds_back_its_owner_cannot_release() -> None:
             await on.sessions.hold_session(OPERATOR, session, None)
 
 
-async def test_an_owner_holds_and_releases_what_is_his() -> None:
+async def test_an_owner_can_hold_and_release_their_session() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session = await on.submit(held=True)
         await on.advance()
@@ -163,7 +163,7 @@ async def test_users_may_ask_for_the_priorities_that_the_policy_leaves_to_them()
         assert on.session(session).priority is Priority.HIGH
 
 
-async def test_those_who_may_look_may_not_submit() -> None:
+async def test_viewers_may_not_submit() -> None:
     async with stage([agent("a", devices=1)]) as on:
         viewer = Caller(user=UserId("vic"), request_id="req_test", role=Role.VIEWER)
         with pytest.raises(Forbidden):
@@ -172,7 +172,7 @@ async def test_those_who_may_look_may_not_submit() -> None:
             await on.sessions.create_sessions(viewer, [asked()])
 
 
-async def test_a_quota_refuses_what_could_never_start_and_what_is_too_much_at_a_time() -> None:
+async def test_a_quota_refuses_sessions_that_could_never_start_and_too_many_waiting_tasks() -> None:
     async with stage([agent("a", devices=2)]) as on:
         quota = Quota(
             id=quota_id(QuotaScope.USER, "ann"),
@@ -193,7 +193,7 @@ async def test_a_quota_refuses_what_could_never_start_and_what_is_too_much_at_a_
         await submitted(on, [asked(), asked()])
 
 
-async def test_a_quota_of_nothing_lets_nothing_of_a_slot_start() -> None:
+async def test_a_quota_of_zero_prevents_sessions_with_that_slot() -> None:
     async with stage([agent("a", devices=2)]) as on:
         office = Quotas(state=on.state, journal=on.journal, clock=on.clock)
         waiting = await on.submit()
@@ -225,7 +225,7 @@ async def test_a_quota_of_nothing_lets_nothing_of_a_slot_start() -> None:
         ),
     ],
 )
-async def test_what_can_never_run_is_refused_by_the_name_of_the_field(change: dict[str, Any], begins: str) -> None:
+async def test_an_impossible_request_is_refused_with_the_name_of_the_field(change: dict[str, Any], begins: str) -> None:
     async with stage([agent("a", devices=4)]) as on:
         with pytest.raises(AliquotError) as refused:
             await on.sessions.create_session(CALLER, asked(**change))
@@ -245,7 +245,7 @@ async def test_what_can_never_run_is_refused_by_the_name_of_the_field(change: di
         ({"local_name": "alone"}, "create_sessions"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(change: dict[str, Any], says: str) -> None:
+async def test_invalid_options_of_a_session_are_refused_with_the_reason(change: dict[str, Any], says: str) -> None:
     async with stage([agent("a", devices=4)]) as on:
         with pytest.raises(InvalidRequest, match=says):
             await on.sessions.create_session(CALLER, asked(**change))
@@ -267,7 +267,7 @@ async def test_the_only_project_of_a_user_is_their_default_project() -> None:
             assert created.session.project == expected
 
 
-async def test_a_project_that_does_not_exist_is_refused_for_all_and_one_that_was_created_is_not() -> None:
+async def test_sessions_are_refused_for_unknown_projects_and_accepted_for_created_ones() -> None:
     async with stage([agent("a", devices=4)]) as on:
         quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
         await quotas.set_quota(CALLER, NewQuota(scope=QuotaScope.PROJECT, name="vision"), 0)

@@ -29,7 +29,7 @@ def templates(on: Stage) -> Templates:
     return Templates(state=on.state, journal=on.journal, clock=on.clock)
 
 
-async def test_members_share_them_and_others_do_not_see_them() -> None:
+async def test_templates_of_a_project_are_visible_only_to_its_members_and_operators() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.create_project("vision")
         made = templates(on)
@@ -45,7 +45,7 @@ async def test_members_share_them_and_others_do_not_see_them() -> None:
         }
 
 
-async def test_their_authors_and_operators_change_them() -> None:
+async def test_only_the_author_and_operators_may_change_a_template() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.create_project("vision")
         made = templates(on)
@@ -80,7 +80,7 @@ async def test_their_authors_and_operators_change_them() -> None:
         (ANN, "vision", "x", json.dumps({"command": "x" * FIELDS_BYTES_MAX}), LimitExceeded),
     ],
 )
-async def test_what_is_no_template_is_refused(
+async def test_invalid_templates_are_refused(
     caller: Caller, project: str, name: str, fields: str, error: type[AliquotError]
 ) -> None:
     async with stage([agent("a", devices=1)]) as on:
@@ -91,7 +91,7 @@ async def test_what_is_no_template_is_refused(
         assert made.templates(OLGA) == ()
 
 
-async def test_a_project_has_a_limited_number() -> None:
+async def test_the_number_of_templates_of_a_project_is_limited() -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = templates(on)
         for number in range(TEMPLATES_MAX):
@@ -103,7 +103,7 @@ async def test_a_project_has_a_limited_number() -> None:
         await made.save_template(EVE, "default", "one more", "{}")
 
 
-async def test_personal_templates_are_seen_and_changed_by_their_owner_alone() -> None:
+async def test_personal_templates_are_visible_only_to_their_owner() -> None:
     async with stage([agent("a", devices=1)]) as on:
         made = templates(on)
         for caller in (ANN, BOB):
@@ -120,7 +120,7 @@ async def test_personal_templates_are_seen_and_changed_by_their_owner_alone() ->
             await made.save_template(ANN, "", "many", many)
 
 
-async def test_the_audit_shows_personal_templates_to_admins_alone_and_environment_values_to_nobody() -> None:
+async def test_the_audit_shows_personal_templates_only_to_admins_and_never_environment_values() -> None:
     form = {"command": "python train.py", "environment": "TOKEN=hunter2"}
     async with stage([agent("a", devices=1)]) as on:
         made = templates(on)

@@ -107,7 +107,7 @@ async def test_a_proposal_that_is_no_better_or_of_an_older_policy_is_refused() -
         (NewTuning(apply=TuneApply.AUTO), "needs the forecasts"),
     ],
 )
-async def test_what_cannot_be_tuned_is_refused(asked: NewTuning, said: str) -> None:
+async def test_invalid_tuning_requests_are_refused(asked: NewTuning, said: str) -> None:
     async with stage([agent("a", devices=4)]) as on:
         on.state.board.lack(SWITCHED_OFF)
         with pytest.raises(InvalidRequest, match=said):
@@ -184,7 +184,7 @@ async def test_a_policy_on_trial_that_returns_into_the_band_is_kept() -> None:
         assert on.state.actions[TRIAL_ID].facts["state"] == "kept"
 
 
-async def test_a_policy_that_an_operator_changes_is_on_trial_no_more() -> None:
+async def test_a_policy_change_by_an_operator_ends_the_trial() -> None:
     async with stage([agent("a", devices=4)]) as on:
         trial = await on_trial(on)
         await on.journal.transact(

@@ -49,7 +49,7 @@ async def stores(on: Stage, record: Agent) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
-async def test_a_pass_goes_on_without_an_agent_whose_record_cannot_be(
+async def test_a_pass_skips_an_agent_with_an_invalid_record(
     odd: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
@@ -74,7 +74,7 @@ async def test_a_pass_goes_on_without_an_agent_whose_record_cannot_be(
         assert on.session(second).state is SessionState.RUNNING
 
 
-async def test_a_change_of_an_agent_whose_record_cannot_be_leaves_the_record_as_it_is_stored() -> None:
+async def test_a_change_of_an_agent_with_an_invalid_record_keeps_the_stored_devices() -> None:
     """Its devices are left out in memory only: a build that can use the record finds it whole."""
     async with stage([agent("a", devices=1), agent("b", devices=2)]) as on:
         known = on.state.agents[B]
@@ -97,7 +97,7 @@ async def test_a_change_of_an_agent_whose_record_cannot_be_leaves_the_record_as_
         assert [device.budget for device in on.state.agents[B].devices] == [device.budget for device in known.devices]
 
 
-async def test_of_a_record_that_cannot_be_nothing_odd_is_shown() -> None:
+async def test_times_out_of_range_in_an_agent_record_are_shown_within_range() -> None:
     async with stage([agent("a", devices=1)]) as on:
         known = on.state.agents[A]
         odd = replace(
@@ -134,7 +134,7 @@ async def test_readings_of_devices_that_an_agent_does_not_have_are_not_kept() ->
         assert list(on.state.readings) == [(A, there)]
 
 
-async def test_what_is_the_servers_to_say_is_not_taken_from_an_agent() -> None:
+async def test_record_versions_sent_by_an_agent_are_ignored() -> None:
     async with stage([]) as on:
         newcomer = agent("a", devices=1)
         told = replace(newcomer.describe(), version=2**53, registered_us=7)

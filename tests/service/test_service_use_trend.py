@@ -37,7 +37,7 @@ def of_rule(on: Notices, rule: str) -> list[tuple[str, str, tuple[str, ...]]]:
     return sorted((one.subject, one.words, one.owners) for one in alerts if one.rule == rule)
 
 
-async def test_the_owner_of_a_job_whose_use_has_dropped_reads_what_it_was() -> None:
+async def test_a_drop_in_gpu_use_is_an_alert_for_the_owner_with_the_earlier_use() -> None:
     async with notices(agents=[agent("a", devices=1)]) as on:
         name = await on.on.submit()
         await on.on.advance()
@@ -77,7 +77,7 @@ async def test_a_gpu_of_a_session_far_behind_its_others_is_named() -> None:
         assert f"({third.id}) by 20 %, its other GPUs by 90 %, measured over half an hour" in words
 
 
-async def test_a_task_far_behind_the_others_of_its_array_is_named_and_other_sessions_are_not_its_twins() -> None:
+async def test_a_task_is_compared_only_with_other_tasks_of_its_array() -> None:
     async with notices(agents=[agent("a", devices=5)]) as on:
         array = await on.on.submit(array="0-3")
         other = await on.on.submit()

@@ -40,7 +40,7 @@ def request(devices: int, **more: Any) -> NewSession:
     return NewSession(argv=("true",), shell=None, slots=[("cuda.device", str(devices))], **more)
 
 
-async def test_one_more_session_says_when_it_starts_and_who_waits_longer() -> None:
+async def test_a_what_if_with_one_more_session_shows_its_start_and_the_delayed_sessions() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first, _ = await waiting_for_one(on)
         found = await ask(on, session=request(2, time_limit=HOUR_S))
@@ -55,7 +55,7 @@ async def test_one_more_session_says_when_it_starts_and_who_waits_longer() -> No
         assert first
 
 
-async def test_a_priority_that_overtakes_delays_the_one_that_waited() -> None:
+async def test_a_what_if_with_a_higher_priority_shows_the_delay_of_the_waiting_session() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await on.submit(devices=2, time_limit=HOUR_S)
         await on.advance()
@@ -71,7 +71,7 @@ async def test_a_priority_that_overtakes_delays_the_one_that_waited() -> None:
         assert found.wait_after == pytest.approx((found.wait_before or 0) + HOUR_S, abs=1)
 
 
-async def test_run_times_of_similar_sessions_count_for_those_that_are_not_in_the_queue() -> None:
+async def test_a_what_if_uses_run_times_of_similar_sessions_for_the_additional_session() -> None:
     async with stage([agent("a", devices=2)]) as on:
         for _ in range(3):
             name = await on.submit(devices=2)
@@ -94,7 +94,7 @@ async def test_run_times_of_similar_sessions_count_for_those_that_are_not_in_the
         assert on.session(known).state is S.RUNNING
 
 
-async def test_two_more_agents_start_what_waits() -> None:
+async def test_a_what_if_with_two_more_agents_starts_waiting_sessions() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, second = await waiting_for_one(on)
         found = await ask(on, like="a", count=2)
@@ -105,7 +105,7 @@ async def test_two_more_agents_start_what_waits() -> None:
             await ask(on, like="a", count=65)
 
 
-async def test_a_drain_names_those_that_it_displaces_and_those_that_wait_longer() -> None:
+async def test_a_what_if_with_a_drain_names_displaced_and_delayed_sessions() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         first, second = await on.submit(devices=2, time_limit=HOUR_S), await on.submit(devices=2, time_limit=HOUR_S)
         await on.advance()
@@ -128,7 +128,7 @@ async def test_a_drain_names_those_that_it_displaces_and_those_that_wait_longer(
         assert second
 
 
-async def test_while_scheduling_is_stopped_the_answer_says_so() -> None:
+async def test_a_what_if_notes_that_scheduling_is_stopped() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await waiting_for_one(on)
         assert (await ask(on, session=request(1))).note is None
@@ -138,7 +138,7 @@ async def test_while_scheduling_is_stopped_the_answer_says_so() -> None:
         assert found.note == "scheduling is stopped, so nothing starts; the times are those if it were started now"
 
 
-async def test_a_question_without_a_change_or_of_a_viewer_is_refused() -> None:
+async def test_a_what_if_without_a_change_or_by_a_viewer_is_refused() -> None:
     async with stage([agent("a", devices=1)]) as on:
         with pytest.raises(InvalidRequest):
             await ask(on)

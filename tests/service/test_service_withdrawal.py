@@ -44,7 +44,7 @@ def second(session_id: SessionId) -> KernelId:
     return KernelId(f"{session_id}.2.0")
 
 
-async def test_a_notice_preempts_every_session_there_and_is_over_when_it_is_not_told_any_more() -> None:
+async def test_an_eviction_notice_preempts_the_sessions_of_the_node_until_it_is_withdrawn() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         both = [await running(on), await running(on, preemptible=True)]
         (session_id, kernel_id) = next(pair for pair in both if on.state.kernels[pair[1]].agent_id == A)
@@ -62,7 +62,7 @@ async def test_a_notice_preempts_every_session_there_and_is_over_when_it_is_not_
         assert on.state.kernels[second(session_id)].agent_id == A
 
 
-async def test_sessions_leave_a_node_before_its_time_is_over_and_those_with_a_limit_stay() -> None:
+async def test_sessions_without_a_fitting_time_limit_are_preempted_before_their_node_leaves() -> None:
     async with stage([agent("a", devices=2)]) as on:
         until = datetime.fromtimestamp((on.clock.now_us() + 600_000_000) / 1e6, tz=UTC)
         await tells(on, **{"label.available_until": until.isoformat()})
@@ -85,7 +85,7 @@ async def has_fault(on: Stage, **asked: Any) -> tuple[SessionId, KernelId]:
     return session_id, kernel_id
 
 
-async def test_a_fault_takes_five_seconds_of_grace_at_most_and_no_retry() -> None:
+async def test_a_hardware_fault_preempts_with_five_seconds_grace_at_most_and_uses_no_retry() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await has_fault(on, max_retries=1, grace=60.0, checkpoint_signal="SIGUSR1")
         faulty = device_of(on, kernel_id)
@@ -104,7 +104,7 @@ async def test_a_fault_takes_five_seconds_of_grace_at_most_and_no_retry() -> Non
 
 
 @pytest.mark.parametrize("asked", [{"preemptible": True}, {"max_retries": 2}])
-async def test_a_session_that_its_fault_has_ended_runs_again_without_a_retry(asked: dict[str, Any]) -> None:
+async def test_a_session_ended_by_a_hardware_fault_runs_again_without_using_a_retry(asked: dict[str, Any]) -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await has_fault(on, **asked)
         on.executor.ends(kernel_id, code=1)
@@ -127,7 +127,7 @@ async def test_a_session_that_may_not_run_again_fails_with_the_fault() -> None:
         assert (failure.code, failure.message) == ("hardware", f"hardware fault of {faulty} on a: {FAULT}")
 
 
-async def test_a_session_that_completes_or_runs_into_its_limit_is_not_the_fault_of_its_device() -> None:
+async def test_a_session_that_completes_on_a_faulty_device_is_completed() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await has_fault(on)
         on.executor.ends(kernel_id, code=0)

@@ -37,7 +37,7 @@ async def office(folder: Path, **rules: Any) -> AsyncIterator[tuple[Stage, Works
         yield on, workspaces_of(on.state, on.journal, folder, replace(RULES, **rules))
 
 
-async def test_only_what_is_missing_is_asked_for_and_the_audit_names_each_upload_once(tmp_path: Path) -> None:
+async def test_only_missing_blocks_are_requested_and_each_upload_is_recorded_once(tmp_path: Path) -> None:
     async with office(tmp_path) as (on, uploads):
         first = await uploads.upload(ANN, tree(a="one", b="two"))
         assert set(first.missing) == {named(b"one"), named(b"two")}
@@ -70,7 +70,7 @@ async def test_an_upload_that_cannot_be_recorded_is_refused_and_recorded_when_it
         assert on.state.actions["workspace/ann"].facts["workspace"] == tree(a="one").id
 
 
-async def test_limits_of_a_tree_and_of_a_user(tmp_path: Path) -> None:
+async def test_limits_of_a_workspace_and_of_a_user(tmp_path: Path) -> None:
     async with office(tmp_path) as (_, uploads):
         with pytest.raises(Forbidden):
             await uploads.upload(replace(ANN, role=Role.VIEWER), tree())
@@ -122,7 +122,7 @@ class OneAgent:
         return stream
 
 
-async def test_an_agent_gets_what_it_lacks_and_nothing_twice(tmp_path: Path) -> None:
+async def test_an_agent_gets_only_the_blocks_it_lacks(tmp_path: Path) -> None:
     async with office(tmp_path / "server") as (_, uploads):
         files = tree(a="one", b__c="two")
         await uploads.upload(ANN, files)
@@ -147,7 +147,7 @@ async def test_an_agent_gets_what_it_lacks_and_nothing_twice(tmp_path: Path) -> 
         await one.worker.close()
 
 
-async def test_an_agent_refuses_contents_that_are_not_what_they_say(tmp_path: Path) -> None:
+async def test_an_agent_refuses_contents_that_do_not_match_their_hash(tmp_path: Path) -> None:
     files, worker = tree(a="one"), Worker("test")
     listing = files.encoded()
     for told, then in ((listing, b"two"), (listing.replace(b"one", b"xxx") + b" ", b""), (b"x" * 10, b"")):

@@ -12,7 +12,7 @@ SHRUNK_SEED = 9
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUGS)
-def test_a_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_injected_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS[name](monkeypatch)
     assert _first_found() is not None, f"{SEEDS} seeds say nothing of {BUGS[name].__doc__}"
 

@@ -21,7 +21,7 @@ def clock_by(hands: Hands) -> SystemClock:
     return SystemClock(wall_ns=lambda: hands.wall_us * 1000, monotonic_ns=lambda: hands.monotonic_us * 1000)
 
 
-def test_set_back_it_goes_on_at_half_speed_until_the_wall_has_come_up() -> None:
+def test_a_clock_set_back_runs_at_half_speed_until_the_wall_clock_catches_up() -> None:
     hands = Hands()
     clock = clock_by(hands)
     before = clock.now_us()
@@ -33,7 +33,7 @@ def test_set_back_it_goes_on_at_half_speed_until_the_wall_has_come_up() -> None:
     assert clock.now_us() == hands.wall_us
 
 
-def test_looks_in_between_cost_no_time() -> None:
+def test_frequent_clock_reads_lose_no_time() -> None:
     hands = Hands()
     clock = clock_by(hands)
     before = clock.now_us()
@@ -44,7 +44,7 @@ def test_looks_in_between_cost_no_time() -> None:
     assert clock.now_us() == before + 500
 
 
-def test_set_forward_it_follows_at_once() -> None:
+def test_a_clock_set_forward_follows_immediately() -> None:
     hands = Hands()
     clock = clock_by(hands)
     clock.now_us()

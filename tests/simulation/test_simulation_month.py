@@ -42,7 +42,7 @@ def by_day(samples: list[Sample]) -> list[Sample]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_nothing_drifts_over_a_month() -> None:
+def test_no_resource_grows_over_a_month() -> None:
     samples = by_day(month(days=DAYS + 1, bursts=BURSTS, jobs=JOBS))
     drifts = [found for bound in BOUNDS if (found := drift(bound.name, samples)) is not None]
     print(HEAD, *(one.words() for one in drifts), sep="\n")
@@ -63,7 +63,7 @@ def test_a_leak_would_be_seen() -> None:
     assert [words.partition(" grows")[0] for words in said] == ["objects", "tasks", "held leases was not measured"]
 
 
-def test_a_slope_is_that_within_the_lives_of_a_process() -> None:
+def test_growth_is_measured_within_each_process_lifetime() -> None:
     """Each life starts high and stays flat; the level of the next life is no drift."""
     samples = [
         Sample(at_s=100.0 * life + second, life=life, values={"rss": 50.0 - 10 * life + second / 60})

@@ -56,7 +56,7 @@ def test_fresh_seeds_break_no_rule_either() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_a_seed_is_one_run_byte_for_byte() -> None:
+def test_the_same_seed_gives_the_same_run_byte_for_byte() -> None:
     """Independent of string hashes and object addresses."""
     digests = {_digests(hash_seed) for hash_seed in ("1", "2")}
     assert len(digests) == 1

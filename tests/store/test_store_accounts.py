@@ -33,7 +33,7 @@ KEY = ApiKey(
 )
 
 
-async def test_what_was_said_of_people_outlives_a_restart(place: Place) -> None:
+async def test_users_and_keys_and_their_events_survive_a_restart(place: Place) -> None:
     store = place.store()
     await store.open()
     await store.commit(make.batch(BOB, KEY))
@@ -53,7 +53,7 @@ async def test_what_was_said_of_people_outlives_a_restart(place: Place) -> None:
         await store.close()
 
 
-def test_a_key_holds_until_any_of_its_ends() -> None:
+def test_a_key_is_valid_until_it_expires_or_is_revoked_or_its_user_is_disabled() -> None:
     people = Identities()
     people.put_key(KEY)
     assert people.bearer(KEY.id, now_us=1) is None

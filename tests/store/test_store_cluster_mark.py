@@ -82,7 +82,7 @@ def another(request: pytest.FixtureRequest, place: Place, tmp_path: Path) -> Ite
         yield Place(url, tmp_path / "another")
 
 
-async def test_the_database_of_the_mark_opens_at_the_mark_and_after_it(place: Place, file: MarkFile) -> None:
+async def test_a_database_at_or_after_its_cluster_mark_is_opened(place: Place, file: MarkFile) -> None:
     mark = await marked(place, file, events=3)
     assert mark.event == 3
     assert mark.cluster is not None
@@ -98,7 +98,7 @@ async def test_a_cluster_without_events_has_no_mark_and_opens(place: Place, file
     assert not file.path.exists()
 
 
-async def test_an_empty_database_is_refused_and_nothing_is_made_in_it(
+async def test_an_empty_database_is_refused_when_a_mark_exists_and_stays_empty(
     place: Place, another: Place, file: MarkFile
 ) -> None:
     await marked(place, file, events=3)
@@ -156,7 +156,7 @@ async def test_the_database_of_another_cluster_is_refused(
         await opens(another, file)
 
 
-async def test_a_copy_that_went_on_elsewhere_is_refused(place: Place, file: MarkFile) -> None:
+async def test_a_copy_with_a_diverged_event_log_is_refused(place: Place, file: MarkFile) -> None:
     mark = await happen(place, events=3)
     assert mark is not None
     file.write(ClusterMark(cluster=mark.cluster, event=2, hash="00" * 32, at_us=mark.at_us))
@@ -164,14 +164,14 @@ async def test_a_copy_that_went_on_elsewhere_is_refused(place: Place, file: Mark
         await opens(place, file)
 
 
-async def test_what_retention_has_removed_since_is_not_missed(place: Place, file: MarkFile) -> None:
+async def test_events_removed_by_retention_after_the_mark_do_not_prevent_opening(place: Place, file: MarkFile) -> None:
     mark = await marked(place, file, events=3)
     await happen(place, events=3)
     await seal(place, last=5, at_us=mark.at_us + 1)
     assert await opens(place, file)
 
 
-async def test_where_the_events_were_removed_before_the_mark_it_is_another_cluster(
+async def test_a_database_whose_events_were_removed_before_the_mark_is_refused(
     place: Place, another: Place, file: MarkFile
 ) -> None:
     mark = await marked(place, file, events=3)
@@ -207,7 +207,7 @@ async def test_the_clusters_id_stays_known_when_its_first_event_is_removed(place
     assert await opens(place, file)
 
 
-async def test_a_new_cluster_begins_on_an_empty_database_alone(place: Place, another: Place, file: MarkFile) -> None:
+async def test_a_new_cluster_requires_an_empty_database(place: Place, another: Place, file: MarkFile) -> None:
     await marked(place, file, events=3)
     new = MarkFile(file.path, is_new=True)
     with pytest.raises(StoreUnavailable, match="--new begins a new cluster, and the database holds one with 3 events"):
@@ -231,7 +231,7 @@ async def test_servers_of_one_database_have_a_mark_each(postgres_place: Place, t
         await store.close()
 
 
-def test_a_mark_that_cannot_be_read_says_so(file: MarkFile) -> None:
+def test_an_unreadable_cluster_mark_is_reported(file: MarkFile) -> None:
     file.path.parent.mkdir()
     for content in ("", "{}", '{"format": 9, "cluster": null, "event": 1, "hash": "00", "at_us": 1}'):
         file.path.write_text(content)

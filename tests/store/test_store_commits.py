@@ -40,7 +40,7 @@ async def test_a_batch_that_fails_leaves_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 4, 0])
-async def test_only_the_next_version_replaces(store: Store, version: int) -> None:
+async def test_a_row_is_replaced_only_by_its_next_version(store: Store, version: int) -> None:
     session = make.session()
     await store.commit(make.batch(session))
     await store.commit(make.batch(replace(session, version=2)))
@@ -54,7 +54,7 @@ async def test_a_row_that_is_not_there_cannot_be_replaced(store: Store) -> None:
     assert await store.count_sessions(SessionQuery()) == 0
 
 
-async def test_many_rows_of_a_table_are_replaced_at_once(store: Store) -> None:
+async def test_one_batch_replaces_many_rows_of_a_table(store: Store) -> None:
     sessions = [make.session() for _ in range(20)]
     await store.commit(make.batch(*sessions))
     moved = [make.moved(session, SessionState.CANCELED, ended_us=5) for session in sessions]
@@ -66,7 +66,7 @@ async def test_many_rows_of_a_table_are_replaced_at_once(store: Store) -> None:
     assert await store.sessions(SessionQuery(order=SessionOrder.OLDEST)) == tuple(moved)
 
 
-async def test_one_batch_may_move_a_row_several_times(store: Store) -> None:
+async def test_one_batch_may_update_a_row_several_times(store: Store) -> None:
     session = make.session()
     scheduled = make.moved(session, SessionState.SCHEDULED)
     allocating = make.moved(scheduled, SessionState.ALLOCATING)
@@ -78,7 +78,7 @@ async def test_one_batch_may_move_a_row_several_times(store: Store) -> None:
     assert stored == make.moved(allocating, SessionState.RUNNING)
 
 
-async def test_moves_of_one_batch_must_follow_each_other(store: Store) -> None:
+async def test_updates_of_a_row_in_one_batch_must_have_consecutive_versions(store: Store) -> None:
     session = make.session()
     with pytest.raises(StaleVersion):
         await store.commit(make.batch(session, replace(session, version=3)))
@@ -93,7 +93,7 @@ async def test_an_id_is_inserted_once(store: Store) -> None:
         await store.commit(make.batch(session))
 
 
-async def test_an_idempotency_key_is_its_owners(store: Store) -> None:
+async def test_an_idempotency_key_is_unique_per_owner(store: Store) -> None:
     session = make.session(idempotency_key="key")
     others = [make.session(idempotency_key="key", owner=make.BOB), make.session(), make.session()]
     await store.commit(make.batch(session, *others))
@@ -103,7 +103,7 @@ async def test_an_idempotency_key_is_its_owners(store: Store) -> None:
     assert await store.session_by_key(make.ALICE, "other") is None
 
 
-async def test_one_failure_in_a_group_fails_one_caller(store: Store) -> None:
+async def test_a_failed_batch_in_a_group_commit_fails_only_its_caller(store: Store) -> None:
     known = make.session()
     await store.commit(make.batch(known))
     fresh = [make.session() for _ in range(30)]
@@ -121,7 +121,7 @@ async def test_one_failure_in_a_group_fails_one_caller(store: Store) -> None:
     assert await store.events_after(1, limit=100) == tuple(written)
 
 
-async def test_two_batches_of_a_group_with_one_key(store: Store) -> None:
+async def test_only_one_batch_of_a_group_with_the_same_key_succeeds(store: Store) -> None:
     rivals = [make.batch(make.session(idempotency_key="key")) for _ in range(8)]
     outcomes = await asyncio.gather(*map(store.commit, rivals), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [tuple, *[DuplicateKey] * 7]

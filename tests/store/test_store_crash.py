@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("callers", [1, 16])
-async def test_a_killed_server_loses_nothing_that_it_acknowledged(place: Place, callers: int) -> None:
+async def test_a_killed_server_loses_no_acknowledged_commit(place: Place, callers: int) -> None:
     with _committer(place, callers=callers) as process:
         acknowledged = [_line(process) for _ in range(120)]
         process.kill()

@@ -24,7 +24,7 @@ from store_places import Place
 pytestmark = pytest.mark.anyio
 
 
-async def test_numbers_have_no_gaps_and_follow_the_commits(store: Store) -> None:
+async def test_event_numbers_have_no_gaps_and_follow_commit_order(store: Store) -> None:
     seen: list[int] = []
 
     async def client() -> None:
@@ -38,7 +38,7 @@ async def test_numbers_have_no_gaps_and_follow_the_commits(store: Store) -> None
     assert [event.number for page in pages for event in page] == seen
 
 
-async def test_a_failed_batch_takes_no_number(store: Store) -> None:
+async def test_a_failed_batch_uses_no_event_number(store: Store) -> None:
     await store.commit(make.batch(make.session()))
     with pytest.raises(NotLeader):
         await store.commit(make.batch(make.session(), epoch=99))
@@ -46,7 +46,7 @@ async def test_a_failed_batch_takes_no_number(store: Store) -> None:
     assert event.number == 2
 
 
-async def test_a_database_without_what_a_server_has_read_accepts_nothing(store: Store) -> None:
+async def test_a_database_behind_the_events_a_server_has_read_refuses_commits(store: Store) -> None:
     """A lagging replica that replaced the database which had confirmed more events."""
     await store.commit(make.batch(make.session(), make.session()))
     with pytest.raises(StoreUnavailable, match=r"ends at event 2, and the cluster .* had reached event 3"):
@@ -58,7 +58,7 @@ async def test_a_database_without_what_a_server_has_read_accepts_nothing(store: 
     assert event.number == 3
 
 
-async def test_each_opening_begins_an_epoch_and_goes_on_with_the_log(place: Place) -> None:
+async def test_opening_a_store_begins_a_new_epoch_and_continues_the_event_log(place: Place) -> None:
     first = place.store()
     loaded = await first.open()
     assert (loaded.epoch, loaded.revision, loaded.records) == (1, 0, ())
@@ -92,7 +92,7 @@ async def test_the_chain_covers_every_event(database: Database) -> None:
         (delete(EVENTS).where(EVENTS.c.number == 6), "ends at event 5, and the counter says 6"),
     ],
 )
-async def test_the_chain_shows_what_was_changed(database: Database, tampering: Any, what: str) -> None:
+async def test_the_hash_chain_reveals_tampering(database: Database, tampering: Any, what: str) -> None:
     await _write(database, make.batch(*(make.session() for _ in range(6))))
 
     def tamper(connection: Connection) -> None:
@@ -109,7 +109,9 @@ STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()),
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=st.lists(STEPS, max_size=5))
-async def test_the_fold_of_the_log_is_the_state(database: Database, groups: list[list[tuple[int, int, bool]]]) -> None:
+async def test_replaying_the_event_log_gives_the_stored_state(
+    database: Database, groups: list[list[tuple[int, int, bool]]]
+) -> None:
     await database.write(_empty)
     newest: dict[int, Record] = {}
     for steps in groups:
@@ -149,7 +151,7 @@ def _state(connection: Connection) -> dict[str, Record]:
     }
 
 
-async def test_the_newest_events_of_a_session_by_kind_page_by_page(store: Store) -> None:
+async def test_the_newest_events_of_a_session_are_listed_by_kind_in_pages(store: Store) -> None:
     one, other = make.session(), make.session()
     await store.commit(make.batch(one, other))
     for version in range(2, 8):

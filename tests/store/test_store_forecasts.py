@@ -24,7 +24,7 @@ async def opened(place: Place) -> AsyncIterator[DatabaseStore]:
     await store.close()
 
 
-async def test_a_record_is_read_as_it_was_written_and_the_first_one_stays(opened: DatabaseStore) -> None:
+async def test_a_forecast_record_is_read_unchanged_and_never_overwritten(opened: DatabaseStore) -> None:
     first, unknown = record("ses_a", NOW_US), record("ses_b", NOW_US + 1, None)
     await opened.forecasts.add([first, unknown])
     await opened.forecasts.add([record("ses_a", NOW_US + 5, (1, 2, 3))])
@@ -33,7 +33,7 @@ async def test_a_record_is_read_as_it_was_written_and_the_first_one_stays(opened
     assert await opened.forecasts.page(None, since_us=NOW_US + 1, limit=10) == (unknown,)
 
 
-async def test_an_outcome_is_that_of_all_ages_and_closes_them(opened: DatabaseStore) -> None:
+async def test_an_outcome_closes_the_forecast_records_of_all_ages(opened: DatabaseStore) -> None:
     ages = [record("ses_a", NOW_US), record("ses_a", NOW_US + HOUR_US, age_s=3600)]
     other = record("ses_b", NOW_US)
     await opened.forecasts.add([*ages, other])
@@ -61,7 +61,7 @@ async def test_an_outcome_is_that_of_all_ages_and_closes_them(opened: DatabaseSt
     assert await opened.forecasts.open_records(since_us=NOW_US + 1) == ()
 
 
-async def test_days_are_added_up_and_what_is_old_is_removed(opened: DatabaseStore) -> None:
+async def test_daily_counts_are_summed_and_old_records_are_removed(opened: DatabaseStore) -> None:
     for day, count in ((3, 2), (90, 1), (90, 4)):
         await opened.forecasts.count_at_once(day, count)
     assert await opened.forecasts.days() == ((3, 2), (90, 5))
@@ -73,7 +73,7 @@ async def test_days_are_added_up_and_what_is_old_is_removed(opened: DatabaseStor
     assert await opened.forecasts.days() == ((90, 5),)
 
 
-async def test_followers_read_what_the_leader_of_the_present_term_published_last(opened: DatabaseStore) -> None:
+async def test_followers_read_the_last_forecast_published_in_the_current_term(opened: DatabaseStore) -> None:
     epoch = (await opened.begin_term()).epoch
     assert await opened.forecasts.newest((0, 0)) is None
     await opened.forecasts.put(PublishedBoard(epoch=epoch, number=1, body=b"one"))

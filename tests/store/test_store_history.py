@@ -40,14 +40,14 @@ async def curve(store: HistoryDatabase, device: str, grid: Grid, *, top: bool = 
     return [None if math.isnan(number) else float(number) for number in numbers]
 
 
-async def test_what_is_not_written_yet_is_found(history: HistoryStage) -> None:
+async def test_history_that_is_not_yet_written_can_be_read(history: HistoryStage) -> None:
     async with history.store() as store:
         fill(store, roster(), load=lambda s: 10.0 if s < 10 else 50.0, first_us=T0, last_us=T0 + 20 * SECOND)
         assert await curve(store, "n561-0", covering(T0, T0 + 30 * SECOND, step_s=10)) == [10.0, 50.0, None]
         assert await curve(store, "n561-1", covering(T0, T0 + 30 * SECOND, step_s=10)) == [5.0, 25.0, None]
 
 
-async def test_what_is_written_is_found_by_the_next_store_and_by_one_beside_it(history: HistoryStage) -> None:
+async def test_written_history_is_read_after_a_restart_and_by_another_server(history: HistoryStage) -> None:
     async with history.store() as store:
         fill(store, roster(), load=lambda _: 60.0, first_us=T0, last_us=T0 + 400 * SECOND)
         await store.flush()
@@ -59,7 +59,7 @@ async def test_what_is_written_is_found_by_the_next_store_and_by_one_beside_it(h
                 assert await curve(second, "n561-0", grid) == [60.0, 60.0]
 
 
-async def test_a_device_that_cannot_say_has_no_values_and_others_have(history: HistoryStage) -> None:
+async def test_a_device_without_readings_has_no_values_and_other_devices_do(history: HistoryStage) -> None:
     async with history.store() as store:
         for number in range(10):
             store.take(sample(roster(), T0 + number * 2 * SECOND, None if number % 2 else 40.0))
@@ -73,7 +73,7 @@ async def test_a_device_that_cannot_say_has_no_values_and_others_have(history: H
         assert list(found["n561-1"].mean[index_of(MeasureKind.DEVICES, "memory_used")]) == [2.0 * 2**30] * 4
 
 
-async def test_hours_and_days_are_summed_up_and_say_the_same(history: HistoryStage) -> None:
+async def test_hourly_and_daily_summaries_agree_with_the_raw_history(history: HistoryStage) -> None:
     hours = Grid(start_us=T0, step_us=HOUR, points=25)
 
     def load(second: int) -> float:
@@ -136,7 +136,7 @@ async def test_a_coarser_tier_is_kept_as_long_as_a_finer_one(history: HistorySta
     assert TierRetention(raw_us=1, minutes_us=None, hours_us=1).of(Tier.HOURS) is None
 
 
-async def test_what_another_server_removed_begins_again(history: HistoryStage) -> None:
+async def test_a_series_removed_by_another_server_is_created_again(history: HistoryStage) -> None:
     async with history.store() as follower, history.store() as leader:
         follower.take(sample(roster(devices=1), T0, 10.0))
         await follower.flush()
@@ -150,7 +150,7 @@ async def test_what_another_server_removed_begins_again(history: HistoryStage) -
             assert await curve(store, "n561-0", later) == [20.0]
 
 
-async def test_an_agent_whose_devices_change_goes_on(history: HistoryStage) -> None:
+async def test_history_continues_when_the_devices_of_an_agent_change(history: HistoryStage) -> None:
     async with history.store() as store:
         store.take(sample(roster(devices=1), T0, 10.0))
         store.take(sample(roster(devices=2), T0 + 10 * SECOND, 20.0))
@@ -160,7 +160,7 @@ async def test_an_agent_whose_devices_change_goes_on(history: HistoryStage) -> N
         assert await curve(store, "n561-1", grid) == [None, 10.0]
 
 
-async def test_the_queue_adds_up(history: HistoryStage) -> None:
+async def test_queue_measures_are_added_up_over_agents_and_time(history: HistoryStage) -> None:
     names = ("pending", "submitted", "waited", "gpus_total", "gpus_held", "gpus_held_idle")
     async with history.store() as store:
         store.take(sample(roster("a", 2, node="n"), T0, 80.0, held=500.0))
@@ -184,7 +184,7 @@ async def test_the_queue_adds_up(history: HistoryStage) -> None:
         assert float(summed.mean[index_of(MeasureKind.QUEUE, "submitted"), 0]) == 120.0
 
 
-async def test_a_long_wait_of_many_sessions_is_stored_whole(history: HistoryStage) -> None:
+async def test_very_large_totals_of_waiting_time_are_stored_exactly(history: HistoryStage) -> None:
     waited, many = index_of(MeasureKind.QUEUE, "waited"), 10**10
     grid = covering(T0, T0 + HOUR, step_s=3600)
     async with history.store() as store:
@@ -198,7 +198,7 @@ async def test_a_long_wait_of_many_sessions_is_stored_whole(history: HistoryStag
             assert float(found.mean[waited, 0]) == 2.0 * many
 
 
-async def test_nothing_is_missed_or_counted_twice_while_it_is_written(history: HistoryStage) -> None:
+async def test_samples_are_neither_missed_nor_counted_twice_during_a_write(history: HistoryStage) -> None:
     grid = covering(T0, T0 + HOUR, step_s=3600)
     submitted = index_of(MeasureKind.QUEUE, "submitted")
     async with history.store() as store:

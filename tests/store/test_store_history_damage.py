@@ -72,7 +72,9 @@ async def written(history: HistoryStage) -> None:
         assert await loads(store) == [50.0] * 3
 
 
-async def test_a_damaged_block_is_left_out_and_told(history: HistoryStage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_history_block_is_skipped_and_logged(
+    history: HistoryStage, caplog: pytest.LogCaptureFixture
+) -> None:
     await written(history)
     with closing(sqlite3.connect(history.place.folder / FILE)) as found, found:
         second = T0 + 300 * SECOND
@@ -108,7 +110,7 @@ async def test_a_damaged_file_is_put_aside_and_another_begun(history: HistorySta
     assert (path.parent / aside[0]).read_bytes().startswith(b"this is no database")
 
 
-async def test_of_damaged_files_the_newest_is_kept(history: HistoryStage) -> None:
+async def test_only_the_newest_damaged_file_is_kept(history: HistoryStage) -> None:
     path = history.place.folder / FILE
     for number in range(3):
         history.clock.now += number
@@ -121,7 +123,7 @@ async def test_of_damaged_files_the_newest_is_kept(history: HistoryStage) -> Non
     assert aside.read_bytes().startswith(b"2 is")
 
 
-async def test_where_nothing_can_be_written_it_is_told_once_and_kept_until_it_can(
+async def test_unwritable_history_is_logged_once_and_buffered_until_it_can_be_written(
     history: HistoryStage, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "aliquot.history")
@@ -149,7 +151,7 @@ def connect_full(path: Path) -> Connection:
     return connection
 
 
-async def test_what_cannot_be_written_is_told_although_it_can_be_read(
+async def test_a_write_fault_is_reported_while_history_can_still_be_read(
     history: HistoryStage, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.WARNING, "aliquot.history")
@@ -174,7 +176,9 @@ async def test_what_cannot_be_written_is_told_although_it_can_be_read(
             assert list(found[f"{AGENT}-0"].mean[0]) == [70.0] * 5
 
 
-async def test_statements_are_for_the_log_alone(history: HistoryStage, caplog: pytest.LogCaptureFixture) -> None:
+async def test_sql_statements_appear_in_the_log_and_not_in_error_messages(
+    history: HistoryStage, caplog: pytest.LogCaptureFixture
+) -> None:
     path = history.place.folder / FILE
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as found:
@@ -186,7 +190,7 @@ async def test_statements_are_for_the_log_alone(history: HistoryStage, caplog: p
     assert "no such column: history_series" in (caplog.records[0].exc_text or caplog.text)
 
 
-async def test_what_waited_to_be_written_is_summed_up_too(
+async def test_buffered_history_is_included_in_summaries(
     history: HistoryStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     half, wide = T0 + 1800 * SECOND, roster(devices=64)
@@ -206,7 +210,7 @@ async def test_what_waited_to_be_written_is_summed_up_too(
             assert list(found[f"{AGENT}-0"].mean[0]) == [40.0]
 
 
-async def test_a_file_that_is_deleted_is_begun_anew(history: HistoryStage) -> None:
+async def test_a_deleted_history_file_is_created_again(history: HistoryStage) -> None:
     path = history.place.folder / FILE
     async with history.store() as store:
         fill(store, roster(), load=lambda _: 50.0, first_us=T0, last_us=T0 + 300 * SECOND)
@@ -223,7 +227,7 @@ async def test_a_file_that_is_deleted_is_begun_anew(history: HistoryStage) -> No
         assert second == 20.0
 
 
-async def test_killed_in_the_middle_it_has_what_was_whole(history: HistoryStage) -> None:
+async def test_a_process_killed_during_a_write_keeps_complete_history_blocks(history: HistoryStage) -> None:
     support = Path(__file__).parents[1] / "support"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(support), *sys.path])}
     command = [sys.executable, "-c", CRASH, str(history.place.folder)]

@@ -33,7 +33,7 @@ async def between(store: DatabaseStore, since_us: int, until_us: int) -> list[He
     return [one async for page in DatabaseHoldings(store).between(since_us, until_us) for one in page]
 
 
-async def test_a_time_finds_what_was_held_in_it(store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_holdings_of_a_period_are_found(store: DatabaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "PAGE", 2)
     for number in range(5):
         of = session(project=ProjectId(f"p{number}"))
@@ -50,7 +50,7 @@ async def test_a_time_finds_what_was_held_in_it(store: DatabaseStore, monkeypatc
     assert len(await between(store, 0, 1000)) == 6
 
 
-async def test_what_is_given_back_while_it_is_read_counts_once(store: DatabaseStore) -> None:
+async def test_a_lease_released_during_the_read_is_counted_once(store: DatabaseStore) -> None:
     granted = await grant(store, session(), from_us=10, ended_us=None)
     pages = DatabaseHoldings(store).between(0, 100)
     first = await anext(pages)
@@ -63,7 +63,7 @@ async def test_what_is_given_back_while_it_is_read_counts_once(store: DatabaseSt
     ]
 
 
-async def test_a_session_finds_all_that_it_ever_held(store: DatabaseStore) -> None:
+async def test_all_holdings_of_a_session_are_found(store: DatabaseStore) -> None:
     first, second = session(), session()
     await grant(store, first, from_us=10, ended_us=20)
     await grant(store, replace(second, id=f"{first.id}_1"), from_us=30, ended_us=40)  # a task of the array of that name

@@ -35,7 +35,7 @@ async def servers(anyio_backend: str, postgres_place: Place) -> AsyncIterator[tu
         await server.store.close()
 
 
-async def test_one_server_has_the_seat_until_it_leaves(servers: tuple[ServerDatabase, ServerDatabase]) -> None:
+async def test_one_server_holds_the_leader_lock_until_it_leaves(servers: tuple[ServerDatabase, ServerDatabase]) -> None:
     one, two = servers
     assert await one.lock.take()
     assert not await two.lock.take()
@@ -52,14 +52,14 @@ def another_place(postgres: PostgresCluster, tmp_path: Path) -> Iterator[Place]:
         yield Place(url, tmp_path)
 
 
-async def test_seats_of_other_databases_are_others(postgres_place: Place, another_place: Place) -> None:
+async def test_each_database_has_its_own_leader_lock(postgres_place: Place, another_place: Place) -> None:
     seats = [PostgresLeadershipLock(make_url(place.url), address=ONE) for place in (postgres_place, another_place)]
     assert [await seat.take() for seat in seats] == [True, True]
     for seat in seats:
         await seat.leave()
 
 
-async def test_who_is_cut_off_knows_it_and_another_one_leads(
+async def test_a_disconnected_leader_notices_it_and_another_server_leads(
     postgres_place: Place, servers: tuple[ServerDatabase, ServerDatabase]
 ) -> None:
     one, two = servers
@@ -75,7 +75,7 @@ async def test_who_is_cut_off_knows_it_and_another_one_leads(
     assert not await one.lock.take()
 
 
-async def test_who_says_nothing_loses_the_seat(postgres_place: Place) -> None:
+async def test_a_frozen_leader_loses_the_leader_lock(postgres_place: Place) -> None:
     """A frozen server stops pinging; its connection stays open, and so would its lock."""
     frozen = PostgresLeadershipLock(make_url(postgres_place.url), address=ONE, silent_s=1)
     other = PostgresLeadershipLock(make_url(postgres_place.url), address=TWO)
@@ -86,7 +86,9 @@ async def test_who_says_nothing_loses_the_seat(postgres_place: Place) -> None:
     await other.leave()
 
 
-async def test_who_holds_is_not_silent(postgres_place: Place, servers: tuple[ServerDatabase, ServerDatabase]) -> None:
+async def test_a_live_leader_keeps_the_leader_lock(
+    postgres_place: Place, servers: tuple[ServerDatabase, ServerDatabase]
+) -> None:
     seat = PostgresLeadershipLock(make_url(postgres_place.url), address=ONE, silent_s=3)
     assert await seat.take()
     holding = asyncio.create_task(seat.hold())
@@ -99,7 +101,7 @@ async def test_who_holds_is_not_silent(postgres_place: Place, servers: tuple[Ser
     await seat.leave()
 
 
-async def test_without_a_database_nobody_leads(postgres_place: Place) -> None:
+async def test_no_server_leads_without_a_database(postgres_place: Place) -> None:
     seat = PostgresLeadershipLock(make_url(postgres_place.url).set(query={"host": "/nowhere"}), address=ONE)
     with pytest.raises(StoreUnavailable, match="the database cannot be"):
         await seat.take()
@@ -107,7 +109,7 @@ async def test_without_a_database_nobody_leads(postgres_place: Place) -> None:
     await seat.leave()
 
 
-async def test_who_joins_leaves_the_epoch_as_it_is_and_who_begins_a_term_ends_the_one_before(
+async def test_joining_keeps_the_epoch_and_a_new_term_ends_the_previous_term(
     servers: tuple[ServerDatabase, ServerDatabase],
 ) -> None:
     one, two = (server.store for server in servers)
@@ -122,7 +124,7 @@ async def test_who_joins_leaves_the_epoch_as_it_is_and_who_begins_a_term_ends_th
     assert second.last_at_us >= first.last_at_us
 
 
-async def test_a_commit_of_another_server_is_news_and_ones_own_is_not(
+async def test_a_server_is_notified_only_of_commits_of_other_servers(
     servers: tuple[ServerDatabase, ServerDatabase],
 ) -> None:
     one, two = servers
@@ -136,7 +138,7 @@ async def test_a_commit_of_another_server_is_news_and_ones_own_is_not(
     await asyncio.wait_for(mine, WAIT_S)
 
 
-async def test_news_come_again_after_the_connection_broke(
+async def test_notifications_resume_after_a_lost_connection(
     postgres_place: Place, servers: tuple[ServerDatabase, ServerDatabase]
 ) -> None:
     one, two = servers
@@ -162,7 +164,7 @@ async def test_news_come_again_after_the_connection_broke(
         ("?", False),
     ],
 )
-def test_only_postgresql_is_shared(url: str, answer: bool) -> None:
+def test_only_a_postgresql_database_is_shared_by_servers(url: str, answer: bool) -> None:
     assert is_shared(url) is answer
 
 

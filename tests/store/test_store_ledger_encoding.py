@@ -13,7 +13,7 @@ from aliquot_schema.reasons import Reason, Verdict
 
 
 @pytest.mark.parametrize("count", [0, 1, _PIECE, _PIECE + 1, 3 * _PIECE])
-def test_pieces_join_to_the_whole(count: int) -> None:
+def test_a_ledger_entry_encoded_in_pieces_equals_its_encoding_in_one_piece(count: int) -> None:
     names = [SessionId(f"ses_{number}") for number in range(count)]
     body = EntryBody(
         inputs=Inputs(estimates=tuple((name, 1) for name in names)),

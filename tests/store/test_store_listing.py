@@ -34,7 +34,7 @@ async def sessions(store: Store) -> list[Session]:
 
 @pytest.mark.parametrize("oldest_first", [True, False])
 @pytest.mark.parametrize("owners", [(), (make.ALICE,)])
-async def test_pages_add_up(
+async def test_the_pages_together_list_every_session_in_order(
     store: Store, sessions: list[Session], oldest_first: bool, owners: tuple[make.UserId, ...]
 ) -> None:
     expected = [s for s in sessions if not owners or s.owner in owners]
@@ -72,19 +72,19 @@ async def test_filters_are_all_applied(store: Store, sessions: list[Session], wh
     assert await store.count_sessions(SessionQuery(where=where)) == len(expected)
 
 
-async def test_by_id(store: Store, sessions: list[Session]) -> None:
+async def test_sessions_are_listed_by_id(store: Store, sessions: list[Session]) -> None:
     wanted = (sessions[3].id, sessions[1].id, SessionId("ses_unknown"))
     assert await store.sessions(SessionQuery(where=SessionFilter(ids=wanted))) == (sessions[3], sessions[1])
 
 
-async def test_what_no_text_can_be_is_not_there_and_no_fault(store: Store, sessions: list[Session]) -> None:
+async def test_a_filter_with_a_nul_character_matches_no_session(store: Store, sessions: list[Session]) -> None:
     for where in (SessionFilter(ids=("ses_\0",)), SessionFilter(run_id="\0")):
         with suppress(InvalidRequest):
             assert await store.sessions(SessionQuery(where=where)) == ()
     assert len(await store.sessions(SessionQuery(limit=100))) == len(sessions)
 
 
-async def test_the_count_leaves_cursor_and_limit_aside(store: Store, sessions: list[Session]) -> None:
+async def test_the_count_ignores_cursor_and_limit(store: Store, sessions: list[Session]) -> None:
     assert await store.count_sessions(SessionQuery(after=(sessions[4].id,), limit=2)) == 30
 
 

@@ -57,14 +57,16 @@ async def test_a_lease_without_a_session_is_loaded_until_it_is_released(place: P
 
 
 @pytest.mark.parametrize(("ended_limit", "complete"), [(3, False), (4, True), (5, True)])
-async def test_it_says_whether_all_ended_sessions_are_there(place: Place, ended_limit: int, complete: bool) -> None:
+async def test_loading_reports_whether_all_ended_sessions_were_loaded(
+    place: Place, ended_limit: int, complete: bool
+) -> None:
     await _write(place, *(_ended(number) for number in range(4)), make.session())
     loaded = await _load(place, ended_limit=ended_limit)
     assert loaded.ended_complete is complete
     assert len(loaded.records) == min(ended_limit, 4) + 1
 
 
-async def test_a_start_reads_by_indexes_alone(sqlite_place: Place) -> None:
+async def test_loading_at_startup_uses_indexes_only(sqlite_place: Place) -> None:
     database = sqlite_place.database()
     await database.open()
     plans = await database.read(_plans_of_loading)

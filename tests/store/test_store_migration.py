@@ -40,7 +40,7 @@ async def test_the_migrated_schema_is_the_models(database: Database) -> None:
     assert await database.read(differences) == []
 
 
-async def test_a_difference_would_be_seen(database: Database) -> None:
+async def test_a_difference_between_schema_and_models_is_detected(database: Database) -> None:
     def alter(connection: Connection) -> None:
         with connection.begin():
             connection.execute(text("DROP INDEX ix_sessions_owner"))
@@ -53,7 +53,7 @@ async def test_a_difference_would_be_seen(database: Database) -> None:
     assert sorted(await database.read(differences)) == ["add_index", "remove_column"]
 
 
-def test_the_revisions_are_named() -> None:
+def test_the_list_of_revisions_matches_the_migration_scripts() -> None:
     config = Config()
     config.set_main_option("script_location", "aliquot.store:migrations")
     scripts = ScriptDirectory.from_config(config).walk_revisions()
@@ -96,7 +96,7 @@ async def test_a_database_at_the_baseline_is_upgraded_with_its_rows(
     assert len(copies) == (0 if place.url else 1)
 
 
-async def test_a_database_that_servers_of_the_older_release_use_is_not_upgraded(
+async def test_a_database_in_use_by_servers_of_an_older_release_is_not_upgraded(
     postgres_place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Neither beside a leader nor beside a follower, whose session is named by its address."""
@@ -123,7 +123,9 @@ async def test_a_database_that_servers_of_the_older_release_use_is_not_upgraded(
 
 
 @pytest.mark.parametrize("words", [["archive"], ["rotate-secrets"], ["forget-secrets", "--yes"]])
-async def test_nothing_is_changed_by_hand_beside_a_server(postgres_place: Place, words: list[str]) -> None:
+async def test_db_commands_refuse_to_change_the_database_of_a_running_server(
+    postgres_place: Place, words: list[str]
+) -> None:
     """It caches ended sessions and secrets in memory: retrying a removed session would never end."""
     store = postgres_place.store()
     await store.open()
@@ -189,7 +191,7 @@ def test_the_second_start_does_not_import_alembic(sqlite_place: Place) -> None:
     assert printed == ["['alembic', 'sqlalchemy.dialects.postgresql']", "[]"]
 
 
-async def test_a_backup_is_a_database(sqlite_place: Place) -> None:
+async def test_a_backup_can_be_opened_as_a_database(sqlite_place: Place) -> None:
     store = sqlite_place.store()
     await store.open()
     await store.commit(make.batch(make.session()))

@@ -58,27 +58,27 @@ def forget_events(connection: Connection) -> None:
         connection.execute(delete(EVENTS))
 
 
-async def test_what_ended_long_ago_may_go_and_nothing_else(store: Store) -> None:
+async def test_only_sessions_that_ended_long_ago_are_removable(store: Store) -> None:
     gone, young = ended(), replace(ended(), ended_us=LATELY)
     assert await may_go(store, gone, young, make.session()) == {gone.id}
 
 
-async def test_one_whose_events_are_still_there_stays(store: Store) -> None:
+async def test_a_session_with_remaining_events_is_kept(store: Store) -> None:
     assert await may_go(store, ended(), events_gone=False) == set()
 
 
-async def test_one_that_holds_devices_stays(store: Store) -> None:
+async def test_an_ended_session_that_holds_devices_is_kept(store: Store) -> None:
     holding, free = ended(), ended()
     found = await may_go(store, holding, free, *held(holding, released_us=None), *held(free, released_us=LONG_AGO))
     assert found == {free.id}
 
 
-async def test_one_that_a_waiting_session_depends_on_stays(store: Store) -> None:
+async def test_a_session_that_a_waiting_session_depends_on_is_kept(store: Store) -> None:
     needed, other = ended(), ended()
     assert await may_go(store, needed, other, depending_on(needed)) == {other.id}
 
 
-async def test_an_array_goes_with_all_of_its_tasks_or_not_at_all(store: Store) -> None:
+async def test_an_array_is_removed_with_all_of_its_tasks_or_kept(store: Store) -> None:
     over, lives, is_late = ended(), make.session(), ended()
     tasks = {array.id: ended(array_id=array.id, array_index=0) for array in (over, lives, is_late)}
     late = replace(ended(array_id=is_late.id, array_index=1), ended_us=LATELY)
@@ -87,7 +87,7 @@ async def test_an_array_goes_with_all_of_its_tasks_or_not_at_all(store: Store) -
 
 
 @pytest.mark.parametrize("by_task", [False, True])
-async def test_an_array_stays_with_all_of_its_tasks_as_long_as_somebody_waits_for_one(
+async def test_an_array_is_kept_while_a_session_depends_on_the_array_or_one_of_its_tasks(
     store: Store, by_task: bool
 ) -> None:
     array, other = ended(), ended()
@@ -98,7 +98,7 @@ async def test_an_array_stays_with_all_of_its_tasks_as_long_as_somebody_waits_fo
     assert found == {other.id}
 
 
-def test_a_large_array_is_found_in_one_pass() -> None:
+def test_removable_tasks_of_a_large_array_are_found_in_one_pass() -> None:
     array = ended()
     tasks = [
         replace(ended(array_id=array.id, array_index=index), id=task_id(array.id, index=index)) for index in range(5000)
@@ -112,7 +112,7 @@ def test_a_large_array_is_found_in_one_pass() -> None:
         assert time.process_time() - began_s < 1  # each task beside each other one takes several
 
 
-async def test_what_belongs_to_a_session_goes_with_it_unless_it_was_changed_meanwhile(store: Store) -> None:
+async def test_records_of_an_old_session_are_removed_unless_the_session_changed_meanwhile(store: Store) -> None:
     gone, changed = ended(), ended()
     assert await may_go(
         store, gone, changed, *held(gone, released_us=LONG_AGO), *held(changed, released_us=LONG_AGO)
@@ -140,7 +140,7 @@ class SubmittedMeanwhile(DatabaseHistory):
         return sealed
 
 
-async def test_one_that_is_needed_since_it_was_archived_stays(store: Store) -> None:
+async def test_an_archived_session_with_a_new_dependent_is_kept(store: Store) -> None:
     needed, other = ended(), ended()
     await may_go(store, needed, other)
     state = State()

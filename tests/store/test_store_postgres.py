@@ -25,7 +25,7 @@ def place(postgres_place: Place) -> Place:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-async def test_of_two_open_transactions_the_first_to_take_numbers_commits_first(
+async def test_open_transactions_commit_in_the_order_of_their_event_numbers(
     place: Place, store: Store, commits: bool
 ) -> None:
     """A reader never sees a number before a smaller one, and a rollback leaves no gap."""
@@ -63,7 +63,7 @@ async def test_two_servers_share_one_log(place: Place, store: Store) -> None:
     await database.close()
 
 
-async def test_of_two_servers_with_one_row_one_wins(place: Place, store: Store) -> None:
+async def test_only_one_of_two_servers_that_update_the_same_rows_succeeds(place: Place, store: Store) -> None:
     other = place.store()
     await other.open()
     rows = [make.session() for _ in range(10)]
@@ -76,7 +76,7 @@ async def test_of_two_servers_with_one_row_one_wins(place: Place, store: Store) 
     await other.close()
 
 
-async def test_inserts_that_meet_in_a_deadlock_end_in_words(place: Place, store: Store) -> None:
+async def test_deadlocked_inserts_end_with_a_duplicate_key_error(place: Place, store: Store) -> None:
     other = place.store()
     await other.open()
 
@@ -91,7 +91,7 @@ async def test_inserts_that_meet_in_a_deadlock_end_in_words(place: Place, store:
     await other.close()
 
 
-async def test_a_later_server_takes_the_epoch(place: Place, store: Store) -> None:
+async def test_a_commit_of_an_earlier_epoch_is_refused(place: Place, store: Store) -> None:
     other = place.store()
     loaded = await other.open()
     with pytest.raises(NotLeader):
@@ -109,7 +109,7 @@ async def test_lost_connections_are_made_again(place: Place, store: Store) -> No
     assert event.number == 2
 
 
-async def test_a_server_that_stopped_inside_a_transaction_is_thrown_out(place: Place, store: Store) -> None:
+async def test_a_transaction_left_open_by_a_stopped_server_times_out(place: Place, store: Store) -> None:
     """Its lock on the counter would block all other writers."""
     database = place.database()
     await database.open()
@@ -123,7 +123,7 @@ async def test_a_server_that_stopped_inside_a_transaction_is_thrown_out(place: P
 @pytest.mark.parametrize(
     "change", [{"database": "nobody"}, {"query": {"host": "/nowhere"}}, {"query": {"host": "127.0.0.1", "port": "1"}}]
 )
-async def test_a_database_that_cannot_be_reached_is_said(place: Place, change: dict[str, object]) -> None:
+async def test_an_unreachable_database_is_reported(place: Place, change: dict[str, object]) -> None:
     url = make_url(place.url).set(**change)  # type: ignore[arg-type]  # the parameters are data here
     with pytest.raises(StoreUnavailable, match="the database cannot be"):
         await Place(url.render_as_string(hide_password=False), place.folder).store().open()

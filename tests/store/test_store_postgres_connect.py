@@ -49,7 +49,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     return found
 
 
-async def test_a_backtest_connects_by_the_same_variables_as_its_server(
+async def test_a_backtest_uses_the_same_connection_variables_as_its_server(
     postgres_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = make_url(postgres_place.url)
@@ -79,7 +79,7 @@ async def test_a_cancelled_opener_waits_for_its_connection_and_closes_it(driver:
     assert (driver.terminated, driver.was_cancelled) == (1, False)
 
 
-async def test_a_connection_is_handed_over(driver: Driver) -> None:
+async def test_an_opened_connection_is_returned_to_its_caller(driver: Driver) -> None:
     driver.may_end.set()
     assert await connect(URL, name="test") is driver
     assert driver.terminated == 0

@@ -30,7 +30,7 @@ def secrets_in(store: object, keys: Path) -> DatabaseSecrets:
     return DatabaseSecrets(store, keys=SecretKeys(keys))
 
 
-async def test_they_are_kept_over_restarts_and_nowhere_in_clear(place: Place, tmp_path: Path) -> None:
+async def test_secrets_survive_restarts_and_are_never_stored_in_clear(place: Place, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     store = place.store()
     await store.open()
@@ -56,7 +56,7 @@ async def test_they_are_kept_over_restarts_and_nowhere_in_clear(place: Place, tm
         assert not path.is_file() or VALUE.encode() not in path.read_bytes()
 
 
-async def test_the_first_of_a_name_may_be_stored_twice_at_once(place: Place, tmp_path: Path) -> None:
+async def test_concurrent_first_writes_of_a_secret_all_succeed(place: Place, tmp_path: Path) -> None:
     store = place.store()
     await store.open()
     secrets = secrets_in(store, tmp_path / "keys")
@@ -67,7 +67,7 @@ async def test_the_first_of_a_name_may_be_stored_twice_at_once(place: Place, tmp
     await store.close()
 
 
-async def test_a_row_that_was_moved_is_refused(place: Place, tmp_path: Path) -> None:
+async def test_a_secret_row_moved_to_another_owner_is_refused(place: Place, tmp_path: Path) -> None:
     store = place.store()
     await store.open()
     secrets = secrets_in(store, tmp_path / "keys")
@@ -84,7 +84,7 @@ async def test_a_row_that_was_moved_is_refused(place: Place, tmp_path: Path) -> 
     await store.close()
 
 
-async def test_another_servers_key_is_missed_in_words(place: Place, tmp_path: Path) -> None:
+async def test_secrets_sealed_with_the_key_of_another_server_give_a_clear_error(place: Place, tmp_path: Path) -> None:
     store = place.store()
     await store.open()
     await secrets_in(store, tmp_path / "first").put(ANNA, "token", VALUE, now_us=1)
@@ -127,7 +127,7 @@ async def test_rotation_leaves_one_key_that_opens_everything(place: Place, tmp_p
     await store.close()
 
 
-async def test_two_servers_that_make_a_key_each_do_not_both_store(place: Place, tmp_path: Path) -> None:
+async def test_only_one_of_two_servers_with_different_new_keys_can_store_secrets(place: Place, tmp_path: Path) -> None:
     store = place.store()
     await store.open()
     servers = [secrets_in(store, tmp_path / name) for name in ("first", "second")]
@@ -173,7 +173,7 @@ class RotatedTwice(SecretKeys):
         super().end_rotation(used=used)
 
 
-async def test_two_rotations_at_once_lose_nothing(place: Place, tmp_path: Path) -> None:
+async def test_two_concurrent_rotations_lose_no_secret(place: Place, tmp_path: Path) -> None:
     store = place.store()
     await store.open()
     assert isinstance(store, DatabaseStore)
@@ -188,7 +188,7 @@ async def test_two_rotations_at_once_lose_nothing(place: Place, tmp_path: Path) 
     await store.close()
 
 
-async def test_what_no_key_opens_can_be_deleted_and_the_rest_stays(place: Place, tmp_path: Path) -> None:
+async def test_unreadable_secrets_can_be_deleted_and_other_secrets_are_kept(place: Place, tmp_path: Path) -> None:
     keys, lost = SecretKeys(tmp_path / "keys"), SecretKeys(tmp_path / "lost")
     store = place.store()
     await store.open()
@@ -220,7 +220,7 @@ def _key_ids(connection: Connection) -> set[str]:
 
 
 @pytest.mark.parametrize("text", ["", "short\n", "!!!!\n", "A" * 43 + "\n"])
-def test_a_file_that_holds_no_keys(tmp_path: Path, text: str) -> None:
+def test_a_key_file_without_valid_keys_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "keys"
     path.touch(mode=0o600)
     path.write_text(text)
@@ -228,7 +228,7 @@ def test_a_file_that_holds_no_keys(tmp_path: Path, text: str) -> None:
         SecretKeys(path).seal(b"x", owner="a", name="b")
 
 
-def test_a_file_of_keys_is_nobody_elses_and_no_link(tmp_path: Path) -> None:
+def test_a_key_file_that_is_shared_or_a_symlink_is_refused(tmp_path: Path) -> None:
     keys = SecretKeys(tmp_path / "keys")
     keys.seal(b"x", owner="a", name="b")
     keys.path.chmod(0o640)

@@ -140,7 +140,7 @@ ONE_TERM = st.one_of(
     order=st.sampled_from(SessionOrder),
     size=st.integers(1, 20),
 )
-async def test_the_store_lists_as_memory_does(
+async def test_the_store_lists_sessions_in_the_same_order_as_memory(
     filled: Store, where: SessionFilter, agents: tuple[AgentId, ...] | None, order: SessionOrder, size: int
 ) -> None:
     state = State()
@@ -169,7 +169,7 @@ def _sorted_plainly(found: list[Session], order: SessionOrder) -> list[Session]:
     return valued + sorted(rest, key=lambda session: session.id, reverse=descending)
 
 
-async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
+async def test_every_filter_matches_some_sessions_and_not_all(filled: Store) -> None:
     """The comparison above is not between empty lists."""
     everything = await filled.count_sessions(SessionQuery())
     terms: list[dict[str, Any]] = [
@@ -198,7 +198,7 @@ async def test_every_filter_finds_some_and_leaves_some(filled: Store) -> None:
     assert await filled.count_sessions(SessionQuery(agents=())) == 0
 
 
-async def test_pages_stay_whole_while_sessions_come_and_change(filled: Store) -> None:
+async def test_pages_list_unchanged_sessions_once_while_others_are_added_and_changed(filled: Store) -> None:
     """Each session whose sort key does not change is listed once."""
     query = SessionQuery(order=SessionOrder.PRIORITY_DESC, limit=7)
     still = [one for one in await filled.sessions(replace(query, limit=100)) if one.name != "b"]

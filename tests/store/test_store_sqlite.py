@@ -32,7 +32,7 @@ def place(sqlite_place: Place) -> Place:
     return sqlite_place
 
 
-async def test_a_second_server_is_refused_by_name(place: Place, store: Store) -> None:
+async def test_a_second_server_is_refused_and_the_first_is_named(place: Place, store: Store) -> None:
     with pytest.raises(StoreUnavailable, match=rf"aliquot\.db: another server \(process {os.getpid()}\) uses it"):
         await place.store().open()
     await store.commit(make.batch(make.session()))
@@ -42,7 +42,7 @@ async def test_a_second_server_is_refused_by_name(place: Place, store: Store) ->
     await second.close()
 
 
-async def test_a_closed_store_says_so(place: Place) -> None:
+async def test_a_closed_store_refuses_requests(place: Place) -> None:
     store = place.store()
     await store.open()
     last = asyncio.create_task(store.commit(make.batch(make.session())))
@@ -67,7 +67,7 @@ async def test_a_store_may_be_opened_again(place: Place, store: Store) -> None:
     await second.close()
 
 
-async def test_the_files_are_for_their_owner_alone(place: Place, store: Store) -> None:
+async def test_database_files_are_accessible_to_their_owner_only(place: Place, store: Store) -> None:
     await store.commit(make.batch(make.session()))
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in place.sqlite_file.parent.iterdir()}
     assert modes == dict.fromkeys(["aliquot.db", "aliquot.db-shm", "aliquot.db-wal", "aliquot.db.lock"], 0o600)
@@ -82,7 +82,7 @@ def test_commits_run_without_a_thread_or_a_loop(place: Place) -> None:
     assert [type(outcome) for outcome in outcomes] == [tuple, DuplicateKey, tuple]
 
 
-async def test_nothing_is_damaged_when_the_disk_takes_no_more(place: Place, store: Store) -> None:
+async def test_a_full_disk_does_not_damage_the_database(place: Place, store: Store) -> None:
     written = make.session()
     await store.commit(make.batch(written))
     wal = place.sqlite_file.with_name("aliquot.db-wal")
@@ -128,7 +128,7 @@ async def test_a_damaged_file_is_refused_and_left_as_it_is(
     assert place.sqlite_file.read_bytes() == damaged
 
 
-async def test_a_folder_without_rights_is_named() -> None:
+async def test_a_folder_without_permissions_is_named_in_the_error() -> None:
     folder = Path(tempfile.mkdtemp(prefix="aliquot-store-"))
     try:
         with _without_rights(folder), pytest.raises(StoreUnavailable, match=r"Permission denied: .*server"):
@@ -137,7 +137,7 @@ async def test_a_folder_without_rights_is_named() -> None:
         shutil.rmtree(folder)
 
 
-async def test_a_file_that_can_only_be_read_is_refused_in_words() -> None:
+async def test_a_read_only_database_file_is_refused_with_a_reason() -> None:
     folder = Path(tempfile.mkdtemp(prefix="aliquot-store-"))
     place = Place("", folder)
     store = place.store()
@@ -153,7 +153,7 @@ async def test_a_file_that_can_only_be_read_is_refused_in_words() -> None:
         shutil.rmtree(folder)
 
 
-async def test_the_log_file_is_bounded_though_somebody_reads(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_wal_file_is_bounded_while_a_reader_is_active(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "WAL_BYTES_MAX", 2**20)
     store = place.store()
     await store.open()
@@ -176,12 +176,12 @@ async def test_the_log_file_is_bounded_though_somebody_reads(place: Place, monke
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://host/name", "nonsense"])
-def test_other_databases_are_refused(place: Place, url: str) -> None:
+def test_unsupported_database_urls_are_refused(place: Place, url: str) -> None:
     with pytest.raises(StoreUnavailable, match="sqlite:///PATH or postgresql://HOST/NAME"):
         open_store(url, data_folder=place.folder, now_us=lambda: 1)
 
 
-async def test_a_url_names_a_file(place: Place) -> None:
+async def test_an_sqlite_url_selects_its_file(place: Place) -> None:
     path = place.folder / "odd name?#%" / "a.db"
     store = open_store(f"sqlite:///{str(path).replace('?', '%3F')}", data_folder=place.folder, now_us=lambda: 1)
     await store.open()

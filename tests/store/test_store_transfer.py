@@ -46,9 +46,7 @@ print(json.dumps(sorted(json.loads(gzip.open(sys.argv[2]).readline())["tables"])
 """
 
 
-async def test_every_table_that_migrations_make_is_exported_by_a_process_that_does_nothing_else(
-    sqlite_place: Place, tmp_path: Path
-) -> None:
+async def test_an_export_in_a_fresh_process_contains_every_table(sqlite_place: Place, tmp_path: Path) -> None:
     """Tables are declared by the modules that use them; one without an importer would be left out."""
     store = sqlite_place.store()
     await store.open()
@@ -72,7 +70,9 @@ async def exported(place: Place, path: Path) -> dict[str, list[tuple[Any, ...]]]
 
 
 @pytest.mark.parametrize("direction", ["to postgres", "to sqlite"])
-async def test_a_running_installation_moves(sqlite_place: Place, postgres_place: Place, direction: str) -> None:
+async def test_a_running_installation_is_moved_to_another_database(
+    sqlite_place: Place, postgres_place: Place, direction: str
+) -> None:
     places = (sqlite_place, postgres_place) if direction == "to postgres" else (postgres_place, sqlite_place)
     source, target = places
     archive = sqlite_place.folder / "archive"
@@ -94,7 +94,9 @@ async def test_a_running_installation_moves(sqlite_place: Place, postgres_place:
     await store.close()
 
 
-async def test_a_database_that_is_not_empty_is_left_as_it_is(sqlite_place: Place, store: Any, place: Place) -> None:
+async def test_an_import_into_a_non_empty_database_is_refused_and_changes_nothing(
+    sqlite_place: Place, store: Any, place: Place
+) -> None:
     await store.commit(make.batch(make.session()))
     await store.close()
     archive = sqlite_place.folder / "archive"
@@ -158,7 +160,7 @@ async def test_a_broken_chain_is_not_imported(sqlite_place: Place, tmp_path: Pat
         ("UPDATE events SET actor = 'mallory'", "event 1 was changed"),
     ],
 )
-async def test_a_check_finds_what_does_not_belong(store: Any, statement: str, words: str) -> None:
+async def test_a_check_reports_inconsistent_rows(store: Any, statement: str, words: str) -> None:
     await store.commit(make.batch(make.session(), make.agent()))
     assert (await store.read(checked)).faults == []
     await store.write(lambda connection: _run(connection, statement))

@@ -48,7 +48,7 @@ BUGS: Final = (
         was="After the machine's clock was set back, times went back with it",
         fixed="020a9dcf",
         test="tests/simulation/test_simulation_clock.py::"
-        "test_set_back_it_goes_on_at_half_speed_until_the_wall_has_come_up",
+        "test_a_clock_set_back_runs_at_half_speed_until_the_wall_clock_catches_up",
     ),
     PlantedBug(
         name="overdue-ends-now",
@@ -61,7 +61,7 @@ BUGS: Final = (
         name="array-placements-outdated",
         was="Tasks of an array that ended during a pass had the placements of its other tasks refused",
         fixed="8520a520",
-        test="tests/service/test_service_races.py::"
+        test="tests/service/test_service_concurrent_changes.py::"
         "test_tasks_of_an_array_that_end_during_a_pass_do_not_outdate_the_placements_of_the_others",
     ),
     PlantedBug(
@@ -74,14 +74,13 @@ BUGS: Final = (
         name="zeros-of-a-hole",
         was="Output that a job had truncated to a larger size was followed with zero bytes",
         fixed="956b2460",
-        test="tests/execution/agent/test_agent_logs.py::"
-        "test_an_output_that_its_job_made_huge_is_followed_across_the_hole",
+        test="tests/execution/agent/test_agent_logs.py::test_an_output_with_a_huge_hole_is_followed_across_the_hole",
     ),
     PlantedBug(
         name="takeover-after-a-leap",
         was="After the clock jumped ahead, a server that took over removed history that was not old",
         fixed="e988e47b",
-        test="tests/service/test_service_leaps.py::test_who_takes_over_after_a_leap_waits_for_the_rest_of_the_day",
+        test="tests/service/test_service_clock_jumps.py::test_a_new_leader_after_a_clock_jump_waits_for_the_rest_of_the_day",
     ),
     PlantedBug(
         name="remainders-of-a-quota",
@@ -93,14 +92,14 @@ BUGS: Final = (
         name="metadata-of-the-cloud",
         was="Notices were sent to link-local hosts, where clouds serve the credentials of a machine",
         fixed="e988e47b",
-        test="tests/attacks/test_attacks_outgoing.py::test_nor_by_a_name_that_has_such_an_address",
+        test="tests/attacks/test_attacks_outgoing.py::test_notices_to_host_names_with_link_local_addresses_are_refused",
         is_short=False,
     ),
     PlantedBug(
         name="compressed-keys",
         was="A small compressed answer of an identity provider was decoded to many times its size",
         fixed="e988e47b",
-        test="tests/attacks/test_attacks_outgoing.py::test_a_small_answer_of_a_provider_is_not_decoded_to_a_large_one",
+        test="tests/attacks/test_attacks_outgoing.py::test_a_compressed_provider_response_is_refused",
         is_short=False,
     ),
     PlantedBug(
@@ -114,21 +113,21 @@ BUGS: Final = (
         was="Of two calls that allocated GPUs to one job at the same moment, the second was refused",
         fixed="e0456791",
         test="tests/service/test_service_external_allocations.py::"
-        "test_a_second_call_is_not_refused_because_the_first_one_is_being_placed",
+        "test_a_second_request_is_not_refused_while_the_first_one_is_being_placed",
         is_short=False,
     ),
     PlantedBug(
         name="lagging-replica",
         was="A server wrote into a promoted PostgreSQL replica that lacked events which it had read",
         fixed="78193a33",
-        test="tests/store/test_store_events.py::test_a_database_without_what_a_server_has_read_accepts_nothing",
+        test="tests/store/test_store_events.py::test_a_database_behind_the_events_a_server_has_read_refuses_commits",
     ),
     PlantedBug(
         name="end-meets-grant",
         was="A job that ended while devices were granted to another kept its own for up to a second on a quiet server",
         fixed="4fe8c022",
-        test="tests/service/test_service_races.py::"
-        "test_an_end_that_meets_a_grant_waits_for_its_commit_and_for_nothing_else",
+        test="tests/service/test_service_concurrent_changes.py::"
+        "test_the_end_of_a_session_during_a_grant_waits_only_for_the_commit_of_the_grant",
     ),
     PlantedBug(
         name="ledger-without-medians",

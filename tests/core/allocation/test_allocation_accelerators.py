@@ -25,7 +25,7 @@ SPLIT = AllocationOptions(allow_fragmentation=True)
 
 @pytest.mark.parametrize("strategy", list(ShareStrategy))
 @pytest.mark.parametrize("allow_fragmentation", [False, True])
-def test_the_second_gpu_takes_a_fifth_and_then_both_take_the_same(
+def test_a_share_of_1_2_is_split_evenly_beside_an_earlier_share_of_0_2(
     strategy: ShareStrategy, allow_fragmentation: bool
 ) -> None:
     """Exact amounts hold for `evenly`, the default; for `fill` only the total."""
@@ -79,7 +79,9 @@ CASES: list[tuple[str, dict[int, int], dict[str, str], AllocationOptions, Any]] 
 @pytest.mark.parametrize(
     ("held", "request_", "options", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
-def test_three_gpus(held: dict[int, int], request_: dict[str, str], options: AllocationOptions, expected: Any) -> None:
+def test_allocations_on_three_partly_held_gpus(
+    held: dict[int, int], request_: dict[str, str], options: AllocationOptions, expected: Any
+) -> None:
     state = DeviceMap.of(gpus(3)).apply({SHARES: {DeviceId(f"cuda{index}"): part for index, part in held.items()}})
     if isinstance(expected, type):
         with pytest.raises(expected):
@@ -90,16 +92,16 @@ def test_three_gpus(held: dict[int, int], request_: dict[str, str], options: All
     assert (list(given.values()) if isinstance(expected, list) else given) == expected
 
 
-def test_a_slot_that_is_not_there_may_be_asked_for_zero_times() -> None:
+def test_a_request_for_zero_of_an_unknown_slot_is_accepted() -> None:
     assert DeviceMap.of(gpus(1)).allocate({SlotName("tpu.device"): 0}) == {}
 
 
-def test_unlimited_cannot_be_given() -> None:
+def test_a_request_for_an_unlimited_amount_is_invalid() -> None:
     with pytest.raises(InvalidAmount):
         DeviceMap.of(gpus(1)).allocate({WHOLE: UNLIMITED})
 
 
-def test_a_refusal_names_slot_amounts_and_way_out() -> None:
+def test_a_refusal_names_the_slot_the_amounts_and_the_option_that_helps() -> None:
     state = DeviceMap.of(gpus(2)).apply({SHARES: {DeviceId("cuda0"): 500, DeviceId("cuda1"): 500}})
     with pytest.raises(FractionalResourceFragmented) as caught:
         state.allocate(ask(cuda_shares="0.6"))
@@ -128,7 +130,7 @@ def test_a_broken_device_is_not_given(health: DeviceHealth) -> None:
         state.allocate(ask(cuda_device="2"))
 
 
-def test_a_slot_of_broken_devices_only_is_known_and_short() -> None:
+def test_a_slot_with_only_broken_devices_is_refused_as_insufficient() -> None:
     state = DeviceMap.of((gpu(0, health=DeviceHealth.UNHEALTHY),))
     with pytest.raises(InsufficientResource):
         state.allocate(ask(cuda_device="1"))
@@ -137,7 +139,9 @@ def test_a_slot_of_broken_devices_only_is_known_and_short() -> None:
 @pytest.mark.parametrize(
     ("health", "refusal"), [(DeviceHealth.UNHEALTHY, type(None)), (DeviceHealth.GONE, InsufficientResource)]
 )
-def test_a_broken_device_may_be_waited_for_a_gone_one_not(health: DeviceHealth, refusal: type) -> None:
+def test_a_request_may_wait_for_a_broken_device_but_not_for_a_device_that_is_gone(
+    health: DeviceHealth, refusal: type
+) -> None:
     state = DeviceMap.of((gpu(0, health=health), gpu(1))).apply({WHOLE: {DeviceId("cuda1"): 1}})
     assert isinstance(state.refusal_when_empty(ask(cuda_device="2")), refusal)
 
@@ -153,7 +157,7 @@ def test_a_broken_device_may_be_waited_for_a_gone_one_not(health: DeviceHealth, 
         ({"cuda_device": "1", "cuda_shares": "1"}, InvalidResourceCombination),
     ],
 )
-def test_what_an_empty_agent_would_refuse(request_: dict[str, str], refusal: type) -> None:
+def test_a_full_agent_says_which_requests_it_would_refuse_when_empty(request_: dict[str, str], refusal: type) -> None:
     full = DeviceMap.of(gpus(8))
     full = full.apply(full.allocate(ask(cuda_device="8")))
     assert isinstance(full.refusal_when_empty(ask(**request_)), refusal)
@@ -177,7 +181,7 @@ MIXED_CARDS = (gpu(0, memory_bytes=80 * GB), gpu(1, memory_bytes=24 * GB), gpu(2
     ],
 )
 @pytest.mark.parametrize("strategy", list(ShareStrategy))
-def test_each_device_gives_the_memory_asked_for(
+def test_each_allocated_device_has_the_requested_gpu_memory(
     request_: dict[str, str], gigabytes: int, expected: Any, strategy: ShareStrategy
 ) -> None:
     options = AllocationOptions(gpu_memory_bytes=gigabytes * GB, strategy=strategy)
@@ -201,7 +205,7 @@ def _cut() -> tuple[Device, ...]:
     return (parent, slice_of(parent, 0), slice_of(parent, 1), gpu(1))
 
 
-def test_a_held_slice_keeps_its_parent_from_being_given() -> None:
+def test_a_device_with_a_held_slice_is_not_allocated() -> None:
     state = DeviceMap.of(_cut()).apply({SHARES: {DeviceId("cuda0/1"): 10}})
     assert state.allocate(ask(cuda_device="1")) == {WHOLE: {"cuda1": 1}}
     assert state.free(WHOLE).total == 2
@@ -209,7 +213,7 @@ def test_a_held_slice_keeps_its_parent_from_being_given() -> None:
     assert state.allocate(ask(cuda_device="1")) == {WHOLE: {"cuda0/0": 1}}
 
 
-def test_a_held_parent_keeps_its_slices_from_being_given() -> None:
+def test_slices_of_a_held_device_are_not_allocated() -> None:
     state = DeviceMap.of(_cut()).apply({SHARES: {DeviceId("cuda0"): 10}})
     assert state.free(WHOLE).total == 1
     assert amounts_of(state.allocate(ask(cuda_shares="0.5")), SHARES) == {"cuda0": 500}
@@ -217,7 +221,7 @@ def test_a_held_parent_keeps_its_slices_from_being_given() -> None:
         state.apply({WHOLE: {DeviceId("cuda1"): 1}}).allocate(ask(cuda_device="1"))
 
 
-def test_a_parent_held_through_another_agent_counts_too() -> None:
+def test_slices_of_a_device_held_through_another_agent_are_not_allocated() -> None:
     """On a shared node the parent may belong to another agent only."""
     state = DeviceMap.of(_cut()[1:3]).apply({WHOLE: {DeviceId("cuda0"): 1}})
     with pytest.raises(InsufficientResource):
@@ -231,12 +235,12 @@ def test_slices_and_whole_devices_are_never_mixed() -> None:
         state.allocate(ask(cuda_device="3"))
 
 
-def test_a_small_card_will_do_when_its_memory_does() -> None:
+def test_a_slice_is_allocated_when_its_memory_is_enough() -> None:
     options = AllocationOptions(gpu_memory_bytes=8 * GB)
     assert amounts_of(DeviceMap.of(_cut()).allocate(ask(cuda_device="1"), options=options), WHOLE) == {"cuda0/1": 1}
 
 
-def test_at_most_one_of_a_unique_slot() -> None:
+def test_a_request_for_two_of_a_unique_slot_is_refused() -> None:
     slot = SlotName("tpu.host")
     device = gpu(0, costs={slot: 500})
     state = DeviceMap.of((device,), slot_types={slot: SlotType.UNIQUE})
@@ -245,7 +249,7 @@ def test_at_most_one_of_a_unique_slot() -> None:
         state.allocate({slot: 2})
 
 
-def test_devices_of_different_steps_give_what_is_a_multiple_of_theirs() -> None:
+def test_each_device_gets_a_multiple_of_its_own_share_step() -> None:
     state = DeviceMap.of((gpu(0, quantum=10), gpu(1, quantum=250)))
     assert amounts_of(state.allocate(ask(cuda_shares="0.3")), SHARES) == {"cuda0": 300}
     assert amounts_of(state.allocate(ask(cuda_shares="1.5")), SHARES) == {"cuda0": 750, "cuda1": 750}

@@ -40,7 +40,7 @@ def _given(devices: tuple[Device, ...], held: tuple[int, ...], count: int, optio
         ((), 8, [f"cuda{index}" for index in range(8)]),
     ],
 )
-def test_whole_devices_come_from_the_smallest_node_that_has_enough(
+def test_whole_devices_come_from_the_smallest_numa_node_with_enough(
     held: tuple[int, ...], count: int, expected: list[str], strategy: ShareStrategy
 ) -> None:
     given = _given(_two_nodes(), held, count, AllocationOptions(strategy=strategy))
@@ -48,11 +48,11 @@ def test_whole_devices_come_from_the_smallest_node_that_has_enough(
     assert len(given) == count
 
 
-def test_when_no_node_has_enough_the_fullest_node_gives_all_it_has() -> None:
+def test_without_a_large_enough_numa_node_the_one_with_the_most_free_devices_is_used_up() -> None:
     assert _given(_two_nodes(), (0,), 6, AllocationOptions())[-4:] == ["cuda4", "cuda5", "cuda6", "cuda7"]
 
 
-def test_interleaving_takes_from_the_nodes_in_turn() -> None:
+def test_interleaving_takes_devices_from_the_numa_nodes_in_turn() -> None:
     given = _given(_two_nodes(), (), 4, INTERLEAVE)
     assert [name in ("cuda0", "cuda1", "cuda2", "cuda3") for name in given].count(True) == 2
 
@@ -60,47 +60,47 @@ def test_interleaving_takes_from_the_nodes_in_turn() -> None:
 @pytest.mark.parametrize(
     ("held", "expected"), [((0,), {"cuda2", "cuda3"}), ((0, 2), {"cuda4", "cuda5", "cuda6", "cuda7"})]
 )
-def test_two_devices_are_linked_where_that_can_be(held: tuple[int, ...], expected: set[str]) -> None:
+def test_two_devices_are_a_linked_pair_where_possible(held: tuple[int, ...], expected: set[str]) -> None:
     given = _given(_linked_pairs(), held, 2, AllocationOptions())
     assert set(given) <= expected
     assert {int(name[-1]) // 2 for name in given} == {int(given[0][-1]) // 2}
 
 
-def test_one_device_does_not_break_a_pair_while_a_single_is_left() -> None:
+def test_a_single_device_is_not_taken_from_a_free_linked_pair() -> None:
     assert _given(_linked_pairs(), (2,), 1, AllocationOptions()) == ["cuda3"]
 
 
-def test_parts_of_a_split_prefer_one_node() -> None:
+def test_parts_of_a_split_share_prefer_one_numa_node() -> None:
     devices = tuple(gpu(index, numa_node=index % 2) for index in range(4))
     given = amounts_of(DeviceMap.of(devices).allocate(ask(cuda_shares="1.2")), SHARES)
     assert given in ({"cuda0": 600, "cuda2": 600}, {"cuda1": 600, "cuda3": 600})
 
 
-def test_cores_and_memory_come_from_the_node_of_the_accelerator() -> None:
+def test_cores_and_memory_come_from_the_numa_node_of_the_accelerator() -> None:
     state = DeviceMap.of((*_two_nodes(), *_host())).apply({WHOLE: {DeviceId(f"cuda{i}"): 1 for i in range(4)}})
     spec = state.allocate(ask(cuda_device="1", cpu="3", mem="8g"))
     assert amounts_of(spec, CPU) == {"cpu4": 1, "cpu5": 1, "cpu6": 1}
     assert amounts_of(spec, MEM) == {"mem1": 8 * 1024**3}
 
 
-def test_near_cores_that_are_not_enough_are_used_before_others() -> None:
+def test_cores_near_the_accelerator_are_used_before_others() -> None:
     state = DeviceMap.of((*_two_nodes(), *_host())).apply({WHOLE: {DeviceId(f"cuda{i}"): 1 for i in range(4)}})
     spec = state.allocate(ask(cuda_device="1", cpu="5"))
     assert amounts_of(spec, CPU) == {"cpu0": 1, "cpu4": 1, "cpu5": 1, "cpu6": 1, "cpu7": 1}
 
 
-def test_cores_are_spread_over_the_nodes_of_the_accelerators() -> None:
+def test_cores_are_spread_over_the_numa_nodes_of_the_accelerators() -> None:
     spec = DeviceMap.of((*_two_nodes(), *_host())).allocate(ask(cuda_device="8", cpu="4"))
     assert amounts_of(spec, CPU) == {"cpu0": 1, "cpu1": 1, "cpu4": 1, "cpu5": 1}
 
 
-def test_cores_without_an_accelerator_come_from_the_smallest_node_that_has_enough() -> None:
+def test_cores_without_an_accelerator_come_from_the_smallest_numa_node_with_enough() -> None:
     state = DeviceMap.of(_host()).apply({CPU: {DeviceId("cpu4"): 1}})
     assert amounts_of(state.allocate(ask(cpu="3")), CPU) == {"cpu5": 1, "cpu6": 1, "cpu7": 1}
     assert amounts_of(state.allocate(ask(cpu="4")), CPU) == {f"cpu{number}": 1 for number in range(4)}
 
 
-def test_memory_follows_the_cores() -> None:
+def test_memory_comes_from_the_numa_node_of_the_cores() -> None:
     state = DeviceMap.of(_host()).apply({CPU: {DeviceId("cpu4"): 1}})
     assert amounts_of(state.allocate(ask(cpu="3", mem="1g")), MEM) == {"mem1": 1024**3}
 
@@ -110,18 +110,18 @@ def test_memory_larger_than_a_pool_comes_from_several() -> None:
     assert sorted(amounts_of(spec, MEM).values()) == [36 * GB, 64 * GB]
 
 
-def test_cores_interleave() -> None:
+def test_interleaved_cores_come_from_the_numa_nodes_in_turn() -> None:
     spec = DeviceMap.of(_host()).allocate(ask(cpu="4"), options=INTERLEAVE)
     assert amounts_of(spec, CPU) == {"cpu0": 1, "cpu1": 1, "cpu4": 1, "cpu5": 1}
 
 
-def test_more_than_the_host_has_is_refused() -> None:
+def test_more_cores_than_the_host_has_are_refused() -> None:
     with pytest.raises(InsufficientResource) as caught:
         DeviceMap.of((*gpus(1), *_host())).allocate(ask(cuda_device="1", cpu="9"))
     assert (caught.value.slot, caught.value.requested, caught.value.available) == ("cpu", "9", "8")
 
 
-def test_memory_has_steps_too() -> None:
+def test_memory_that_is_not_a_multiple_of_its_step_is_refused() -> None:
     device = pool(0, size=2**30)
     coarse = Device(
         id=device.id,

@@ -13,7 +13,7 @@ PLUGIN_LOST = tuple(replace(device, health=DeviceHealth.GONE) if device.kind == 
 RENAMED = (*(replace(device, costs={WHOLE: 1000}) for device in gpus(2)), *cores(range(2)))
 
 
-def test_devices_stay_held_through_the_life_of_an_agent() -> None:
+def test_devices_stay_held_when_their_agent_loses_its_plugin_or_renames_a_slot_or_leaves() -> None:
     state = DeviceMap.of(JOINED)
     running = state.allocate(ask(cuda_shares="0.5", cpu="1"))
     held = [running]
@@ -46,7 +46,7 @@ def test_devices_stay_held_through_the_life_of_an_agent() -> None:
     assert gpu_alloc_map(held, ()) == {"cuda0": 1000, "cuda1": 500}
 
 
-def test_each_agent_of_a_mixed_cluster_answers_for_itself() -> None:
+def test_each_agent_of_a_mixed_cluster_decides_by_its_own_devices() -> None:
     with_gpus, without = DeviceMap.of(JOINED), DeviceMap.of(cores(range(4)))
     request = ask(cuda_shares="0.5", cpu="1")
     assert set(with_gpus.allocate(request)) == {SHARES, CPU}

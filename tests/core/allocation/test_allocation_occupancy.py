@@ -30,7 +30,7 @@ ONLY_SHARES = gpu(0, costs={SHARES: 1})
         ("mem", gpu(0), 1),
     ],
 )
-def test_what_a_unit_of_a_slot_takes(slot: str, device: Device | None, cost: int) -> None:
+def test_each_slot_unit_costs_its_part_of_the_device_budget(slot: str, device: Device | None, cost: int) -> None:
     assert budget_cost(SlotName(slot), device=device) == cost
 
 
@@ -49,7 +49,7 @@ def test_occupancy_is_the_sum_over_slots_and_specs() -> None:
     ],
     ids=["shares become whole", "whole becomes shares", "another kind", "a smaller device"],
 )
-def test_a_device_stays_held_under_the_name_of_old(
+def test_a_device_stays_held_after_its_slot_is_renamed(
     before: Device, held: ResourceSpec, after: Device, free: tuple[SlotName, int]
 ) -> None:
     slot, amount = free
@@ -73,30 +73,30 @@ def test_a_device_stays_held_under_the_name_of_old(
         ({WHOLE: {DeviceId("cuda3"): 1, DeviceId("cuda3/0"): 1}}, InsufficientResource),
     ],
 )
-def test_a_spec_that_no_longer_fits_is_found(spec: ResourceSpec, refusal: type[Exception]) -> None:
+def test_a_spec_that_no_longer_fits_is_refused(spec: ResourceSpec, refusal: type[Exception]) -> None:
     devices = (*gpus(2), gpu(2, health=DeviceHealth.UNHEALTHY), gpu(3), slice_of(gpu(3), 0))
     state = DeviceMap.of(devices, specs=[{SHARES: {FIRST: 500}}])
     with pytest.raises(refusal):
         state.check(spec)
 
 
-def test_a_spec_that_fits_passes() -> None:
+def test_a_spec_that_fits_passes_the_check() -> None:
     DeviceMap.of(gpus(2), specs=[{SHARES: {FIRST: 500}}]).check({SHARES: {FIRST: 500, SECOND: 1000}})
 
 
-def test_taking_back_what_is_not_held_is_a_fault() -> None:
+def test_releasing_a_device_that_is_not_held_raises_an_error() -> None:
     with pytest.raises(AssertionError):
         DeviceMap.of(gpus(1)).release({SHARES: {FIRST: 10}})
 
 
-def test_what_is_free_in_sum_and_in_one_piece() -> None:
+def test_free_amounts_are_given_in_total_and_in_the_largest_piece() -> None:
     state = DeviceMap.of(gpus(3), specs=[{SHARES: {FIRST: 300, SECOND: 990}}])
     assert (state.free(SHARES).total, state.free(SHARES).largest) == (1710, 1000)
     assert (state.free(WHOLE).total, state.free(WHOLE).largest) == (1, 1)
     assert (state.free(CPU).total, state.free(CPU).largest) == (0, 0)
 
 
-def test_a_device_and_its_slices_are_free_once() -> None:
+def test_a_device_and_its_slices_count_once_in_the_free_amount() -> None:
     state = DeviceMap.of((gpu(0), slice_of(gpu(0), 0), slice_of(gpu(0), 1)))
     assert state.free(WHOLE).total == 2
     assert state.apply({SHARES: {FIRST: 10}}).free(WHOLE).total == 0

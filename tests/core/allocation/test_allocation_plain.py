@@ -67,7 +67,9 @@ def ordered(spec: ResourceSpec) -> list[tuple[SlotName, list[tuple[DeviceId, int
 
 @settings(deadline=None, max_examples=150)
 @given(devices=agents(), history=st.lists(st.tuples(REQUESTS, OPTIONS, st.integers(0, 4)), min_size=1, max_size=8))
-def test_the_short_way_gives_what_the_long_way_gives(devices: list[Device], history: list[Any]) -> None:
+def test_the_fast_allocation_gives_the_same_result_as_the_general_one(
+    devices: list[Device], history: list[Any]
+) -> None:
     state = DeviceMap.of(devices)
     for request, options, number in history:
         prefers = number < 3 and SHARES in request and WHOLE not in request
@@ -91,7 +93,7 @@ def test_a_share_goes_on_the_preferred_device_or_is_refused() -> None:
         allocate(request, slots=layout.slots, used=used, preferred=first)
 
 
-def test_plain_answers_are_given_where_they_may_be() -> None:
+def test_the_fast_allocation_answers_plain_requests() -> None:
     """The property above also holds without a fast path."""
     numa = [gpu(index, numa_node=index // 2) for index in range(4)]
     slots = DeviceMap.of([*numa, *cores(range(4), numa_node=0), *cores(range(4, 8), numa_node=1), pool(0, size=9)])

@@ -37,7 +37,7 @@ def _holds(split: Split, room: Sequence[int], *, amount: int, least: int) -> boo
 
 @settings(deadline=None, max_examples=300)
 @given(ROOMS, AMOUNTS, LEAST)
-def test_evenly_finds_the_most_even_split_of_all(room: list[int], amount: int, least: int) -> None:
+def test_the_evenly_strategy_finds_the_most_even_split(room: list[int], amount: int, least: int) -> None:
     ours = split_evenly(room, amount=amount, least=least, choose=_first)
     best = min((unevenness(split) for split in _everything(room, amount=amount, least=least)), default=None)
     assert (ours and unevenness(ours)) == best
@@ -56,7 +56,9 @@ def test_equal_parts_are_found_over_the_fewest_devices(room: list[int], amount: 
 
 @settings(deadline=None, max_examples=300)
 @given(ROOMS, AMOUNTS, LEAST)
-def test_fill_splits_where_anything_can_and_uses_the_fewest_devices(room: list[int], amount: int, least: int) -> None:
+def test_the_fill_strategy_finds_a_split_if_one_exists_and_uses_the_fewest_devices(
+    room: list[int], amount: int, least: int
+) -> None:
     ours = split_by_room(room, amount=amount, least=least, choose=_first)
     fewest = min(map(len, _everything(room, amount=amount, least=least)), default=None)
     assert (ours and len(ours)) == fewest
@@ -73,7 +75,7 @@ def test_fill_splits_where_anything_can_and_uses_the_fewest_devices(room: list[i
         ([5, 5, 5], 15, [5, 5, 5]),
     ],
 )
-def test_even_splits(room: list[int], amount: int, split: list[int]) -> None:
+def test_known_amounts_are_split_evenly(room: list[int], amount: int, split: list[int]) -> None:
     ours = split_evenly(room, amount=amount, least=0, choose=_first)
     assert ours is not None
     assert sorted(ours.values()) == split
@@ -88,7 +90,7 @@ def test_even_splits(room: list[int], amount: int, split: list[int]) -> None:
         ([30, 100, 100], 210, 31, None),
     ],
 )
-def test_fill_pours_from_the_most_room_and_leaves_each_its_least(
+def test_the_fill_strategy_takes_most_from_the_device_with_the_most_free(
     room: list[int], amount: int, least: int, split: Split | None
 ) -> None:
     assert split_by_room(room, amount=amount, least=least, choose=_first) == split

@@ -113,7 +113,7 @@ def test_the_amounts_given_are_integers_that_add_up_exactly(
 
 @settings(deadline=None)
 @given(agents(), HISTORIES, REQUESTS, OPTIONS)
-def test_what_is_given_can_be_granted_and_release_undoes_apply(
+def test_an_allocation_passes_the_check_and_a_release_undoes_it(
     devices: tuple[Device, ...], history: list[Any], request: dict[SlotName, int], options: AllocationOptions
 ) -> None:
     state, _ = _play(devices, history)
@@ -125,7 +125,7 @@ def test_what_is_given_can_be_granted_and_release_undoes_apply(
 
 @settings(deadline=None)
 @given(agents(), HISTORIES)
-def test_when_everything_ended_nothing_is_held(devices: tuple[Device, ...], history: list[Any]) -> None:
+def test_no_device_is_held_after_every_allocation_is_released(devices: tuple[Device, ...], history: list[Any]) -> None:
     state, held = _play(devices, history)
     for spec in held:
         state = state.release(spec)
@@ -134,7 +134,7 @@ def test_when_everything_ended_nothing_is_held(devices: tuple[Device, ...], hist
 
 @settings(deadline=None)
 @given(agents(), HISTORIES, REQUESTS, OPTIONS)
-def test_allocating_changes_nothing_whether_refused_or_not(
+def test_an_allocation_does_not_change_the_device_map(
     devices: tuple[Device, ...], history: list[Any], request: dict[SlotName, int], options: AllocationOptions
 ) -> None:
     state, held = _play(devices, history)
@@ -145,7 +145,7 @@ def test_allocating_changes_nothing_whether_refused_or_not(
 
 @settings(deadline=None)
 @given(agents(), HISTORIES, REQUESTS, OPTIONS, st.randoms(use_true_random=False))
-def test_the_order_of_devices_and_mappings_does_not_matter(
+def test_an_allocation_does_not_depend_on_the_order_of_devices_or_mappings(
     devices: tuple[Device, ...],
     history: list[Any],
     request: dict[SlotName, int],
@@ -163,7 +163,7 @@ def test_the_order_of_devices_and_mappings_does_not_matter(
 
 @settings(deadline=None)
 @given(agents(), HISTORIES, REQUESTS, OPTIONS)
-def test_what_is_refused_when_empty_is_refused_always(
+def test_a_request_that_an_empty_agent_refuses_is_always_refused(
     devices: tuple[Device, ...], history: list[Any], request: dict[SlotName, int], options: AllocationOptions
 ) -> None:
     state, _ = _play(devices, history)

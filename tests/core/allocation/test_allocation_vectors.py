@@ -27,12 +27,12 @@ COST = {"fraction": 1, "discrete": 1000}
 SEQUENCES = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").splitlines()]
 
 
-def test_there_are_sequences_to_judge() -> None:
+def test_the_recorded_sequences_are_not_empty() -> None:
     assert sum(len(sequence["steps"]) for sequence in SEQUENCES) > 0
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES, ids=[str(number) for number in range(len(SEQUENCES))])
-def test_agrees_with_the_recorded_sequence(sequence: Mapping[str, Any]) -> None:
+def test_an_allocation_agrees_with_the_recorded_sequence(sequence: Mapping[str, Any]) -> None:
     slot = SlotName(sequence["slot"])
     options = AllocationOptions(
         strategy=ShareStrategy(sequence["strategy"]), allow_fragmentation=sequence["allow_fragmentation"]

@@ -40,7 +40,7 @@ def names(parts: Parts) -> list[list[str]]:
         ((*gpus(2), *cores(range(3))), 2, [["cpu0", "cpu1", "cuda0"], ["cpu2", "cuda1"]]),
     ],
 )
-def test_devices_are_divided_in_runs_of_their_natural_order(
+def test_each_agent_gets_consecutive_devices_in_natural_order(
     devices: tuple[Device, ...], agents: int, expected: list[list[str]]
 ) -> None:
     assert names(auto_split(devices, agents=THREE[:agents])) == expected
@@ -68,7 +68,7 @@ def test_a_device_and_its_slices_stay_together_and_slices_alone_do_not() -> None
     assert names(auto_split(sliced, agents=THREE)) == [["cuda0/7"], ["cuda0/8"], []]
 
 
-def test_a_factor_is_the_true_part() -> None:
+def test_a_scaling_factor_is_the_part_of_the_node_that_the_agent_has() -> None:
     node = (*gpus(5), *cores(range(3)), pool(0, size=100 * GIB))
     first, *_, third = auto_split(node, agents=THREE).values()
     assert scaling_factors(first, node=node, slots=[SlotName("rocm.device")]) == {
@@ -83,13 +83,13 @@ def test_a_factor_is_the_true_part() -> None:
     assert scaling_factors([pool(0, size=1)], node=[pool(0, size=10**12)], slots=[])[MEM] == "0.000000000001"
 
 
-def test_an_agent_with_nothing_has_the_factor_zero() -> None:
+def test_an_agent_without_devices_has_scaling_factor_zero() -> None:
     *_, third = auto_split(gpus(2), agents=THREE).values()
     assert scaling_factors(third, node=gpus(2), slots=[]) == {WHOLE: "0", SHARES: "0"}
     assert scaling_factors((), node=(), slots=[WHOLE]) == {WHOLE: "0"}
 
 
-def test_what_nobody_has_is_named() -> None:
+def test_devices_and_memory_of_no_agent_are_named() -> None:
     node = (*gpus(3), pool(0, size=8 * GIB), pool(1, size=GIB))
     parts: Parts = {THREE[0]: (gpus(3)[1], piece_of(node[3], owner=THREE[0], budget=2 * GIB))}
     assert left_over(node, parts=parts) == ["cuda0", "cuda2", "6g of mem0", "mem1"]
@@ -107,12 +107,12 @@ def test_what_nobody_has_is_named() -> None:
         ([(piece_of(gpu(0), owner=AgentId("a"), budget=400),) * 2, ()], "returned cuda0 twice"),
     ],
 )
-def test_what_a_partitioner_from_outside_gives_is_checked(given_parts: list[tuple[Device, ...]], words: str) -> None:
+def test_the_result_of_an_external_partitioner_is_checked(given_parts: list[tuple[Device, ...]], words: str) -> None:
     with pytest.raises(PartitionRefused, match=words):
         auto_split(gpus(2), agents=THREE[:2], partitioners={"cuda": lambda devices, *, agents: given_parts})
 
 
-def test_a_partitioner_from_outside_counts_for_its_kind_alone() -> None:
+def test_an_external_partitioner_divides_only_its_own_kind_of_device() -> None:
     dealt = {"cuda": lambda devices, *, agents: [devices[index :: len(agents)] for index in range(len(agents))]}
     parts = auto_split((*gpus(4), *cores(range(4))), agents=THREE[:2], partitioners={**PARTITIONERS, **dealt})
     assert names(parts) == [["cpu0", "cpu1", "cuda0", "cuda2"], ["cpu2", "cpu3", "cuda1", "cuda3"]]
@@ -125,7 +125,7 @@ def test_a_partitioner_from_outside_counts_for_its_kind_alone() -> None:
     agents=st.integers(1, 9),
     dice=st.randoms(use_true_random=False),
 )
-def test_everything_is_given_once_and_nobody_has_two_more_than_another(
+def test_each_device_is_given_once_and_agents_differ_by_at_most_one_device(
     gpus_there: int, cpus: int, memory: int, agents: int, dice: random.Random
 ) -> None:
     node = [*gpus(gpus_there), *cores(range(cpus)), pool(0, size=memory)]

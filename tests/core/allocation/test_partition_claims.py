@@ -15,7 +15,7 @@ def claim(name: str, *, mem: int = 0, **devices: list[str]) -> DeviceClaim:
     return DeviceClaim(agent_id=AgentId(name), devices=devices, memory_bytes=mem)
 
 
-def test_everybody_gets_what_is_named_by_name_number_or_id() -> None:
+def test_each_agent_gets_the_devices_claimed_by_name_number_or_id() -> None:
     node = (*NODE, gpu(3, id=DeviceId("GPU-7f")))
     parts = claimed(
         node,
@@ -42,7 +42,7 @@ def test_memory_comes_from_one_pool_after_the_other() -> None:
     ]
 
 
-def test_a_device_brings_its_slices_even_where_it_is_not_offered_itself() -> None:
+def test_a_claim_of_a_sliced_device_includes_its_slices_even_if_only_they_are_offered() -> None:
     whole = gpu(0)
     slices = (slice_of(whole, 7), slice_of(whole, 8))
     for node in ((whole, *slices), slices):
@@ -65,18 +65,18 @@ def test_a_device_brings_its_slices_even_where_it_is_not_offered_itself() -> Non
         ([claim("a", mem=600), claim("b", mem=401)], "adds up to 1001, but this node has 1000"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_could(claims: list[DeviceClaim], words: str) -> None:
+def test_an_invalid_claim_is_refused_with_the_valid_choices(claims: list[DeviceClaim], words: str) -> None:
     with pytest.raises(PartitionRefused) as refusal:
         claimed(NODE, claims=claims)
     assert words in str(refusal.value)
 
 
-def test_memory_among_the_devices_is_told_how_it_is_written() -> None:
+def test_a_memory_pool_claimed_as_a_device_is_refused_with_the_right_syntax() -> None:
     with pytest.raises(PartitionRefused, match='mem = "32G"'):
         claimed(NODE, claims=[DeviceClaim(agent_id=AgentId("a"), devices={"mem": ["mem0"]})])
 
 
-def test_a_slice_and_its_whole_cannot_go_to_two_agents() -> None:
+def test_a_slice_and_its_parent_device_cannot_go_to_two_agents() -> None:
     whole = gpu(0)
     node = (whole, slice_of(whole, 7))
     with pytest.raises(PartitionRefused, match="cuda0/7 is given to two agents, a and b"):
@@ -97,14 +97,14 @@ def test_a_long_list_of_valid_names_is_cut() -> None:
         ({"include": {"cuda1", "cuda2"}, "exclude": {"cuda2"}}, "cuda1 cpu0 cpu1 mem0"),
     ],
 )
-def test_devices_are_taken_and_kept_out_by_name(selection: Any, expected: str) -> None:
+def test_devices_are_included_and_excluded_by_name(selection: Any, expected: str) -> None:
     node = (*gpus(3), *cores(range(2)), pool(0, size=1))
     chosen = DeviceSelection(**{name: frozenset(texts) for name, texts in selection.items()})
     chosen.check(node)
     assert " ".join(device.name for device in chosen.of(node)) == expected
 
 
-def test_slices_go_where_their_whole_goes() -> None:
+def test_slices_are_included_and_excluded_with_their_parent_device() -> None:
     whole = gpu(0)
     slices = (slice_of(whole, 7), slice_of(whole, 8))
     node = (whole, gpu(1), *slices)
@@ -113,6 +113,6 @@ def test_slices_go_where_their_whole_goes() -> None:
     assert DeviceSelection(include=frozenset({"cuda0/8"})).of(node) == (slices[1],)
 
 
-def test_a_selection_of_what_is_not_there_is_refused() -> None:
+def test_a_selection_of_an_unknown_device_is_refused() -> None:
     with pytest.raises(PartitionRefused, match=r"devices.exclude: there is no device cuda9; there are cuda0, cuda1"):
         DeviceSelection(exclude=frozenset({"cuda9", "cuda0"})).check(gpus(2))

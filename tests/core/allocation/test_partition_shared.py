@@ -114,7 +114,7 @@ def test_a_gang_over_agents_that_share_gets_every_device_once() -> None:
     assert str(waits(too_large, "gang").reason) == "no_agent"
 
 
-def test_memory_that_was_given_before_the_node_was_divided_keeps_all_pieces_from_being_given() -> None:
+def test_memory_held_since_before_the_node_was_divided_blocks_all_its_pieces() -> None:
     rows = splitting((gpu(0), pool(0, size=4096)), agents=2)
     before = {NodeId(NODE): {DeviceId("mem0"): 4096}}
     plan = decided(rows, [row("a", mem="1k")], used=before)

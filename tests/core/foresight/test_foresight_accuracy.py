@@ -58,7 +58,7 @@ def resolved(
 
 @given(band=st.tuples(waits, waits, waits), wait_us=waits)
 @examples(100)
-def test_the_quantile_loss_is_that_of_the_textbook(band: tuple[int, int, int], wait_us: int) -> None:
+def test_the_pinball_loss_equals_the_textbook_formula(band: tuple[int, int, int], wait_us: int) -> None:
     shown = Band(*sorted(band))
     quantiles = np.array([0.1, 0.5, 0.9])
     errors = wait_us - np.array(shown, dtype=np.float64)
@@ -69,11 +69,11 @@ def test_the_quantile_loss_is_that_of_the_textbook(band: tuple[int, int, int], w
 @pytest.mark.parametrize(
     ("told", "was", "expected"), [(60, 25, False), (60, 28, True), (60, 125, True), (60, 126, False), (0, 5, True)]
 )
-def test_a_factor_2_has_five_minutes_to_spare(told: int, was: int, expected: bool) -> None:
+def test_the_factor_2_rule_tolerates_five_minutes(told: int, was: int, expected: bool) -> None:
     assert is_within_factor_2(told * MINUTE_US, was * MINUTE_US) is expected
 
 
-def test_a_group_counts_below_inside_and_above() -> None:
+def test_accuracy_counts_outcomes_below_inside_and_above_the_band() -> None:
     found = accuracy_of("x", [resolved(minutes) for minutes in (5, 15, 20.5, 35, 100)])
     assert (found.n, found.days) == (5, 1)
     assert (found.below, found.inside, found.above) == (0.2, 0.6, 0.2)
@@ -83,7 +83,7 @@ def test_a_group_counts_below_inside_and_above() -> None:
     assert accuracy_of("x", [resolved(20, baseline=30), resolved(20)]).baseline_pinball_us == 5 * MINUTE_US
 
 
-def test_the_interval_goes_by_days() -> None:
+def test_the_confidence_interval_is_computed_over_days() -> None:
     burst = [resolved(100)] * 50
     one_day = accuracy_of("x", [resolved(20)] * 50 + burst)
     assert (one_day.inside_low, one_day.inside_high) == (0.5, 0.5)
@@ -92,7 +92,7 @@ def test_the_interval_goes_by_days() -> None:
     assert found.inside_low < 0.35 < 0.6 < found.inside_high
 
 
-def test_groups_go_by_what_was_known_then() -> None:
+def test_accuracy_groups_use_the_features_known_at_forecast_time() -> None:
     wide = replace(FEATURES, size="wide", is_new_user=True, told=">2 h")
     accuracy = Accuracy([resolved(20)] * 3 + [resolved(20, features=wide)])
     found = {one.group: one.n for one in accuracy.groups(now_us=0)}
@@ -115,7 +115,7 @@ def test_groups_go_by_what_was_known_then() -> None:
 @pytest.mark.parametrize(
     ("n", "sentence"), [(SHOWN_MIN - 1, None), (100, "of 100 like this, 80 % started inside the band")]
 )
-def test_a_share_of_few_is_not_said(n: int, sentence: str | None) -> None:
+def test_a_share_of_too_few_forecasts_is_not_shown(n: int, sentence: str | None) -> None:
     members = [resolved(20 if number % 5 else 100) for number in range(n)]
     found = Accuracy(members).of_like(FEATURES)
     assert found is not None
@@ -158,7 +158,7 @@ def test_recent_waits_follow_a_change_and_forget_the_oldest() -> None:
     assert band.p90 == 100 * MINUTE_US
 
 
-def test_the_gate_closes_where_recent_waits_are_clearly_better() -> None:
+def test_recent_waits_are_preferred_when_they_are_clearly_more_accurate() -> None:
     bad, good = Band(0, 0, 0), Band(30 * MINUTE_US, 30 * MINUTE_US, 30 * MINUTE_US)
     choice = BasisChoice()
     for _ in range(GATE_COUNT_MIN - 1):
@@ -172,7 +172,7 @@ def test_the_gate_closes_where_recent_waits_are_clearly_better() -> None:
     assert not choice.prefers_recent_waits(DEFAULT_POOL)
 
 
-def test_a_closed_gate_shows_recent_waits_and_says_so() -> None:
+def test_a_forecast_from_recent_waits_names_them_as_its_basis() -> None:
     recent, choice = RecentWaits(), BasisChoice()
     for _ in range(GATE_COUNT_MIN):
         recent.learn(30 * MINUTE_US, pool=DEFAULT_POOL, milli=1000)

@@ -47,7 +47,7 @@ def test_with_days_of_history_a_day_is_repeated() -> None:
     assert hours(found, DAY_US + 2 * HOUR_US) == [4, 28, 52]
 
 
-def test_with_a_week_of_history_a_week_comes_at_the_same_hours() -> None:
+def test_with_a_week_of_history_arrivals_repeat_at_the_same_hours_of_the_week() -> None:
     now_us = WEEK_US
     found = future(history(0, 5, 100), now_us)
     assert hours(found, now_us) == [0, 5, 100]
@@ -103,7 +103,7 @@ def test_each_task_of_a_job_array_has_its_own_run_time_and_cancellation() -> Non
     assert made.cancels_us == {made.arrivals[3].row.session_id: WEEK_US + HOUR_US}
 
 
-def test_it_knows_submitted_sessions_until_they_are_old() -> None:
+def test_the_arrival_history_keeps_sessions_until_they_are_old() -> None:
     found = history(0)
     assert found.row(SessionId("s0")) is not None
     found.learn(row("new", at=KEPT_US + 2 * DAY_US))

@@ -33,25 +33,25 @@ waits = st.integers(0, 10 * 86_400 * SECOND_US)
 
 @given(values=st.lists(waits, min_size=1, max_size=70), tenths=st.integers(0, 10))
 @examples(200)
-def test_quantiles_are_hazens(values: list[int], tenths: int) -> None:
+def test_quantiles_equal_the_hazen_definition(values: list[int], tenths: int) -> None:
     expected = float(np.quantile(np.array(values, dtype=np.float64), tenths / 10, method="hazen"))
     assert hazen(sorted(values), tenths) == pytest.approx(expected, abs=1.01, rel=1e-9)
 
 
 @given(values=st.lists(waits, min_size=1, max_size=40), by_us=waits)
 @examples(50)
-def test_a_band_of_samples_is_in_order_and_moves(values: list[int], by_us: int) -> None:
+def test_a_band_of_samples_is_ordered_and_shifts_with_them(values: list[int], by_us: int) -> None:
     band = band_of(values)
     assert min(values) <= band.p10 <= band.p50 <= band.p90 <= max(values)
     assert band.later(by_us) == band_of([value + by_us for value in values])
 
 
-def test_outcomes_are_inside_to_the_second() -> None:
+def test_an_outcome_within_a_second_of_the_band_counts_as_inside() -> None:
     band = Band(10 * SECOND_US, 20 * SECOND_US, 30 * SECOND_US)
     assert [band.contains(second * SECOND_US) for second in (8, 9, 20, 31, 32)] == [False, True, True, True, False]
 
 
-def test_a_new_pool_shows_a_band_that_is_a_third_longer_above() -> None:
+def test_a_new_pool_shows_a_band_with_an_upper_end_a_third_longer() -> None:
     shown = BandCorrection().corrected(RAW, pool=DEFAULT_POOL)
     assert shown.p10 == RAW.p10
     assert RAW.p50 < shown.p50 < RAW.p50 * 1.1
@@ -67,7 +67,7 @@ def test_a_miss_above_widens_nine_times_as_much_as_a_hit_narrows() -> None:
     assert missed.offsets[DEFAULT_POOL].lower == hit.offsets[DEFAULT_POOL].lower == -STEP_MAX // 10
 
 
-def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() -> None:
+def test_a_session_that_waits_past_its_band_is_an_immediate_miss_and_counted_once() -> None:
     late, at_start = BandCorrection(), BandCorrection()
     late.overdue(pool=DEFAULT_POOL, at_us=0)
     upper = late.offsets[DEFAULT_POOL].upper
@@ -79,7 +79,7 @@ def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() ->
 
 
 @pytest.mark.parametrize(("wait_us", "end"), [(100 * HOUR_US, RAW.p90), (0, RAW.p10)])
-def test_the_middle_moves_half_of_the_way_at_most(wait_us: int, end: int) -> None:
+def test_the_median_moves_at_most_half_of_the_way(wait_us: int, end: int) -> None:
     correction = BandCorrection()
     for number in range(200):
         correction.resolved(wait_us, RAW, pool=DEFAULT_POOL, at_us=number * WEEK_US, was_overdue=False)
@@ -88,7 +88,7 @@ def test_the_middle_moves_half_of_the_way_at_most(wait_us: int, end: int) -> Non
     assert shown.p50 == pytest.approx(half, rel=1e-6)
 
 
-def test_the_middle_comes_to_have_half_of_the_outcomes_above_it() -> None:
+def test_the_median_converges_to_half_of_the_outcomes_above_it() -> None:
     correction = BandCorrection()
     above = []
     for number in range(4000):
@@ -99,7 +99,7 @@ def test_the_middle_comes_to_have_half_of_the_outcomes_above_it() -> None:
     assert 0.45 <= sum(above[1000:]) / 3000 <= 0.55
 
 
-def test_many_outcomes_a_week_move_less_each() -> None:
+def test_each_of_many_outcomes_in_a_week_moves_the_correction_less() -> None:
     correction = BandCorrection()
     moved = []
     for number in range(1000):
@@ -133,7 +133,7 @@ def _steps_after(*, ahead: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("spread", [1, 4])
-def test_bands_that_are_too_narrow_come_to_hold_eight_of_ten(spread: int) -> None:
+def test_bands_that_are_too_narrow_widen_until_they_hold_eight_of_ten_outcomes(spread: int) -> None:
     correction = BandCorrection()
     inside = []
     for number in range(4000):
@@ -147,7 +147,7 @@ def test_bands_that_are_too_narrow_come_to_hold_eight_of_ten(spread: int) -> Non
 
 @given(outcomes=st.lists(st.tuples(waits, st.booleans()), max_size=60), raw=st.tuples(waits, waits, waits))
 @examples(100)
-def test_shown_bands_are_in_order_whatever_came_true(
+def test_shown_bands_are_ordered_after_any_outcomes(
     outcomes: list[tuple[int, bool]], raw: tuple[int, int, int]
 ) -> None:
     correction = BandCorrection()
@@ -167,7 +167,7 @@ def test_shown_bands_are_in_order_whatever_came_true(
     )
 
 
-def test_the_probability_of_an_hour_becomes_what_came_true() -> None:
+def test_the_probability_of_a_start_within_an_hour_is_calibrated_by_outcomes() -> None:
     table = HourTable()
     assert table.calibrated(0.7) == pytest.approx(0.7)
     for number in range(2000):

@@ -44,7 +44,7 @@ def test_the_fast_engine_gives_the_starts_of_decide(first: int) -> None:
         assert _written(drawn, exact=False) == _written(drawn, exact=True), f"seed {seed}"
 
 
-def test_the_states_are_not_trivial() -> None:
+def test_the_tested_states_have_immediate_later_and_missing_starts() -> None:
     """Sessions start now, later, and never."""
     at_once = later = never = 0
     for drawn in map(scene, range(PART)):
@@ -85,7 +85,7 @@ def test_a_run_stops_when_the_wanted_sessions_have_started() -> None:
     assert len(found) < len(everything)
 
 
-def test_a_run_stops_at_a_time() -> None:
+def test_a_run_stops_at_the_given_time() -> None:
     drawn = scene(7)
     everything = _found(drawn, exact=False)
     until_us = sorted(one.at_us for one in everything.values())[len(everything) // 2]
@@ -95,7 +95,7 @@ def test_a_run_stops_at_a_time() -> None:
 
 @pytest.mark.parametrize("order", ["fair_share", "relative_age", "fcfs", "sjf"])
 @pytest.mark.parametrize(("seed", "longest_h"), [(0, 4), (1, 4), (2, 4), (3, 480), (4, 480)])
-def test_long_queues_of_many_users_are_as_decide_has_them(order: str, seed: int, longest_h: int) -> None:
+def test_the_fast_engine_agrees_with_decide_on_long_queues_of_many_users(order: str, seed: int, longest_h: int) -> None:
     """Usage differs by user, and one GPU is never free. The longer runs span several half-lives."""
     dice = random.Random(f"{order} {seed}")
     rows = [
@@ -131,7 +131,7 @@ def test_long_queues_of_many_users_are_as_decide_has_them(order: str, seed: int,
     assert list(found.items()) == list(starts(snapshot, policy, future, now_us=NOW_US, exact=True).items())
 
 
-def test_the_second_session_without_room_gets_the_reservation_that_the_first_cannot_have() -> None:
+def test_a_session_gets_the_reservation_that_the_first_session_can_never_have() -> None:
     """The first never fits, as some devices are held without a session. The last would delay the second."""
     agents = nodes(2, gpus_each=2)
     sizes, ages_h = {"never": 4, "second": 2, "long": 1}, {"never": 3, "second": 2, "long": 1}
@@ -161,7 +161,7 @@ def test_the_second_session_without_room_gets_the_reservation_that_the_first_can
     assert found == starts(snapshot, policy, future, now_us=NOW_US, exact=True)
 
 
-def test_what_the_fast_engine_cannot_do_goes_to_decide() -> None:
+def test_states_that_the_fast_engine_does_not_support_are_run_by_decide() -> None:
     drawn = scene(7)
     state, policy = drawn.snapshot, drawn.policy
     identity = quota_id(QuotaScope.PROJECT, "p")
@@ -185,7 +185,7 @@ def test_what_the_fast_engine_cannot_do_goes_to_decide() -> None:
 
 
 @pytest.mark.parametrize("order", ["fair_share", "relative_age"])
-def test_sessions_of_one_time_are_told_apart_as_decide_does(order: str) -> None:
+def test_the_fast_engine_orders_sessions_of_the_same_time_as_decide_does(order: str) -> None:
     """Equal scores of one account are ordered by id, close scores of different accounts by usage."""
     dice = random.Random(order)
     rows = [
@@ -290,7 +290,7 @@ def _running_tasks(array: PendingRow, *, count: int) -> Snapshot:
     return replace(began.snapshot(), queue=[array])
 
 
-def test_the_first_of_the_queue_are_those_that_decide_would_take_first() -> None:
+def test_the_first_rows_of_a_cut_queue_are_those_that_decide_takes_first() -> None:
     drawn = scene(7)
     kept = first_in_order(drawn.snapshot, drawn.policy, now_us=drawn.now_us, count=4)
     assert len(kept.queue) == 4

@@ -108,7 +108,7 @@ def test_a_queue_of_certain_runs_is_forecast_to_the_microsecond() -> None:
     assert {one.unknown for one in found.values()} == {None}
 
 
-def test_now_is_what_the_next_pass_does() -> None:
+def test_sessions_forecast_to_start_now_are_started_by_the_next_pass() -> None:
     state = on_one_gpu(waiting("wide", gpus=2), waiting("first", at=1), waiting("second", at=2))
     found = forecasts(state, learned(1))
     plan = decide(state, FCFS, now_us=NOW_US, seed=0)
@@ -116,7 +116,7 @@ def test_now_is_what_the_next_pass_does() -> None:
     assert all(set(one.start_us or ()) == {NOW_US} for one in found.values() if one.starts_now)
 
 
-def test_the_time_already_run_counts() -> None:
+def test_a_forecast_takes_the_time_already_run_into_account() -> None:
     (found,) = forecasts(running_for(2.5), learned(1, 3, 5)).values()
     assert set(hours_of(found)) <= {0.5, 2.5}
     (late,) = forecasts(running_for(4), learned(1, 3, 5)).values()
@@ -146,7 +146,7 @@ def test_an_external_allocation_has_run_since_its_grant() -> None:
     assert hours_of(found) == [1, 1, 1]
 
 
-def test_later_submissions_that_go_first_make_it_later() -> None:
+def test_expected_later_submissions_that_go_first_delay_the_forecast() -> None:
     arrivals = ArrivalHistory()
     for day in range(30):
         at_us = NOW_US - (30 - day) * 24 * HOUR_US
@@ -162,7 +162,7 @@ def test_later_submissions_that_go_first_make_it_later() -> None:
     assert hours_of(overtaken) == [7, 7, 7]
 
 
-def test_the_same_snapshot_has_the_same_forecast_and_another_another() -> None:
+def test_a_forecast_is_the_same_for_the_same_snapshot_and_differs_for_another() -> None:
     rows = [waiting(f"s{number}", at=number) for number in range(6)]
     runs = learned(0.1, 0.5, 1, 2, 5)
     assert forecasts(on_one_gpu(*rows), runs) == forecasts(on_one_gpu(*rows), runs)
@@ -172,7 +172,7 @@ def test_the_same_snapshot_has_the_same_forecast_and_another_another() -> None:
     assert len(raws) == 5
 
 
-def test_sessions_of_one_user_and_size_are_long_or_short_together() -> None:
+def test_run_times_of_sessions_of_one_user_and_size_are_drawn_together() -> None:
     """The sum of ten independent waits of 1 or 3 h is rarely far from 20 h."""
     state = on_one_gpu(*(waiting(f"s{number:02}", at=number) for number in range(11)))
     p10, _, p90 = hours_of(forecasts(state, learned(1, 3))[SessionId("s10")])
@@ -187,13 +187,13 @@ def test_sessions_of_one_user_and_size_are_long_or_short_together() -> None:
         (learned(1), None),
     ],
 )
-def test_too_little_history_is_unknown(runs: RunHistory, unknown: str | None) -> None:
+def test_a_forecast_with_too_little_history_is_unknown(runs: RunHistory, unknown: str | None) -> None:
     (found,) = forecasts(running_for(0), runs).values()
     assert found.unknown == unknown
     assert (found.start_us is None) is (found.end_us is None) is (found.within_hour is None) is (unknown is not None)
 
 
-def test_a_new_user_is_unknown_but_not_what_starts_now() -> None:
+def test_a_forecast_for_a_new_user_is_unknown_unless_the_session_starts_now() -> None:
     bob = UserId("bob")
     runs = learned(1)
     for _ in range(RUNS_OF_USER_MIN - 1):
@@ -214,7 +214,7 @@ def test_a_band_beyond_a_week_is_unknown() -> None:
     assert found.raw_start_us.p90 == NOW_US + BAND_MAX_US
 
 
-def test_what_was_learned_from_outcomes_is_applied() -> None:
+def test_corrections_learned_from_outcomes_are_applied_to_forecasts() -> None:
     corrections = Corrections.new()
     for number in range(20):
         corrections.starts.overdue(pool=DEFAULT_POOL, at_us=number)
@@ -230,7 +230,7 @@ def test_what_was_learned_from_outcomes_is_applied() -> None:
     assert found.within_hour == pytest.approx(0.5)
 
 
-def test_the_next_ones_alone_are_quicker() -> None:
+def test_a_forecast_of_the_first_rows_alone_equals_the_full_one() -> None:
     state = on_one_gpu(*(waiting(f"s{number}", at=number) for number in range(9)))
     every = forecasts(state, learned(1))
     first = forecasts(state, learned(1), first_rows=3)
@@ -238,7 +238,7 @@ def test_the_next_ones_alone_are_quicker() -> None:
     assert [hours_of(one) for one in first.values()] == [hours_of(every[name]) for name in first]
 
 
-def test_a_long_queue_that_only_the_slow_engine_can_run_is_cut() -> None:
+def test_a_long_queue_that_needs_the_slow_engine_is_forecast_only_in_part() -> None:
     """A thousand sessions would take 15 minutes, and the process is killed before that."""
     count = DECIDED_ROWS + 10
     rows = [waiting(f"s{number:03}", at=number) for number in range(count)]
@@ -257,7 +257,7 @@ def test_a_long_queue_that_only_the_slow_engine_can_run_is_cut() -> None:
     assert "only the next" not in str(list(plain.values())[-1].unknown)
 
 
-def test_only_those_asked_for_are_answered_and_answered_alike() -> None:
+def test_forecasts_of_selected_sessions_equal_those_of_the_whole_queue() -> None:
     state = on_one_gpu(*(waiting(f"s{number}", at=number) for number in range(5)))
     every = forecasts(state, learned(1, 2))
     assert forecasts(state, learned(1, 2), wanted=["s3", "s1"]) == {
@@ -283,7 +283,7 @@ def test_bands_are_in_order_and_ends_follow_starts(sizes: list[int], hours: list
         assert (one.start_us is None) is (one.unknown is not None)
 
 
-def test_a_change_is_forecast_in_the_futures_of_the_unchanged_session() -> None:
+def test_a_changed_session_is_forecast_in_the_same_futures_as_the_unchanged_one() -> None:
     """Two GPUs: one is free after an hour, the other after three; a session that wants both waits for the second."""
     runs, bob = learned(1), UserId("bob")
     for _ in range(RUNS_MIN):

@@ -41,14 +41,14 @@ def never(*rows: PendingRow, waited_for: Mapping[str, SessionState] | None = Non
     return sorted(never_starting(state, Policy(), until_us=NOW_US + WEEK_US))
 
 
-def test_the_held_the_impossible_and_those_of_another_month_never_start() -> None:
+def test_held_impossible_and_far_postponed_sessions_never_start() -> None:
     held = waiting("held", state=SessionState.HELD)
     large = waiting("large", gpus=3)
     late, soon = (waiting(name, not_before_us=NOW_US + us) for name, us in (("late", WEEK_US), ("soon", WEEK_US - 1)))
     assert never(held, large, late, soon, waiting("plain")) == ["held", "large", "late"]
 
 
-def test_what_a_quota_forbids_never_starts_but_what_fills_it_does() -> None:
+def test_a_session_above_its_quota_never_starts_and_one_that_fills_it_may() -> None:
     name = quota_id(QuotaScope.USER, "bob")
     most = SlotAmounts({"cuda.device": 1})
     quota = Quota(id=name, scope=QuotaScope.USER, name="bob", max_slots=most, gpu_hours_per_month=0)
@@ -57,7 +57,7 @@ def test_what_a_quota_forbids_never_starts_but_what_fills_it_does() -> None:
     assert never(*rows, waiting("another", gpus=2), quotas={name: quota}) == ["s2"]
 
 
-def test_who_depends_on_one_that_does_not_end_never_starts() -> None:
+def test_a_session_that_depends_on_one_that_does_not_end_never_starts() -> None:
     held = waiting("held", state=SessionState.HELD)
     rows = [held, waiting("a", after="held"), waiting("b", after="a"), waiting("c", after="plain"), waiting("plain")]
     queued = dict.fromkeys(("held", "a", "plain"), SessionState.QUEUED)
@@ -110,7 +110,7 @@ def held_back(seed: int) -> Scene:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_both_engines_start_none_of_them(seed: int) -> None:
+def test_neither_engine_starts_a_session_that_never_starts(seed: int) -> None:
     found = held_back(seed)
     until_us = found.now_us + WEEK_US
     named = never_starting(found.snapshot, found.policy, until_us=until_us)
@@ -119,7 +119,7 @@ def test_both_engines_start_none_of_them(seed: int) -> None:
         assert not named & set(engine.starts(found.future, until_us=until_us))
 
 
-def test_a_held_session_does_not_make_forecasts_of_others_dear(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_session_does_not_slow_down_forecasts_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """With busy arrivals, simulating a week took sixty times as long as simulating until the last start."""
     asked: list[list[str]] = []
 

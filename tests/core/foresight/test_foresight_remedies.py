@@ -105,7 +105,7 @@ def test_every_remedy_works(state: Snapshot, policy: Policy) -> None:
 
 @examples(60)
 @given(states(), policies())
-def test_the_cheapest_is_never_missed(state: Snapshot, policy: Policy) -> None:
+def test_the_cheapest_remedy_of_each_kind_is_found(state: Snapshot, policy: Policy) -> None:
     for one in waiting(state, policy):
         found = {remedy.change.kind: remedy for remedy in remedies(one, state, policy, now_us=NOW_US, means=MEANS)}
         for kind, tries in _everything(state, policy, one):
@@ -189,7 +189,7 @@ def of_kind(
     return {one.change.kind: one for one in remedies(wanted, state, policy, now_us=NOW_US, means=means)}
 
 
-def test_it_offers_as_many_gpus_as_are_free_and_says_when_all_are() -> None:
+def test_remedies_offer_the_free_gpus_and_the_time_when_all_are_free() -> None:
     state = busy("a", agents=[on("n", gpus(4))], queue=(row("big", cuda_device="4"),))
     found = of_kind(state, "big")
     assert dict(found[RemedyKind.FEWER_GPUS].change.row.request) == {"cuda.device": 3}
@@ -212,7 +212,7 @@ def test_an_elastic_gang_with_fewer_kernels_than_its_fewest_starts_with_exactly_
     assert (released.kernels_max, released.workload) == (8, workload)
 
 
-def test_a_shorter_limit_ends_a_minute_before_the_reservation_that_is_in_its_way() -> None:
+def test_a_shorter_time_limit_ends_a_minute_before_the_blocking_reservation() -> None:
     queue = (row("head", cuda_device="4", at=1), row("small", cuda_device="1", at=2, limit_ms=3 * HOUR_MS))
     state = busy("a", agents=[on("n", gpus(4))], ends_s=3600, queue=queue)
     remedy = of_kind(state, "small")[RemedyKind.TIME_LIMIT]
@@ -220,7 +220,7 @@ def test_a_shorter_limit_ends_a_minute_before_the_reservation_that_is_in_its_way
     assert remedy.delays == ()
 
 
-def test_those_that_would_wait_longer_are_named() -> None:
+def test_a_remedy_names_the_sessions_that_would_wait_longer() -> None:
     queue = (row("head", cuda_device="4", at=1), row("urgent", cuda_device="3", at=2, limit_ms=3 * HOUR_MS))
     state = busy("a", agents=[on("n", gpus(4))], ends_s=3600, queue=queue)
     policy = Policy(order="priority", backfill=Backfill.EASY)
@@ -231,7 +231,7 @@ def test_those_that_would_wait_longer_are_named() -> None:
     assert delay.after_us == NOW_US + 3 * HOUR_MS * 1000
 
 
-def test_another_project_and_a_raised_quota_are_proved_by_the_arithmetic_of_the_pass() -> None:
+def test_another_project_or_a_raised_quota_is_offered_only_if_it_lets_the_session_start() -> None:
     name = quota_id(QuotaScope.PROJECT, "p")
     own = quota_id(QuotaScope.USER, "ann")
     quotas: dict[QuotaId, Quota] = {
@@ -249,7 +249,7 @@ def test_another_project_and_a_raised_quota_are_proved_by_the_arithmetic_of_the_
     assert free[RemedyKind.PROJECT].change.row.project == "q"
 
 
-def test_a_session_that_may_be_preempted_borrows_what_is_idle() -> None:
+def test_becoming_preemptible_is_offered_to_a_session_that_could_borrow_idle_devices() -> None:
     own = quota_id(QuotaScope.PROJECT, "p")
     quota = Quota(id=own, scope=QuotaScope.PROJECT, name="p", own_slots=ResourceSlot({"cuda.device": 1}))
     policy = Policy(backfill=Backfill.EASY, preemption=Preemption(preempt=PreemptScope.PREEMPTIBLE))
@@ -264,12 +264,12 @@ def test_another_pool_and_another_model_are_offered_where_they_are_free() -> Non
     assert of_kind(state, "c")[RemedyKind.POOL].change.row.where.pool == "spare"
 
 
-def test_nothing_of_their_own_is_offered_to_those_who_may_not_change_it() -> None:
+def test_no_change_is_offered_to_a_caller_without_the_right_to_change_the_session() -> None:
     state = busy("a", agents=[on("n", gpus(4))], queue=(row("big", cuda_device="4", kernels=1),))
     assert set(of_kind(state, "big", means=AllowedChanges(may_change=False))) == {RemedyKind.WAIT}
 
 
-def test_a_held_session_is_released_by_those_who_may() -> None:
+def test_a_release_is_offered_only_to_a_caller_with_the_right_to_release() -> None:
     state = busy(agents=[on("n", gpus(1))], queue=(row("a", state=SessionState.HELD),))
     assert set(of_kind(state, "a")) == {RemedyKind.RELEASE}
     assert of_kind(state, "a", means=AllowedChanges(may_release=False)) == {}

@@ -41,14 +41,14 @@ def drawn(history: RunHistory, workload: Workload = TRAIN, *, elapsed_ms: int = 
     return Counter(candidates.at(split_mix_64(1, number), split_mix_64(2, number)) for number in range(count))
 
 
-def test_without_history_it_is_one_to_four_minutes_or_times_what_it_has_run() -> None:
+def test_without_history_run_times_are_one_to_four_times_a_default_or_the_elapsed_time() -> None:
     candidates = RunHistory().candidates(replace(TRAIN, limit_ms=None))
     assert (candidates.at(0, 0), candidates.at(LAST, 0)) == (UNKNOWN_MS, 4 * UNKNOWN_MS - 1)
     longer = RunHistory().candidates(replace(TRAIN, limit_ms=None), elapsed_ms=HOUR_MS)
     assert (longer.at(0, 0), longer.at(LAST, 0)) == (HOUR_MS + 1, 4 * HOUR_MS - 1)
 
 
-def test_the_rank_goes_through_the_sorted_runs() -> None:
+def test_the_rank_selects_from_the_sorted_run_times() -> None:
     history = learned(*[(TRAIN, minutes * 60_000) for minutes in (30, 10, 20, 40)])
     candidates = history.candidates(TRAIN)
     assert [candidates.at(quarter * RANKS // 4, 0) // 60_000 for quarter in range(4)] == [10, 20, 30, 40]
@@ -60,7 +60,7 @@ def test_only_runs_longer_than_the_time_already_run_count() -> None:
     assert set(drawn(history, run, elapsed_ms=20 * 60_000)) == {30 * 60_000, 40 * 60_000}
 
 
-def test_few_runs_of_a_kind_leave_room_for_less_similar_ones() -> None:
+def test_with_few_similar_runs_less_similar_runs_are_drawn_too() -> None:
     other = replace(TRAIN, program="eval.py", milli=1000, limit_ms=None)
     history = learned(*[(other, 2 * HOUR_MS)] * 50, *[(TRAIN, HOUR_MS)] * BACK_OFF_RUNS)
     counts = drawn(history)
@@ -77,7 +77,7 @@ def test_recent_runs_are_drawn_two_times_of_five() -> None:
     assert set(drawn(rare, elapsed_ms=90 * 60_000)) == {2 * HOUR_MS}
 
 
-def test_runs_of_others_count_by_their_part_of_the_limit() -> None:
+def test_runs_of_other_users_are_scaled_to_the_time_limit() -> None:
     history = learned(*[(replace(TRAIN, user=UserId("bob"), limit_ms=2 * HOUR_MS), HOUR_MS)] * 9)
     assert set(drawn(history)) == {4 * HOUR_MS}
     assert set(drawn(history, elapsed_ms=5 * HOUR_MS)) != {4 * HOUR_MS}
@@ -98,13 +98,13 @@ def test_old_runs_are_forgotten_per_kind() -> None:
     assert history.finished(UserId("bob")) == 0
 
 
-def test_it_predicts_as_the_scheduler_does() -> None:
+def test_the_run_history_predicts_as_the_scheduler_does() -> None:
     history = learned(*[(TRAIN, HOUR_MS), (TRAIN, HOUR_MS), (TRAIN, 4 * HOUR_MS)])
     assert history.predicted(TRAIN) == (2 * HOUR_MS, HOUR_MS)
     assert RunHistory().predicted(TRAIN) is None
 
 
-def test_sizes_have_classes() -> None:
+def test_gpu_amounts_map_to_size_classes() -> None:
     assert [size_class(milli) for milli in (0, 200, 1000, 2000, 3000, 4000, 8000)] == [-1, 0, 1, 2, 2, 3, 4]
 
 
@@ -126,7 +126,7 @@ workloads = st.builds(
     choice=ranks,
 )
 @examples(200)
-def test_draws_are_longer_than_the_time_run_within_the_limit_and_rise_with_the_rank(
+def test_drawn_run_times_exceed_the_elapsed_time_keep_the_limit_and_rise_with_the_rank(
     runs: list[tuple[Workload, int]], workload: Workload, elapsed_ms: int, one: int, other: int, choice: int
 ) -> None:
     candidates = learned(*runs).candidates(workload, elapsed_ms=elapsed_ms)

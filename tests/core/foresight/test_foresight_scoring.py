@@ -39,7 +39,7 @@ def test_starts_inside_and_outside_are_counted_and_move_the_band() -> None:
     assert scores.corrections.starts.offsets[POOL].upper > 300_000
 
 
-def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() -> None:
+def test_a_session_that_waits_past_its_band_is_an_immediate_miss_and_counted_once() -> None:
     at_once, twice = ForecastScorer(), ForecastScorer()
     late = record("a", DAY_US, outcome=ForecastOutcome.LATE)
     at_once.learn([late])
@@ -52,7 +52,7 @@ def test_a_session_that_waits_past_its_band_is_a_miss_at_once_and_only_once() ->
     assert at_once.report(runs=0, now_us=2 * DAY_US).groups[0].above == 1
 
 
-def test_the_cancelled_are_left_out_unless_their_band_was_over() -> None:
+def test_cancelled_sessions_are_left_out_unless_they_waited_past_their_band() -> None:
     scores = ForecastScorer()
     gone = ForecastOutcome.CANCELED
     scores.learn([record("a", DAY_US, outcome=gone, settled_us=DAY_US + MINUTE_US)])
@@ -62,7 +62,7 @@ def test_the_cancelled_are_left_out_unless_their_band_was_over() -> None:
     assert (report.censored, report.groups[0].n, report.groups[0].above) == (1, 1, 1)
 
 
-def test_now_and_unknown_are_counted_apart_from_those_that_wait() -> None:
+def test_immediate_and_unknown_forecasts_are_counted_apart_from_waiting_ones() -> None:
     scores = ForecastScorer()
     scores.learn(
         [
@@ -77,7 +77,7 @@ def test_now_and_unknown_are_counted_apart_from_those_that_wait() -> None:
     assert (report.groups, report.at_once, report.runs) == ((), 42, 9)
 
 
-def test_a_forecast_says_how_right_those_like_it_were_from_fifty_on() -> None:
+def test_a_forecast_shows_the_accuracy_of_similar_ones_from_fifty_on() -> None:
     scores = ForecastScorer()
     scores.learn([started(f"s{number}", DAY_US + number, 30) for number in range(49)])
     scores.report(runs=0, now_us=2 * DAY_US)
@@ -89,7 +89,7 @@ def test_a_forecast_says_how_right_those_like_it_were_from_fifty_on() -> None:
     assert scores.tell(forecast("x", 3 * DAY_US, None)).alike == 0
 
 
-def test_recent_waits_are_told_where_they_were_clearly_more_right() -> None:
+def test_recent_waits_are_shown_when_they_were_clearly_more_accurate() -> None:
     scores = ForecastScorer()
     scores.learn([started(f"s{number}", DAY_US + number, 5) for number in range(60)])
     recent_us = Band(3 * MINUTE_US, 20 * MINUTE_US, 40 * MINUTE_US)
@@ -102,7 +102,7 @@ def test_recent_waits_are_told_where_they_were_clearly_more_right() -> None:
     assert told.simulated_us == forecast("x", 3 * DAY_US, (900, 999, 1200)).start_us
 
 
-def test_a_band_of_recent_waits_that_passes_is_no_miss_of_the_simulation() -> None:
+def test_a_missed_band_of_recent_waits_is_not_a_miss_of_the_simulation() -> None:
     """The simulation gave 10 to 90 min, recent waits 1 to 3 min; it starts after 30 min."""
     one, other = ForecastScorer(), ForecastScorer()
     one.learn([started("a", DAY_US, 30)])
@@ -141,7 +141,7 @@ def test_a_clock_that_is_far_ahead_for_a_moment_takes_nothing_from_the_accuracy(
     assert (report.groups[0].n, report.waited, report.at_once, report.since_us) == (4, 4, 8, DAY_US)
 
 
-def test_the_newest_of_very_many_judged_forecasts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_judged_forecasts_are_kept_above_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "RECORDS_MAX", 10)
     scores = ForecastScorer()
     scores.learn(started(f"s{number}", DAY_US + number, 30 if number < 5 else 500) for number in range(15))
@@ -149,7 +149,7 @@ def test_the_newest_of_very_many_judged_forecasts_are_kept(monkeypatch: pytest.M
     assert (report.groups[0].n, report.groups[0].above, report.waited) == (10, 1, 15)
 
 
-def test_what_was_told_to_start_now_is_no_wait_of_its_size() -> None:
+def test_a_session_forecast_to_start_now_does_not_count_in_recent_waits() -> None:
     scores = ForecastScorer()
     scores.learn([started("a", DAY_US, 40), started("b", DAY_US, 0, starts_now=True, minutes=(0, 0, 0))])
     assert scores.tell(forecast("x", 2 * DAY_US, (1, 2, 3))).average_us == 40 * MINUTE_US

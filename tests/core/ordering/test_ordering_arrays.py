@@ -23,7 +23,7 @@ def test_tasks_of_an_array_start_one_by_one_in_order_of_their_indices() -> None:
     assert plan.reservation is None or plan.reservation.session_id == "a"
 
 
-def test_an_array_takes_no_more_than_it_may_at_one_time() -> None:
+def test_an_array_starts_no_more_tasks_than_its_limit() -> None:
     array = row("a", tasks=Intervals.parse("0-9"), tasks_startable=2)
     plan = passed(snapshot([FOUR], [array, row("b", at=1)]), EASY)
     assert placed(plan) == ["a", "a", "b"]
@@ -32,7 +32,7 @@ def test_an_array_takes_no_more_than_it_may_at_one_time() -> None:
     assert waits(none_left, "a").reason is Reason.ARRAY_LIMIT
 
 
-def test_an_array_of_which_all_start_waits_for_nothing() -> None:
+def test_an_array_whose_tasks_all_start_has_no_waiting_reason() -> None:
     plan = passed(snapshot([FOUR], [row("a", tasks=Intervals.parse("0-2"), tasks_startable=3)]), EASY)
     assert (placed(plan), plan.verdicts) == (["a", "a", "a"], {})
 
@@ -47,7 +47,7 @@ def test_a_fallback_is_taken_when_its_time_has_come_and_not_before() -> None:
     assert decided([wide], [big]).fallbacks == {}
 
 
-def test_labels_and_pools_say_where_a_session_may_go() -> None:
+def test_labels_and_pools_limit_where_a_session_may_run() -> None:
     fast = replace(on("fast"), labels={"net": "ib"}, pool="gpu")
     slow = replace(on("slow"), pool="gpu")
     anywhere = replace(ANYWHERE, pool="gpu")
@@ -59,7 +59,7 @@ def test_labels_and_pools_say_where_a_session_may_go() -> None:
     assert waits(passed(snapshot([fast, slow], [row("a")]), EASY), "a").reason is Reason.NO_AGENT
 
 
-def test_what_is_preferred_is_taken_where_it_is_free_and_nobody_waits_for_it() -> None:
+def test_preferred_labels_and_models_are_used_if_free_and_not_waited_for() -> None:
     fast = replace(on("fast"), labels={"net": "ib"})
     slow = on("slow", gpus(2, model="A100"))
     likes = replace(ANYWHERE, preferred_labels=(("net", "ib"),))

@@ -21,7 +21,7 @@ def holds(*devices: int) -> dict[str, dict[str, int]]:
     return {"cuda.device": {f"cuda{index}": 1 for index in devices}}
 
 
-def test_the_head_is_promised_the_time_at_which_the_last_it_needs_has_to_be_gone() -> None:
+def test_the_reservation_of_the_head_is_when_the_last_needed_device_becomes_free() -> None:
     running = [runs("a", FOUR, holds(0, 1), ends_in_s=50), runs("b", FOUR, holds(2), ends_in_s=20)]
     state = busy([FOUR], running, [row("head", cuda_device="2")])
     promise = passed(state).reservation
@@ -30,7 +30,7 @@ def test_the_head_is_promised_the_time_at_which_the_last_it_needs_has_to_be_gone
     assert [kernel.spec for kernel in promise.kernels] == [{"cuda.device": {"cuda2": 1, "cuda3": 1}}]
 
 
-def test_who_is_gone_by_then_passes_and_who_is_not_takes_only_what_the_head_leaves() -> None:
+def test_backfill_starts_sessions_that_end_in_time_or_fit_on_spare_devices() -> None:
     running = [runs("a", FOUR, holds(0, 1), ends_in_s=50)]
     queue = [
         row("head", at=0, cuda_device="3"),
@@ -44,7 +44,7 @@ def test_who_is_gone_by_then_passes_and_who_is_not_takes_only_what_the_head_leav
     assert waits(plan, "longer").reason is Reason.INSUFFICIENT
 
 
-def test_who_would_fit_and_would_delay_the_head_is_told_so() -> None:
+def test_a_session_that_would_delay_the_head_waits_with_reason_reserved() -> None:
     running = [runs("a", TWO, holds(0), ends_in_s=50)]
     queue = [row("head", cuda_device="2"), row("late", at=1, limit_ms=51_000)]
     plan = passed(busy([TWO], running, queue))
@@ -85,7 +85,7 @@ def test_the_head_gets_devices_that_become_free_before_those_of_a_session_long_o
     assert (verdict.reason, verdict.evidence.until_us) == (Reason.RESERVED, NOW_US + 50 * SECOND_US)
 
 
-def test_without_a_limit_the_estimate_reserves_or_else_an_hour() -> None:
+def test_backfill_without_a_time_limit_uses_the_estimate_or_an_hour() -> None:
     for ends_in_s, passing in ((3600, (1000, HOUR_MS, None)), (3599, (1000,)), (59, ())):
         running = [runs("a", TWO, holds(0), ends_in_s=ends_in_s)]
         for estimate_ms in (1000, HOUR_MS, HOUR_MS + 1, None):
@@ -93,7 +93,7 @@ def test_without_a_limit_the_estimate_reserves_or_else_an_hour() -> None:
             assert placed(passed(busy([TWO], running, queue))) == (["next"] if estimate_ms in passing else [])
 
 
-def test_without_a_limit_the_median_of_similar_runs_reserves() -> None:
+def test_backfill_without_a_time_limit_uses_the_median_of_similar_runs() -> None:
     kind = Workload(user=UserId("ann"), program="train.py", milli=1000, limit_ms=None)
     running = [runs("a", TWO, holds(0), ends_in_s=3600)]
     for median_ms, passes in ((HOUR_MS, True), (HOUR_MS + 1, False)):
@@ -103,14 +103,14 @@ def test_without_a_limit_the_median_of_similar_runs_reserves() -> None:
         assert placed(passed(state)) == (["next"] if passes else [])
 
 
-def test_a_default_limit_stands_for_the_users() -> None:
+def test_the_default_limit_of_a_pool_replaces_a_missing_time_limit() -> None:
     running = [runs("a", TWO, holds(0), ends_in_s=50)]
     queue = [row("head", cuda_device="2"), row("next", at=1, estimate_ms=HOUR_MS)]
     policy = Policy(backfill=Backfill.EASY, pools={DEFAULT_POOL: Pool(default_limit_ms=50_000)})
     assert placed(passed(busy([TWO], running, queue), policy)) == ["next"]
 
 
-def test_sessions_placed_in_the_same_pass_are_waited_for_too() -> None:
+def test_the_reservation_of_the_head_counts_sessions_started_in_the_same_pass() -> None:
     queue = [
         row("first", at=0, limit_ms=10_000),
         row("head", at=1, cuda_device="2"),
@@ -120,7 +120,7 @@ def test_sessions_placed_in_the_same_pass_are_waited_for_too() -> None:
     assert placed(passed(busy([TWO], [], queue))) == ["first", "short"]
 
 
-def test_shares_pass_on_devices_that_the_head_does_not_get() -> None:
+def test_shares_are_backfilled_on_devices_not_reserved_for_the_head() -> None:
     running = [
         runs("a", TWO, {"cuda.shares": {"cuda0": 500}}, ends_in_s=50),
         runs("b", TWO, {"cuda.shares": {"cuda1": 700}}, ends_in_s=90),
@@ -136,7 +136,7 @@ def test_shares_pass_on_devices_that_the_head_does_not_get() -> None:
     assert waits(plan, "s2").reason is Reason.RESERVED
 
 
-def test_a_gang_holds_its_promise_on_several_agents() -> None:
+def test_a_gang_at_the_head_gets_a_reservation_on_several_agents() -> None:
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     running = [runs("a", agents[0], holds(0, 1), ends_in_s=50)]
     queue = [row("head", kernels=3), row("long", at=1, limit_ms=51_000), row("longer", at=2, limit_ms=51_000)]
@@ -146,7 +146,7 @@ def test_a_gang_holds_its_promise_on_several_agents() -> None:
     assert waits(plan, "longer").reason is Reason.RESERVED
 
 
-def test_what_is_held_without_an_end_promises_nothing_and_stops_nobody() -> None:
+def test_a_holder_without_a_known_end_gives_no_reservation_and_allows_backfill() -> None:
     state = busy(
         [TWO], [], [row("head", cuda_device="2"), row("next", at=1)], used={NodeId("node-x"): {DeviceId("cuda0"): 1000}}
     )
@@ -156,7 +156,7 @@ def test_what_is_held_without_an_end_promises_nothing_and_stops_nobody() -> None
     assert waits(plan, "head").reason is Reason.INSUFFICIENT
 
 
-def test_everybody_who_ends_at_one_moment_is_gone_together() -> None:
+def test_sessions_that_end_at_the_same_time_release_their_devices_together() -> None:
     running = [runs("a", FOUR, holds(0, 1), ends_in_s=50), runs("b", FOUR, holds(2, 3), ends_in_s=50)]
     queue = [row("head", cuda_device="2")]
     assert passed(busy([FOUR], running, queue), EASY).reservation is not None
@@ -166,7 +166,7 @@ def test_everybody_who_ends_at_one_moment_is_gone_together() -> None:
     assert placed(passed(busy([FOUR], running, queue))) == ["beside"]
 
 
-def test_what_the_head_leaves_is_given_once_wherever_the_head_goes() -> None:
+def test_spare_devices_beside_the_head_are_granted_once() -> None:
     seven = on("x", gpus(7))
     running = [runs("a", seven, holds(0, 1, 2), ends_in_s=50)]
     queue = [row("head", cuda_device="5"), *(row(f"long{i}", at=1 + i, limit_ms=HOUR_MS) for i in range(3))]
@@ -175,7 +175,7 @@ def test_what_the_head_leaves_is_given_once_wherever_the_head_goes() -> None:
     assert waits(plan, "long2").reason is Reason.RESERVED
 
 
-def test_the_part_of_a_device_that_the_head_leaves_is_given_once() -> None:
+def test_a_spare_share_of_a_device_beside_the_head_is_granted_once() -> None:
     running = [runs("a", TWO, holds(0), ends_in_s=50)]
     longs = [row(f"long{i}", at=1 + i, cuda_shares="0.3", limit_ms=HOUR_MS) for i in range(2)]
     plan = passed(busy([TWO], running, [row("head", kernels=3, cuda_shares="0.5"), *longs]))

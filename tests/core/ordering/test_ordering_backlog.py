@@ -46,7 +46,7 @@ def passed(state: Snapshot) -> Plan:
     return decide(state, RULES, now_us=NOW_US, seed=0)
 
 
-def test_the_backlog_is_the_work_that_waits_and_what_is_left_of_what_runs_per_gpu() -> None:
+def test_the_backlog_is_the_waiting_work_and_the_remaining_running_work_per_gpu() -> None:
     kind = Workload(user=UserId("ann"), program=None, milli=2000, limit_ms=None)
     waiting = [
         row("own", cuda_device="4", estimate_ms=6 * HOUR_MS),
@@ -70,7 +70,7 @@ def test_the_backlog_is_the_work_that_waits_and_what_is_left_of_what_runs_per_gp
     assert backlog_ms(replace(state, running=held)) == of_waiting + HOUR_MS + HOUR_MS + HOUR_MS // 8
 
 
-def test_pools_are_counted_apart_and_cores_where_nothing_asks_for_a_gpu() -> None:
+def test_each_pool_has_its_own_backlog_and_cpu_sessions_are_sized_by_cores() -> None:
     agents = [on("x", [*gpus(8), *cores(range(10))]), replace(on("y", gpus(2)), pool=FAST)]
     rows = [
         row("a", cuda_device="4", estimate_ms=2 * HOUR_MS),
@@ -102,7 +102,7 @@ def test_a_backlog_counts_for_a_month_at_most() -> None:
     assert backlog_ms(snapshot([on("x", gpus(8))], rows)) == BACKLOG_MS_MAX
 
 
-def test_an_empty_cluster_has_an_hour_as_its_unit() -> None:
+def test_the_unit_of_age_of_an_empty_cluster_is_an_hour() -> None:
     state = snapshot([], [row("a", cuda_device="1", estimate_ms=DAY_MS)])
     plan = passed(state)
     assert plan.backlogs == {}
@@ -114,7 +114,7 @@ def explained(state: Snapshot, name: str, policy: Policy) -> str | None:
     return explain_score(state, policy, SessionId(name), now_us=NOW_US, index=index)
 
 
-def test_each_weight_is_explained_with_what_it_is_worth() -> None:
+def test_a_score_explanation_gives_each_weight_and_its_worth_in_waiting_time() -> None:
     fair = replace(RULES, order="fair_share", weights=Weights())
     kind = Workload(user=UserId("ann"), program=None, milli=0, limit_ms=None)
     rows = [

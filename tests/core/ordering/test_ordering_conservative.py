@@ -21,7 +21,7 @@ def timed(name: str, gpus_each: int, seconds: int, *, at: int = 0) -> PendingRow
     return row(name, at=at, cuda_device=str(gpus_each), limit_ms=seconds * 1000)
 
 
-def test_the_second_in_line_is_delayed_by_nobody_either() -> None:
+def test_conservative_backfill_does_not_delay_the_second_session_in_the_queue() -> None:
     """EASY lets `c` pass, as it does not delay the head; it would delay `b`, the second."""
     held = runs("r", FOUR, {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=100)
     queue = [timed("a", 4, 50), timed("b", 3, 50, at=1), timed("c", 2, 90, at=2), timed("d", 1, 400, at=3)]
@@ -34,7 +34,7 @@ def test_the_second_in_line_is_delayed_by_nobody_either() -> None:
     assert plan.reservation == plan.promises[0]
 
 
-def test_who_is_beyond_the_depth_starts_only_where_nobody_is_delayed() -> None:
+def test_a_session_beyond_the_backfill_depth_starts_only_if_it_delays_no_reservation() -> None:
     held = runs("r", FOUR, {"cuda.device": {"cuda0": 1, "cuda1": 1}}, ends_in_s=100)
     queue = [timed("a", 4, 50), timed("long", 2, 101, at=1), timed("short", 2, 100, at=2)]
     plan = passed(busy([FOUR], [held], queue), replace(POLICY, backfill_depth=1))

@@ -66,7 +66,7 @@ def used(**milli: int) -> Usage:
     return usage
 
 
-def test_usage_is_forgotten_by_halves() -> None:
+def test_usage_decays_by_half_in_each_half_life() -> None:
     week_us = HALF_LIFE_MS * 1000
     assert decay(0) == 1 << 62
     assert abs(decay(week_us) - (1 << 61)) <= 1
@@ -76,7 +76,7 @@ def test_usage_is_forgotten_by_halves() -> None:
     assert balance.used_at(week_us, half_life_ms=HALF_LIFE_MS // 2) == 250
 
 
-def test_what_is_held_counts_while_it_is_held() -> None:
+def test_held_devices_count_as_usage_while_they_are_held() -> None:
     second_us = 1_000_000
     balance = UsageBalance().held(2000, now_us=0)
     assert abs(balance.used_at(second_us) - 2000 * 1000) < 10
@@ -86,7 +86,7 @@ def test_what_is_held_counts_while_it_is_held() -> None:
     assert abs(forever / (1000 * HALF_LIFE_MS / 0.6931471805599453) - 1) < 1e-9
 
 
-def test_more_than_is_held_cannot_be_given_back() -> None:
+def test_releasing_more_than_is_held_is_an_error() -> None:
     with pytest.raises(AssertionError, match="more is released"):
         Usage().held(-1, user=ANN, project=LAB, now_us=0)
 
@@ -116,7 +116,9 @@ def test_a_charge_is_cut_exactly_at_the_turn_of_the_month() -> None:
 
 @examples(100)
 @given(steps=steps, cut=st.integers(0, 25), later_us=st.integers(0, 90 * 24 * HOUR_US))
-def test_usage_that_was_recorded_goes_on_as_if_it_had_never_stopped(steps: list[Step], cut: int, later_us: int) -> None:
+def test_usage_rebuilt_from_records_after_a_restart_equals_live_usage(
+    steps: list[Step], cut: int, later_us: int
+) -> None:
     now_us, live = NOVEMBER_US, Usage()
     records: dict[tuple[str, str], Account] = {}
     held: list[tuple[int, str, str, int]] = []
@@ -138,7 +140,7 @@ def test_usage_that_was_recorded_goes_on_as_if_it_had_never_stopped(steps: list[
 
 @examples(100)
 @given(steps=steps)
-def test_what_is_charged_is_what_was_held_to_the_millisecond(steps: list[Step]) -> None:
+def test_charges_equal_held_amounts_to_the_millisecond(steps: list[Step]) -> None:
     now_us, usage, expected = NOVEMBER_US, Usage(), 0
     held: list[tuple[int, str, str, int]] = []
     for wait_us, project, user, milli, ends in steps:
@@ -163,7 +165,7 @@ def _restarted(records: Mapping[tuple[str, str], Account], held: list[tuple[int,
     return usage
 
 
-def test_holding_costs_by_model_cores_and_memory() -> None:
+def test_the_charge_rate_depends_on_gpu_model_cores_and_memory() -> None:
     devices = {DeviceId(f"cuda{index}"): gpu(index, model=model) for index, model in enumerate(["H100", "T4"])}
     charges = Charges(accelerator_milli={"T4": 250}, cpu_milli=5, mem_gib_milli=2)
 
@@ -183,7 +185,7 @@ def test_holding_costs_by_model_cores_and_memory() -> None:
     assert rate() == 0
 
 
-def test_an_exact_share_is_worth_a_half() -> None:
+def test_usage_of_exactly_the_fair_share_scores_one_half() -> None:
     assert fairness(0, total=900, weight=1, weights=3) == PARTS_PER_ONE
     assert fairness(300, total=900, weight=1, weights=3) == PARTS_PER_ONE // 2
     assert fairness(600, total=900, weight=2, weights=3) == PARTS_PER_ONE // 2
@@ -191,7 +193,7 @@ def test_an_exact_share_is_worth_a_half() -> None:
     assert fairness(0, total=900, weight=0, weights=3) == 0
 
 
-def test_users_share_what_their_project_has() -> None:
+def test_users_share_the_fair_share_of_their_project() -> None:
     usage = used(lab_ann=2000, shop_bob=1000, shop_cy=1000)
     equal = Shares(usage, waiting=[], quotas={}, now_us=HOUR_US)
     terms = [equal.fairness(LAB, ANN), equal.fairness(SHOP, BOB)]
@@ -203,7 +205,7 @@ def test_users_share_what_their_project_has() -> None:
     assert lab.fairness(LAB, ANN) > PARTS_PER_ONE // 2 > lab.fairness(SHOP, BOB)
 
 
-def test_only_who_used_something_or_waits_has_a_share() -> None:
+def test_only_users_with_usage_or_waiting_sessions_have_a_share() -> None:
     usage = used(lab_ann=1000, shop_bob=1000)
     alone = Shares(usage, waiting=[(LAB, ANN)], quotas=weights(user_dan=10**6), now_us=HOUR_US)
     assert alone.fairness(LAB, ANN) == PARTS_PER_ONE // 2
@@ -214,6 +216,6 @@ def test_only_who_used_something_or_waits_has_a_share() -> None:
     assert forgotten.fairness(LAB, ANN) == PARTS_PER_ONE
 
 
-def test_a_project_that_used_much_is_behind_also_for_its_new_user() -> None:
+def test_high_usage_of_a_project_also_lowers_the_fairness_of_its_new_users() -> None:
     shares = Shares(used(lab_ann=4000, shop_bob=1000), waiting=[(LAB, BOB)], quotas={}, now_us=HOUR_US)
     assert shares.fairness(LAB, ANN) < shares.fairness(LAB, BOB) < PARTS_PER_ONE

@@ -37,25 +37,25 @@ def ordered(
 
 
 @pytest.mark.parametrize("name", sorted(ORDERS))
-def test_equals_go_by_submission_then_by_name(name: str) -> None:
+def test_sessions_of_equal_score_are_ordered_by_submission_then_by_name(name: str) -> None:
     rows = [row("c", at=5), row("b", at=5), row("a", at=6), row("d", at=4)]
     assert ordered(name, rows) == "dbca"
     assert ordered(name, []) == ""
 
 
-def test_a_wrong_name_lists_the_right_ones() -> None:
+def test_an_unknown_order_is_refused_with_the_known_orders() -> None:
     with pytest.raises(InvalidRequest, match="fair_share, fcfs, gang, las, priority, relative_age, sjf, srtf"):
         passed(busy([on("x", gpus(1))], [], [row("a")]), Policy(order="lottery"))
 
 
-def test_a_wrong_name_is_said_in_part_with_the_field() -> None:
+def test_an_unknown_order_is_quoted_truncated_and_with_the_field() -> None:
     with pytest.raises(InvalidRequest) as found:
         order_named("x" * 65)
     assert str(found.value).startswith(f"order: '{'x' * 64}' is unknown")
     assert found.value.field == "order"
 
 
-def test_many_equals_stay_in_their_order() -> None:
+def test_many_sessions_of_equal_score_keep_their_order() -> None:
     names = [f"{number:03}" for number in range(300)]
     assert ordered("sjf", [row(name, at=5) for name in names]) == "".join(names)
 
@@ -64,7 +64,7 @@ def test_gang_is_another_name_of_fcfs() -> None:
     assert ORDERS["gang"] is ORDERS["fcfs"]
 
 
-def test_priority_goes_by_level_and_a_wait_makes_up_for_levels() -> None:
+def test_priority_orders_by_level_and_a_long_wait_outweighs_levels() -> None:
     levels = {"l": Priority.LOW, "n": Priority.NORMAL, "h": Priority.HIGH, "c": Priority.CRITICAL}
     fresh = [row(name, at=NOW_US, priority=level) for name, level in levels.items()]
     assert ordered("priority", fresh) == "chnl"
@@ -74,7 +74,7 @@ def test_priority_goes_by_level_and_a_wait_makes_up_for_levels() -> None:
     assert ordered("priority", short) == "clhn"
 
 
-def test_sjf_goes_by_estimate_and_a_tenth_of_the_wait_makes_up_for_it() -> None:
+def test_sjf_orders_by_the_estimate_less_a_tenth_of_the_wait() -> None:
     rows = [row("long", at=0, estimate_ms=7_200_000), row("brief", at=1, estimate_ms=60_000), row("?", at=2)]
     assert ordered("sjf", rows) == "brief?long"
     bound_us = 10 * 7_200_000 * 1000
@@ -86,7 +86,7 @@ def test_sjf_goes_by_estimate_and_a_tenth_of_the_wait_makes_up_for_it() -> None:
     )
 
 
-def test_fair_share_prefers_who_has_used_little_a_short_session_and_a_high_level() -> None:
+def test_fair_share_prefers_low_usage_short_sessions_and_high_priority() -> None:
     usage = Usage().held(4000, user=ANN, project=LAB, now_us=NOW_US - DAY_US)
     mine, other = row("a", owner=ANN, project=LAB), row("b", at=1, owner=BOB, project=SHOP)
     assert ordered("fair_share", [mine, other]) == "ab"
@@ -112,9 +112,7 @@ def test_fair_share_keeps_its_starvation_bound(peak_ms: int, unit_ms: int) -> No
 
 
 @pytest.mark.parametrize(("peak_ms", "unit_ms"), [(0, HOUR_MS), (8 * HOUR_MS, 9 * HOUR_MS)])
-def test_relative_age_lets_a_shorter_one_pass_only_if_it_comes_less_than_two_units_later(
-    peak_ms: int, unit_ms: int
-) -> None:
+def test_relative_age_lets_a_shorter_session_overtake_only_within_two_units_of_age(peak_ms: int, unit_ms: int) -> None:
     peaks, came_us = {DEFAULT_POOL: BacklogPeak(peak_ms, NOW_US)}, NOW_US - 10 * unit_ms * 1000
     long, short = row("a", at=came_us, request=(), estimate_ms=10**12), row("b", request=(), estimate_ms=0)
     later = replace(short, queued_us=came_us + 2 * unit_ms * 1000)
@@ -137,14 +135,14 @@ def test_the_wait_of_a_wide_session_counts_up_to_two_and_a_half_times() -> None:
             assert ordered("relative_age", [wide, other]) == order.replace(" ", ""), (asked, more_s)
 
 
-def test_relative_age_knows_no_users() -> None:
+def test_relative_age_ignores_the_usage_of_users() -> None:
     usage = Usage().held(4000, user=ANN, project=LAB, now_us=NOW_US - DAY_US)
     rows = [row("a", at=NOW_US, owner=ANN, project=LAB), row("b", at=NOW_US, owner=BOB, project=SHOP)]
     assert ordered("relative_age", rows, usage=usage) == "ab"
     assert ordered("fair_share", rows, usage=usage) == "ba"
 
 
-def test_a_predicted_run_time_orders_and_a_limit_does_where_nothing_is_predicted() -> None:
+def test_the_order_uses_predicted_run_times_and_the_limit_without_a_prediction() -> None:
     short, long = (Workload(user=ANN, program=name, milli=1000, limit_ms=None) for name in ("short", "long"))
     known = {short: RunTimes(60_000, 60_000), long: RunTimes(DAY_MS, 60_000)}
     rows = [
@@ -156,7 +154,7 @@ def test_a_predicted_run_time_orders_and_a_limit_does_where_nothing_is_predicted
     assert ordered("relative_age", rows, run_times=known) == "svlu"
 
 
-def test_the_order_decides_who_starts() -> None:
+def test_the_order_policy_decides_which_session_starts() -> None:
     state = busy([on("x", gpus(1))], [], [row("a", estimate_ms=9000), row("b", at=1, estimate_ms=10)])
     assert placed(passed(state, Policy(order="sjf"))) == ["b"]
     assert placed(passed(state, Policy(order="fcfs"))) == ["a"]

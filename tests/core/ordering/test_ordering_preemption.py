@@ -34,7 +34,7 @@ def evicted(plan: Plan) -> list[str]:
     return [str(eviction.session_id) for eviction in plan.evictions]
 
 
-def test_the_one_with_most_work_left_makes_room_and_no_other() -> None:
+def test_only_the_session_with_most_work_left_is_preempted() -> None:
     running = [
         holding("short", 0, 1, estimate_ms=1_100_000),
         holding("long", 2, 3, estimate_ms=9_000_000),
@@ -59,13 +59,13 @@ def test_the_one_with_most_work_left_makes_room_and_no_other() -> None:
     ],
     ids=["same level", "ran too short", "not started", "made room twice"],
 )
-def test_who_may_not_be_asked(fields: dict[str, Any]) -> None:
+def test_sessions_of_the_same_priority_or_protected_by_a_limit_are_not_preempted(fields: dict[str, Any]) -> None:
     plan = passed(busy([FOUR], [holding("b", 0, 1, 2, 3, **fields)], [urgent("a")]), POLICY)
     assert evicted(plan) == []
     assert waits(plan, "a").reason is Reason.INSUFFICIENT
 
 
-def test_the_unwilling_are_left_alone() -> None:
+def test_sessions_that_are_not_preemptible_are_not_preempted() -> None:
     willing = replace(POLICY, preemption=replace(RULES, preempt=PreemptScope.PREEMPTIBLE))
     running = [holding("no", 0, 1), holding("yes", 2, 3, is_preemptible=True, estimate_ms=1)]
     assert evicted(passed(busy([FOUR], running, [urgent("a")]), willing)) == ["yes"]
@@ -73,12 +73,12 @@ def test_the_unwilling_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("order", ["fcfs", "fair_share", "sjf"])
-def test_other_orders_preempt_nobody(order: str) -> None:
+def test_other_orders_do_not_preempt_by_priority(order: str) -> None:
     plan = passed(busy([FOUR], [holding("b", 0, 1, 2, 3)], [urgent("a")]), replace(POLICY, order=order))
     assert evicted(plan) == []
 
 
-def test_while_they_leave_nobody_else_is_asked_and_nobody_takes_their_place() -> None:
+def test_devices_of_a_leaving_session_are_kept_and_no_more_sessions_are_preempted() -> None:
     leaving = holding("b", 0, 1, is_leaving=True, ends_us=NOW_US + 5_000_000)
     running = [leaving, holding("c", 2, priority=Priority.HIGH)]
     queue = [urgent("a", cuda_device="3"), row("later", at=5, priority=Priority.HIGH)]
@@ -88,7 +88,7 @@ def test_while_they_leave_nobody_else_is_asked_and_nobody_takes_their_place() ->
     assert waits(plan, "later").reason is not Reason.MAKING_ROOM
 
 
-def test_each_of_several_gets_room_of_its_own() -> None:
+def test_each_preempting_session_gets_victims_of_its_own() -> None:
     running = [holding(name, index) for index, name in enumerate("bcde")]
     plan = passed(busy([FOUR], running, [urgent("a"), urgent("z", at=1, cuda_device="2")]), POLICY)
     assert len(set(evicted(plan))) == 3

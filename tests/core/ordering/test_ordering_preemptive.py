@@ -71,7 +71,7 @@ def test_a_long_session_is_displaced_by_a_short_one(order: str) -> None:
     ],
     ids=["not preemptible", "preempted often enough", "within run_min", "leaving already"],
 )
-def test_others_are_left_alone(order: str, kept_back: dict[str, Any]) -> None:
+def test_sessions_protected_from_preemption_are_not_displaced(order: str, kept_back: dict[str, Any]) -> None:
     assert evicted(running(**kept_back), order=order) == []
 
 
@@ -116,7 +116,7 @@ def test_a_session_is_displaced_right_after_a_checkpoint(
 
 @pytest.mark.parametrize("order", PREEMPTIVE)
 @pytest.mark.parametrize(("waited_s", "wakes_in_s"), [(0, 90), (89, 1), (90, None)])
-def test_a_session_first_waits_as_long_as_grace_and_restart_take(
+def test_a_session_waits_as_long_as_grace_and_restart_take_before_it_displaces_another(
     order: str, waited_s: int, wakes_in_s: int | None
 ) -> None:
     short = row("short", at=NOW_US - waited_s * SECOND_US, cuda_device="1", estimate_ms=MINUTE_MS)
@@ -128,7 +128,7 @@ def test_a_session_first_waits_as_long_as_grace_and_restart_take(
 
 @pytest.mark.parametrize("order", PREEMPTIVE)
 @pytest.mark.parametrize(("ends_min", "preemptions"), [(70, 0), (80, 1)])
-def test_nothing_is_displaced_for_a_session_that_gets_room_meanwhile(
+def test_no_session_is_displaced_if_devices_become_free_during_the_wait(
     order: str, ends_min: int, preemptions: int
 ) -> None:
     """The short job arrives a minute before a checkpoint of the long one, and waits 90 s at most."""
@@ -149,7 +149,7 @@ def test_without_checkpoints_all_of_the_work_is_lost_and_with_a_signal_none_of_i
     assert evicted(replace(held, kept_ms=20 * MINUTE_MS, checkpoint_ms=0)) == ["long"]
 
 
-def test_the_one_with_the_most_to_gain_leaves() -> None:
+def test_the_session_whose_displacement_gains_most_is_displaced() -> None:
     near = replace(running(estimate_ms=3 * HOUR_MS), session_id=SessionId("near"))
     far = replace(running(), session_id=SessionId("far"))
     agents = [on("x", gpus(2)), on("y", gpus(2))]
@@ -163,7 +163,7 @@ def test_the_one_with_the_most_to_gain_leaves() -> None:
     assert [eviction.session_id for eviction in plan.evictions] == ["far"]
 
 
-def test_srtf_starts_who_needs_least_and_counts_the_work_that_was_kept() -> None:
+def test_srtf_starts_the_session_with_the_least_work_left_after_its_checkpoint() -> None:
     rows = [
         row("long", at=1, cuda_device="2", estimate_ms=5 * HOUR_MS),
         replace(row("resumed", at=2, cuda_device="2", estimate_ms=6 * HOUR_MS), kept_ms=5 * HOUR_MS),
@@ -172,7 +172,7 @@ def test_srtf_starts_who_needs_least_and_counts_the_work_that_was_kept() -> None
     assert list(placed(decide(busy([TWO], [], rows), Policy(order="srtf"), now_us=NOW_US, seed=0))) == ["resumed"]
 
 
-def test_las_starts_who_had_least_and_within_a_queue_who_came_first() -> None:
+def test_las_starts_the_session_with_the_least_service_and_the_oldest_within_a_level() -> None:
     rows = [
         replace(row("had much", at=1, cuda_device="2"), kept_ms=4 * LAS_QUANTUM_MS),
         replace(row("had some", at=2, cuda_device="2"), kept_ms=LAS_QUANTUM_MS // 4),
@@ -183,7 +183,7 @@ def test_las_starts_who_had_least_and_within_a_queue_who_came_first() -> None:
     assert levels.tolist() == [0, 1, 2, 3, 3]
 
 
-def test_las_does_not_displace_within_a_queue() -> None:
+def test_las_does_not_displace_a_session_of_the_same_level() -> None:
     asked = {"kept_ms": 50 * MINUTE_MS}
     short = replace(row("short", cuda_device="2"), **asked)
     policy = Policy(order="las", backfill=Backfill.EASY, preemption=RULES)
@@ -196,7 +196,7 @@ def test_las_does_not_displace_within_a_queue() -> None:
     st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1, max_size=9),
     st.sampled_from(PREEMPTIVE),
 )
-def test_everything_needs_some_time_yet(cases: list[tuple[int, int]], order: str) -> None:
+def test_the_remaining_time_of_a_session_is_always_positive(cases: list[tuple[int, int]], order: str) -> None:
     expected, had = np.array(cases, dtype=np.int64).T
     left = left_ms(order, expected_ms=expected, had_ms=had)
     assert (left > 0).all()
@@ -224,7 +224,7 @@ def course(order: str, works: list[tuple[int, int, int, bool]], *, rules: Preemp
     return simulate(jobs, pool(4), settings)
 
 
-def test_a_short_job_passes_a_long_one_which_goes_on_from_its_checkpoint() -> None:
+def test_a_short_job_displaces_a_long_one_which_resumes_from_its_checkpoint() -> None:
     found = course("srtf", [(0, 600, 4, True), (65, 20, 4, True)])
     minutes = [(ended - job.submit_us) / 60e6 for job, ended in zip(found.jobs, found.ended_us, strict=True)]
     # It starts after the next checkpoint, in 5 min; the grace of 30 s and a restart of 1 min are lost.

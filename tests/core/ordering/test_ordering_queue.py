@@ -41,7 +41,7 @@ def row_sets(draw: st.DrawFn) -> list[PendingRow]:
 
 
 @given(row_sets(), st.data())
-def test_a_changed_queue_is_the_queue_of_the_rows_that_are_left(rows: list[PendingRow], data: st.DataObject) -> None:
+def test_an_incrementally_changed_queue_equals_a_queue_built_anew(rows: list[PendingRow], data: st.DataObject) -> None:
     first = rows[: data.draw(st.integers(0, len(rows)))]
     left = [entry for entry in first if data.draw(st.booleans())]
     warm = Queue.of(first).changed(left=left, joined=rows[len(first) :])
@@ -57,12 +57,12 @@ def test_a_changed_queue_is_the_queue_of_the_rows_that_are_left(rows: list[Pendi
 
 
 @given(st.lists(st.integers(0, 9), max_size=30))
-def test_the_first_places_of_numbers_are_those_that_sorting_finds(numbers: list[int]) -> None:
+def test_first_places_agree_with_numpy_unique(numbers: list[int]) -> None:
     column = np.array(numbers, dtype=np.int64)
     assert first_places(column).tolist() == np.unique(column, return_index=True)[1].tolist()
 
 
-def test_rows_stand_by_submission_then_by_name_and_a_queue_is_not_made_twice() -> None:
+def test_rows_are_ordered_by_submission_then_by_name_and_a_queue_is_reused() -> None:
     queue = Queue.of([row("b"), row("c", at=-1), row("a")])
     assert [entry.session_id for entry in queue] == ["c", "a", "b"]
     assert Queue.of(queue) is queue

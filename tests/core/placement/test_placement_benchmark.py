@@ -31,7 +31,7 @@ def made_up(seed: int) -> Trace:
     return Trace(nodes=nodes, model_of={}, jobs=jobs, arrivals={seed: list(jobs)})
 
 
-def test_least_waste_leaves_less_than_best_fit_and_random_on_a_made_up_cluster() -> None:
+def test_least_waste_leaves_less_idle_than_best_fit_and_random_on_a_synthetic_cluster() -> None:
     left: dict[str, list[float]] = {"least_waste": [], "best_fit": [], "random": []}
     for seed in range(4):
         trace = made_up(seed)
@@ -40,7 +40,7 @@ def test_least_waste_leaves_less_than_best_fit_and_random_on_a_made_up_cluster()
     assert fmean(left["least_waste"]) < fmean(left["best_fit"]) < fmean(left["random"])
 
 
-def test_models_are_kept_to() -> None:
+def test_a_replay_places_jobs_only_on_their_device_models() -> None:
     nodes = [NodeRow(name=name, cpu=9000, mem=9, devices=(1000,)) for name in "ab"]
     job = Job(request=RequestClass(cpu=1, mem=1, devices=1, milli=600), models=frozenset({"T4"}))
     trace = Trace(nodes=nodes, model_of={"a": "A10", "b": "T4"}, jobs={0: job}, arrivals={0: [0, 0]})

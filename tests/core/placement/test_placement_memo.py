@@ -30,7 +30,7 @@ every_strategy = pytest.mark.parametrize("name", NAMES)
 @every_strategy
 @settings(deadline=None, max_examples=40)
 @given(state=snapshots(), data=st.data())
-def test_passes_one_after_the_other_are_the_same_bytes_cold_or_warm(
+def test_consecutive_passes_give_the_same_bytes_with_and_without_a_cache(
     name: str, state: Snapshot, data: st.DataObject
 ) -> None:
     """Across placements, ends, and agents that close and reopen."""
@@ -91,7 +91,7 @@ def test_only_agents_where_something_changed_are_scored_again(monkeypatch: pytes
     assert scored == []
 
 
-def test_a_room_beside_another_does_not_disturb_what_is_kept() -> None:
+def test_a_second_placer_on_the_same_cache_does_not_disturb_the_kept_scores() -> None:
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     state, memo = snapshot(agents, [row("a")]), PassCache()
     full = {agent.node_id: dict.fromkeys(agent.layout.devices, 1000) for agent in agents}
@@ -104,7 +104,7 @@ def test_a_room_beside_another_does_not_disturb_what_is_kept() -> None:
     assert len(_placer(state, memo).place(row("a", kernels=4))) == 4
 
 
-def test_lots_are_drawn_alike_cold_or_warm() -> None:
+def test_random_placement_draws_the_same_with_and_without_a_cache() -> None:
     """The random draws of a pass do not depend on how much was cached."""
     policy, memo = Policy(placement="random"), PassCache()
     state = snapshot([on(f"a{number}", gpus(2)) for number in range(7)], [])
@@ -115,7 +115,7 @@ def test_lots_are_drawn_alike_cold_or_warm() -> None:
         state = after(state, warm)
 
 
-def test_another_layout_is_seen() -> None:
+def test_a_cached_placer_sees_a_changed_device_layout() -> None:
     memo = PassCache()
     state = snapshot([on("x", gpus(1))], [row("a")])
     assert len(_placer(state, memo).place(row("a", kernels=2))) == 1
@@ -123,7 +123,7 @@ def test_another_layout_is_seen() -> None:
     assert len(_placer(larger, memo).place(row("a", kernels=2))) == 2
 
 
-def test_a_room_counts_what_is_free_as_a_new_one_does() -> None:
+def test_cached_free_capacity_equals_that_of_a_new_count() -> None:
     memo = PassCache()
     agents = [on("x", gpus(2)), on("y", gpus(3))]
     state = snapshot(agents, [])

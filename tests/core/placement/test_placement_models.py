@@ -74,7 +74,7 @@ def test_a_refusal_says_how_models_and_memory_are_written() -> None:
 
 
 @every_strategy
-def test_models_lead_to_the_right_agent_and_the_right_device(name: str) -> None:
+def test_a_session_is_placed_on_an_agent_and_a_device_of_its_model(name: str) -> None:
     mixed = [gpu(0, model="T4"), gpu(1, model="H100")]
     agents = [on("old", gpus(2, model="T4")), on("mixed", mixed)]
     queue = [
@@ -97,7 +97,7 @@ def test_a_gang_counts_devices_of_its_models_alone(name: str) -> None:
 
 
 @every_strategy
-def test_a_model_that_no_open_agent_has_is_no_room(name: str) -> None:
+def test_a_session_waits_for_a_closed_agent_when_only_that_agent_has_its_model(name: str) -> None:
     agents = [on("old", gpus(2, model="T4")), on("away", gpus(2, model="H100"), is_open=False)]
     plan = pass_of(name, snapshot(agents, [row("a", where=PlacementConstraints(models=("h100",)))]))
     verdict = waits(plan, "a")
@@ -105,7 +105,7 @@ def test_a_model_that_no_open_agent_has_is_no_room(name: str) -> None:
 
 
 @every_strategy
-def test_pools_and_labels_leave_the_right_agents(name: str) -> None:
+def test_sessions_are_placed_on_agents_with_their_pool_and_labels(name: str) -> None:
     fast = replace(on("fast", gpus(2)), labels={"link": "ib", "rack": "1"})
     other = replace(on("other", gpus(2)), pool=PoolId("lab"))
     queue = [
@@ -120,7 +120,7 @@ def test_pools_and_labels_leave_the_right_agents(name: str) -> None:
 
 
 @every_strategy
-def test_whole_devices_shares_and_slices_on_one_node(name: str) -> None:
+def test_whole_devices_shares_and_slices_are_placed_on_one_node(name: str) -> None:
     cut = gpu(3)
     devices = [*gpus(3), cut, slice_of(cut, 0), slice_of(cut, 1)]
     queue = [
@@ -170,7 +170,7 @@ ASKED: Final[tuple[Mapping[str, str], ...]] = (
 @every_strategy
 @settings(deadline=None, max_examples=60)
 @given(agents=nodes(), data=st.data())
-def test_nobody_gets_another_model_or_less_memory_than_asked(
+def test_no_session_gets_another_model_or_less_memory_than_requested(
     name: str, agents: list[AgentRow], data: st.DataObject
 ) -> None:
     queue = [

@@ -32,7 +32,7 @@ def pass_of(name: str, state: Snapshot, *, seed: int = 0, options: AllocationOpt
 
 
 @every_strategy
-def test_two_tenths_on_the_second_of_two_then_six_tenths_on_each(name: str) -> None:
+def test_a_share_of_0_2_goes_on_the_second_gpu_and_then_1_2_as_0_6_on_each(name: str) -> None:
     agents = [on("x", gpus(2))]
     first = snapshot(agents, [row("first", cuda_shares="0.2")])
     plan = pass_of(name, first)
@@ -44,7 +44,7 @@ def test_two_tenths_on_the_second_of_two_then_six_tenths_on_each(name: str) -> N
 @every_strategy
 @settings(deadline=None, max_examples=60)
 @given(state=snapshots())
-def test_a_plan_holds_and_covers_the_queue(name: str, state: Snapshot) -> None:
+def test_a_plan_fits_the_cluster_and_answers_every_session(name: str, state: Snapshot) -> None:
     plan = pass_of(name, state)
     used = dict(state.used)
     layouts = {agent.id: agent.layout for agent in state.agents}
@@ -69,7 +69,7 @@ def test_a_plan_is_the_same_bytes_whatever_the_order_of_the_input(name: str, sta
 @every_strategy
 @settings(deadline=None, max_examples=60)
 @given(state=snapshots(share_nodes=False))
-def test_nothing_that_fits_is_missed(name: str, state: Snapshot) -> None:
+def test_no_session_waits_for_devices_while_a_placement_exists(name: str, state: Snapshot) -> None:
     """With every strategy, the first session waiting for devices fits nowhere."""
     plan = pass_of(name, state)
     lacking = {Reason.INSUFFICIENT, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE}
@@ -118,7 +118,7 @@ def test_agents_that_share_a_node_never_give_one_device_twice(name: str) -> None
 
 
 @every_strategy
-def test_a_refused_candidate_falls_to_the_next(name: str) -> None:
+def test_placement_tries_the_next_agent_when_one_refuses(name: str) -> None:
     """`a` and `b` have 1.6 free in sum, but only `c` has two devices with 0.8 each."""
     agents = [on("a", gpus(2)), on("b", gpus(2)), on("c", gpus(2))]
     used = {NodeId(f"node-{agent}"): {DeviceId("cuda0"): 400} for agent in "ab"}
@@ -127,7 +127,7 @@ def test_a_refused_candidate_falls_to_the_next(name: str) -> None:
 
 
 @every_strategy
-def test_a_split_of_another_shape_than_the_usual_one_is_found(name: str) -> None:
+def test_a_share_is_split_in_three_where_two_halves_do_not_fit(name: str) -> None:
     """1.2 does not fit as 0.6 + 0.6, but as 3 x 0.4."""
     used = {NodeId("node-a"): {DeviceId(f"cuda{index}"): 550 for index in range(3)}}
     plan = pass_of(name, snapshot([on("a", gpus(3))], [row("wide", cuda_shares="1.2")], used=used))
@@ -135,7 +135,7 @@ def test_a_split_of_another_shape_than_the_usual_one_is_found(name: str) -> None
 
 
 @every_strategy
-def test_memory_models_and_exclusions_leave_the_right_agents(name: str) -> None:
+def test_sessions_avoid_excluded_agents_and_devices_with_too_little_memory(name: str) -> None:
     agents = [on("small", gpus(2, memory_bytes=24 * GB)), on("large", gpus(2)), on("other", gpus(2))]
     queue = [row("a", cuda_shares="0.5", gpu_memory_bytes=40 * GB, excluded_agents=(AgentId("other"),))]
     assert [agent for agent, _ in places(pass_of(name, snapshot(agents, queue)))["a"]] == ["large"]
@@ -154,7 +154,7 @@ def test_time_slices_renamed_slots_and_mig_slices_are_placed(name: str) -> None:
 
 
 @every_strategy
-def test_a_device_larger_than_scores_know_is_used_to_the_full(name: str) -> None:
+def test_a_device_larger_than_the_score_range_is_fully_used(name: str) -> None:
     huge = gpu(0, budget=10**12)
     queue = [row("most", cuda_device="999999999"), row("last", at=1, cuda_shares="1"), row("more", at=2)]
     plan = pass_of(name, snapshot([on("x", [huge])], queue))
@@ -180,7 +180,7 @@ def test_an_unknown_strategy_stops_the_pass() -> None:
         pass_of("nothing", snapshot([on("x")], [row("a")]))
 
 
-def test_who_waits_behind_a_full_cluster_is_told_so_by_every_strategy() -> None:
+def test_every_strategy_gives_insufficient_as_the_reason_on_a_full_cluster() -> None:
     for name in NAMES:
         plan = pass_of(name, snapshot([on("x", gpus(1))], [row("a"), row("b", at=1)]))
         assert placed(plan) == ["a"]

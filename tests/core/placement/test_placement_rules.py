@@ -38,7 +38,7 @@ def chosen(strategy: str, rows: list[NodeRow], request: RequestClass, *, mix: Re
     return cluster.nodes[choice.row].name
 
 
-def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_strategy_is_refused_with_the_valid_names() -> None:
     with pytest.raises(InvalidRequest, match=r"'wurst'.*best_fit.*fgd.*least_waste.*spread") as refusal:
         making("wurst")
     assert refusal.value.field == "placement"
@@ -59,12 +59,14 @@ def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
         ("fgd", [at("n10", 1000), at("n9", 1000)], asked(1000), "n10"),
     ],
 )
-def test_the_rule_of(strategy: str, rows: list[NodeRow], request_: RequestClass, best: str) -> None:
+def test_each_strategy_chooses_the_node_of_its_rule(
+    strategy: str, rows: list[NodeRow], request_: RequestClass, best: str
+) -> None:
     for order in (rows, rows[::-1]):
         assert chosen(strategy, order, request_) == best
 
 
-def test_fgd_keeps_what_typical_requests_can_use() -> None:
+def test_fgd_keeps_devices_that_typical_requests_can_use() -> None:
     """With halves and wholes, a free half is usable; the rest of a half after 0.3 is not."""
     mix = RequestMix.of(Counter({asked(500): 50, asked(1000): 50}))
     rows = [at("half", 500, 1000), at("rest", 300, 1000)]
@@ -88,7 +90,7 @@ def test_least_waste_takes_the_device_that_is_of_least_use_to_others(free: tuple
 
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*SIZES, 1000]), st.integers(1, 9), min_size=1), st.sampled_from([0.002, 0.05]))
-def test_the_waste_table_is_the_formula(counts: dict[int, int], ending: float) -> None:
+def test_the_waste_table_equals_its_formula(counts: dict[int, int], ending: float) -> None:
     mix = RequestMix.of({asked(milli): count for milli, count in counts.items()})
     table = waste_table(mix, ending=ending, size_max=2500)
     total = sum(counts.values())
@@ -106,7 +108,7 @@ def test_the_waste_table_is_the_formula(counts: dict[int, int], ending: float) -
     ("cpu", "expected"),
     [(0, CPU_PER_DEVICE), (10_000, CPU_PER_DEVICE), (2_000, 2_000), (100_000, 100_000), (10, CPU_PER_DEVICE)],
 )
-def test_a_mix_far_off_goes_by_its_own_cpu_per_device(cpu: int, expected: int) -> None:
+def test_an_unusual_cpu_per_device_is_taken_from_the_request_mix(cpu: int, expected: int) -> None:
     assert cpu_per_device(RequestMix.of({asked(1000, cpu=cpu): 3, asked(0, devices=0, cpu=9000): 2})) == expected
 
 

@@ -17,7 +17,7 @@ from placement_clusters import NAMES, asks_of, board_of, nodes, requests
 from placement_replay import columns_for
 
 
-def test_the_names_tested_are_all_that_there_are() -> None:
+def test_all_strategies_are_tested() -> None:
     assert sorted(NAMES) == sorted(STRATEGIES)
 
 
@@ -105,7 +105,7 @@ def test_only_rows_that_changed_are_scored_again() -> None:
     assert strategy.rows == [3, 1]
 
 
-def test_a_class_that_fits_nowhere_costs_one_look_until_something_is_free() -> None:
+def test_a_request_class_that_fits_nowhere_is_not_scored_again_until_a_release() -> None:
     cluster, strategy, board = three_nodes()
     whole, part = (
         PlacementRequest(request=RequestClass(cpu=0, mem=0, devices=1, milli=milli)) for milli in (1000, 100)
@@ -138,7 +138,7 @@ def test_a_row_that_was_refused_is_left_out_until_it_changes() -> None:
     assert board.best(ask) == first
 
 
-def test_random_draws_by_the_seed_and_reaches_every_row() -> None:
+def test_the_random_strategy_depends_on_the_seed_and_reaches_every_node() -> None:
     cluster, _, _ = three_nodes()
     ask = PlacementRequest(request=RequestClass(cpu=0, mem=0, devices=1, milli=100))
     drawn = [board_of(cluster, "random", seed=seed).best(ask) for seed in range(40)]
@@ -147,7 +147,7 @@ def test_random_draws_by_the_seed_and_reaches_every_row() -> None:
     assert {choice.row for choice in drawn if choice} == {0, 1, 2}
 
 
-def test_devices_that_may_not_be_given_are_not() -> None:
+def test_unusable_devices_are_not_chosen() -> None:
     cluster = ClusterArrays([NodeRow(name="n", cpu=0, mem=0, devices=(1000, 1000, 1000))])
     usable = np.array([[False, True, False]])
     request = RequestClass(cpu=0, mem=0, devices=1, milli=100)

@@ -95,7 +95,7 @@ def test_the_smallest_switch_that_holds_the_gang_is_taken() -> None:
     assert switches_in(plan, agents) == {"switch narrow"}
 
 
-def test_a_switch_counts_before_a_rack_and_a_node_without_either_is_its_own() -> None:
+def test_a_switch_label_takes_precedence_over_a_rack_label_and_both_over_the_node() -> None:
     both = replace(on("a"), labels={"switch": "s", "rack": "r"})
     assert [switch_of(one) for one in (both, at("b", "r", label="rack"), on("c"))] == [
         "switch s",
@@ -104,7 +104,7 @@ def test_a_switch_counts_before_a_rack_and_a_node_without_either_is_its_own() ->
     ]
 
 
-def test_without_named_switches_a_gang_is_placed_as_before() -> None:
+def test_without_switch_labels_a_gang_is_placed_as_on_one_switch() -> None:
     agents = [on(f"n{number}", gpus(4)) for number in range(4)]
     queue = [row("gang", kernels=5, cuda_device="2")]
     unnamed = decided(snapshot(agents, queue))
@@ -113,7 +113,7 @@ def test_without_named_switches_a_gang_is_placed_as_before() -> None:
 
 
 @pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
-def test_a_gang_that_requires_a_switch_waits_for_one_and_is_reserved_devices_there(backfill: Backfill) -> None:
+def test_a_gang_that_requires_one_switch_waits_with_a_reservation_on_one_switch(backfill: Backfill) -> None:
     agents = [at("a1", "a"), at("a2", "a"), at("b1", "b"), at("b2", "b")]
     first = snapshot(agents, [row(name, cuda_device="8") for name in ("x", "y")])
     holding = [

@@ -53,7 +53,7 @@ def test_linked_devices_go_together(name: str, spreading: Spreading, asked: dict
 
 
 @every_strategy
-def test_a_linked_pair_is_kept_whole_for_who_needs_it(name: str) -> None:
+def test_a_single_device_does_not_break_a_linked_pair(name: str) -> None:
     """A single device comes from the pair already split."""
     used = {NodeId("node-x"): {DeviceId("cuda2"): 1000}}
     queue = [row("a"), row("b", at=1, cuda_device="2")]
@@ -73,7 +73,7 @@ def test_devices_of_one_numa_node_go_together(name: str, spreading: Spreading) -
 
 
 @every_strategy
-def test_numa_nodes_in_turn_where_the_policy_says_so(name: str) -> None:
+def test_the_interleave_policy_spreads_devices_over_numa_nodes(name: str) -> None:
     found = [gpu(index, numa_node=index // 2) for index in range(4)]
     plan = pass_of(name, snapshot([on("x", found)], [row("a", cuda_device="2")]), numa=NumaPolicy.INTERLEAVE)
     assert len({int(device.removeprefix("cuda")) // 2 for device in devices_of(plan)[0]}) == 2
@@ -86,7 +86,7 @@ def test_each_kernel_of_a_gang_has_a_linked_pair(name: str) -> None:
 
 
 @every_strategy
-def test_cores_come_from_beside_the_devices(name: str) -> None:
+def test_cores_come_from_the_numa_node_of_the_devices(name: str) -> None:
     found = [gpu(0, numa_node=0), gpu(1, numa_node=1), *cores(range(2), numa_node=0), *cores(range(2, 4), numa_node=1)]
     used = {NodeId("node-x"): {DeviceId("cuda0"): 1000}}
     plan = pass_of(name, snapshot([on("x", found)], [row("a", cpu="2", cuda_device="1")], used=used))
@@ -95,7 +95,7 @@ def test_cores_come_from_beside_the_devices(name: str) -> None:
 
 @every_strategy
 @pytest.mark.parametrize("asked", [{"cuda_device": "1"}, {"cuda_shares": "0.5"}, {"cpu": "2", "cuda_shares": "0.5"}])
-def test_a_gang_is_on_one_agent_if_one_holds_it(name: str, asked: dict[str, str]) -> None:
+def test_a_gang_is_placed_on_one_agent_if_it_fits(name: str, asked: dict[str, str]) -> None:
     """Small agents are tighter, larger ones emptier: neither justifies splitting a gang."""
     agents = [
         on("tight", [*gpus(2), *cores(range(4))]),
@@ -109,7 +109,7 @@ def test_a_gang_is_on_one_agent_if_one_holds_it(name: str, asked: dict[str, str]
 
 
 @every_strategy
-def test_a_gang_of_odd_shapes_is_on_one_agent_too(name: str) -> None:
+def test_a_gang_with_uneven_shares_is_placed_on_one_agent(name: str) -> None:
     """1.2 never fits as 0.6 + 0.6, but twice on `wide` as three times 0.4."""
     held = {DeviceId(f"cuda{index}"): 550 for index in range(6)}
     used = {NodeId(f"node-{agent}"): dict(held) for agent in ("wide", "thin", "slim")}
@@ -119,7 +119,7 @@ def test_a_gang_of_odd_shapes_is_on_one_agent_too(name: str) -> None:
 
 
 @every_strategy
-def test_a_gang_that_no_agent_holds_takes_the_fullest_pieces(name: str) -> None:
+def test_a_gang_larger_than_an_agent_uses_the_largest_agents(name: str) -> None:
     agents = [on(f"small{number}", gpus(2)) for number in range(4)] + [on("large", gpus(5)), on("middle", gpus(3))]
     plan = pass_of(name, snapshot(agents, [row("a", kernels=8)]))
     assert {agent for agent, _ in places(plan)["a"]} == {"large", "middle"}

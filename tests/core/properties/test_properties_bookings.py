@@ -119,7 +119,7 @@ def test_no_device_is_booked_twice_and_no_quota_is_exceeded_at_any_moment(state:
 
 @examples(80)
 @given(booked_states(), st.sampled_from(policies()))
-def test_nothing_is_placed_that_could_be_in_the_way_of_a_booking(state: Snapshot, policy: object) -> None:
+def test_no_session_is_placed_where_it_could_overlap_a_booking(state: Snapshot, policy: object) -> None:
     plan = decide(state, policy, now_us=NOW_US, seed=1)  # type: ignore[arg-type]
     open_now = {one.id: one for one in bookings_after(state, plan, now_us=NOW_US) if one.state is BookingState.BOOKED}
     rows = {row.session_id: row for row in state.queue}
@@ -170,7 +170,9 @@ def test_the_plan_depends_on_neither_order_nor_cache(state: Snapshot, policy: ob
 
 @examples(40)
 @given(booked_states(), st.sampled_from(policies()))
-def test_a_session_in_a_booking_is_never_held_up_by_what_is_promised_to_others(state: Snapshot, policy: object) -> None:
+def test_no_reservation_of_another_session_uses_booked_devices_within_the_window(
+    state: Snapshot, policy: object
+) -> None:
     """Within its window, a booking's devices are reserved for its own sessions only."""
     plan = decide(state, policy, now_us=NOW_US, seed=1)  # type: ignore[arg-type]
     open_now = {one.id: one for one in bookings_after(state, plan, now_us=NOW_US) if one.state is BookingState.BOOKED}

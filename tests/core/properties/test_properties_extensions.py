@@ -50,7 +50,7 @@ def without_request(state: Snapshot) -> Snapshot:
 
 @examples(80)
 @given(asked(), st.sampled_from(policies()), st.sampled_from(Backfill))
-def test_it_is_granted_if_and_only_if_no_session_starts_later(
+def test_an_extension_is_granted_if_and_only_if_no_session_starts_later(
     state: Snapshot, policy: Policy, backfill: Backfill
 ) -> None:
     policy = replace(policy, backfill=backfill)
@@ -74,7 +74,7 @@ def test_it_is_granted_if_and_only_if_no_session_starts_later(
 
 @examples(40)
 @given(asked(), st.sampled_from(policies()))
-def test_the_pass_goes_on_from_the_state_that_it_leaves(state: Snapshot, policy: Policy) -> None:
+def test_the_rest_of_a_pass_plans_from_the_state_after_its_extensions(state: Snapshot, policy: Policy) -> None:
     plan = decide(state, policy, now_us=NOW_US, seed=1)
     (decision,) = plan.extensions
     after = without_request(state)

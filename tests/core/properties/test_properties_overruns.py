@@ -26,9 +26,7 @@ Span = tuple[int, int]
 @every_promise
 @examples(8)
 @given(data=st.data())
-def test_a_head_is_promised_a_time_to_come_and_only_an_overrun_makes_it_later(
-    policy: Policy, data: st.DataObject
-) -> None:
+def test_only_an_overrun_delays_the_reservation_of_the_head(policy: Policy, data: st.DataObject) -> None:
     rules = replace(policy, preemption=Preemption(preempt=PreemptScope.NONE), pools=POOLS)
     world = data.draw(worlds(rules, overruns=True))
     promised: Reservation | None = None

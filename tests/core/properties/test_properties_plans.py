@@ -43,7 +43,7 @@ def plan_of(state: Snapshot, policy: Policy) -> Plan:
 @every_policy
 @examples(4)
 @given(state=states())
-def test_what_is_true_of_every_plan(policy: Policy, state: Snapshot) -> None:
+def test_every_plan_is_complete_and_respects_devices_and_quotas(policy: Policy, state: Snapshot) -> None:
     before = copy.deepcopy(state)
     plan = plan_of(state, policy)
     assert state == before, "a pass changes nothing of its input"

@@ -40,14 +40,14 @@ class Home:
     ),
     weights=st.fixed_dictionaries({project: st.integers(1, 3) for project in "pqr"}),
 )
-def test_gpu_time_comes_to_the_shares_of_random_users(users: list[Home], weights: dict[str, int]) -> None:
+def test_gpu_time_converges_to_the_shares_of_random_users(users: list[Home], weights: dict[str, int]) -> None:
     homes = {f"u{number}": home for number, home in enumerate(users)}
     got = _gpu_time(homes, weights, sessions=500)
     for name, share in _shares(homes, weights).items():
         assert got[name] / sum(got.values()) == pytest.approx(share, rel=0.15)
 
 
-def test_gpu_time_comes_to_shares_of_unequal_projects_with_unequal_users() -> None:
+def test_gpu_time_converges_to_the_shares_of_unequal_projects_with_unequal_users() -> None:
     homes = {
         "ann": Home(project="p", weight=3),
         "bob": Home(project="p"),

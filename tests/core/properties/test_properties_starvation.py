@@ -73,7 +73,7 @@ weighings = st.builds(
     beyond_ms=st.integers(0, 10**9),
     peak_ms=st.sampled_from([0, 5, 32_400_000, 30 * DAY_MS]),
 )
-def test_nobody_is_overtaken_by_who_comes_later_than_the_bound(
+def test_no_session_is_overtaken_by_one_submitted_later_than_the_bound(
     order: str,
     first: PendingRow,
     later: PendingRow,
@@ -100,7 +100,9 @@ WEIGHTS = Weights(age=1000, fair=11, short=22, priority=11, level_ms=60_000, sjf
 
 @every_order
 @pytest.mark.parametrize("backfill", BACKFILLS)
-def test_the_widest_starts_soon_after_its_bound_however_many_favoured_ones_come(order: str, backfill: Backfill) -> None:
+def test_the_widest_session_starts_soon_after_its_bound_despite_favoured_sessions(
+    order: str, backfill: Backfill
+) -> None:
     """Four GPUs at full load, and one session that wants all four and has nothing in its favour."""
     wide = row("wide", at=START_US, cuda_device="4", priority=Priority.LOW, owner=UserId("a"), limit_ms=20_000)
     works = [Work(row=replace(wide, estimate_ms=40_000), lasts_ms=20_000)]

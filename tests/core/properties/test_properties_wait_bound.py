@@ -54,14 +54,14 @@ def waited_s(order: str, weights: Weights, shorts: list[tuple[int, int]]) -> flo
 @pytest.mark.parametrize("order", ["sjf", "priority", "relative_age"])
 @examples(20)
 @given(shorts=st.lists(st.tuples(st.integers(1, 8), st.sampled_from([1, 2])), min_size=60, max_size=90))
-def test_one_that_later_favoured_sessions_would_pass_starts_within_the_bound(
+def test_a_session_that_favoured_later_ones_would_pass_starts_within_the_bound(
     order: str, shorts: list[tuple[int, int]]
 ) -> None:
     bounded = replace(FAVOUR, wait_bound_ms=BOUND_S * 1000)
     assert waited_s(order, bounded, shorts) <= BOUND_S
 
 
-def test_without_the_bound_it_waits_until_all_of_them_are_served() -> None:
+def test_without_a_wait_bound_a_session_waits_until_all_favoured_sessions_are_served() -> None:
     shorts = [(4, 1)] * 150
     assert waited_s("priority", FAVOUR, shorts) > BOUND_S
     bounded = replace(FAVOUR, wait_bound_ms=BOUND_S * 1000)
@@ -72,7 +72,7 @@ def test_without_the_bound_it_waits_until_all_of_them_are_served() -> None:
 @every_order
 @examples(15)
 @given(state=snapshots())
-def test_a_bound_that_nobody_reaches_changes_nothing(order: str, state: Snapshot) -> None:
+def test_a_wait_bound_that_no_session_reaches_changes_nothing(order: str, state: Snapshot) -> None:
     policy = Policy(order=order, backfill=Backfill.EASY)
     bounded = replace(policy, weights=Weights(wait_bound_ms=3650 * 24 * HOUR_MS))
     assert encoded(decide(state, bounded, now_us=NOW_US, seed=0)) == encoded(
@@ -101,7 +101,7 @@ def test_promoted_sessions_start_in_the_order_of_submission() -> None:
     assert list(placed(decide(state, Policy(order="sjf"), now_us=NOW_US, seed=0))) == ["young", "late"]
 
 
-def test_a_session_that_would_make_another_one_late_does_not_start_before_it() -> None:
+def test_a_session_does_not_start_ahead_of_one_that_it_would_delay_past_the_bound() -> None:
     """One GPU is free, the other in ten seconds: the wide session can have both well in time."""
     agents = [on("x", gpus(2))]
     first = decide(snapshot(agents, [row("runs", cuda_device="1")]), Policy(), now_us=NOW_US, seed=0)
@@ -154,7 +154,7 @@ def test_the_bound_of_the_order_is_computed_from_the_weights_and_the_backlog() -
     waited_ms=st.integers(0, 10**9),
     estimates=st.tuples(st.sampled_from([1, 3 * HOUR_MS]), st.sampled_from([1, 3 * HOUR_MS])),
 )
-def test_who_comes_later_than_the_bound_is_not_ahead(
+def test_a_session_submitted_later_than_the_bound_is_not_ahead(
     order: str, weights: Weights, waited_ms: int, estimates: tuple[int, int]
 ) -> None:
     policy = Policy(order=order, weights=weights)

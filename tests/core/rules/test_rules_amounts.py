@@ -44,7 +44,7 @@ def test_the_constants_are_what_the_documentation_says() -> None:
     assert HOUR == 1000 * 3_600_000
 
 
-def test_what_is_kept_is_a_power_of_a_half() -> None:
+def test_entries_of_the_decay_tables_are_powers_of_a_half() -> None:
     tables = fairshare._decays()
     assert [len(table) for table in tables] == [256] * 5
     for digit, table in enumerate(tables):
@@ -59,7 +59,7 @@ def test_decay_is_a_power_of_a_half_at_every_time(elapsed_us: int, half_life_ms:
     assert decay(elapsed_us, half_life_ms=half_life_ms) / 2**62 == pytest.approx(exact, rel=1e-9, abs=1e-15)
 
 
-def test_usage_is_forgotten_by_the_half_life_of_its_policy() -> None:
+def test_usage_decays_with_the_half_life_of_its_policy() -> None:
     account = Account(id="lab/ann", project=LAB, user=ANN, used=1000, at_us=0)
     day_ms = 86_400_000
     assert Usage.of([account], half_life_ms=day_ms).used_at(day_ms * 1000) == {(LAB, ANN): 500}
@@ -68,7 +68,7 @@ def test_usage_is_forgotten_by_the_half_life_of_its_policy() -> None:
     assert held.used_at(WEEK_US)[LAB, ANN] < week.used_at(WEEK_US)[LAB, ANN]
 
 
-def test_usage_is_reckoned_from_its_own_time_on() -> None:
+def test_usage_decays_only_from_its_own_time_on() -> None:
     late = UsageBalance(used=1000, at_us=WEEK_US)
     assert [late.used_at(now_us) for now_us in (0, WEEK_US, 2 * WEEK_US)] == [1000, 1000, 500]
     day_ms = 86_400_000
@@ -78,14 +78,14 @@ def test_usage_is_reckoned_from_its_own_time_on() -> None:
     assert ended.used_at(day_ms * 1000)[LAB, ANN] == pytest.approx(expected, rel=1e-9)
 
 
-def test_of_who_has_used_nothing_nothing_is_on_record() -> None:
+def test_the_record_of_a_user_without_usage_is_zero() -> None:
     record = Usage().record(LAB, BOB)
     assert (record.id, record.project, record.user) == ("lab/bob", LAB, BOB)
     assert (record.used, record.at_us, record.charged, record.month, record.month_charged) == (0, 0, 0, 0, 0)
     assert month_of(0) == 197001
 
 
-def test_months_are_those_of_utc_wherever_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_months_are_in_utc_regardless_of_the_time_zone_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "Asia/Tokyo")
         time.tzset()
@@ -129,7 +129,7 @@ def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
     default_ms=st.sampled_from([None, 8]),
     median_ms=st.sampled_from([None, 60_000, 10**7]),
 )
-def test_the_guard_of_one_is_the_guard_of_many(
+def test_the_planned_duration_of_one_session_equals_that_of_the_batch(
     estimate_ms: int | None, limit_ms: int | None, default_ms: int | None, median_ms: int | None
 ) -> None:
     fast = PoolId("fast")

@@ -30,7 +30,7 @@ def sets_of(found: Session) -> dict[str, str]:
     return {name: str(getattr(tasks, name)) for name in PLACES if getattr(tasks, name)}
 
 
-def test_a_task_is_active_until_it_ends_and_then_as_it_ended() -> None:
+def test_a_task_counts_as_active_until_it_ends_and_then_by_its_final_state() -> None:
     assert [place_of(session(state)) for state in (S.RUNNING, S.QUEUED, S.COMPLETED, S.FAILED, S.CANCELED)] == [
         "active",
         "active",
@@ -41,7 +41,7 @@ def test_a_task_is_active_until_it_ends_and_then_as_it_ended() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_index_is_in_one_set_at_a_time(place: str) -> None:
+def test_a_task_index_is_in_exactly_one_set(place: str) -> None:
     before = array(waiting="0-1", active="2", completed="3", failed="4", canceled="5")
     for index in range(6):
         after = sets_of(with_task(before, index, place=place))
@@ -49,7 +49,7 @@ def test_an_index_is_in_one_set_at_a_time(place: str) -> None:
         assert sum(len(Intervals.parse(text)) for text in after.values()) == 6
 
 
-def test_many_move_together() -> None:
+def test_several_task_indices_move_together() -> None:
     before = array(waiting="0-9", active="10-12", failed="20")
     assert sets_of(with_tasks(before, Intervals.parse("3-5,11"), place="canceled")) == {
         "waiting": "0-2,6-9",
@@ -60,7 +60,7 @@ def test_many_move_together() -> None:
     assert sets_of(with_tasks(before, Intervals.parse("19,21"), place="failed"))["failed"] == "19-21"
 
 
-def test_an_array_of_which_tasks_wait_stays_as_it_is() -> None:
+def test_an_array_with_waiting_tasks_keeps_its_state() -> None:
     for state in (S.QUEUED, S.HELD, S.RUNNING):
         before = array(state, waiting="0", active="1", failed="2")
         assert settled(before, now_us=50) == before
@@ -69,7 +69,7 @@ def test_an_array_of_which_tasks_wait_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("state", [S.QUEUED, S.HELD])
-def test_it_runs_when_none_waits_any_more(state: SessionState) -> None:
+def test_an_array_is_running_when_no_task_waits(state: SessionState) -> None:
     found = settled(array(state, active="0-1", completed="2"), now_us=50)
     assert (found.state, found.started_us, found.scheduled_us) == (S.RUNNING, 50, 50)
     later = settled(found, now_us=70)
@@ -84,14 +84,14 @@ def test_it_runs_when_none_waits_any_more(state: SessionState) -> None:
         ({"completed": "0", "canceled": "1", "failed": "2"}, S.FAILED),
     ],
 )
-def test_it_ends_with_its_last_task(sets: dict[str, str], state: SessionState) -> None:
+def test_an_array_ends_with_its_last_task(sets: dict[str, str], state: SessionState) -> None:
     running = replace(array(S.RUNNING, **sets), attempt=1, started_us=3)
     found = settled(running, now_us=50)
     assert (found.state, found.ended_us) == (state, 50)
     assert (found.failure is not None) == (state is S.FAILED)
 
 
-def test_the_failure_names_the_tasks_as_far_as_there_is_room() -> None:
+def test_the_failure_of_an_array_names_the_failed_tasks_up_to_a_length() -> None:
     few = settled(replace(array(S.RUNNING, failed="1,5-7", completed="0,2"), attempt=1), now_us=50).failure
     assert few is not None
     assert (few.code, few.message) == ("tasks_failed", "4 of 6 tasks failed: 1,5-7")

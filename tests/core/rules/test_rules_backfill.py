@@ -62,7 +62,7 @@ def test_the_head_is_promised_the_first_time_at_which_it_fits(
         assert plan.reservation.at_us == NOW_US + first * SECOND_US
 
 
-def test_the_head_moves_for_one_that_would_outlast_it_and_its_new_devices_are_left_to_it() -> None:
+def test_the_reservation_of_the_head_moves_for_a_longer_session_and_is_kept_there() -> None:
     """It can have y's GPUs instead of x's, and then x is free for a long session."""
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     running = [
@@ -81,7 +81,7 @@ def test_the_head_moves_for_one_that_would_outlast_it_and_its_new_devices_are_le
     assert {agent for agent, _ in kept} == {"y"}
 
 
-def test_the_head_does_not_move_where_it_would_not_fit() -> None:
+def test_the_reservation_of_the_head_does_not_move_where_the_head_would_not_fit() -> None:
     """Enough is free in sum at its start, one GPU on each node, but it needs two on one."""
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     running = [
@@ -95,7 +95,7 @@ def test_the_head_does_not_move_where_it_would_not_fit() -> None:
     assert waits(plan, "long").reason is Reason.RESERVED
 
 
-def test_where_nothing_is_counted_as_held_who_runs_there_is_no_reason_to_fail() -> None:
+def test_a_running_session_without_counted_devices_does_not_break_a_pass() -> None:
     """Unreadable files: a session runs on a device, but none of it is counted."""
     agents = [on("x", gpus(2)), on("y", gpus(2))]
     running = [runs("a", agents[0], {"cuda.device": {"cuda0": 1}}, ends_in_s=50)]
@@ -107,7 +107,7 @@ def test_where_nothing_is_counted_as_held_who_runs_there_is_no_reason_to_fail() 
     assert (placed(plan), plan.reservation) == ([], None)
 
 
-def test_under_conservative_backfill_a_session_that_ends_at_once_holds_its_devices_for_a_moment() -> None:
+def test_a_session_with_a_zero_time_limit_holds_its_devices_in_conservative_backfill() -> None:
     four = on("x", gpus(4))
     queue = [row("none", limit_ms=0, cuda_device="4"), row("next", at=1, limit_ms=0, cuda_device="4")]
     plan = passed(busy([four], [], queue), Policy(backfill=Backfill.CONSERVATIVE))
@@ -115,7 +115,7 @@ def test_under_conservative_backfill_a_session_that_ends_at_once_holds_its_devic
     assert [one.session_id for one in plan.promises] == ["next"]
 
 
-def test_a_promise_is_known_to_the_microsecond() -> None:
+def test_the_time_of_a_reservation_is_exact_to_the_microsecond() -> None:
     two = on("x", gpus(2))
     held = runs("a", two, {"cuda.device": {"cuda0": 1}}, ends_in_s=0)
     for ends_us in (NOW_US + 2, NOW_US + 3):
@@ -128,7 +128,7 @@ def test_a_promise_is_known_to_the_microsecond() -> None:
 
 @pytest.mark.parametrize("backfill", Backfill)
 @pytest.mark.parametrize(("startable", "starts"), [(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)])
-def test_tasks_start_as_many_as_may_and_fit(backfill: Backfill, startable: int, starts: int) -> None:
+def test_an_array_starts_as_many_tasks_as_are_allowed_and_fit(backfill: Backfill, startable: int, starts: int) -> None:
     four = on("x", gpus(4))
     array = row("a", tasks=Intervals.parse("0-4"), tasks_startable=startable, limit_ms=1000)
     plan = passed(busy([four], [], [array]), Policy(backfill=backfill))

@@ -51,7 +51,7 @@ def test_a_short_name_stands_for_devices_or_shares(
         ),
     ],
 )
-def test_gpu_is_refused_where_it_names_no_single_kind(known: tuple[str, ...], words: str) -> None:
+def test_the_slot_gpu_is_refused_unless_one_kind_of_accelerator_is_known(known: tuple[str, ...], words: str) -> None:
     with pytest.raises(UnknownSlot) as caught:
         with_full_names([("gpu", "1")], known=known, field="slots")
     assert caught.value.message == words
@@ -61,7 +61,7 @@ def test_gpu_is_refused_where_it_names_no_single_kind(known: tuple[str, ...], wo
     ("slot", "meant"),
     [("gpus", "gpu"), ("cuda.devices", "cuda.device"), ("memory", "mem"), ("cpus", "cpu"), ("fpga", None)],
 )
-def test_an_unknown_slot_is_refused_with_the_one_that_is_meant(slot: str, meant: str | None) -> None:
+def test_an_unknown_slot_is_refused_with_a_suggestion(slot: str, meant: str | None) -> None:
     words = unknown_slot(slot, known=CUDA, field="slots").message
     start = f"slots: no agent has slot {slot}; known slots: cpu, cuda.device, cuda.shares, mem."
     assert words == (start if meant is None else f"{start} Did you mean {meant}?")
@@ -82,6 +82,6 @@ def test_cpus_and_memory_come_with_each_gpu(given: list[tuple[str, str]], added:
     assert with_host_amounts(given, PerGpu(cpus=8, mem_bytes=64 * GIB)) == (*given, *added)
 
 
-def test_less_than_a_cpu_and_a_mebibyte_are_not_requested() -> None:
+def test_amounts_below_one_cpu_and_one_mebibyte_are_not_added() -> None:
     given = [("cuda.shares", "0.5")]
     assert with_host_amounts(given, PerGpu(cpus=1, mem_bytes=MIB)) == tuple(given)

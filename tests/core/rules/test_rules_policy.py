@@ -96,7 +96,7 @@ def test_both_ends_of_a_range_are_allowed_and_nothing_beyond(path: str) -> None:
         assert refusal.value.field == name
 
 
-def test_the_ranges_are_those_that_keep_scores_within_64_bits_and_nobody_waiting_for_ever() -> None:
+def test_weight_ranges_keep_scores_within_64_bits_and_prevent_starvation() -> None:
     assert {path: RANGES[path] for path in ("weights.age", "weights.fair", "weights.sjf_age_pct")} == {
         "weights.age": (1, 1_000),
         "weights.fair": (0, 1_000),
@@ -161,20 +161,22 @@ LONG = "p" * 65
         ),
     ],
 )
-def test_what_is_wrong_is_said(changes: dict[str, Any], field: str, message: str) -> None:
+def test_an_invalid_policy_change_is_refused_with_field_and_message(
+    changes: dict[str, Any], field: str, message: str
+) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         amended(PLAIN, changes)
     assert (refusal.value.message, refusal.value.field) == (message, field)
 
 
-def test_what_is_just_allowed() -> None:
+def test_policy_values_at_the_limits_are_accepted() -> None:
     names = {DEFAULT_POOL: POOL, PoolId("p" * 64): POOL, PoolId("a"): Pool(default_limit_ms=1_000)}
     prices = {"free": 0, "dear": 1_000_000}
     charges, retries = Charges(accelerator_milli=prices), Retries(wait_ms_first=300_000)
     check(replace(PLAIN, pools=names, charges=charges, retries=retries))
 
 
-def test_an_unknown_field_is_a_fault_of_ours() -> None:
+def test_an_unknown_policy_field_raises_an_assertion_error() -> None:
     with pytest.raises(AssertionError, match=r"weights\.speed is no field of the policy"):
         amended(PLAIN, {"weights": {"speed": 1}})
     with pytest.raises(AssertionError, match=r"^speed is no field"):
@@ -199,7 +201,7 @@ def _value(document: PolicyDocument, path: str) -> Any:
     return value
 
 
-def test_every_duration_that_the_policy_takes_is_known_by_name() -> None:
+def test_the_duration_names_are_all_duration_fields_of_the_policy_inputs() -> None:
     kinds = [UpdatePolicyInput, WeightsInput, PoolInput, PreemptionRulesInput, IdleRulesInput, RetriesInput]
     hints = [item for kind in kinds for item in get_type_hints(kind).items()]
     assert {name for name, kind in hints if kind == float | None} == DURATION_NAMES

@@ -47,7 +47,7 @@ ROSTER = AgentIndex([on("x", [gpu(0, model="H100"), gpu(1, model="A100"), *cores
         ),
     ],
 )
-def test_wishes_go_from_the_most_to_the_least(asks: dict[str, Any], wishes: list[Any]) -> None:
+def test_combinations_of_preferences_are_tried_from_most_to_fewest(asks: dict[str, Any], wishes: list[Any]) -> None:
     where = replace(ANYWHERE, pool="p", **asks)
     found = list(preferred(where, agent_index=ROSTER))
     assert [(one.labels, one.models) for one in found] == wishes
@@ -55,7 +55,7 @@ def test_wishes_go_from_the_most_to_the_least(asks: dict[str, Any], wishes: list
 
 
 @pytest.mark.parametrize("model", ["A100", "H100"])
-def test_a_model_that_is_preferred_is_taken_while_it_is_free(model: str) -> None:
+def test_a_preferred_model_is_used_while_it_is_free(model: str) -> None:
     agents = [on("old", OLD), on("new", NEW)]
     likes = replace(ANYWHERE, preferred_models=(model,))
     plan = decided(agents, [row(str(number), at=number, where=likes) for number in range(2)])
@@ -64,13 +64,13 @@ def test_a_model_that_is_preferred_is_taken_while_it_is_free(model: str) -> None
 
 
 @pytest.mark.parametrize("needs", ["A100", "H100"])
-def test_what_is_preferred_never_stands_against_what_is_needed(needs: str) -> None:
+def test_a_preferred_model_never_overrides_a_required_model(needs: str) -> None:
     agents = [on("old", OLD), on("new", NEW)]
     where = replace(ANYWHERE, models=(needs,), preferred_models=("A*" if needs == "H100" else "H*",))
     assert places(decided(agents, [row("a", where=where)]))["a"][0][0] == ("old" if needs == "A100" else "new")
 
 
-def test_a_gang_of_which_only_a_part_would_be_where_it_likes_goes_where_it_fits() -> None:
+def test_a_gang_that_only_partly_fits_on_its_preferred_model_runs_elsewhere() -> None:
     agents = [on("old", OLD), on("new", gpus(2, model="H100"))]
     likes = replace(ANYWHERE, preferred_models=("A100",))
     plan = decided(agents, [row("gang", kernels=2, where=likes), row("one", at=1, where=likes)])
@@ -79,7 +79,7 @@ def test_a_gang_of_which_only_a_part_would_be_where_it_likes_goes_where_it_fits(
 
 
 @pytest.mark.parametrize("holder", ["old", "new"])
-def test_an_agent_that_holds_the_image_is_taken_while_it_is_free_and_not_waited_for(holder: str) -> None:
+def test_an_agent_that_holds_the_image_is_preferred_but_not_waited_for(holder: str) -> None:
     agents = [replace(on(name), labels=dict([HELD]) if name == holder else {}) for name in ("old", "new")]
     with_image = replace(ANYWHERE, image="i")
     plan = decided(agents, [row(str(number), at=number, where=with_image, cuda_device="2") for number in range(2)])

@@ -42,19 +42,19 @@ def book(*quotas: Quota, running: list[RunningRow]) -> QuotaTracker:
     return QuotaTracker(state, policy=Policy(preemption=Preemption(preempt=PreemptScope.ANY)), now_us=0)
 
 
-def test_one_milli_beyond_ones_own_is_borrowed_by_who_holds_no_more_than_that() -> None:
+def test_only_a_session_no_larger_than_the_borrowed_amount_is_a_borrower() -> None:
     large, small = holds("large", 999), holds("small", 1)
     lending = book(quota(QuotaScope.PROJECT, "lab", own=999), running=[large, small])
     assert (lending.is_borrower(small), lending.is_borrower(large)) == (True, False)
 
 
-def test_who_would_lose_a_part_of_his_own_is_not_asked() -> None:
+def test_a_session_partly_within_the_owned_quota_is_not_a_borrower() -> None:
     whole = holds("whole", 1000)
     assert not book(quota(QuotaScope.PROJECT, "lab", own=999), running=[whole]).is_borrower(whole)
     assert not book(quota(QuotaScope.PROJECT, "lab", own=1000), running=[whole]).is_borrower(whole)
 
 
-def test_who_starts_in_a_pass_counts_once_among_those_who_stay() -> None:
+def test_a_session_started_in_a_pass_counts_once_against_the_owned_quota() -> None:
     first, second = holds("a", 1000), holds("b", 1000)
     lending = book(quota(QuotaScope.PROJECT, "lab", own=3000), running=[first, second])
     mine = row("m", owner=ANN, project=LAB)
@@ -64,24 +64,24 @@ def test_who_starts_in_a_pass_counts_once_among_those_who_stay() -> None:
     assert lending.is_borrower(first)
 
 
-def test_a_user_who_keeps_to_his_own_may_borrow_for_his_project() -> None:
+def test_a_user_within_the_owned_quota_may_still_borrow_for_the_project() -> None:
     first, second = holds("a", 1000), holds("b", 1000)
     user, project = quota(QuotaScope.USER, "ann", own=2000), quota(QuotaScope.PROJECT, "lab", own=1000)
     assert book(user, project, running=[first, second]).is_borrower(second)
 
 
-def test_what_is_not_in_the_book_borrows_nothing() -> None:
+def test_a_session_unknown_to_the_quota_tracker_is_not_a_borrower() -> None:
     lending = book(quota(QuotaScope.PROJECT, "lab", own=1), running=[])
     assert not lending.is_borrower(holds("stranger", 1))
 
 
-def test_a_user_calls_back_what_is_his_own_without_a_project() -> None:
+def test_a_user_may_reclaim_an_owned_quota_without_a_project_quota() -> None:
     lending = book(quota(QuotaScope.USER, "ann", own=1000), running=[])
     assert lending.may_reclaim(row("a", owner=ANN, project=LAB))
     assert not lending.may_reclaim(row("a", owner=UserId("bob"), project=LAB))
 
 
-def test_the_whole_owns_nothing() -> None:
+def test_the_cluster_quota_owns_nothing() -> None:
     whole = quota(QuotaScope.CLUSTER, "", own=1000)
     assert not book(whole, running=[holds("a", 1000)]).borrows(row("b", owner=ANN, project=LAB))
 
@@ -89,7 +89,7 @@ def test_the_whole_owns_nothing() -> None:
 @pytest.mark.parametrize(
     ("scope", "name"), [(QuotaScope.USER, "ann"), (QuotaScope.PROJECT, "lab"), (QuotaScope.CLUSTER, "")]
 )
-def test_hours_are_those_that_were_charged_under_this_quota(scope: QuotaScope, name: str) -> None:
+def test_gpu_hours_count_only_charges_under_the_same_quota(scope: QuotaScope, name: str) -> None:
     """Ann used two hours in the lab, and Bob one hour in the shop."""
     start_us = 1_793_500_000_000_000
     usage = Usage().held(1000, user=ANN, project=LAB, now_us=start_us)
@@ -102,7 +102,7 @@ def test_hours_are_those_that_were_charged_under_this_quota(scope: QuotaScope, n
         assert (found.refusal(row("a", owner=ANN, project=LAB)) is None) is is_open
 
 
-def test_what_is_given_back_is_given_back_once() -> None:
+def test_changes_to_a_copied_quota_tracker_do_not_affect_the_original() -> None:
     first, second = holds("a", 1000), holds("b", 1000)
     tight = book(quota(QuotaScope.PROJECT, "lab", most=2000), running=[first, second])
     tight.release(first)
@@ -116,7 +116,7 @@ def test_what_is_given_back_is_given_back_once() -> None:
 
 
 @pytest.mark.parametrize("backfill", Backfill)
-def test_a_quota_holds_back_under_every_backfill(backfill: Backfill) -> None:
+def test_a_quota_is_enforced_under_every_backfill(backfill: Backfill) -> None:
     queue = [
         row("mine", at=1, owner=ANN, cuda_device="2"),
         row("more", at=2, owner=ANN),
@@ -129,7 +129,7 @@ def test_a_quota_holds_back_under_every_backfill(backfill: Backfill) -> None:
     assert waits(plan, "more").evidence.quota == "user:ann"
 
 
-def test_what_is_not_asked_for_may_be_forbidden() -> None:
+def test_a_zero_quota_refuses_only_sessions_that_request_the_slot() -> None:
     spec = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cpu": "1"}))
     none = quota(QuotaScope.USER, "ann", most=0)
     assert impossible_under(spec, {none.id: none}, user=ANN, project=LAB) is None
@@ -146,7 +146,7 @@ def test_what_is_not_asked_for_may_be_forbidden() -> None:
     assert forbids.refusal(row("a", owner=ANN, project=LAB, cpu="1")) is None
 
 
-def test_a_refusal_at_submission_says_what_and_how_much() -> None:
+def test_a_refusal_at_submission_names_the_quota_and_the_amounts() -> None:
     spec = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cuda.device": "3"}))
     limit = quota(QuotaScope.USER, "ann", most=2000)
     found = impossible_under(spec, {limit.id: limit}, user=ANN, project=LAB)
@@ -162,7 +162,7 @@ def test_a_refusal_at_submission_says_what_and_how_much() -> None:
 
 
 @pytest.mark.parametrize(("scope", "name"), [(QuotaScope.USER, "ann"), (QuotaScope.PROJECT, "lab")])
-def test_too_many_that_wait_are_refused_with_the_quota_and_the_numbers(scope: QuotaScope, name: str) -> None:
+def test_too_many_waiting_tasks_are_refused_with_the_quota_and_the_numbers(scope: QuotaScope, name: str) -> None:
     limit = Quota(id=quota_id(scope, name), scope=scope, name=name, max_queued=5)
     found = too_many_queued(3, {limit.id: limit}, queued=lambda _: 3, user=ANN, project=LAB)
     assert found is not None
@@ -192,7 +192,7 @@ def test_rows_refused_before_and_after_a_start_name_the_same_remainder(backfill:
     ]
 
 
-def test_who_may_borrow_is_told_what_they_own() -> None:
+def test_a_waiting_session_that_may_borrow_shows_the_owned_amount() -> None:
     limit = quota(QuotaScope.PROJECT, "lab", own=1000)
     state = snapshot([on("x", gpus(8))], [row("a", cuda_device="2", owner=ANN, project=LAB)], quotas={limit.id: limit})
     evidence = waits(passed(state, Policy(preemption=Preemption(preempt=PreemptScope.PREEMPTIBLE))), "a").evidence

@@ -38,7 +38,7 @@ def kept(ms: int, *, attempt: int = 1, began_ms: int = 0) -> SavedWork:
     return SavedWork(kept_ms=ms, saved_us=1, agent_id=A, attempt=attempt, began_ms=began_ms)
 
 
-def test_a_checkpoint_is_noted_once_and_an_older_one_never() -> None:
+def test_a_checkpoint_is_recorded_once_and_older_checkpoints_are_ignored() -> None:
     first = saved(None, attempt=1, saved_ms=500, agent_id=A, now_us=7)
     assert first == SavedWork(kept_ms=500, saved_us=7, agent_id=A, attempt=1)
     assert saved(first, attempt=1, saved_ms=500, agent_id=A, now_us=8) is first
@@ -47,7 +47,7 @@ def test_a_checkpoint_is_noted_once_and_an_older_one_never() -> None:
     assert later == SavedWork(kept_ms=700, saved_us=9, agent_id=B, attempt=2, began_ms=500)
 
 
-def test_what_the_found_checkpoint_lacks_is_lost_and_credited() -> None:
+def test_work_missing_in_the_resumed_checkpoint_is_lost_and_credited() -> None:
     assert began(None, attempt=1, resumed_ms=0, note=None, milli=1000, now_us=5) is None
     whole = began(kept(500), attempt=2, resumed_ms=500, note=None, milli=1000, now_us=5)
     assert whole == replace(kept(500, attempt=2, began_ms=500))
@@ -84,7 +84,7 @@ def test_what_the_found_checkpoint_lacks_is_lost_and_credited() -> None:
         *("beyond the promise", "own grace", "within the promise", "all kept"),
     ],
 )
-def test_lost_is_what_was_used_since_the_checkpoint(
+def test_lost_work_is_the_usage_since_the_last_checkpoint(
     work: SavedWork | None, spec: dict[str, Any], own: bool, expected: tuple[int, int, int]
 ) -> None:
     found = loss(running(work, **spec), used=60_000, ran_ms=60_000, grace_ms=5_000, is_own_fault=own)
@@ -97,7 +97,7 @@ def test_lost_is_what_was_used_since_the_checkpoint(
     kept_ms=st.integers(0, 10**9),
     every=st.integers(1, 10**8),
 )
-def test_nothing_is_credited_that_was_not_used(ran_ms: int, milli: int, kept_ms: int, every: int) -> None:
+def test_a_credit_never_exceeds_the_usage(ran_ms: int, milli: int, kept_ms: int, every: int) -> None:
     used = ran_ms * milli
     promised = running(kept(kept_ms), checkpoint_every_ms=every)
     found = loss(promised, used=used, ran_ms=ran_ms, grace_ms=0, is_own_fault=False)
@@ -122,7 +122,7 @@ def test_a_credit_undoes_exactly_what_the_run_was_charged(days: int, run_ms: int
     assert charged.credited(10**18, run_ms=run_ms).used == 0
 
 
-def test_the_owner_alone_is_credited_once() -> None:
+def test_only_the_owner_is_credited_for_lost_work_and_only_once() -> None:
     usage = Usage(half_life_ms=HALF_LIFE_MS)
     for user in ("ann", "ben"):
         usage = usage.held(1000, user=UserId(user), project=running().project, now_us=0)
@@ -135,7 +135,7 @@ def test_the_owner_alone_is_credited_once() -> None:
     assert credited.credited(after, replace(after, version=9)) is credited
 
 
-def test_a_checkpoint_after_the_order_to_leave_ends_the_wait_for_one() -> None:
+def test_a_checkpoint_after_the_preemption_notice_ends_the_wait_for_a_checkpoint() -> None:
     leaving = preempt(running(kept(90_000), checkpoint_signal=10), RECEIPT)
     assert not saved_since_preempted(leaving)
     done = replace(leaving, work=kept(100_000))
@@ -148,13 +148,13 @@ def test_a_checkpoint_after_the_order_to_leave_ends_the_wait_for_one() -> None:
     assert requeue_preempted(done, lost=5).preemption == replace(RECEIPT, lost_ms=5, kept_ms=100_000)
 
 
-def test_only_acknowledged_work_counts_once_a_session_acknowledges() -> None:
+def test_only_acknowledged_checkpoints_count_for_a_session_that_acknowledges() -> None:
     assert preempt(running(checkpoint_signal=10), RECEIPT).kept_ms == 99_000
     assert preempt(running(checkpoint_signal=10, checkpoint_every_ms=1), RECEIPT).kept_ms == 0
     assert preempt(running(kept(5), checkpoint_signal=10), RECEIPT).kept_ms == 5
 
 
-def test_a_retry_forgets_the_checkpoint_unless_it_is_asked_for() -> None:
+def test_a_retry_drops_the_checkpoint_unless_it_is_requested() -> None:
     failed = replace(session(S.FAILED), work=replace(kept(500), lost_ms=9))
     assert run_again(failed, now_us=1, from_checkpoint=True).work == failed.work
     assert run_again(failed, now_us=1).work == SavedWork(attempt=1, lost_ms=9)

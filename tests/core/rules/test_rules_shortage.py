@@ -32,7 +32,7 @@ def held(agents: Sequence[AgentRow], running: Sequence[RunningRow], *queue: Pend
     return busy(agents, running, queue, holders=holders(running))
 
 
-def test_only_agents_that_a_row_may_be_on_are_counted_and_their_holders_named() -> None:
+def test_only_eligible_agents_are_counted_and_their_holders_named() -> None:
     running = [
         runs("a", FAST, {"cuda.device": {"cuda0": 1}}, ends_in_s=9),
         runs("b", SLOW, {"cuda.device": {"cuda0": 1}}, ends_in_s=9),
@@ -45,7 +45,7 @@ def test_only_agents_that_a_row_may_be_on_are_counted_and_their_holders_named() 
     )
 
 
-def test_only_devices_of_a_model_that_will_do_are_counted() -> None:
+def test_only_devices_of_an_acceptable_model_are_counted() -> None:
     agent = on("x", [*gpus(2), gpu(2, model="A100"), gpu(3, model="A100")])
     running = [runs("a", agent, {"cuda.device": {"cuda0": 1}}, ends_in_s=9)]
     where = replace(ANYWHERE, models=("H*",))
@@ -54,7 +54,7 @@ def test_only_devices_of_a_model_that_will_do_are_counted() -> None:
     assert [waits(plan, name).evidence.available for name in "xy"] == ["1", "3"]
 
 
-def test_what_is_short_is_counted_slot_by_slot_with_what_started_in_this_pass() -> None:
+def test_shortages_are_counted_per_slot_including_sessions_started_in_the_pass() -> None:
     agent = on("x", [*gpus(2), *cores(range(8)), pool(0, size=4096)])
     queue = [
         row("first", cuda_device="1", cpu="5", limit_ms=1000),
@@ -76,7 +76,7 @@ def test_what_is_short_is_counted_slot_by_slot_with_what_started_in_this_pass() 
     assert found["gpus"].blocked_by == found["late"].blocked_by == ("first", "last")
 
 
-def test_a_slot_that_is_enough_is_passed_over() -> None:
+def test_a_slot_with_enough_free_is_not_reported_as_short() -> None:
     agent = on("x", [*gpus(2), *cores(range(4))])
     running = [runs("a", agent, {"cuda.device": {"cuda0": 1}}, ends_in_s=9)]
     plan = passed(held([agent], running, row("x", cuda_device="2", cpu="4"), row("y", at=1, cuda_device="1", cpu="4")))
@@ -84,7 +84,7 @@ def test_a_slot_that_is_enough_is_passed_over() -> None:
     assert waits(plan, "y").reason is Reason.RESERVED
 
 
-def test_who_holds_is_named_up_to_a_number() -> None:
+def test_the_number_of_named_holders_is_limited() -> None:
     agent = on("x", gpus(NAMED_MAX + 2))
     running = [
         runs(f"r{index:02}", agent, {"cuda.device": {f"cuda{index}": 1}}, ends_in_s=9) for index in range(NAMED_MAX + 2)
@@ -95,7 +95,7 @@ def test_who_holds_is_named_up_to_a_number() -> None:
     assert waits(part, "x").evidence == Evidence(fits_kernels=1, blocked_by=waits(plan, "x").evidence.blocked_by)
 
 
-def test_what_is_free_in_pieces_names_who_holds_the_rest() -> None:
+def test_fragmented_capacity_is_reported_with_the_holders_of_the_rest() -> None:
     agent = on("x", gpus(2))
     running = [runs(name, agent, {"cuda.shares": {f"cuda{n}": 500}}, ends_in_s=9) for n, name in enumerate("ab")]
     plan = passed(held([agent], running, row("x", cuda_shares="0.8")))
@@ -115,12 +115,12 @@ def test_devices_are_chosen_by_what_each_session_asks_for() -> None:
     assert given["d"] == ["cuda2"]
 
 
-def test_a_device_with_too_little_memory_is_not_given_where_it_would_come_first() -> None:
+def test_a_device_with_too_little_memory_is_not_granted_even_if_it_would_come_first() -> None:
     plan = passed(held([on("x", [gpu(0), gpu(1, memory_bytes=24 * GB)])], [], row("a", gpu_memory_bytes=40 * GB)))
     assert places(plan) == {"a": [("x", {"cuda.device": {"cuda0": 1}})]}
 
 
-def test_of_a_slot_that_is_unique_nobody_gets_two() -> None:
+def test_no_session_gets_two_of_a_unique_slot() -> None:
     license_of = replace(cores([0])[0], id=DeviceId("l0"), name="l0", kind="license", costs={SlotName("license"): 1})
     devices = [license_of, replace(license_of, id=DeviceId("l1"), name="l1")]
     layout = DeviceLayout.of(devices, slot_types={SlotName("license"): SlotType.UNIQUE})

@@ -52,7 +52,7 @@ def test_a_spot_node_takes_only_preemptible_sessions() -> None:
 
 
 @pytest.mark.parametrize(("limit", "starts"), [(None, False), (59, True), (60, True), (61, False)])
-def test_a_node_that_leaves_takes_sessions_whose_limit_ends_before(limit: int | None, starts: bool) -> None:
+def test_a_leaving_node_takes_only_sessions_whose_time_limit_ends_before(limit: int | None, starts: bool) -> None:
     limit_ms = None if limit is None else limit * 60_000
     plan = decided([leaving(minutes=60)], [row("a", limit_ms=limit_ms)])
     assert bool(plan.placements) is starts
@@ -67,12 +67,12 @@ def test_nothing_starts_on_a_node_whose_time_is_over() -> None:
     assert decided([leaving(minutes=1)], queue).placements
 
 
-def test_the_other_agents_take_what_may_not_go_there() -> None:
+def test_sessions_not_allowed_on_a_spot_node_start_on_other_agents() -> None:
     queue = [row("a"), row("b")]
     assert placed_on(decided([spot(), on("plain")], queue)) == {"a": "plain", "b": "plain"}
 
 
-def test_a_later_start_is_not_reserved_where_the_limit_would_not_fit_then() -> None:
+def test_a_leaving_node_is_not_reserved_if_the_time_limit_would_not_fit() -> None:
     agents = [leaving(minutes=90), on("plain")]
     kernels = {
         agent.id: decided([replace(agent, until_us=None)], [row(f"on-{agent.id}", cuda_device="2")]).placements[0]
@@ -96,7 +96,7 @@ def test_a_later_start_is_not_reserved_where_the_limit_would_not_fit_then() -> N
             assert [kernel.agent_id for kernel in plan.reservation.kernels] == [agent]
 
 
-def test_a_request_that_only_temporary_nodes_could_run_is_refused_in_words() -> None:
+def test_a_request_that_only_temporary_nodes_could_run_is_refused_with_the_reason() -> None:
     spec = SessionSpec(argv=("x",), slots=ResourceSlot({"cuda.device": 2}))
     options = Policy().allocation
     refusal = impossible(spec, [leaving(minutes=60), spot()], options)
@@ -115,7 +115,7 @@ def test_a_request_that_only_temporary_nodes_could_run_is_refused_in_words() -> 
 
 @settings(deadline=None, max_examples=80)
 @given(state=states(), data=st.data())
-def test_every_placement_ends_before_its_node_leaves_or_gives_way(state: Snapshot, data: st.DataObject) -> None:
+def test_every_placement_ends_before_its_node_leaves_or_is_preemptible(state: Snapshot, data: st.DataObject) -> None:
     times = st.sampled_from([None, None, -1, 20_000, 60_000, 100_000])
     agents = tuple(
         replace(

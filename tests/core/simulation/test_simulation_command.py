@@ -25,7 +25,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_rows_become_jobs_by_submission_and_empty_ones_are_left_out(trace: Path) -> None:
+def test_trace_rows_become_jobs_in_submission_order_without_empty_ones(trace: Path) -> None:
     first, second, third = read_jobs(trace)
     assert (first.user, first.project, first.milli, first.duration_ms) == ("bob", "lab", 2000, 100_500)
     assert [first.limit_ms, second.limit_ms, third.limit_ms] == [200_000, None, 60_000]
@@ -54,7 +54,7 @@ def test_parquet_is_read_like_csv(trace: Path, tmp_path: Path) -> None:
         (COLUMNS, "no job that requested resources"),
     ],
 )
-def test_what_is_no_trace_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_trace_is_refused_with_the_row(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(text)
     with pytest.raises(InvalidRequest) as refusal:
@@ -84,7 +84,7 @@ def test_a_trace_of_a_spreadsheet_may_begin_before_its_origin(tmp_path: Path) ->
     assert json.loads(done.stdout)["fair_share"]["jobs"] == 2
 
 
-def test_each_policy_is_a_row_and_json_has_every_figure(trace: Path) -> None:
+def test_each_policy_gives_a_table_row_and_json_has_every_figure(trace: Path) -> None:
     options = ["simulate", str(trace), "--gpus", "2", "--policy", "fcfs", "--policy", "fair_share"]
     table = CliRunner().invoke(main, options)
     assert table.exit_code == 0, table.output
@@ -97,7 +97,7 @@ def test_each_policy_is_a_row_and_json_has_every_figure(trace: Path) -> None:
     assert [group["project"] for group in figures["fcfs"]["groups"]] == ["lab", "shop"]
 
 
-def test_a_window_and_nodes_can_be_chosen(trace: Path) -> None:
+def test_a_time_window_and_the_gpus_of_a_node_can_be_chosen(trace: Path) -> None:
     options = ["simulate", str(trace), "--gpus", "4", "--gpus-each", "2", "--from-s", "5", "--until-s", "20", "--json"]
     figures = json.loads(CliRunner().invoke(main, options).stdout)
     assert figures["fair_share"]["jobs"] == 1
@@ -121,13 +121,13 @@ def test_a_job_wider_than_a_node_runs_as_a_gang(trace: Path) -> None:
         (["--gpus", "2", "--from-s", "99"], "no job was submitted"),
     ],
 )
-def test_what_cannot_be_simulated_is_said(trace: Path, options: list[str], message: str) -> None:
+def test_invalid_simulation_options_are_refused_with_the_reason(trace: Path, options: list[str], message: str) -> None:
     outcome = CliRunner().invoke(main, ["simulate", str(trace), *options])
     assert outcome.exit_code == 2
     assert message in outcome.stderr
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_trace_file_is_reported(tmp_path: Path) -> None:
     outcome = CliRunner().invoke(main, ["simulate", str(tmp_path / "none.csv"), "--gpus", "2"])
     assert outcome.exit_code == 2
     assert "cannot be read" in outcome.stderr

@@ -39,14 +39,14 @@ def _jobs(count: int) -> tuple[Job, ...]:
 
 @pytest.mark.parametrize("agents", [pool(12), nodes(3, gpus_each=4)], ids=["pool", "nodes"])
 @pytest.mark.parametrize("order", ["fair_share", "relative_age", "fcfs", "sjf"])
-def test_the_fast_engine_gives_the_same_course(order: str, agents: tuple[AgentRow, ...]) -> None:
+def test_the_fast_engine_gives_the_same_simulation_as_decide(order: str, agents: tuple[AgentRow, ...]) -> None:
     policy = Policy.of(PolicyDocument(order=order))
     for estimates, jitter in ((Estimates.PREDICTED, 1), (Estimates.EXACT, 0), (Estimates.NONE, 0)):
         settings = SimulationSettings(policy=policy, estimates=estimates, jitter_permille=jitter, seed=3)
         assert _course(agents, settings, exact=False) == _course(agents, settings, exact=True)
 
 
-def test_preemption_is_left_to_decide() -> None:
+def test_a_simulation_with_preemption_falls_back_to_decide() -> None:
     policy = Policy.of(PolicyDocument(order="priority", backfill=Backfill.EASY))
     settings = SimulationSettings(policy=policy)
     assert _course(pool(12), settings, exact=False) == _course(pool(12), settings, exact=True)

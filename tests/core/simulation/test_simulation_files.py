@@ -64,7 +64,7 @@ def test_nodes_become_agents(nodes: Path) -> None:
         ("node,gpus\n", "no node with GPUs or cores"),
     ],
 )
-def test_what_is_no_cluster_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_node_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text(text)
     with pytest.raises(InvalidRequest) as refusal:
@@ -95,7 +95,7 @@ def test_a_saved_trace_is_read_as_it_was(tmp_path: Path, suffix: str) -> None:
     assert read_jobs(tmp_path / f"jobs{suffix}") == jobs
 
 
-def test_the_command_runs_a_log_on_nodes_and_draws_it(pods: Path, nodes: Path, tmp_path: Path) -> None:
+def test_the_command_simulates_a_log_on_nodes_and_plots_the_result(pods: Path, nodes: Path, tmp_path: Path) -> None:
     plot, saved = tmp_path / "runs.svg", tmp_path / "saved.csv"
     options = ["--nodes", str(nodes), "--placement", "pack", "--placement", "best_fit", "--references"]
     outcome = CliRunner().invoke(main, ["simulate", str(pods), *options, "--plot", str(plot), "--save", str(saved)])
@@ -106,7 +106,7 @@ def test_the_command_runs_a_log_on_nodes_and_draws_it(pods: Path, nodes: Path, t
     assert len(read_jobs(saved)) == 3
 
 
-def test_a_policy_file_is_a_row(pods: Path, nodes: Path, tmp_path: Path) -> None:
+def test_a_policy_file_gives_a_table_row(pods: Path, nodes: Path, tmp_path: Path) -> None:
     path = tmp_path / "gentle.yaml"
     path.write_text("order: sjf\nweights:\n  sjf-age-pct: 50\n")
     options = ["simulate", str(pods), "--nodes", str(nodes), "--policy-file", str(path)]
@@ -132,7 +132,7 @@ def test_a_policy_file_is_a_row(pods: Path, nodes: Path, tmp_path: Path) -> None
         (["--gpus", "1"], "2 cuda.device"),
     ],
 )
-def test_what_does_not_go_together_is_said(pods: Path, options: list[str], message: str) -> None:
+def test_conflicting_options_are_refused_with_the_reason(pods: Path, options: list[str], message: str) -> None:
     outcome = CliRunner().invoke(main, ["simulate", str(pods), *options])
     assert outcome.exit_code == 2
     assert message in outcome.stderr

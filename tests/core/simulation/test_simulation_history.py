@@ -35,7 +35,7 @@ async def server(anyio_backend: str) -> AsyncIterator[OwnServer]:
         yield found
 
 
-async def test_what_a_server_ran_is_simulated_on_its_agents(server: OwnServer, tmp_path: Path) -> None:
+async def test_the_history_of_a_server_is_simulated_on_its_agents(server: OwnServer, tmp_path: Path) -> None:
     async with server.client() as client:
         for number in range(SESSIONS):
             await submit(client, number)
@@ -62,7 +62,7 @@ async def test_a_server_without_history_says_so(server: OwnServer) -> None:
     assert "has run and ended yet" in outcome.stderr
 
 
-async def test_a_wrong_token_or_address_is_said(server: OwnServer, tmp_path: Path) -> None:
+async def test_a_wrong_token_or_address_is_reported(server: OwnServer, tmp_path: Path) -> None:
     path = tmp_path / "token"
     for text, message in (("x" * 43, "does not accept this token"), ("\n", "does not contain a token")):
         path.write_text(text)

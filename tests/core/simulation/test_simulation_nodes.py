@@ -37,7 +37,7 @@ def starts_s(*jobs: Job) -> list[int]:
     return [started // SECOND_US for started in simulate(numbered(jobs), CLUSTER, EXACT).started_us]
 
 
-def test_two_parts_share_a_gpu_and_a_third_waits_for_one_of_its_model() -> None:
+def test_two_shares_run_on_one_gpu_and_a_third_waits_for_a_gpu_of_its_model() -> None:
     half = gpu_request(500)
     assert starts_s(*(job(half, models="T4") for _ in range(3))) == [0, 0, 10]
     assert starts_s(*(job(half, models="T4 A10") for _ in range(3))) == [0, 0, 0]
@@ -59,7 +59,7 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     assert starts_s(job(gpu_request(1000), models="A10"), pair, job(gpu_request(1000), submit_s=2)) == [0, 10, 2]
 
 
-def test_what_fits_the_empty_cluster_is_parted_from_what_does_not() -> None:
+def test_jobs_that_fit_the_empty_cluster_are_separated_from_those_that_do_not() -> None:
     fits = [job(gpu_request(4000)), job(gpu_request(1000), kernels=5), job(gpu_request(1000), models="t4")]
     not_fits = [
         job(gpu_request(5000)),
@@ -73,7 +73,7 @@ def test_what_fits_the_empty_cluster_is_parted_from_what_does_not() -> None:
         simulate(numbered([not_fits[3]]), CLUSTER, EXACT)
 
 
-def test_a_pool_is_asked_for_gpus_alone() -> None:
+def test_requests_to_a_gpu_pool_are_reduced_to_gpus() -> None:
     jobs = [job(((CPU, 500), *gpu_request(500)), models="X"), job(((CPU, 1),)), job(gpu_request(2000), kernels=2)]
     asked = numbered(on_gpus_alone(jobs))
     assert [(one.request, one.milli) for one in asked] == [(gpu_request(500), 500), (gpu_request(2000), 4000)]
@@ -86,6 +86,6 @@ def test_capacity_counts_every_gpu_once() -> None:
 
 
 @pytest.mark.parametrize("milli", [1500, 2001])
-def test_no_request_is_for_a_gpu_and_a_part(milli: int) -> None:
+def test_a_request_for_one_gpu_and_a_fraction_is_refused(milli: int) -> None:
     with pytest.raises(ValueError, match="give less than 1, or a whole number"):
         gpu_request(milli)

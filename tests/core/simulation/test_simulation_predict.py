@@ -29,7 +29,7 @@ def times(run: Workload, *, runs: int = RUNS_MIN, hours: float = 2) -> list[tupl
     return [(run, int(hours * HOUR_MS))] * runs
 
 
-def test_nothing_is_known_before_three_similar_runs_have_ended() -> None:
+def test_no_prediction_is_made_before_three_similar_runs_have_ended() -> None:
     assert RUNS_MIN == 3
     assert Predictor().predict(TRAIN) is None
     assert learned(*times(TRAIN, runs=2)).predict(TRAIN) is None
@@ -47,7 +47,7 @@ def test_nothing_is_known_before_three_similar_runs_have_ended() -> None:
         (replace(TRAIN, user=UserId("bob"), milli=500), "mean of the last 3 runs of all users on GPUs: 2 h"),
     ],
 )
-def test_it_goes_by_the_runs_that_are_most_alike(run: Workload, sentence: str) -> None:
+def test_a_prediction_uses_the_most_similar_runs(run: Workload, sentence: str) -> None:
     others = times(replace(run, user=UserId("cy"), program=None, milli=9000, limit_ms=None), hours=0.1)
     predictor = learned(*([] if "all users on GPUs" in sentence else others), *times(run))
     prediction = predictor.predict(TRAIN)
@@ -63,7 +63,7 @@ def test_runs_without_a_gpu_and_runs_with_one_never_predict_each_other(ran: int,
     assert learned(*runs).predict(replace(TRAIN, milli=asked, user=UserId("bob"))) is None
 
 
-def test_it_is_the_mean_of_the_last_twenty_and_the_median_reserves() -> None:
+def test_a_prediction_is_the_mean_of_the_last_twenty_runs_and_reservations_use_the_median() -> None:
     old = [(TRAIN, 100 * HOUR_MS)] * 30
     new = [(TRAIN, (index + 1) * 60_000) for index in range(RUNS_MAX - 1)]
     prediction = learned(*old, *new, (TRAIN, 7 * HOUR_MS)).predict(TRAIN)
@@ -73,7 +73,7 @@ def test_it_is_the_mean_of_the_last_twenty_and_the_median_reserves() -> None:
     assert prediction.sentence() == "mean of ann's last 20 runs of train.py on 4 GPUs: 30 min 30 s"
 
 
-def test_it_is_never_below_a_minute() -> None:
+def test_a_prediction_is_at_least_a_minute() -> None:
     prediction = learned(*[(TRAIN, 20)] * 4).predict(TRAIN)
     assert prediction is not None
     assert prediction.run_times == (60_000, 60_000)
@@ -83,7 +83,7 @@ def test_it_is_never_below_a_minute() -> None:
     assert limited.run_times == (30_000, 30_000)
 
 
-def test_it_never_exceeds_the_limit_and_says_so() -> None:
+def test_a_prediction_is_cut_at_the_time_limit_and_says_so() -> None:
     prediction = learned(*times(replace(TRAIN, limit_ms=None), hours=9)).predict(TRAIN)
     assert prediction is not None
     assert (prediction.estimate_ms, prediction.median_ms, prediction.is_limited) == (8 * HOUR_MS, 8 * HOUR_MS, True)
@@ -127,5 +127,5 @@ def test_waiting_workloads_are_predicted_again_when_a_similar_run_ends() -> None
         (100_000 * 1000, "1 d 3 h"),
     ],
 )
-def test_durations_are_said_in_two_units(duration_ms: int, text: str) -> None:
+def test_durations_are_written_in_two_units(duration_ms: int, text: str) -> None:
     assert duration_text(duration_ms) == text

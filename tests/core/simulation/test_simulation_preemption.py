@@ -85,7 +85,7 @@ def test_work_is_kept_up_to_the_last_checkpoint(evict: Evict) -> None:
     assert outcome.lost_ms == (15_000, 0)
 
 
-def test_what_was_kept_before_is_not_lost_later(evict: Evict) -> None:
+def test_a_second_preemption_does_not_lose_work_kept_at_the_first(evict: Evict) -> None:
     evict({50: (0, 0), 70: (0, 0)})
     outcome = ran(job(0, 100, 2), job(50, 10, 2), job(70, 10, 2), checkpoint_s=20)
     # 40 s of the first 50 are kept, then 60 of 60.
@@ -94,14 +94,14 @@ def test_what_was_kept_before_is_not_lost_later(evict: Evict) -> None:
     assert ends_s(outcome)[0] == 110
 
 
-def test_who_ends_within_his_grace_is_not_preempted(evict: Evict) -> None:
+def test_a_job_that_ends_within_its_grace_time_is_not_preempted(evict: Evict) -> None:
     evict({50: (0, 50)})
     outcome = ran(job(0, 100, 2), job(50, 10, 1))
     assert ends_s(outcome) == [100, 110]
     assert outcome.preemptions == (0, 0)
 
 
-def test_lost_time_is_reported_and_is_no_wait(evict: Evict) -> None:
+def test_lost_time_is_reported_and_does_not_count_as_waiting(evict: Evict) -> None:
     evict({50: (0, 5)})
     outcome = ran(job(0, 100, 2), job(50, 10, 1))
     made = report(outcome)
@@ -109,7 +109,7 @@ def test_lost_time_is_reported_and_is_no_wait(evict: Evict) -> None:
     assert Times.of(outcome).wait.tolist() == [0, 105]
 
 
-def test_under_priority_an_urgent_job_takes_the_place_of_a_willing_one() -> None:
+def test_under_priority_order_an_urgent_job_preempts_a_preemptible_one() -> None:
     rules = Preemption(preempt=PreemptScope.PREEMPTIBLE, run_ms_min=0, grace_ms=7000)
     policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
     jobs = numbered([job(0, 1000, 2), replace(job(100, 50, 1), priority=Priority.HIGH)])
@@ -120,7 +120,7 @@ def test_under_priority_an_urgent_job_takes_the_place_of_a_willing_one() -> None
     assert ends_s(outcome) == [157 + 910, 157]
 
 
-def test_a_job_is_left_alone_until_it_has_run_for_a_while() -> None:
+def test_a_job_is_not_preempted_before_its_minimum_run_time() -> None:
     rules = Preemption(preempt=PreemptScope.PREEMPTIBLE, run_ms_min=600_000, grace_ms=0)
     policy = Policy(order="priority", backfill=Backfill.EASY, preemption=rules)
     urgent = replace(job(100, 50, 1), priority=Priority.HIGH)

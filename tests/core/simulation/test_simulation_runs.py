@@ -55,7 +55,7 @@ def traces(draw: st.DrawFn) -> tuple[Job, ...]:
     return numbered(found)
 
 
-def test_fcfs_waits_for_the_head_and_easy_lets_pass_who_does_not_delay_it() -> None:
+def test_easy_backfill_starts_jobs_that_do_not_delay_the_head_and_fcfs_does_not() -> None:
     jobs = numbered([job(0, 100, 3), job(1, 50, 4), job(2, 90, 1), job(3, 300, 1)])
     strict = SimulationSettings(policy=Policy(), estimates=Estimates.EXACT)
     assert starts_s(simulate(jobs, pool(4), strict)) == [0, 100, 150, 150]
@@ -63,7 +63,7 @@ def test_fcfs_waits_for_the_head_and_easy_lets_pass_who_does_not_delay_it() -> N
     assert starts_s(simulate(jobs, pool(4), easy)) == [0, 100, 2, 150]
 
 
-def test_a_job_needs_a_node_and_a_pool_has_none() -> None:
+def test_a_job_must_fit_on_one_node_except_in_a_pool() -> None:
     jobs = numbered([job(0, 10, 1), job(0, 10, 1), job(0, 10, 2)])
     spread = SimulationSettings(policy=Policy(placement="spread"))
     assert starts_s(simulate(jobs, nodes(2, gpus_each=2), spread)) == [0, 0, 10]
@@ -93,7 +93,7 @@ def test_gangs_run_on_several_nodes_and_shares_stay_as_they_are() -> None:
     assert starts_s(simulate(jobs, nodes(2, gpus_each=2), SimulationSettings(policy=Policy()))) == [0, 10]
 
 
-def test_the_report_of_a_run_that_can_be_added_up_by_hand() -> None:
+def test_the_report_of_a_small_run_equals_figures_computed_by_hand() -> None:
     jobs = numbered([job(0, 100, 2), job(10, 40, 1, group="b"), job(10, 2, 2, group="b")])
     outcome = simulate(jobs, pool(2), SimulationSettings(policy=Policy(), estimates=Estimates.NONE))
     assert starts_s(outcome) == [0, 100, 140]
@@ -105,7 +105,7 @@ def test_the_report_of_a_run_that_can_be_added_up_by_hand() -> None:
     assert made.fairness == pytest.approx((1 + 8.225) ** 2 / (2 * (1 + 8.225**2)))
 
 
-def test_a_trace_is_cut_and_weighed() -> None:
+def test_a_trace_is_cut_to_a_window_and_its_load_is_computed() -> None:
     jobs = numbered([job(5, 10, 1), job(0, 10, 1), job(20, 10, 2)])
     assert [one.submit_us // SECOND_US for one in jobs] == [0, 5, 20]
     assert [one.submit_us // SECOND_US for one in window(jobs, from_s=5, until_s=20)] == [5]
@@ -129,7 +129,7 @@ def test_every_job_runs_once_and_no_gpu_is_given_twice(
 
 @settings(deadline=None, max_examples=50)
 @given(jobs=traces())
-def test_under_easy_with_exact_limits_the_head_starts_as_if_nobody_came_after_it(jobs: tuple[Job, ...]) -> None:
+def test_under_easy_with_exact_limits_later_jobs_do_not_delay_the_head(jobs: tuple[Job, ...]) -> None:
     """Under FCFS, no later job delays the head; here the head is the first job that waits."""
     made_with = SimulationSettings(policy=Policy(backfill=Backfill.EASY), estimates=Estimates.EXACT)
     outcome = simulate(jobs, pool(4), made_with)
@@ -141,7 +141,7 @@ def test_under_easy_with_exact_limits_the_head_starts_as_if_nobody_came_after_it
 
 @settings(deadline=None, max_examples=50)
 @given(jobs=traces())
-def test_easy_never_uses_less_than_strict_order_at_the_first_wait(jobs: tuple[Job, ...]) -> None:
+def test_easy_backfill_delays_no_job_before_the_first_wait_under_strict_order(jobs: tuple[Job, ...]) -> None:
     """Up to the first wait under strict order, no job waits under EASY either."""
     strict = simulate(jobs, pool(4), SimulationSettings(policy=Policy()))
     easy = simulate(jobs, pool(4), SimulationSettings(policy=Policy(backfill=Backfill.EASY)))
@@ -157,7 +157,7 @@ def _held(outcome: Outcome, moment: int) -> int:
 
 
 @pytest.mark.parametrize("policy", [POLICIES[0], POLICIES[-1]], ids=lambda policy: f"{policy.order}, {policy.backfill}")
-def test_a_run_shows_what_each_pass_sees(policy: Policy) -> None:
+def test_a_simulation_passes_the_snapshot_of_each_pass_to_a_callback(policy: Policy) -> None:
     jobs = numbered([job(0, 100, 3), job(1, 50, 4), job(2, 90, 1), job(3, 300, 1), job(150, 20, 2, limit_s=30)])
     settings = SimulationSettings(policy=policy)
     decided: dict[SessionId, int] = {}

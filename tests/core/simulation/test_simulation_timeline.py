@@ -20,12 +20,12 @@ def test_a_mean_weighs_every_value_by_how_long_it_held() -> None:
     assert values.tolist() == [1, 8]
 
 
-def test_a_moment_has_no_means() -> None:
+def test_a_timeline_without_duration_has_no_means() -> None:
     at_s, values = means(timeline((3, 1, 1)), [1], bins=4)
     assert (len(at_s), len(values)) == (0, 0)
 
 
-def test_only_the_time_in_which_somebody_waits_counts() -> None:
+def test_the_use_counts_only_time_in_which_jobs_wait() -> None:
     found = timeline((0, 1000, 0), (10, 500, 2), (20, 2000, 1), (25, 0, 0), (90, 0, 0))
     assert used_part(found, capacity_milli=2000) == pytest.approx((500 * 10 + 2000 * 5) / (15 * 2000))
     assert used_part(timeline((0, 1, 0), (5, 0, 0)), capacity_milli=2) == 1

@@ -42,7 +42,7 @@ def most_at_once(course: Sequence[dict[str, Any]], array: str) -> int:
     return most
 
 
-async def test_indices_are_waited_for_canceled_and_run_again_one_by_one(desk: Desk) -> None:
+async def test_single_array_tasks_can_be_waited_for_canceled_and_retried(desk: Desk) -> None:
     array = await desk.submit("one", shell=by_index(desk, "one"), array="0-3", max_parallel=2)
     await until_tasks(desk, array, active="0-1", waiting="2-3")
     follower = await desk.submit("follower", shell="true", depends_on=[{"session_id": f"{array}_1"}])
@@ -63,7 +63,7 @@ async def test_indices_are_waited_for_canceled_and_run_again_one_by_one(desk: De
     await desk.until(array, "completed")
 
 
-async def test_a_whole_that_is_retried_keeps_to_max_parallel_and_is_canceled(desk: Desk) -> None:
+async def test_a_retried_array_keeps_to_max_parallel_and_can_be_canceled(desk: Desk) -> None:
     names = [f"all-{index}" for index in range(5)]
     for name in names:
         desk.end(name, code=1)
@@ -89,7 +89,7 @@ async def test_a_whole_that_is_retried_keeps_to_max_parallel_and_is_canceled(des
     assert (seen["state"], seen["tasks"]["completed"]["indices"]) == ("canceled", "0-1")
 
 
-async def test_quotas_count_tasks_and_refuse_what_could_never_start(desk: Desk, office: Office) -> None:
+async def test_quotas_count_array_tasks_and_refuse_arrays_that_could_never_start(desk: Desk, office: Office) -> None:
     await office.quota("project", "small", max_queued=3, max_slots={"cuda.device": "2", "cpu": "0"})
     for asked, says in (
         ({"array": "0-3"}, "may have at most 3 waiting tasks, and 4 would wait"),

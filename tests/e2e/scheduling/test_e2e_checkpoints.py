@@ -137,7 +137,7 @@ async def test_a_killed_training_goes_on_from_its_last_checkpoint(desk: Desk, pr
     assert began[1] in saved
 
 
-async def test_a_drained_agents_training_goes_on_at_another_one(desk: Desk, office: Office) -> None:
+async def test_a_training_on_a_drained_agent_resumes_on_another_agent(desk: Desk, office: Office) -> None:
     trainings = Trainings(desk)
     moved = await trainings.start("moved", preferred_models=["CUDA GPU"], **LENT)
     agents = await office.agents()
@@ -162,7 +162,7 @@ async def test_a_training_stopped_at_its_limit_is_retried_from_its_checkpoint(de
     assert trainings.numbers("limited", "began") == [0, trainings.numbers("limited", "saved")[0]]
 
 
-async def test_without_a_checkpoint_there_is_none_to_start_from(desk: Desk) -> None:
+async def test_a_retry_from_a_checkpoint_is_refused_without_one(desk: Desk) -> None:
     session_id = await desk.submit("plain", shell="exit 3")
     await desk.until(session_id, "failed")
     with pytest.raises(Refused, match="it has acknowledged no checkpoint"):

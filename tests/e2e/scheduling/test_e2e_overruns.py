@@ -36,7 +36,7 @@ async def until_overdue(desk: Desk, session_id: str) -> None:
     await until(look)
 
 
-async def test_a_wide_session_is_not_passed_while_others_overrun(desk: Desk, office: Office) -> None:
+async def test_devices_freed_while_sessions_overrun_go_to_the_head_of_the_queue(desk: Desk, office: Office) -> None:
     """The overdue session holds all that the head needs. Devices that become free still go to the head."""
     await office.policy(order="fcfs", pools=[{"name": "default", "default_limit": 1}])
     overdue = await desk.running("overdue", devices="2")
@@ -58,7 +58,7 @@ async def test_a_wide_session_is_not_passed_while_others_overrun(desk: Desk, off
     await desk.until(small, "running")
 
 
-async def test_the_head_is_promised_a_time_to_come_while_all_overrun(desk: Desk, office: Office) -> None:
+async def test_the_head_gets_a_future_expected_start_while_all_sessions_overrun(desk: Desk, office: Office) -> None:
     await office.policy(order="fcfs", pools=[{"name": "default", "default_limit": 1}])
     holders = [await desk.running(f"holds-{number}") for number in (1, 2, 3)]
     for holder in holders:

@@ -34,7 +34,7 @@ async def until_drained(office: Office, agent: str) -> dict[str, Any]:
     return await until(look)
 
 
-async def test_a_drained_agent_lets_its_work_end_and_takes_nothing_new(desk: Desk, office: Office) -> None:
+async def test_a_drained_agent_finishes_its_sessions_and_gets_no_new_ones(desk: Desk, office: Office) -> None:
     agent = (await office.agents())[H100]["id"]
     stays = await desk.running("stays", models=["*H100*"])
     await office.act("drain", agent, note="new fans")
@@ -50,7 +50,7 @@ async def test_a_drained_agent_lets_its_work_end_and_takes_nothing_new(desk: Des
     await desk.until(waiting, "running")
 
 
-async def test_a_drain_that_evicts_has_sessions_go_elsewhere(desk: Desk, office: Office) -> None:
+async def test_a_drain_with_eviction_moves_sessions_to_another_agent(desk: Desk, office: Office) -> None:
     agent = (await office.agents())[PLAIN]["id"]
     moved = await desk.running("moved", preferred_models=["CUDA GPU"])
     assert agents_of(await desk.view(moved)) == [PLAIN]
@@ -60,7 +60,9 @@ async def test_a_drain_that_evicts_has_sessions_go_elsewhere(desk: Desk, office:
     await until_drained(office, PLAIN)
 
 
-async def test_an_agent_that_is_not_schedulable_is_left_out_until_it_is(desk: Desk, office: Office) -> None:
+async def test_an_unschedulable_agent_gets_no_sessions_until_it_is_schedulable_again(
+    desk: Desk, office: Office
+) -> None:
     agent = (await office.agents())[PLAIN]["id"]
     await office.act("schedulable", agent, schedulable=False, note="kept for a demo")
     waiting = await desk.submit("asks", models=["CUDA*"])

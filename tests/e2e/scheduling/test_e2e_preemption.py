@@ -24,7 +24,7 @@ WILLING = {"preempt": "preemptible", "run_min": 0}
 LENT = {"priority": "low", "preemptible": True}
 
 
-async def test_a_victim_saves_its_work_makes_room_and_goes_on_from_there(desk: Desk, office: Office) -> None:
+async def test_a_preempted_session_saves_its_work_and_resumes_from_it(desk: Desk, office: Office) -> None:
     await office.policy(order="priority", preemption=WILLING)
     shell = SAVES % {"found": desk.mark("found"), "ready": desk.mark("ready")}
     victim = await desk.running("victim", shell=shell, checkpoint_signal="SIGUSR1", grace=1.0, **LENT)
@@ -51,7 +51,7 @@ async def test_a_victim_saves_its_work_makes_room_and_goes_on_from_there(desk: D
     assert receipts == [None, asked["lost_gpu_seconds"]]
 
 
-async def test_a_victim_that_ends_well_within_its_grace_is_completed(desk: Desk, office: Office) -> None:
+async def test_a_preempted_session_that_succeeds_within_its_grace_is_completed(desk: Desk, office: Office) -> None:
     await office.policy(order="priority", preemption=WILLING)
     shell = FINISHES % {"go": desk.mark("finish"), "ready": desk.mark("set")}
     victim = await desk.running("ends", devices="2", shell=shell, checkpoint_signal="SIGUSR1", grace=600, **LENT)
@@ -67,7 +67,7 @@ async def test_a_victim_that_ends_well_within_its_grace_is_completed(desk: Desk,
     await desk.until(urgent, "running")
 
 
-async def test_nobody_is_asked_in_vain(desk: Desk, office: Office) -> None:
+async def test_no_session_is_preempted_when_that_would_free_too_few_devices(desk: Desk, office: Office) -> None:
     await office.policy(order="priority", preemption=WILLING)
     willing = await desk.running("willing", **LENT)
     await desk.running("unwilling", priority="low")
@@ -82,7 +82,7 @@ async def test_nobody_is_asked_in_vain(desk: Desk, office: Office) -> None:
     assert (await desk.until(willing, "queued"))["preemption"]["by_session"] == urgent
 
 
-async def test_what_was_lent_is_called_back(desk: Desk, office: Office) -> None:
+async def test_a_quota_owner_preempts_sessions_that_use_its_lent_quota(desk: Desk, office: Office) -> None:
     await office.policy(order="fcfs", preemption=WILLING)
     await office.quota("project", "owners", own_slots={"cuda.device": "2"})
     await office.quota("project", "guests")
@@ -105,7 +105,7 @@ echo $step > %(done)s
 """
 
 
-async def test_under_srtf_a_short_session_displaces_a_long_one_that_resumes_where_it_was(
+async def test_under_srtf_a_short_session_preempts_a_long_one_that_resumes_from_its_checkpoint(
     desk: Desk, office: Office
 ) -> None:
     await office.policy(order="srtf", preemption={**WILLING, "restart": 0, "grace": 1})

@@ -36,7 +36,7 @@ async def full(desk: Desk) -> str:
     return await desk.running("full", devices="2")
 
 
-async def test_what_is_held_is_passed_by_and_keeps_its_place(desk: Desk, office: Office) -> None:
+async def test_a_held_session_is_skipped_and_keeps_its_place_in_the_queue(desk: Desk, office: Office) -> None:
     await office.policy(order="fcfs")
     running = await full(desk)
     first, second = await desk.submit("first", held=True), await desk.submit("second")
@@ -54,7 +54,7 @@ async def test_what_is_held_is_passed_by_and_keeps_its_place(desk: Desk, office:
     await desk.until(second, "running")
 
 
-async def test_a_priority_is_changed_by_who_knows_the_session(desk: Desk, office: Office) -> None:
+async def test_a_priority_change_with_an_outdated_version_is_refused(desk: Desk, office: Office) -> None:
     await office.policy(order="priority")
     await full(desk)
     await desk.submit("first")
@@ -69,7 +69,7 @@ async def test_a_priority_is_changed_by_who_knows_the_session(desk: Desk, office
     await until_queue(desk, "second", "first")
 
 
-async def test_a_policy_is_changed_for_the_next_pass_and_in_the_log(desk: Desk, office: Office) -> None:
+async def test_a_policy_change_applies_to_the_next_pass_and_is_in_the_event_log(desk: Desk, office: Office) -> None:
     before = (await office.policy(order="fcfs"))["policy"]["version"]
     owner = (await desk.view(await full(desk)))["owner"]
     await desk.submit("slow", estimated_duration=7200)
@@ -86,7 +86,7 @@ async def test_a_policy_is_changed_for_the_next_pass_and_in_the_log(desk: Desk, 
     assert policy_events(desk)[-1] == ("policy.changed", changed["policy"]["version"], owner)
 
 
-async def test_what_is_known_of_the_future_is_told_with_its_reason(desk: Desk, office: Office) -> None:
+async def test_estimates_of_run_time_and_start_are_shown_with_their_reason(desk: Desk, office: Office) -> None:
     await office.policy(order="fcfs")
     for number in (1, 2, 3):
         await desk.until(await desk.submit(f"run-{number}", shell="sleep 0.1"), "completed")

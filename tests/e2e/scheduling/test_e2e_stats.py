@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 GIB = 1 << 30
 
 
-async def test_cpu_and_memory_of_real_processes_stand_beside_their_share(desk: Desk) -> None:
+async def test_cpu_and_memory_use_of_real_processes_is_measured(desk: Desk) -> None:
     flag = desk.mark("busy")
     burn = f"while [ ! -e {flag} ]; do :; done & {desk.told('busy')}"
     session_id = await submit(desk.client, burn, {"cuda.device": "1", "cpu": "2", "mem": "2g"}, name="busy")

@@ -46,7 +46,7 @@ def waits_between(course: list[dict[str, Any]]) -> list[float]:
     return [(grant - end).total_seconds() for end, grant in zip(ends, grants, strict=True)]
 
 
-async def test_a_commands_own_failures_are_tried_again_when_that_was_asked_for(desk: Desk, office: Office) -> None:
+async def test_a_failed_command_is_retried_when_the_session_asks_for_it(desk: Desk, office: Office) -> None:
     await office.policy(retries=RETRIES)
     tries = desk.mark("tries")
     shell = f"echo x >> {tries}; [ $(wc -l < {tries}) -ge 3 ]"
@@ -60,7 +60,7 @@ async def test_a_commands_own_failures_are_tried_again_when_that_was_asked_for(d
     assert (seen["state"], seen["exit_code"], seen["attempt"]) == ("failed", 4, 1)
 
 
-async def test_a_session_whose_processes_were_killed_behind_its_back_is_tried_again(desk: Desk, office: Office) -> None:
+async def test_a_session_whose_processes_were_killed_from_outside_is_retried(desk: Desk, office: Office) -> None:
     await office.policy(retries=RETRIES)
     session = await desk.running("victim")
     for pid in (shim_of(desk, session), live_kernels(desk.server.data_folder)[f"{session}.1.0"].pid):
@@ -90,7 +90,7 @@ def shim_of(desk: Desk, session: str) -> int:
         return int(stat.read().rpartition(")")[2].split()[1])
 
 
-async def test_who_waits_too_long_settles_for_less_and_never_grows_back(desk: Desk, office: Office) -> None:
+async def test_a_session_that_waits_too_long_falls_back_to_fewer_gpus_for_good(desk: Desk, office: Office) -> None:
     await desk.running("in-the-way")
     fallbacks = [{"slots": ONE_GPU, "after_s": 0.5}]
     shell = f"{desk.told('smaller')}"
@@ -118,7 +118,7 @@ def given(seen: dict[str, Any]) -> list[str]:
     return [part for part in parts if not part.startswith(("cpu", "mem"))]
 
 
-async def test_a_batch_runs_in_the_order_of_its_names(desk: Desk) -> None:
+async def test_a_batch_runs_in_the_order_of_its_dependencies(desk: Desk) -> None:
     order = desk.mark("order")
     names = ("prepare", "left", "right", "report")
     shells = {name: f"echo {name} >> {order}" for name in names}
@@ -129,7 +129,7 @@ async def test_a_batch_runs_in_the_order_of_its_names(desk: Desk) -> None:
     assert (ran[0], sorted(ran[1:3]), ran[3]) == ("prepare", ["left", "right"], "report")
 
 
-async def test_a_circle_is_refused_and_nothing_of_it_is_kept(desk: Desk) -> None:
+async def test_a_dependency_cycle_is_refused_and_no_session_of_the_batch_is_created(desk: Desk) -> None:
     revision = "{ sessions(first: 1) { total_count } }"
     before = await desk.client.execute(revision)
     with pytest.raises(Refused, match="a -> b -> a is a cycle") as refused:
@@ -138,7 +138,7 @@ async def test_a_circle_is_refused_and_nothing_of_it_is_kept(desk: Desk) -> None
     assert await desk.client.execute(revision) == before
 
 
-async def test_what_waits_for_something_that_cannot_come_fails_and_says_why(desk: Desk) -> None:
+async def test_a_session_whose_dependency_cannot_be_met_fails_with_the_reason(desk: Desk) -> None:
     batch = steps("first", "second", "third", "rescue", shells={"first": "exit 2"}, second=["first"], third=["second"])
     batch[-1]["depends_on"] = [{"session_id": "first", "condition": "after_fail"}]
     ids = await submit_all(desk, batch)

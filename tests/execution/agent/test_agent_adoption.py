@@ -61,7 +61,9 @@ async def test_kernels_of_a_killed_agent_are_adopted_and_end_with_their_own_code
 
 
 @pytest.mark.usefixtures("killed")
-async def test_kernels_that_end_while_no_agent_is_there_are_told_later(agent_home: Path, five: list[KernelId]) -> None:
+async def test_kernels_that_end_without_an_agent_are_reported_by_the_next_agent(
+    agent_home: Path, five: list[KernelId]
+) -> None:
     for code, kernel in enumerate(five):
         (agent_home / "kernels" / kernel / "work" / "go").write_text(str(code))
     await until(lambda: shims(agent_home) == [])
@@ -73,7 +75,7 @@ async def test_kernels_that_end_while_no_agent_is_there_are_told_later(agent_hom
 
 
 @pytest.mark.usefixtures("killed")
-async def test_shims_that_are_killed_while_no_agent_is_there_are_found_out(
+async def test_shims_killed_without_an_agent_are_detected_by_the_next_agent(
     agent_home: Path, five: list[KernelId]
 ) -> None:
     for pid in shims(agent_home):
@@ -93,7 +95,7 @@ async def test_the_spawner_of_a_killed_agent_ends_by_itself(agent_home: Path) ->
     await until(lambda: [pid for pid in _spawners() if _has_open(pid, log) and pid not in shims(agent_home)] == [])
 
 
-async def test_one_folder_has_one_agent(stand: Stand, agent_home: Path) -> None:
+async def test_a_second_agent_on_the_same_folder_is_refused(stand: Stand, agent_home: Path) -> None:
     with pytest.raises(Unavailable):
         await Stand(agent_config(agent_home)).open()
 
@@ -111,7 +113,7 @@ async def test_a_closed_agent_leaves_its_kernels_running(stand: Stand) -> None:
     assert (await stand.ended(asked.kernel_id)).signal == signal.SIGKILL
 
 
-async def test_a_kernel_whose_folder_was_deleted_is_ended_before_it_counts_as_over(stand: Stand) -> None:
+async def test_a_kernel_with_a_deleted_folder_is_killed_before_it_is_reported_as_ended(stand: Stand) -> None:
     asked = shell("sleep 1000")
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.STARTED)

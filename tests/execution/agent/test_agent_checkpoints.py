@@ -43,7 +43,7 @@ async def saved(stand: Stand, kernel: KernelId, *, above: int = -1) -> KernelRep
     return stand.reports(kernel)[-1]
 
 
-async def test_a_file_acknowledges_what_was_done_until_it_was_written(stand: Stand) -> None:
+async def test_a_done_file_acknowledges_the_work_up_to_its_time(stand: Stand) -> None:
     asked = shell(f"sleep 0.2; touch {DONE}; sleep 0.2")
     report = await stand.run(asked)
     assert report.ran_ms is not None
@@ -52,13 +52,13 @@ async def test_a_file_acknowledges_what_was_done_until_it_was_written(stand: Sta
     assert (report.resumed_ms, report.resume_note) == (0, None)
 
 
-async def test_without_the_file_nothing_is_acknowledged(stand: Stand) -> None:
+async def test_without_a_done_file_no_checkpoint_is_acknowledged(stand: Stand) -> None:
     assert (await stand.run(shell("echo step > $CHECKPOINT_DIR/step"))).saved_ms is None
     assert (await stand.run(shell(f"mkdir {DONE}"))).saved_ms is None
     assert (await stand.run(shell(f"ln -s /etc/passwd {DONE}"))).saved_ms is None
 
 
-async def test_an_exit_code_acknowledges_everything(stand: Stand) -> None:
+async def test_exit_code_85_acknowledges_the_whole_run(stand: Stand) -> None:
     report = await stand.run(shell("sleep 0.2; exit 85"))
     assert (report.exit_code, report.saved_ms) == (85, report.ran_ms)
     assert (await stand.run(shell("exit 84"))).saved_ms is None
@@ -68,7 +68,7 @@ async def test_only_rank_0_acknowledges(stand: Stand) -> None:
     assert (await stand.run(shell(f"touch {DONE}; exit 85", kernel=new_kernel(rank=1)))).saved_ms is None
 
 
-async def test_a_running_job_is_heard_and_its_checkpoint_survives_the_agent(stand: Stand) -> None:
+async def test_a_checkpoint_of_a_running_job_is_reported_and_survives_an_agent_restart(stand: Stand) -> None:
     asked = shell(f"touch {DONE}; exec sleep 600")
     await stand.core.launch([asked])
     first = await saved(stand, asked.kernel_id)
@@ -79,7 +79,7 @@ async def test_a_running_job_is_heard_and_its_checkpoint_survives_the_agent(stan
     assert (await stand.ended(asked.kernel_id)).saved_ms == first.saved_ms
 
 
-async def test_the_next_attempt_starts_from_it_and_an_old_file_acknowledges_nothing(stand: Stand) -> None:
+async def test_the_next_attempt_resumes_from_a_checkpoint_and_ignores_the_old_done_file(stand: Stand) -> None:
     asked = shell(f"sleep 0.1; touch {DONE}")
     first = await stand.run(asked)
     second = await stand.run(after(asked.kernel_id, first, script=f"test -e {DONE}"))
@@ -91,14 +91,14 @@ async def test_the_next_attempt_starts_from_it_and_an_old_file_acknowledges_noth
     assert more.saved_ms > (first.saved_ms or 0) + 99
 
 
-async def test_a_job_is_asked_every_so_often(stand: Stand) -> None:
+async def test_a_job_gets_the_checkpoint_signal_at_regular_intervals(stand: Stand) -> None:
     asked = shell(SAVES_WHEN_ASKED, checkpoint=CheckpointOrder(signal=int(SIGUSR1), every_ms=300))
     await stand.core.launch([asked])
     await until(lambda: "saved 3" in stand.output(asked.kernel_id))
     await saved(stand, asked.kernel_id)
 
 
-async def test_a_job_is_asked_before_its_time_limit_once(stand: Stand) -> None:
+async def test_a_job_gets_one_checkpoint_signal_before_its_time_limit(stand: Stand) -> None:
     made = CheckpointOrder(signal=int(SIGUSR1), before_limit_ms=1000)
     report = await stand.run(shell(SAVES_WHEN_ASKED, time_limit_ms=2000, grace_ms=100, checkpoint=made))
     assert report.timed_out
@@ -107,12 +107,12 @@ async def test_a_job_is_asked_before_its_time_limit_once(stand: Stand) -> None:
     assert 900 <= report.saved_ms <= 2000
 
 
-async def test_a_job_that_would_die_of_the_signal_is_not_asked(stand: Stand) -> None:
+async def test_a_job_without_a_handler_gets_no_checkpoint_signal(stand: Stand) -> None:
     made = CheckpointOrder(signal=int(SIGUSR1), every_ms=50)
     assert (await stand.run(shell("exec sleep 0.5", checkpoint=made))).exit_code == 0
 
 
-async def test_on_another_agent_it_starts_from_nothing_and_says_why(stand: Stand) -> None:
+async def test_a_checkpoint_on_another_agent_is_not_used_and_the_reason_is_reported(stand: Stand) -> None:
     lost = CheckpointOrder(kept_ms=5000, agent_id=AgentId("agent-9"))
     report = await stand.run(shell("true", checkpoint=lost))
     assert report.resumed_ms == 0
@@ -124,7 +124,7 @@ async def test_on_another_agent_it_starts_from_nothing_and_says_why(stand: Stand
     assert own.resume_note == "its last checkpoint is no longer in the folder of agent agent-1"
 
 
-async def test_a_shared_folder_brings_it_to_another_agent(agent_home: Path, tmp_path: Path) -> None:
+async def test_a_shared_folder_brings_a_checkpoint_to_another_agent(agent_home: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     here, there = (
@@ -162,7 +162,7 @@ async def test_a_shared_folder_brings_it_to_another_agent(agent_home: Path, tmp_
             await stand.close()
 
 
-def test_the_end_waits_for_a_look_that_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_final_checkpoint_check_waits_for_one_in_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last report had no checkpoint if a check in another thread had seen DONE and not yet recorded it."""
     folder = AgentFolder(tmp_path)
     kernel = KernelHandle(folder=folder.kernel(new_kernel()))

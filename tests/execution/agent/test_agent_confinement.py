@@ -37,7 +37,7 @@ def grant(value: str | None = VALUE, **use: str) -> SecretGrant:
 
 
 @pytest.mark.parametrize("mode", [SandboxMode.REQUIRED, SandboxMode.WHEN_ASKED, SandboxMode.WHEN_POSSIBLE])
-async def test_without_bubblewrap_the_agent_says_so(
+async def test_an_agent_without_bubblewrap_reports_that_it_has_no_sandbox(
     agent_home: Path, monkeypatch: pytest.MonkeyPatch, mode: SandboxMode
 ) -> None:
     monkeypatch.setattr(sandbox, "find_bubblewrap", lambda: None)
@@ -57,7 +57,7 @@ async def test_without_bubblewrap_the_agent_says_so(
         await stand.close()
 
 
-def test_an_account_for_which_the_host_was_too_busy_is_tried_again(
+def test_the_sandbox_test_of_an_account_is_repeated_after_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([None, "it took too long", None])
@@ -80,7 +80,7 @@ def test_an_account_for_which_the_host_was_too_busy_is_tried_again(
         confinement.secrets.close()
 
 
-async def test_a_secret_is_given_and_written_down_nowhere(stand: Stand) -> None:
+async def test_a_secret_is_given_to_the_job_and_not_kept_on_disk(stand: Stand) -> None:
     text = 'cat "$ALIQUOT_SECRETS_DIR/file"; stat -c %a "$ALIQUOT_SECRETS_DIR/file"; echo "$TOKEN"; echo x >>"$F"'
     asked = with_secrets(shell(text, environment={"F": "more"}), grant(as_env="TOKEN", as_file="file"))
     await stand.run(asked)
@@ -93,7 +93,7 @@ async def test_a_secret_is_given_and_written_down_nowhere(stand: Stand) -> None:
     assert not secrets.of(folder).exists()
 
 
-async def test_a_folder_that_a_job_made_among_its_secrets_is_removed_too(stand: Stand) -> None:
+async def test_a_folder_that_a_job_made_in_its_secrets_folder_is_removed(stand: Stand) -> None:
     asked = with_secrets(
         shell('mkdir "$ALIQUOT_SECRETS_DIR/sub"; echo x >"$ALIQUOT_SECRETS_DIR/sub/x"'), grant(as_file="f")
     )
@@ -105,7 +105,7 @@ async def test_a_folder_that_a_job_made_among_its_secrets_is_removed_too(stand: 
     await stand.renew()
 
 
-async def test_a_secret_that_is_gone_is_told(stand: Stand) -> None:
+async def test_an_order_with_a_deleted_secret_is_refused_with_the_reason(stand: Stand) -> None:
     report = await stand.run(with_secrets(shell("true"), grant(None, as_env="TOKEN")))
     assert report.phase is KernelPhase.REFUSED
     assert report.message == "the secret token of anna was deleted; `aliquot secret set token` stores it again"
@@ -114,7 +114,7 @@ async def test_a_secret_that_is_gone_is_told(stand: Stand) -> None:
     assert report.message == "the secret token cannot be read: its key is lost"
 
 
-async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: Stand) -> None:
+async def test_an_order_that_is_sent_again_after_a_restart_gets_its_secrets(stand: Stand) -> None:
     """The agent ended between order and start: secrets are not on disk, and the order is sent once more."""
     asked = with_secrets(shell('echo "$TOKEN"'), grant(as_env="TOKEN"))
     stand.core.pause_at = "forked"
@@ -127,7 +127,7 @@ async def test_an_order_that_was_not_carried_out_gets_its_secrets_again(stand: S
     assert stand.output(asked.kernel_id) == f"{VALUE}\n"
 
 
-async def test_a_sandbox_that_is_gone_since_the_agent_began_is_told(
+async def test_an_order_is_refused_when_bubblewrap_was_removed_after_the_agent_started(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isolation, "sandbox_fault", lambda _: None)
@@ -141,7 +141,7 @@ async def test_a_sandbox_that_is_gone_since_the_agent_began_is_told(
     assert "not installed" in str(report.message)
 
 
-async def test_what_is_gone_since_an_order_was_written_down_keeps_it_from_its_start(
+async def test_an_order_is_refused_when_its_sandbox_or_secret_is_gone_after_a_restart(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent ended between order and start, and restarts without a sandbox or without the secret."""
@@ -164,7 +164,7 @@ async def test_what_is_gone_since_an_order_was_written_down_keeps_it_from_its_st
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")
-def test_device_files_are_those_of_the_grant(tmp_path: Path) -> None:
+def test_a_sandbox_gets_only_the_device_files_of_its_grant(tmp_path: Path) -> None:
     def make(name: str, minor: int) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         os.mknod(tmp_path / name, stat.S_IFCHR | 0o666, os.makedev(195, minor))
@@ -183,5 +183,5 @@ def test_device_files_are_those_of_the_grant(tmp_path: Path) -> None:
     assert device_nodes({SlotName("cpu"): {DeviceId("cpu0"): 1}}, gates, root=tmp_path) == []
 
 
-def test_an_order_shows_no_value() -> None:
+def test_the_repr_of_an_order_contains_no_secret_value() -> None:
     assert VALUE not in repr(with_secrets(order("true"), grant(as_env="TOKEN")))

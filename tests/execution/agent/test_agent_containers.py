@@ -94,11 +94,11 @@ def test_only_apptainer_gets_credentials_with_the_job() -> None:
         assert not [word for word in command(runtime, "/bin/x", ASKED) if "authfile" in word]
 
 
-def test_variables_of_the_node_and_those_with_line_breaks_stay_out() -> None:
+def test_node_variables_and_values_with_line_breaks_are_not_passed_to_containers() -> None:
     assert environment_file(ASKED) == b"A=1\n"
 
 
-def test_why_there_are_no_containers_is_said() -> None:
+def test_disabled_containers_are_reported_with_the_setting() -> None:
     assert find_runtime("off", ANN) == (None, "", "the setting containers is off")
 
 
@@ -120,7 +120,7 @@ async def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     await stand.close()
 
 
-async def test_the_runtime_runs_in_the_jobs_place_with_an_environment_of_its_own(
+async def test_the_container_runtime_does_not_get_the_variables_of_the_job(
     recorded: tuple[Stand, Path],
 ) -> None:
     stand, folder = recorded
@@ -144,7 +144,7 @@ async def test_the_runtime_runs_in_the_jobs_place_with_an_environment_of_its_own
     assert held.report == failed
 
 
-async def test_credentials_of_a_registry_come_with_the_session(recorded: tuple[Stand, Path]) -> None:
+async def test_registry_credentials_of_the_session_are_used_for_the_pull_only(recorded: tuple[Stand, Path]) -> None:
     stand, folder = recorded
     use = SecretUse(name="ghcr", as_file="registry.json")
     grant = SecretGrant(owner=UserId("ann"), use=use, value='{"auths": {}}')

@@ -53,7 +53,7 @@ async def opened(stand: Stand, *toys: int) -> set[str]:
     return set(stand.output(asked.kernel_id).split())
 
 
-async def test_a_job_opens_the_files_of_its_devices_and_all_others_as_the_agent_says(gated: Stand) -> None:
+async def test_a_job_can_open_exactly_the_device_files_that_the_agent_reports(gated: Stand) -> None:
     common, own = {"null", "zero", "urandom"}, ({"full"}, {"random"})
     seen = [await opened(gated), await opened(gated, 0), await opened(gated, 1), await opened(gated, 0, 1)]
     if gated.inventory.agent.capabilities.device_access is DeviceAccess.CGROUP:
@@ -62,14 +62,14 @@ async def test_a_job_opens_the_files_of_its_devices_and_all_others_as_the_agent_
         assert seen == [common | own[0] | own[1]] * 4
 
 
-async def test_devices_that_cannot_be_told_apart_are_not_said_to_be_kept_apart(gated: Stand) -> None:
+async def test_an_agent_reports_no_device_isolation_when_device_files_are_indistinguishable(gated: Stand) -> None:
     assert isinstance(gated.plugin, GatedPlugin)
     gated.plugin.tells_apart = False
     assert (await gated.core.inventory()).agent.capabilities.device_access is DeviceAccess.ENV
     assert await opened(gated) == {"null", "zero", "full", "random", "urandom"}
 
 
-async def test_a_job_whose_gate_cannot_be_closed_does_not_start(gated: Stand) -> None:
+async def test_a_job_does_not_start_when_its_device_gate_cannot_be_set_up(gated: Stand) -> None:
     assert isinstance(gated.plugin, GatedPlugin)
     gated.plugin.is_closable = False
     asked = shell("echo it runs")
@@ -82,5 +82,5 @@ async def test_a_job_whose_gate_cannot_be_closed_does_not_start(gated: Stand) ->
         assert report.exit_code == 0
 
 
-async def test_an_agent_without_such_devices_promises_nothing(stand: Stand) -> None:
+async def test_an_agent_without_gated_devices_reports_no_device_isolation(stand: Stand) -> None:
     assert stand.inventory.agent.capabilities.device_access is DeviceAccess.ENV

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("broken", ["kernels", "drafts"])
-async def test_what_cannot_be_written_is_refused_and_the_next_order_is_taken(stand: Stand, broken: str) -> None:
+async def test_an_order_that_cannot_be_written_to_disk_is_refused_and_the_next_one_runs(
+    stand: Stand, broken: str
+) -> None:
     folder = stand.config.folder / broken
     away = folder.rename(folder.with_name("away"))
     folder.write_text("no folder")
@@ -60,7 +62,7 @@ def test_a_claim_that_cannot_be_written_leaves_nothing_on_the_disk(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_refused_orders_are_answered_although_nothing_can_be_written(stand: Stand) -> None:
+async def test_refused_orders_are_answered_on_a_full_disk(stand: Stand) -> None:
     folder = stand.config.folder / "kernels"
     away = folder.rename(folder.with_name("away"))
     folder.write_text("no folder")

@@ -21,7 +21,7 @@ async def printed(stand: Stand, kernel: KernelId) -> bytes:
     return b"".join([chunk.data async for chunk in stand.core.follow_log(kernel, offset=0)])
 
 
-async def test_a_forgotten_kernel_is_told_no_more_and_its_output_stays(stand: Stand) -> None:
+async def test_a_forgotten_kernel_is_no_longer_reported_and_its_output_stays(stand: Stand) -> None:
     asked = shell("echo hello")
     await stand.run(asked)
     await stand.core.forget([asked.kernel_id, new_kernel()])
@@ -43,7 +43,7 @@ async def test_an_output_can_be_read_while_its_kernel_is_being_forgotten(stand: 
     assert await printed(stand, asked.kernel_id) == b"hello\n"
 
 
-async def test_one_that_runs_is_not_forgotten(stand: Stand) -> None:
+async def test_a_running_kernel_is_not_forgotten(stand: Stand) -> None:
     asked = shell("exec sleep 600")
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.STARTED)
@@ -54,7 +54,7 @@ async def test_one_that_runs_is_not_forgotten(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_an_order_or_a_stop_for_a_forgotten_kernel_is_answered_by_its_end(stand: Stand, restart: bool) -> None:
+async def test_an_order_or_a_stop_for_a_forgotten_kernel_is_answered_with_its_exit(stand: Stand, restart: bool) -> None:
     runs = stand.config.folder.with_name("runs")
     runs.touch()
     runs.chmod(0o666)
@@ -72,7 +72,7 @@ async def test_an_order_or_a_stop_for_a_forgotten_kernel_is_answered_by_its_end(
     assert marked(asked.kernel_id) == []
 
 
-async def test_the_oldest_are_deleted_when_there_are_too_many(agent_home: Path) -> None:
+async def test_the_oldest_ended_kernels_are_deleted_above_the_maximum(agent_home: Path) -> None:
     stand = Stand(agent_config(agent_home, ended_kept_max=2))
     await stand.open()
     try:
@@ -87,7 +87,7 @@ async def test_the_oldest_are_deleted_when_there_are_too_many(agent_home: Path) 
         await stand.close()
 
 
-async def test_what_is_too_old_is_deleted_at_the_next_start(agent_home: Path) -> None:
+async def test_ended_kernels_that_are_too_old_are_deleted_at_the_next_agent_start(agent_home: Path) -> None:
     stand = Stand(agent_config(agent_home))
     await stand.open()
     asked = order("true")
@@ -102,7 +102,7 @@ async def test_what_is_too_old_is_deleted_at_the_next_start(agent_home: Path) ->
         await again.close()
 
 
-async def test_results_that_nobody_touched_for_long_are_deleted_with_the_last_kernel(agent_home: Path) -> None:
+async def test_old_results_are_deleted_with_the_last_kernel_of_their_session(agent_home: Path) -> None:
     stand = Stand(agent_config(agent_home))
     await stand.open()
     old, young, known = (shell('echo model > "$RESULT_DIR/model"') for _ in range(3))
@@ -124,7 +124,7 @@ async def test_results_that_nobody_touched_for_long_are_deleted_with_the_last_ke
         await again.close()
 
 
-async def test_devices_are_measured_while_old_results_are_looked_through(
+async def test_device_readings_continue_while_old_results_are_swept(
     agent_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, spawn = threading.Event(), threading.Event()

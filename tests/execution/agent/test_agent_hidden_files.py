@@ -21,7 +21,7 @@ url-file = "/etc/aliquot/chat.url"
 """
 
 
-def test_everything_that_the_settings_name_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sandbox_hides_every_file_named_in_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "aliquot.toml"
     file.write_text(SETTINGS)
     monkeypatch.setenv("ALIQUOT_CONFIG", str(file))
@@ -30,7 +30,7 @@ def test_everything_that_the_settings_name_is_hidden(tmp_path: Path, monkeypatch
     assert sorted(map(str, hidden_of(read_settings()))) == sorted(names)
 
 
-def test_an_agent_of_another_host_hides_its_folder_and_what_it_was_told(tmp_path: Path) -> None:
+def test_the_sandbox_of_a_remote_agent_hides_its_data_folder_and_key(tmp_path: Path) -> None:
     key = tmp_path / "agent.key"
     rules = read_settings().confinement_rules(key)
     core = agent_core(AgentOptions(data_folder=tmp_path / "data", confinement=rules, demo_node=1), now_us=lambda: 1)

@@ -19,7 +19,7 @@ async def end_by_host(stand: Stand, asked: LaunchOrder) -> KernelReport:
     return await stand.ended(asked.kernel_id)
 
 
-async def test_a_job_that_its_host_stops_is_told_as_stopped_by_its_host(stand: Stand) -> None:
+async def test_a_job_stopped_by_a_host_shutdown_is_reported_as_such(stand: Stand) -> None:
     asked = shell("exec sleep 600")
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.STARTED)
@@ -29,7 +29,7 @@ async def test_a_job_that_its_host_stops_is_told_as_stopped_by_its_host(stand: S
     assert "stopped on its host" in report.message
 
 
-async def test_a_job_that_ends_by_itself_when_its_host_stops_it_has_its_own_end(stand: Stand) -> None:
+async def test_a_job_that_exits_by_itself_at_a_host_shutdown_keeps_its_exit_code(stand: Stand) -> None:
     ready = stand.config.folder.with_name("ready")
     ready.touch()
     ready.chmod(0o666)
@@ -42,7 +42,7 @@ async def test_a_job_that_ends_by_itself_when_its_host_stops_it_has_its_own_end(
     assert (report.exit_code, report.signal, report.message) == (3, None, None)
 
 
-async def test_a_job_that_the_server_stops_is_not(stand: Stand) -> None:
+async def test_a_job_stopped_by_the_server_is_not_reported_as_stopped_by_its_host(stand: Stand) -> None:
     asked = shell("exec sleep 600")
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.STARTED)

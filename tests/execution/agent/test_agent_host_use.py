@@ -32,7 +32,7 @@ def is_busy(use: HostUse) -> bool:
     return (use.memory_bytes or 0) > 64 * MIB and (use.cpu_milli or 0) > 300
 
 
-async def test_cpu_and_memory_are_measured_and_the_peaks_outlive_them(stand: Stand) -> None:
+async def test_cpu_and_memory_use_of_a_kernel_are_measured_and_the_peaks_are_kept(stand: Stand) -> None:
     asked = order("/usr/bin/env", "python3", "-c", PROGRAM)
     kernel = asked.kernel_id
     await stand.core.launch([asked])
@@ -47,13 +47,13 @@ async def test_cpu_and_memory_are_measured_and_the_peaks_outlive_them(stand: Sta
     assert use.cpu_ms >= max(one.cpu_ms for one in uses(stand, kernel)) > 100
 
 
-async def test_a_kernel_that_ends_between_two_readings_has_its_cpu_time(stand: Stand) -> None:
+async def test_the_cpu_time_of_a_kernel_that_ends_between_two_readings_is_recorded(stand: Stand) -> None:
     report = await stand.run(order("/usr/bin/env", "python3", "-c", "sum(range(30_000_000))"))
     assert report.host_use is not None
     assert 10 < report.host_use.cpu_ms < 60_000
 
 
-async def test_after_a_restart_the_agent_measures_on(stand: Stand) -> None:
+async def test_a_restarted_agent_continues_to_measure_its_kernels(stand: Stand) -> None:
     asked = shell("sleep 600 & while :; do :; done")
     await stand.core.launch([asked])
     await until(lambda: len(uses(stand, asked.kernel_id)) > 1)
@@ -63,7 +63,7 @@ async def test_after_a_restart_the_agent_measures_on(stand: Stand) -> None:
     assert uses(stand, asked.kernel_id)[-1].cpu_ms >= before
 
 
-def test_a_groups_memory_leaves_out_what_can_be_reclaimed(tmp_path: Path) -> None:
+def test_the_memory_of_a_cgroup_excludes_reclaimable_memory(tmp_path: Path) -> None:
     assert memory_bytes(str(tmp_path)) is None
     (tmp_path / "memory.stat").write_text("anon 4096\nfile 999999\nkernel 1\nshmem 100\n", encoding="ascii")
     assert memory_bytes(str(tmp_path)) == 4196

@@ -36,7 +36,7 @@ def hard_link(path: Path, secret: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [link, pipe, folder, hard_link])
-async def test_what_stands_in_the_place_of_an_output_is_not_read(
+async def test_a_file_that_replaces_the_output_of_a_job_is_not_read(
     stand: Stand, agent_home: Path, put: Callable[[Path, Path], None]
 ) -> None:
     """A job of another account cannot do this itself, as it does not own the folder."""
@@ -62,7 +62,7 @@ async def test_a_job_cannot_replace_its_output(stand: Stand) -> None:
         assert "tried" in stand.output(asked.kernel_id)
 
 
-def test_a_folder_of_the_agents_own_changes_nothing(tmp_path: Path) -> None:
+def test_an_output_file_is_opened_when_the_agent_owns_the_work_folder(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     path = tmp_path / "output.log"
     path.write_text("text")
@@ -99,7 +99,7 @@ async def test_links_in_results_are_deleted_and_not_followed_while_nothing_runs(
         await stand.close()
 
 
-def test_an_account_is_asked_for_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_account_is_looked_up_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes of an account take effect, and a slow directory service is not queried for each job."""
     now_s, asked = 0.0, list[str]()
 

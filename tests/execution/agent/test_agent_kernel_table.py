@@ -19,7 +19,7 @@ def new_handle(folder: AgentFolder, session: str, *, attempt: int = 1, rank: int
     return KernelHandle(folder=folder.kernel(kernel_id(SessionId(session), attempt=attempt, rank=rank)))
 
 
-def test_attempts_of_ended_sessions_are_remembered_up_to_a_number(
+def test_the_number_of_remembered_attempts_of_ended_sessions_is_limited(
     folder: AgentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "ATTEMPTS_KEPT", 3)
@@ -32,7 +32,7 @@ def test_attempts_of_ended_sessions_are_remembered_up_to_a_number(
     assert len(table._attempts) + len(table._past) == 3
 
 
-def test_the_attempt_of_a_session_that_is_here_is_never_forgotten(
+def test_the_attempt_of_a_present_session_is_never_forgotten(
     folder: AgentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "ATTEMPTS_KEPT", 1)

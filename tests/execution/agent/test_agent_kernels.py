@@ -43,7 +43,7 @@ async def test_signals_are_exact(stand: Stand, number: signal.Signals) -> None:
     assert (report.exit_code, report.signal) == (None, int(number))
 
 
-async def test_a_start_is_told_before_its_end(stand: Stand) -> None:
+async def test_the_start_of_a_kernel_is_reported_before_its_end(stand: Stand) -> None:
     asked = order("true")
     await stand.run(asked)
     assert [report.phase for report in stand.reports(asked.kernel_id)] == [KernelPhase.STARTED, KernelPhase.EXITED]
@@ -59,7 +59,7 @@ async def test_a_start_is_told_before_its_end(stand: Stand) -> None:
         (("true", "x" * 200_000), 126, "Argument list too long"),
     ],
 )
-async def test_a_program_that_cannot_be_run_is_told_in_words(
+async def test_a_program_that_cannot_be_run_is_reported_with_the_reason(
     agent_home: Path, argv: tuple[str, ...], code: int, words: str
 ) -> None:
     stand = Stand(agent_config(agent_home, start_patience_s=PATIENCE_S))  # an earlier check would find it starting
@@ -72,12 +72,12 @@ async def test_a_program_that_cannot_be_run_is_told_in_words(
     assert [each.phase for each in stand.reports(asked.kernel_id)] == [KernelPhase.EXITED]
 
 
-async def test_a_missing_working_directory_is_told_in_words(stand: Stand) -> None:
+async def test_a_missing_working_directory_is_reported_with_its_path(stand: Stand) -> None:
     report = await stand.run(order("true", working_directory="/no/such/folder"))
     assert (report.exit_code, "/no/such/folder" in (report.message or "")) == (126, True)
 
 
-async def test_a_script_without_its_interpreter(stand: Stand, agent_home: Path) -> None:
+async def test_a_script_with_a_missing_interpreter_is_reported_with_the_reason(stand: Stand, agent_home: Path) -> None:
     script = agent_home.parent / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -95,7 +95,7 @@ async def test_a_daemonised_grandchild_is_stopped(stand: Stand) -> None:
     assert marked(asked.kernel_id) == []
 
 
-async def test_what_the_main_process_left_behind_is_stopped_before_the_exit_is_told(stand: Stand) -> None:
+async def test_processes_left_by_a_job_are_stopped_before_its_exit_is_reported(stand: Stand) -> None:
     asked = shell("(trap '' TERM; setsid sleep 1000 &) ; exit 3")
     report = await stand.run(asked)
     assert report.exit_code == 3
@@ -130,14 +130,14 @@ async def test_a_second_stop_can_shorten_the_grace(stand: Stand) -> None:
     assert (await stand.ended(asked.kernel_id)).signal == signal.SIGKILL
 
 
-async def test_the_time_limit_is_the_shims_own(stand: Stand) -> None:
+async def test_the_shim_enforces_the_time_limit(stand: Stand) -> None:
     report = await stand.run(order("sleep", "1000", time_limit_ms=300))
     assert (report.timed_out, report.signal) == (True, signal.SIGTERM)
     assert report.ran_ms is not None
     assert report.ran_ms >= 300
 
 
-async def test_a_time_limit_ends_what_ignores_sigterm(stand: Stand) -> None:
+async def test_a_time_limit_kills_a_job_that_ignores_sigterm(stand: Stand) -> None:
     report = await stand.run(shell("trap '' TERM; while :; do sleep 0.05; done", time_limit_ms=200, grace_ms=200))
     assert (report.timed_out, report.signal) == (True, signal.SIGKILL)
 
@@ -170,7 +170,7 @@ async def test_a_job_of_an_earlier_release_keeps_its_time_limit(stand: Stand) ->
     await stand.ended(asked.kernel_id)
 
 
-async def test_a_signal_reaches_the_main_process_alone(stand: Stand) -> None:
+async def test_a_sent_signal_reaches_the_main_process(stand: Stand) -> None:
     asked = shell("trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.05; done")
     await stand.core.launch([asked])
     await until(lambda: "ready" in stand.output(asked.kernel_id))
@@ -182,7 +182,7 @@ async def test_a_signal_reaches_the_main_process_alone(stand: Stand) -> None:
         await stand.core.send_signal(asked.kernel_id, epoch=1, signal=64)
 
 
-async def test_a_job_sees_its_own_environment_and_nothing_of_ours(
+async def test_a_job_sees_its_own_environment_and_not_that_of_the_agent(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALIQUOT_SECRET", "server")
@@ -248,7 +248,7 @@ async def test_a_job_gets_no_descriptor_no_privilege_and_no_blocked_signal(stand
     assert "0022" in lines
 
 
-async def test_checkpoints_survive_attempts_and_output_is_the_kernels_own(stand: Stand) -> None:
+async def test_checkpoints_are_kept_across_attempts_and_each_kernel_has_its_own_output(stand: Stand) -> None:
     first = shell("echo one > $CHECKPOINT_DIR/state; echo mine > file; echo to-stderr > /dev/stderr")
     await stand.run(first)
     second = new_kernel()
@@ -260,7 +260,7 @@ async def test_checkpoints_survive_attempts_and_output_is_the_kernels_own(stand:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root, jobs run as the agent's own user")
-async def test_a_job_cannot_touch_what_the_agent_believes(stand: Stand) -> None:
+async def test_a_job_cannot_change_the_files_of_the_agent(stand: Stand) -> None:
     asked = shell(
         "cd ..; for f in claim exit.json lock order.json pid.json; do echo x > $f; rm -f $f; done; cat order.json"
     )
@@ -308,7 +308,9 @@ async def test_the_resource_spec_is_on_disk_and_in_the_inventory(stand: Stand) -
         ({"environment": {"A=B": "c"}}, "invalid_request"),
     ],
 )
-async def test_an_order_is_refused_for_good(stand: Stand, fields: dict[str, object], code: str) -> None:
+async def test_a_refused_order_stays_refused_after_a_restart(
+    stand: Stand, fields: dict[str, object], code: str
+) -> None:
     asked = order("true", **fields)  # type: ignore[arg-type] # fields of several types
     report = await stand.run(asked)
     assert (report.phase, report.code, report.evidence) == (KernelPhase.REFUSED, code, EndEvidence.REFUSED)
@@ -317,7 +319,7 @@ async def test_an_order_is_refused_for_good(stand: Stand, fields: dict[str, obje
     assert (again.phase, again.code) == (KernelPhase.REFUSED, code)
 
 
-async def test_an_unknown_slot_with_nothing_of_it_is_no_obstacle(stand: Stand) -> None:
+async def test_an_order_with_a_zero_amount_of_an_unknown_slot_is_accepted(stand: Stand) -> None:
     spec = {SlotName("warp.device"): {DeviceId("warp0"): 0}, SHARES: {TOYS[0]: 10}}
     assert (await stand.run(order("true", spec=spec))).exit_code == 0
 
@@ -358,7 +360,7 @@ async def test_the_group_of_a_kernel_is_gone_after_its_end(stand: Stand) -> None
     assert group is None or os.path.basename(group) not in os.listdir(os.path.dirname(group))
 
 
-async def test_readings_follow_what_kernels_use(stand: Stand) -> None:
+async def test_device_readings_receive_the_use_of_the_kernels(stand: Stand) -> None:
     asked = shell("while :; do :; done", spec={SHARES: {TOYS[1]: 250}})
     await stand.core.launch([asked])
     await until(lambda: any(use.cpu_s > 0 for use in stand.plugin.uses))

@@ -49,7 +49,7 @@ async def test_open_files_and_core_files_are_limited(stand: Stand) -> None:
     assert stand.output(asked.kernel_id).split() == ["77", "77", "0"]
 
 
-async def test_the_operators_limits_hold(agent_home: Path) -> None:
+async def test_the_limits_of_the_operator_are_enforced(agent_home: Path) -> None:
     rules = ConfinementRules(open_files=99, open_files_max=200, processes_max=50, file_bytes_max=4096)
     stand = Stand(agent_config(agent_home, confinement=rules))
     await stand.open()
@@ -66,7 +66,7 @@ async def test_the_operators_limits_hold(agent_home: Path) -> None:
         await stand.close()
 
 
-async def test_a_kernels_groups_are_gone_after_it(stand: Stand) -> None:
+async def test_the_limit_cgroups_of_a_kernel_are_removed_after_its_end(stand: Stand) -> None:
     asked = shell("cat /proc/self/cgroup")
     await stand.run(asked)
     groups = [line.split(":", 2)[2] for line in stand.output(asked.kernel_id).split("\n") if line]
@@ -77,7 +77,7 @@ async def test_a_kernels_groups_are_gone_after_it(stand: Stand) -> None:
     assert not found
 
 
-def test_cpu_time_follows_the_grant() -> None:
+def test_the_cpu_quota_of_a_kernel_follows_its_granted_cpus() -> None:
     groups = LimitGroups(prefix="p", unified=Path("/u"), version_2=frozenset(), version_1={"cpu": Path("/c")})
     limits = Limits(rules=ConfinementRules(processes=0), groups=groups, limit_memory=True)
     cpu = SlotName("cpu")
@@ -90,7 +90,7 @@ def test_cpu_time_follows_the_grant() -> None:
     assert both == [(name, [("pids.max", "9")]), (name, [("cpu.max", "200000 100000")])]
 
 
-def test_a_group_gets_no_more_cpu_time_than_those_above_it(tmp_path: Path) -> None:
+def test_a_cgroup_gets_no_larger_cpu_quota_than_its_parents(tmp_path: Path) -> None:
     """Cgroups of version 1 refuse more, and the kernel would not start, as in a container with `--cpus 1.5`."""
     inner = tmp_path / "inner" / "aliquot"
     inner.mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_a_group_gets_no_more_cpu_time_than_those_above_it(tmp_path: Path) -> No
         assert groups.wanted("k", processes=0, cpus=cpus) == [(str(inner / "p.k"), [("cpu.cfs_quota_us", text)])]
 
 
-def test_a_group_with_processes_of_its_own_is_not_told_to_hand_controllers_down(tmp_path: Path) -> None:
+def test_a_cgroup_with_own_processes_is_not_made_to_delegate_controllers(tmp_path: Path) -> None:
     """As in a service's group: it would become a threaded domain, and no kernel could join it."""
     own = tmp_path / "agent.service"
     parent = own / "aliquot"
@@ -133,21 +133,19 @@ def threaded_domain() -> Iterator[Path]:
         path.rmdir()
 
 
-def test_groups_that_nobody_can_join_are_not_used(
-    threaded_domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threaded_cgroups_are_not_used(threaded_domain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "_own_group", lambda: threaded_domain)
     assert find_groups(tmp_path) is None
 
 
-def test_what_nothing_enforces_is_said() -> None:
+def test_limits_that_are_not_enforced_are_reported_as_such() -> None:
     limits = Limits(rules=ConfinementRules(limit_cpu=False), groups=LimitGroups(), limit_memory=False)
     told = limits.enforced()
     assert (told.memory, told.cpu, told.processes, told.file_size) == ("none", "none", "rlimit", "none")
 
 
 @pytest.mark.parametrize("text", ["/data", "data:ro", "/data:rx", "/data/../etc:rw", ":rw", ""])
-def test_a_mount_says_its_path_and_its_right(text: str) -> None:
+def test_a_sandbox_mount_needs_an_absolute_path_and_a_valid_access_mode(text: str) -> None:
     with pytest.raises(ValueError, match="write an absolute path"):
         Mount.parse(text)
     assert Mount.parse("/data:rw") == Mount(path=Path("/data"), writable=True)

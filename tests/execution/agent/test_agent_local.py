@@ -68,7 +68,7 @@ async def reports_until(messages: AsyncIterator[AgentMessage], kernel: KernelId,
             return message.agent_id
 
 
-async def test_it_is_the_port(executor: LocalExecutor) -> None:
+async def test_the_local_executor_implements_the_port_and_refuses_unknown_agents(executor: LocalExecutor) -> None:
     port: Executor = executor
     with pytest.raises(Unavailable):
         await port.launch(AgentId("three"), [order("true")])
@@ -98,7 +98,7 @@ async def test_agents_join_run_and_are_restarted(executor: LocalExecutor) -> Non
     assert marked(asked.kernel_id) == []
 
 
-async def test_devices_that_go_are_told(executor: LocalExecutor, plugins: dict[AgentId, ToyPlugin]) -> None:
+async def test_devices_that_disappear_are_reported(executor: LocalExecutor, plugins: dict[AgentId, ToyPlugin]) -> None:
     messages = executor.messages()
     assert isinstance(await wait_for(messages, NewReadings), NewReadings)
     plugins[AGENTS[0]].present = plugins[AGENTS[0]].present[:1]
@@ -107,12 +107,12 @@ async def test_devices_that_go_are_told(executor: LocalExecutor, plugins: dict[A
     assert [device.health for device in changed.inventory.agent.devices] == ["healthy", "gone"]
 
 
-async def test_messages_end_when_it_is_closed(executor: LocalExecutor) -> None:
+async def test_messages_end_when_the_local_executor_is_closed(executor: LocalExecutor) -> None:
     await executor.close()
     assert isinstance((await anext(executor.messages())), AgentJoined)
 
 
-async def test_health_checks_see_its_agents_as_connected(executor: LocalExecutor, agent_home: Path) -> None:
+async def test_health_checks_see_local_agents_as_connected(executor: LocalExecutor, agent_home: Path) -> None:
     marks = [agent_home.with_name(agent) / MARK for agent in AGENTS]
     await until(lambda: all(mark.exists() for mark in marks))
     await executor.close()
@@ -126,7 +126,7 @@ async def test_health_checks_see_its_agents_as_connected(executor: LocalExecutor
         ({"memory_bytes": 10**25}, "memory_bytes is 10000000000000000000000000; 0 to 1,125,899,906,842,624 is allowed"),
     ],
 )
-async def test_an_agent_that_has_what_cannot_be_is_not_started(
+async def test_an_agent_with_an_invalid_device_is_not_started(
     agent_home: Path, odd: dict[str, int], words: str
 ) -> None:
     class OddPlugin(ToyPlugin):

@@ -43,7 +43,7 @@ async def test_output_is_read_from_any_byte_after_the_end(stand: Stand, offset: 
     assert await read(stand, asked.kernel_id, offset=offset) == chunks
 
 
-async def test_the_end_is_told_at_once_and_what_comes_after_it_is_followed(stand: Stand) -> None:
+async def test_a_follow_from_the_end_gives_its_offset_immediately_and_then_new_output(stand: Stand) -> None:
     asked = shell("echo one; touch begun; while ! [ -e go ]; do sleep 0.01; done; echo two")
     await stand.core.launch([asked])
     work = stand.folder(asked.kernel_id) / "work"
@@ -59,7 +59,7 @@ async def test_the_end_is_told_at_once_and_what_comes_after_it_is_followed(stand
     assert ended == [LogChunk(offset=8, data=b"", at_end=False), LogChunk(offset=8, data=b"", at_end=True)]
 
 
-async def test_many_follow_one_kernel(stand: Stand) -> None:
+async def test_many_readers_follow_the_output_of_one_kernel(stand: Stand) -> None:
     asked = shell("for i in 1 2 3 4 5; do echo $i; sleep 0.02; done")
     await stand.core.launch([asked])
     readers = [read(stand, asked.kernel_id) for _ in range(20)]
@@ -73,7 +73,7 @@ async def test_a_silent_kernel_ends_with_an_empty_chunk(stand: Stand) -> None:
     assert await read(stand, asked.kernel_id) == [LogChunk(offset=0, data=b"", at_end=True)]
 
 
-async def test_what_is_not_there_is_told(stand: Stand) -> None:
+async def test_a_log_of_an_unknown_kernel_or_a_negative_offset_is_refused(stand: Stand) -> None:
     with pytest.raises(NotFound):
         await read(stand, new_kernel())
     stopped = new_kernel()
@@ -98,7 +98,7 @@ async def test_a_link_in_the_place_of_the_output_is_not_followed(stand: Stand) -
 
 
 @pytest.mark.parametrize("size", ["1T", "1000000000001"])
-async def test_an_output_that_its_job_made_huge_is_followed_across_the_hole(stand: Stand, size: str) -> None:
+async def test_an_output_with_a_huge_hole_is_followed_across_the_hole(stand: Stand, size: str) -> None:
     asked = shell(f"echo before; truncate -s {size} /proc/self/fd/1; echo after; exit 0")
     await stand.run(asked)
     chunks = await read(stand, asked.kernel_id)
@@ -110,7 +110,7 @@ async def test_an_output_that_its_job_made_huge_is_followed_across_the_hole(stan
         assert b"".join(chunk.data for chunk in later) == (b"ore\nafter\n" if offset == 3 else b"after\n")
 
 
-async def test_an_output_that_ends_in_a_hole_ends(stand: Stand) -> None:
+async def test_following_an_output_that_ends_in_a_hole_ends(stand: Stand) -> None:
     asked = shell("echo before; truncate -s 1T /proc/self/fd/1; exit 0")
     await stand.run(asked)
     async with asyncio.timeout(60):

@@ -21,7 +21,7 @@ def use(used: int, *, granted: int = GIB // 2) -> MemoryUse:
     return MemoryUse(kernel_id=A, device_id=TOYS[0], used_bytes=used, granted_bytes=granted)
 
 
-def test_only_what_two_measurements_agree_on_is_told_and_once() -> None:
+def test_memory_above_the_share_is_reported_once_after_two_equal_measurements() -> None:
     watch = MemoryWatch()
     over, fits = [use(GIB)], [use(GIB // 4)]
     seen = [watch.judge(each) for each in (over, fits, over, over, over, [], over, fits, fits)]
@@ -29,7 +29,7 @@ def test_only_what_two_measurements_agree_on_is_told_and_once() -> None:
     assert seen == [[], [], [], [flagged], [], [], [], [MemoryVerdict(kernel_id=A, message=None)], []]
 
 
-def test_exactly_ones_share_is_not_too_much_and_a_device_of_others_is() -> None:
+def test_using_exactly_the_share_is_allowed_and_using_a_device_without_a_grant_is_not() -> None:
     watch = MemoryWatch()
     assert [watch.judge([use(GIB // 2)]) for _ in range(3)] == [[], [], []]
     watch.judge([use(1 << 20, granted=0)])
@@ -37,7 +37,7 @@ def test_exactly_ones_share_is_not_too_much_and_a_device_of_others_is() -> None:
     assert verdict.message == "uses 1.0 MiB of toy-a, which was not granted to it"
 
 
-def test_kernels_that_are_gone_are_forgotten() -> None:
+def test_the_memory_watch_forgets_kernels_that_are_gone() -> None:
     watch = MemoryWatch()
     watch.judge([use(GIB)])
     watch.forget(set())
@@ -90,7 +90,7 @@ async def stop_all(stand: Stand, *kernels: KernelId) -> None:
 
 
 @pytest.mark.anyio
-async def test_of_two_half_shares_the_one_that_takes_too_much_is_flagged_until_it_gives_back(agent_home: Path) -> None:
+async def test_a_kernel_above_its_memory_share_is_flagged_until_it_frees_memory(agent_home: Path) -> None:
     stand, plugin = await opened(agent_home, MemoryPolicy.FLAG)
     modest, greedy = await two_half_shares(stand, plugin)
     await until(lambda: len(remarks(stand, greedy)) == 1)
@@ -105,7 +105,7 @@ async def test_of_two_half_shares_the_one_that_takes_too_much_is_flagged_until_i
 
 
 @pytest.mark.anyio
-async def test_where_that_is_the_policy_it_is_stopped_and_told_why_and_the_other_runs_on(agent_home: Path) -> None:
+async def test_under_the_stop_policy_a_kernel_above_its_memory_share_is_stopped_with_a_reason(agent_home: Path) -> None:
     stand, plugin = await opened(agent_home, MemoryPolicy.STOP)
     modest, greedy = await two_half_shares(stand, plugin)
     assert (await stand.ended(greedy)).signal == 15
@@ -116,7 +116,7 @@ async def test_where_that_is_the_policy_it_is_stopped_and_told_why_and_the_other
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("blind", ["cannot_tell_processes", "cannot_tell_sizes", "is_off"])
-async def test_what_cannot_be_attributed_is_not_judged(agent_home: Path, blind: str) -> None:
+async def test_memory_that_cannot_be_attributed_is_not_judged(agent_home: Path, blind: str) -> None:
     stand, plugin = await opened(agent_home, MemoryPolicy.OFF if blind == "is_off" else MemoryPolicy.STOP)
     plugin.can_tell = blind != "cannot_tell_processes"
     modest, greedy = await two_half_shares(stand, plugin)

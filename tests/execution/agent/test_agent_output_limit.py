@@ -61,7 +61,7 @@ async def read(stand: Stand, kernel: KernelId, *, offset: int = 0) -> list[LogCh
     return [chunk async for chunk in stand.core.follow_log(kernel, offset=offset)]
 
 
-async def test_the_beginning_and_the_end_stay(stand: Stand) -> None:
+async def test_a_long_output_keeps_its_beginning_and_its_end(stand: Stand) -> None:
     asked = shell(f"{WRITE}; while ! [ -e go ]; do sleep 0.05; done; echo the end")
     await stand.core.launch([asked])
     output = stand.folder(asked.kernel_id) / "output.log"
@@ -80,7 +80,7 @@ async def test_the_beginning_and_the_end_stay(stand: Stand) -> None:
     assert in_the_hole[0].data.startswith(b"\n[aliquot: ")
 
 
-async def test_who_follows_meanwhile_reads_on_at_the_right_offsets(stand: Stand) -> None:
+async def test_a_reader_that_follows_a_cut_output_gets_the_right_offsets(stand: Stand) -> None:
     asked = shell(WRITE)
     await stand.core.launch([asked])
     chunks = await read(stand, asked.kernel_id)
@@ -93,7 +93,7 @@ async def test_who_follows_meanwhile_reads_on_at_the_right_offsets(stand: Stand)
     assert position == LINES * LINE_BYTES
 
 
-async def test_an_output_that_ended_between_two_looks_is_cut_too(agent_home: Path) -> None:
+async def test_an_output_that_ended_between_two_checks_is_cut_too(agent_home: Path) -> None:
     stand = Stand(agent_config(agent_home, disk=DiskRules(output_bytes_max=MOST), readings_interval_s=3600.0))
     await stand.open()
     try:
@@ -108,7 +108,7 @@ async def test_an_output_that_ended_between_two_looks_is_cut_too(agent_home: Pat
         await stand.close()
 
 
-def test_a_short_output_is_left_alone(tmp_path: Path) -> None:
+def test_a_short_output_is_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     path.write_bytes(b"x" * MOST)
     before = path.read_bytes()
@@ -117,5 +117,5 @@ def test_a_short_output_is_left_alone(tmp_path: Path) -> None:
     assert truncate_middle(tmp_path / str(new_kernel()), bytes_max=MOST) == 0
 
 
-def test_the_words_are_always_of_one_length() -> None:
+def test_the_gap_line_always_has_the_same_length() -> None:
     assert len(gap_line(0, bytes_max=MOST)) == len(gap_line(10**18, bytes_max=MOST))

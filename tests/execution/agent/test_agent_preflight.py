@@ -23,7 +23,7 @@ def output_of(stand: Stand, asked: LaunchOrder) -> str:
     return (stand.config.folder / "kernels" / asked.kernel_id / "output.log").read_text()
 
 
-async def test_a_check_that_passes_lets_the_command_start_in_the_same_surroundings(stand: Stand) -> None:
+async def test_after_a_passed_preflight_check_the_command_starts_in_the_same_environment(stand: Stand) -> None:
     asked = checked(
         "echo check $TOY_VISIBLE $ALIQUOT_RANK; id -u", "echo job $TOY_VISIBLE $ALIQUOT_RANK; id -u; exit 3"
     )
@@ -41,7 +41,7 @@ async def test_a_check_that_passes_lets_the_command_start_in_the_same_surroundin
         ("exit 1", "it exited with code 1, no output"),
     ],
 )
-async def test_a_check_that_fails_is_a_refusal_with_the_end_of_its_output(
+async def test_a_failed_preflight_check_refuses_the_kernel_with_the_end_of_its_output(
     stand: Stand, check: str, reason: str, tmp_path: Path
 ) -> None:
     report = await stand.run(checked(check, f"touch {tmp_path}/started"))
@@ -54,14 +54,14 @@ async def test_a_check_that_fails_is_a_refusal_with_the_end_of_its_output(
     assert not (tmp_path / "started").exists()
 
 
-async def test_a_check_that_does_not_exist_fails(stand: Stand) -> None:
+async def test_a_missing_preflight_program_fails_the_check(stand: Stand) -> None:
     asked = order("/bin/true", preflight=PreflightOrder(argv=("/no/such",), is_released=True))
     report = await stand.run(asked)
     assert report.code == PREFLIGHT_FAILED
     assert "No such file" in str(report.message)
 
 
-async def test_a_check_ends_at_its_time_limit_with_all_of_its_processes(stand: Stand) -> None:
+async def test_a_preflight_check_ends_at_its_time_limit_with_all_its_processes(stand: Stand) -> None:
     asked = checked("sleep 600 & sleep 600", "true", limit_ms=300)
     report = await stand.run(asked)
     assert report.code == PREFLIGHT_FAILED
@@ -69,7 +69,7 @@ async def test_a_check_ends_at_its_time_limit_with_all_of_its_processes(stand: S
     assert not marked(asked.kernel_id)
 
 
-async def test_what_a_check_leaves_behind_is_gone_before_the_command_starts(stand: Stand) -> None:
+async def test_processes_left_by_a_preflight_check_are_stopped_before_the_command_starts(stand: Stand) -> None:
     asked = checked("sleep 600 & echo $!", "sleep 600")
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.STARTED)
@@ -78,7 +78,7 @@ async def test_what_a_check_leaves_behind_is_gone_before_the_command_starts(stan
     await stand.ended(asked.kernel_id)
 
 
-async def test_a_gangs_rank_waits_for_its_release(stand: Stand) -> None:
+async def test_a_rank_of_a_gang_waits_for_its_release_after_the_preflight_check(stand: Stand) -> None:
     asked = checked("true", "echo job", is_released=False)
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.CHECKED)
@@ -90,7 +90,7 @@ async def test_a_gangs_rank_waits_for_its_release(stand: Stand) -> None:
     assert phases.index(KernelPhase.CHECKED) < phases.index(KernelPhase.STARTED)
 
 
-async def test_a_rank_that_waits_survives_a_restart_of_its_agent(stand: Stand) -> None:
+async def test_a_rank_waiting_for_its_release_survives_an_agent_restart(stand: Stand) -> None:
     asked = checked("true", "echo job", is_released=False)
     await stand.core.launch([asked])
     await stand.told(asked.kernel_id, KernelPhase.CHECKED)
@@ -101,7 +101,7 @@ async def test_a_rank_that_waits_survives_a_restart_of_its_agent(stand: Stand) -
 
 
 @pytest.mark.parametrize("check", ["sleep 600", "true"])
-async def test_a_stop_ends_a_check_and_the_wait_after_it(stand: Stand, check: str) -> None:
+async def test_a_stop_ends_a_preflight_check_and_the_wait_after_it(stand: Stand, check: str) -> None:
     asked = checked(check, "echo job", is_released=False)
     await stand.core.launch([asked])
     phase = KernelPhase.CHECKED if check == "true" else KernelPhase.CHECKING
@@ -112,7 +112,7 @@ async def test_a_stop_ends_a_check_and_the_wait_after_it(stand: Stand, check: st
     assert output_of(stand, asked) == ""
 
 
-async def test_the_check_of_the_agent_says_what_it_did(stand: Stand) -> None:
+async def test_the_built_in_preflight_check_writes_its_result_to_the_output(stand: Stand) -> None:
     asked = shell("echo job", preflight=PreflightOrder(is_released=True))
     report = await stand.run(asked)
     assert report.exit_code == 0

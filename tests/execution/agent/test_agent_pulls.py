@@ -25,7 +25,7 @@ from aliquot_schema.cluster.launching import (
 IMAGE = "ghcr.io/lab/train:3"
 
 
-def test_the_registry_of_an_image() -> None:
+def test_the_registry_of_an_image_is_read_from_its_name() -> None:
     for image, registry in (
         ("python", "docker.io"),
         ("lab/train", "docker.io"),
@@ -43,13 +43,13 @@ def test_registries_on_loopback_may_lack_tls(registry: str) -> None:
 
 
 @pytest.mark.parametrize("registry", ["ghcr.io", "10.0.0.1:5000", "localhost.evil.org", "127.0.0.1.evil.org:5000", ""])
-def test_other_registries_need_tls_unless_they_are_named(registry: str) -> None:
+def test_other_registries_need_tls_unless_configured_as_insecure(registry: str) -> None:
     assert not may_be_insecure(registry, ("registry.lab:5000",))
     assert may_be_insecure(registry, (registry,))
     assert not may_be_insecure("registry.lab", ("registry.lab:5000",))
 
 
-def test_only_the_pull_gets_credentials_and_is_allowed_to_lack_tls() -> None:
+def test_only_the_pull_command_gets_credentials_and_may_skip_tls() -> None:
     found = pull_commands(Runtime.PODMAN, "/p", "127.0.0.1:5/x", credentials=Path("/run/c"), insecure=())
     assert found is not None
     assert found.fetch == [
@@ -91,7 +91,7 @@ def test_a_failed_pull_says_what_to_do(text: str, code: str, words: str) -> None
     assert message.endswith(f": {text.removeprefix('Error: ')}")
 
 
-def test_localhost_is_no_registry() -> None:
+def test_localhost_in_an_image_name_is_not_a_registry() -> None:
     text = "Error: dial tcp 127.0.0.1:443: connect: connection refused"
     code, message = failure_of("localhost/x:1", text)
     assert (code, "not on the node" in message) == (IMAGE_NOT_FOUND, True)

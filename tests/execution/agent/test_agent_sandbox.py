@@ -53,7 +53,7 @@ async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
     await stand.close()
 
 
-async def test_what_cannot_be_done_in_it(walled: Stand, agent_home: Path) -> None:
+async def test_a_sandboxed_job_cannot_read_write_or_see_outside_its_own_files(walled: Stand, agent_home: Path) -> None:
     """Each line tries to get out; its output is what it reached."""
     home = agent_home.parent
     asked = inside(
@@ -80,7 +80,9 @@ async def test_what_cannot_be_done_in_it(walled: Stand, agent_home: Path) -> Non
     assert processes[0] <= 8
 
 
-async def test_what_can_be_done_in_it(walled: Stand, agent_home: Path) -> None:
+async def test_a_sandboxed_job_can_use_its_mounts_folders_devices_and_variables(
+    walled: Stand, agent_home: Path
+) -> None:
     home = agent_home.parent
     asked = inside(
         f"cat {home}/readable/data && echo written >{home}/writable/by_job && pwd && echo here >here && "
@@ -99,7 +101,9 @@ async def test_what_can_be_done_in_it(walled: Stand, agent_home: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "variable"), [("printer", "some.dotted-name"), ("-x", "A"), ("with=sign", "A")])
-async def test_its_variables_are_all_there(walled: Stand, agent_home: Path, name: str, variable: str) -> None:
+async def test_a_sandboxed_job_gets_all_its_variables(
+    walled: Stand, agent_home: Path, name: str, variable: str
+) -> None:
     """Also those that a shell could not name, and for any name of the program."""
     program = agent_home.parent / "writable" / name
     program.write_text("#!/usr/bin/env python3\nimport os\nprint(*os.environ)\n")
@@ -110,7 +114,7 @@ async def test_its_variables_are_all_there(walled: Stand, agent_home: Path, name
     assert variable in walled.output(asked.kernel_id).split()
 
 
-async def test_its_variables_run_nothing_outside(walled: Stand, agent_home: Path) -> None:
+async def test_variables_of_a_sandboxed_job_do_not_affect_the_sandbox_program(walled: Stand, agent_home: Path) -> None:
     """A preloaded library is looked up inside the sandbox, where it is missing, and not by the sandbox's launcher."""
     library = agent_home.parent / "library.so"
     asked = inside("echo inside", environment={"LD_PRELOAD": str(library)})
@@ -121,13 +125,13 @@ async def test_its_variables_run_nothing_outside(walled: Stand, agent_home: Path
     assert "bwrap" not in said
 
 
-async def test_a_program_that_is_not_there_ends_as_in_a_shell(walled: Stand) -> None:
+async def test_a_missing_program_in_the_sandbox_exits_with_127(walled: Stand) -> None:
     missing = replace(order("no-such-program"), sandbox=SandboxProfile.STANDARD)
     assert (await walled.run(missing)).exit_code == 127
     assert "no-such-program" in walled.output(missing.kernel_id)
 
 
-async def test_the_stop_signal_reaches_the_job_and_its_grace_is_kept(walled: Stand) -> None:
+async def test_a_stop_signal_reaches_a_sandboxed_job_and_its_grace_time_is_kept(walled: Stand) -> None:
     asked = inside(
         "trap 'sleep 0.5; echo saved; exit 3' TERM; echo ready; while :; do sleep 0.05; done", grace_ms=20_000
     )
@@ -150,7 +154,7 @@ async def test_a_signal_is_passed_on_to_the_job(walled: Stand) -> None:
     assert "heard" in walled.output(asked.kernel_id)
 
 
-async def test_who_does_not_listen_is_killed_daemons_too(walled: Stand) -> None:
+async def test_a_sandboxed_job_that_ignores_sigterm_is_killed_with_its_daemons(walled: Stand) -> None:
     asked = inside("trap '' TERM; (setsid sleep 600 &) ; (setsid sleep 600 &); echo ready; sleep 600")
     await walled.core.launch([asked])
     await walled.told(asked.kernel_id, KernelPhase.STARTED)
@@ -160,13 +164,13 @@ async def test_who_does_not_listen_is_killed_daemons_too(walled: Stand) -> None:
     assert not marked(asked.kernel_id)
 
 
-async def test_what_it_leaves_behind_ends_with_it(walled: Stand) -> None:
+async def test_processes_left_by_a_sandboxed_job_end_with_it(walled: Stand) -> None:
     asked = inside("(setsid sleep 600 &); exit 5")
     assert (await walled.run(asked)).exit_code == 5
     assert not marked(asked.kernel_id)
 
 
-async def test_it_outlives_the_agent(walled: Stand) -> None:
+async def test_a_sandboxed_job_survives_an_agent_restart(walled: Stand) -> None:
     asked = inside("while [ ! -e go ]; do sleep 0.05; done; exit 4")
     await walled.core.launch([asked])
     await walled.told(asked.kernel_id, KernelPhase.STARTED)
@@ -176,7 +180,7 @@ async def test_it_outlives_the_agent(walled: Stand) -> None:
     assert (await walled.ended(asked.kernel_id)).exit_code == 4
 
 
-async def test_its_killed_shim_leaves_nobody(walled: Stand) -> None:
+async def test_a_killed_shim_leaves_no_process_of_its_sandbox(walled: Stand) -> None:
     asked = inside("echo ready; sleep 600")
     await walled.core.launch([asked])
     await walled.told(asked.kernel_id, KernelPhase.STARTED)
@@ -189,21 +193,21 @@ async def test_its_killed_shim_leaves_nobody(walled: Stand) -> None:
     assert all(process_state(pid) in ("", "Z", "X") for pid in children)
 
 
-async def test_a_link_to_the_server_in_the_result_folder_leads_nowhere(walled: Stand, agent_home: Path) -> None:
+async def test_a_sandboxed_job_cannot_read_server_files_through_a_link(walled: Stand, agent_home: Path) -> None:
     token = agent_home.parent / "server" / "token"
     asked = inside(f'ln -s {token} "$RESULT_DIR/link" && cat "$RESULT_DIR/link"')
     assert (await walled.run(asked)).exit_code != 0
     assert "own token" not in walled.output(asked.kernel_id)
 
 
-async def test_a_folder_that_would_not_be_seen_is_refused_as_a_start(walled: Stand, agent_home: Path) -> None:
+async def test_a_working_directory_outside_the_sandbox_is_refused(walled: Stand, agent_home: Path) -> None:
     report = await walled.run(inside("true", working_directory=str(agent_home.parent / "server")))
     assert report.phase is KernelPhase.REFUSED
     assert report.message is not None
     assert "sandbox-mounts" in report.message
 
 
-async def test_modes(agent_home: Path) -> None:
+async def test_the_sandbox_mode_decides_which_jobs_run_in_the_sandbox(agent_home: Path) -> None:
     """By default only jobs that ask for the sandbox run in it; where it is required, all do."""
     for mode, expected in (
         (SandboxMode.WHEN_ASKED, False),
@@ -227,7 +231,9 @@ async def test_modes(agent_home: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, KernelPhase.EXITED), (7, KernelPhase.REFUSED)])
-async def test_a_preflight_runs_in_it_too(walled: Stand, agent_home: Path, code: int, phase: KernelPhase) -> None:
+async def test_a_preflight_check_runs_in_the_sandbox(
+    walled: Stand, agent_home: Path, code: int, phase: KernelPhase
+) -> None:
     look = f"cat {agent_home.parent}/server/token; touch /usr/written; kill -0 {os.getpid()} && echo sees the server"
     check = PreflightOrder(argv=("/bin/sh", "-c", f"echo check; {look}; exit {code}"), is_released=True)
     asked = inside("echo job; exit 5", preflight=check)
@@ -240,7 +246,7 @@ async def test_a_preflight_runs_in_it_too(walled: Stand, agent_home: Path, code:
     assert ("job" in said.splitlines()) is (code == 0)
 
 
-async def test_a_preflight_in_it_ends_at_its_time_limit(walled: Stand) -> None:
+async def test_a_preflight_check_in_the_sandbox_ends_at_its_time_limit(walled: Stand) -> None:
     asked = inside("true", preflight=PreflightOrder(argv=("/bin/sleep", "600"), limit_ms=300, is_released=True))
     report = await walled.run(asked)
     assert str(report.message).startswith("it ran longer than 0.3 s")

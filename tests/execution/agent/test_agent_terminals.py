@@ -55,7 +55,7 @@ def test_only_viewers_that_left_are_forgotten() -> None:
         assert opened(terminals, "one", viewer="ada", offset=0)[1] == 7
 
 
-def test_commands_that_were_left_with_much_output_free_their_places() -> None:
+def test_abandoned_commands_with_much_output_free_their_terminal_slots() -> None:
     with kernel_terminals() as terminals:
         for number in range(TERMINALS_MAX):
             left = terminals(f"left-{number}", grace_s=0.1, command=["seq", "10000000"])

@@ -50,7 +50,7 @@ async def test_each_attempt_gets_the_same_files_and_may_change_them(stand: Stand
         assert [line.split()[0] for line in lines[2:5]] == ["755", "644", "755"]
 
 
-async def test_an_order_without_its_workspace_is_refused_for_good(stand: Stand) -> None:
+async def test_an_order_with_a_missing_workspace_is_refused(stand: Stand) -> None:
     wanted = order("true", workspace=WorkspaceUse(owner=UserId("ann"), id="0" * 40))
     report = await stand.run(wanted)
     assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
@@ -58,7 +58,7 @@ async def test_an_order_without_its_workspace_is_refused_for_good(stand: Stand) 
 
 
 @pytest.mark.parametrize("size", [3, 5])
-def test_a_file_is_never_larger_than_its_listing_says(tmp_path: Path, size: int) -> None:
+def test_a_workspace_file_with_a_wrong_size_is_refused(tmp_path: Path, size: int) -> None:
     user = JobUser(name="x", uid=os.getuid(), gid=os.getgid(), groups=(), home="/none", shell="/bin/sh", switches=False)
     cache = WorkspaceCache(tmp_path / "workspaces", packages=tmp_path / "packages")
     cache.keep(named(b"text"), b"text")
@@ -69,7 +69,7 @@ def test_a_file_is_never_larger_than_its_listing_says(tmp_path: Path, size: int)
     assert (tmp_path / "work" / "a").read_bytes() == b""
 
 
-async def test_an_environment_is_activated_recorded_and_missed(stand: Stand, tmp_path: Path) -> None:
+async def test_a_missing_environment_fails_the_job_with_a_message(stand: Stand, tmp_path: Path) -> None:
     wanted = shell("echo $VIRTUAL_ENV; command -v python", activates="/nonexistent")
     report = await stand.run(wanted)
     assert report.exit_code == 127
@@ -78,7 +78,7 @@ async def test_an_environment_is_activated_recorded_and_missed(stand: Stand, tmp
     assert not (stand.config.folder / "sessions" / session_id / "result" / RECORD).exists()
 
 
-async def test_packages_are_kept_for_the_owner_alone_and_for_a_week_after_their_last_use(tmp_path: Path) -> None:
+async def test_cached_packages_are_per_owner_and_deleted_a_week_after_their_last_use(tmp_path: Path) -> None:
     """The cache of uv of an account without a home."""
     cache = WorkspaceCache(tmp_path / "workspaces", packages=tmp_path / "packages")
     user = JobUser(name="x", uid=os.getuid(), gid=os.getgid(), groups=(), home="/none", shell="/bin/sh", switches=False)

@@ -120,13 +120,13 @@ def division(config: Path, text: str) -> Division:
     return read_settings().division
 
 
-def test_without_agents_a_node_is_one_and_tells_no_factors(source: NodeSource, config: Path) -> None:
+def test_without_named_agents_a_node_is_one_agent_without_scaling_factors(source: NodeSource, config: Path) -> None:
     (agent,) = divide(source, division(config, "")).agents
     assert (agent.agent_id, agent.allocation_mode, agent.scaling_factor) == ("whole", AllocationMode.SHARED, {})
     assert len(agent.devices.discover()) == 8
 
 
-def test_shared_agents_see_all_and_have_all(source: NodeSource, config: Path) -> None:
+def test_shared_agents_see_all_devices_with_scaling_factor_one(source: NodeSource, config: Path) -> None:
     divided = divide(source, division(config, TWO_AGENTS))
     everything = ["cpu0", "cpu1", "cpu2", "cpu3", "cpu4", "cuda0", "cuda1", f"mem0:{100 << 30}"]
     assert seen(divided) == {"agent-1": everything, "agent-2": everything}
@@ -148,12 +148,12 @@ def test_auto_split_agents_have_parts_of_their_own(source: NodeSource, config: P
     assert divided.warnings == ()
 
 
-def test_without_gpus_the_rest_is_divided(config: Path) -> None:
+def test_a_node_without_gpus_is_divided_by_cpus_and_memory(config: Path) -> None:
     divided = divide(source_of(), division(config, '[resource]\nallocation-mode = "auto-split"\n' + TWO_AGENTS))
     assert [len(found) for found in seen(divided).values()] == [4, 3]
 
 
-def test_manual_agents_have_what_is_named_and_a_warning_tells_of_the_rest(source: NodeSource, config: Path) -> None:
+def test_manual_agents_get_the_named_devices_and_a_warning_lists_the_rest(source: NodeSource, config: Path) -> None:
     divided = divide(source, division(config, MANUAL))
     assert seen(divided) == {"agent-1": ["cpu0", "cpu1", "cpu2", "cuda0", f"mem0:{3 << 30}"], "agent-2": []}
     assert divided.warnings == ("no agent has cpu3, cpu4, cuda1, 97g of mem0; no job can use them",)
@@ -163,7 +163,9 @@ def test_manual_agents_have_what_is_named_and_a_warning_tells_of_the_rest(source
     assert set(second.devices.slot_types()) == set(first.devices.slot_types())
 
 
-def test_what_is_excluded_is_nobodys_and_counts_for_nothing(source: NodeSource, config: Path) -> None:
+def test_excluded_devices_belong_to_no_agent_and_do_not_count_in_scaling_factors(
+    source: NodeSource, config: Path
+) -> None:
     excluded = '[devices]\nexclude = ["cuda0", "cpu0"]\n'
     assert seen(divide(source, division(config, excluded)))["whole"][:5] == ["cpu1", "cpu2", "cpu3", "cpu4", "cuda1"]
     text = excluded + '[resource]\nallocation-mode = "auto-split"\n' + TWO_AGENTS
@@ -172,12 +174,12 @@ def test_what_is_excluded_is_nobodys_and_counts_for_nothing(source: NodeSource, 
     assert divided.agents[0].scaling_factor["cuda.device"] == "1"
 
 
-def test_what_is_not_included_is_kept_out(source: NodeSource, config: Path) -> None:
+def test_devices_that_are_not_included_are_kept_out(source: NodeSource, config: Path) -> None:
     included = '[devices]\ninclude = ["c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"]\n' + TWO_AGENTS
     assert "cuda0" not in seen(divide(source, division(config, included)))["agent-1"]
 
 
-def test_a_process_alone_takes_the_same_part(source: NodeSource, config: Path) -> None:
+def test_an_agent_in_its_own_process_gets_the_same_part_of_the_node(source: NodeSource, config: Path) -> None:
     tables = division(config, '[resource]\nallocation-mode = "auto-split"\n' + TWO_AGENTS)
     together = seen(divide(source, tables))
     for name, devices in together.items():
@@ -226,7 +228,7 @@ def test_a_part_stays_the_same_while_devices_come_go_and_break(config: Path) -> 
     }
 
 
-def test_a_kernel_is_told_of_its_own_part(source: NodeSource, config: Path) -> None:
+def test_a_kernel_gets_the_cpus_and_memory_of_its_agents_part(source: NodeSource, config: Path) -> None:
     divided = divide(source, division(config, MANUAL))
     devices = divided.agents[0].devices
     devices.discover()
@@ -266,7 +268,7 @@ ALLOCATIONS = '[resource]\nallocation-mode = "manual"\n[[agents]]\nid = "a"\n[ag
         ("agents = 3\n", "agents: Input should be a valid tuple"),
     ],
 )
-def test_a_file_that_cannot_be_meant_is_refused_in_words(config: Path, text: str, words: str) -> None:
+def test_an_invalid_division_file_is_refused_with_the_reason(config: Path, text: str, words: str) -> None:
     with pytest.raises(ConfigurationError) as refusal:
         division(config, text)
     assert words in str(refusal.value)
@@ -285,7 +287,7 @@ def test_a_file_that_cannot_be_meant_is_refused_in_words(config: Path, text: str
         ),
     ],
 )
-def test_what_the_node_does_not_have_is_refused_in_words(
+def test_a_division_naming_devices_the_node_does_not_have_is_refused(
     source: NodeSource, config: Path, text: str, words: str
 ) -> None:
     with pytest.raises(DeviceFileError) as refusal:
@@ -293,14 +295,14 @@ def test_what_the_node_does_not_have_is_refused_in_words(
     assert words in str(refusal.value)
 
 
-def test_the_environment_is_no_place_for_tables(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_setting_in_an_environment_variable_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(config, "")
     monkeypatch.setenv("ALIQUOT_RESOURCE", "manual")
     with pytest.raises(ConfigurationError, match="ALIQUOT_RESOURCE: "):
         read_settings()
 
 
-def test_the_server_starts_the_named_agents_on_all_files_together(config: Path, accelerators: Path) -> None:
+def test_the_server_starts_the_named_agents_on_the_accelerator_files(config: Path, accelerators: Path) -> None:
     files = (accelerators / "two_gpus.toml",)
     write(config, '[resource]\nallocation-mode = "auto-split"\n' + TWO_AGENTS)
     agents, words = agents_of(read_settings(accelerators=files))

@@ -34,11 +34,11 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("number", [13, 31, 43, 45, 94])
-def test_faults_of_programs_never_put_a_device_into_quarantine(number: int) -> None:
+def test_application_faults_never_quarantine_a_device(number: int) -> None:
     assert Fault(device_id=ONE, kind=f"xid {number}").effect is Effect.APPLICATION
 
 
-def test_every_kind_has_words_and_unknown_numbers_are_only_reported() -> None:
+def test_every_fault_kind_has_a_text_and_unknown_xid_numbers_are_only_reported() -> None:
     assert LOST.words == "XID 79 (the GPU has fallen off the bus)"
     assert Fault(device_id=ONE, kind="xid 9999").effect is Effect.REPORT
     assert Fault(device_id=ONE, kind="xid 9999").words == "XID 9999 (unknown)"
@@ -76,7 +76,7 @@ def injected(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path
 
 
-async def test_events_come_from_a_process_and_a_driver_that_hangs_does_not_hold_the_agent(injected: Path) -> None:
+async def test_a_hanging_driver_ends_the_fault_events_without_blocking_the_agent(injected: Path) -> None:
     (injected / "events").write_text("0 79\n1 31\n")
     async with asyncio.timeout(WAIT_S), aclosing(NvmlFaults(silent_s=5.0).faults()) as faults:
         assert [await anext(faults), await anext(faults)] == [LOST, Fault(device_id=TWO, kind="xid 31")]
@@ -85,7 +85,7 @@ async def test_events_come_from_a_process_and_a_driver_that_hangs_does_not_hold_
             await anext(faults)
 
 
-def test_a_call_that_hangs_makes_devices_unhealthy_and_they_come_back(
+def test_devices_are_unhealthy_while_a_driver_call_hangs_and_recover(
     driver: FakeDriver, injected: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     devices = DeviceSet([NvmlPlugin()], driver_timeout_s=0.2)
@@ -108,7 +108,7 @@ DCGM_FI_DEV_POWER_VIOLATION{{gpu="1",UUID="{two}"}} {power}
 """
 
 
-def test_an_exporter_tells_the_same_faults_and_old_ones_do_not_count() -> None:
+def test_an_exporter_reports_new_faults_and_not_old_ones() -> None:
     readings = ExporterReadings()
 
     def read(**values: int) -> list[Fault]:
@@ -160,7 +160,7 @@ def test_a_quarantine_survives_a_restart_and_three_returns_in_a_week_need_a_pers
     assert again.checkable() == [ONE]
 
 
-def test_a_fault_of_a_gpu_is_one_of_its_slices_and_is_told(driver: FakeDriver) -> None:
+def test_a_fault_of_a_gpu_makes_its_slices_unhealthy_and_is_reported(driver: FakeDriver) -> None:
     driver.set("mig", 2)
     plugin = NvmlPlugin()
     devices, told = with_faults(plugin.discover(), {ONE: LOST.words})
@@ -183,7 +183,7 @@ class Given:
         await asyncio.Event().wait()
 
 
-async def test_a_device_returns_after_its_check_once_nothing_holds_it_or_by_a_person(tmp_path: Path) -> None:
+async def test_a_quarantined_device_returns_after_a_passed_check_or_by_an_operator(tmp_path: Path) -> None:
     told: asyncio.Queue[dict[DeviceId, str]] = asyncio.Queue()
     held = {ONE}
     passes = tmp_path / "passes"

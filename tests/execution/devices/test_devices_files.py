@@ -39,7 +39,9 @@ def settings(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sett
         ('device_plugin_name = "ROCMDevice"', "cuda", "ROCR_VISIBLE_DEVICES"),
     ],
 )
-def test_a_file_with_only_devices_is_one_of_cuda(head: str, kind: str, variable: str, tmp_path: Path) -> None:
+def test_a_mock_file_describes_cuda_devices_unless_it_names_another_kind(
+    head: str, kind: str, variable: str, tmp_path: Path
+) -> None:
     file = tmp_path / "mock.toml"
     file.write_text(f'{head}\ndevices = [{{ mother_uuid = "u-1", model_name = "x", memory_size = "2G" }}]')
     plugin = MockPlugin({"file": file})
@@ -49,7 +51,7 @@ def test_a_file_with_only_devices_is_one_of_cuda(head: str, kind: str, variable:
     assert environment[variable] == "u-1"
 
 
-def test_all_errors_of_a_mock_file_are_told_and_no_false_one(tmp_path: Path) -> None:
+def test_all_errors_of_a_mock_file_are_reported_and_no_false_ones(tmp_path: Path) -> None:
     file = tmp_path / "mock.toml"
     file.write_text(
         'slot_name = "cpu"\ncolour = "red"\n'
@@ -67,7 +69,7 @@ def test_all_errors_of_a_mock_file_are_told_and_no_false_one(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("word", ["auto-split", "AUTO_SPLIT", "auto_split", "Auto-Split"])
-def test_spellings_of_a_mode(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_spellings_of_auto_split_are_accepted(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f'[resource]\nallocation-mode = "{word}"\n[[agents]]\nid = "a1"'
     assert settings(text, tmp_path, monkeypatch).resource.allocation_mode is AllocationMode.AUTO_SPLIT
 
@@ -89,7 +91,7 @@ MANUAL = '[[agents]]\nid = "a1"\n[agents.resource.allocations]\ncpu = ["0"]\n'
         (f'port = "x"\n[resource]\nallocation-mode = "manuel"\n{MANUAL}', ["port: ", "resource.allocation-mode: "]),
     ],
 )  # fmt: skip
-def test_all_errors_of_the_settings_are_told_and_no_false_one(
+def test_all_errors_of_the_settings_are_reported_and_no_false_ones(
     text: str, starts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
@@ -121,7 +123,7 @@ def test_errors_of_the_environment_name_the_variable(
     assert str(caught.value).startswith(start)
 
 
-def test_a_flag_is_not_told_as_the_variable_that_it_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_flag_does_not_name_the_overridden_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_PORT", "80")
     with pytest.raises(ConfigurationError, match=r"^port: "):
         read_settings(port=-1)
@@ -146,14 +148,14 @@ def test_the_head_of_a_ray_cluster_selects_ray(name: str, monkeypatch: pytest.Mo
         ("--help", ""),
     ],
 )
-def test_the_arguments_of_up_are_checked_without_an_environment(arguments: str, words: str) -> None:
+def test_the_arguments_of_up_are_checked_without_a_python_environment(arguments: str, words: str) -> None:
     command = [sys.executable, "-I", str(ROOT / "scripts" / "check-arguments"), *arguments.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == (2 if words else 0), done.stderr
     assert words in done.stderr
 
 
-def test_up_reads_its_arguments_first() -> None:
+def test_up_refuses_an_unknown_option_before_doing_anything() -> None:
     done = subprocess.run([ROOT / "scripts" / "up", "--prot", "80"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

@@ -29,7 +29,7 @@ def cpus(devices: tuple[Device, ...]) -> list[str]:
 
 
 @pytest.mark.usefixtures("eight_cpus")
-def test_every_cpu_and_one_pool_of_memory(machine: Path) -> None:
+def test_the_host_has_a_device_for_every_cpu_and_one_memory_pool(machine: Path) -> None:
     plugin = HostPlugin(root=machine)
     devices = plugin.discover()
     assert cpus(devices) == [f"cpu{n}" for n in range(8)]
@@ -76,7 +76,7 @@ def test_declared_amounts_do_not_depend_on_the_machine(tmp_path: Path) -> None:
     assert plugin.readings(()) == ()
 
 
-def test_the_affinity_of_the_process_says_which_cpus_there_are() -> None:
+def test_only_cpus_in_the_affinity_of_the_process_are_devices() -> None:
     """In a process of its own, which the kernel pins to one CPU."""
     cpu = max(os.sched_getaffinity(0))
     program = (
@@ -149,7 +149,7 @@ def test_readings_are_the_load_since_the_last_call(machine: Path) -> None:
     assert found == {"cpu0": 75.0, "cpu1": 0.0, "mem0": 25.0}
 
 
-def test_a_job_is_told_its_cpus_and_memory(tmp_path: Path) -> None:
+def test_a_job_gets_its_cpus_and_memory_in_its_environment(tmp_path: Path) -> None:
     plugin = HostPlugin({"cpu": 16, "mem": "8g"}, root=tmp_path)
     plugin.discover()
     spec = {CPU: {DeviceId("cpu10"): 1, DeviceId("cpu9"): 1}, MEM: {DeviceId("mem0"): GIB}}
@@ -160,5 +160,5 @@ def test_a_job_is_told_its_cpus_and_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("listed", "numbers"), [("", ()), ("0\n", (0,)), ("0-3", (0, 1, 2, 3)), ("0-1,8,10-11\n", (0, 1, 8, 10, 11))]
 )
-def test_the_kernels_lists(listed: str, numbers: tuple[int, ...]) -> None:
+def test_cpu_lists_of_the_operating_system_are_parsed(listed: str, numbers: tuple[int, ...]) -> None:
     assert cpu_numbers(listed) == numbers

@@ -11,7 +11,7 @@ from devices_files import write
 MACHINE_ID = "0123456789abcdef0123456789abcdef"
 
 
-def test_the_machine_id_makes_the_node_id_and_is_not_shown(tmp_path: Path) -> None:
+def test_the_node_id_is_derived_from_the_machine_id_without_showing_it(tmp_path: Path) -> None:
     write(tmp_path / "etc/machine-id", MACHINE_ID + "\n")
     write(tmp_path / "proc/sys/kernel/random/boot_id", "b-1\n")
     node = node_identity(tmp_path)
@@ -21,7 +21,7 @@ def test_the_machine_id_makes_the_node_id_and_is_not_shown(tmp_path: Path) -> No
     assert (node.boot_id, node.hostname) == ("b-1", socket.gethostname())
 
 
-def test_the_node_id_outlives_a_boot(tmp_path: Path) -> None:
+def test_the_node_id_stays_the_same_after_a_reboot(tmp_path: Path) -> None:
     write(tmp_path / "etc/machine-id", MACHINE_ID)
     write(tmp_path / "proc/sys/kernel/random/boot_id", "b-1")
     before = node_identity(tmp_path)
@@ -32,7 +32,7 @@ def test_the_node_id_outlives_a_boot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unusable", ["", "uninitialized\n", "0" * 32, "short", None])
-def test_without_a_machine_id_others_take_its_place(tmp_path: Path, unusable: str | None) -> None:
+def test_without_a_machine_id_the_dbus_id_or_hostname_is_used(tmp_path: Path, unusable: str | None) -> None:
     if unusable is not None:
         write(tmp_path / "etc/machine-id", unusable)
     of_hostname = node_identity(tmp_path).node_id

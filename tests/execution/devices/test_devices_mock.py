@@ -24,7 +24,7 @@ def table(**changes: Any) -> dict[str, Any]:
     return {"slot_name": "cuda", "device_plugin_name": "CUDADevice", "devices": [device]} | changes
 
 
-def test_two_gpus_are_read_with_everything_that_is_said_of_them(accelerators: Path) -> None:
+def test_a_mock_file_with_two_gpus_is_read_completely(accelerators: Path) -> None:
     plugin = MockPlugin({"file": str(accelerators / "two_gpus.toml")})
     one, two = plugin.discover()
     assert plugin.kind == "cuda"
@@ -48,7 +48,7 @@ def test_eight_h100_are_in_natural_order(accelerators: Path) -> None:
     assert all(device.memory_bytes > 80 * 10**9 for device in devices)
 
 
-def test_links_are_those_of_the_file_and_the_demos_gpus_all_reach_each_other() -> None:
+def test_mock_links_come_from_the_file_and_demo_gpus_are_all_linked() -> None:
     entries = [{"mother_uuid": f"u-{n}", "model_name": "Example", "memory_size": 1} for n in range(2)]
     first, second = MockPlugin(table(devices=[entries[0] | {"linked_to": ["u-1"]}, entries[1]])).discover()
     assert (first.linked_to, second.linked_to) == (("u-1",), ())
@@ -62,7 +62,7 @@ def test_more_than_ten_devices_stay_in_natural_order() -> None:
     assert [device.name for device in devices] == [f"cuda{n}" for n in range(12)]
 
 
-def test_slices_are_numbered_per_mother_and_name_her_as_parent(accelerators: Path) -> None:
+def test_slices_are_numbered_per_gpu_and_name_it_as_their_parent(accelerators: Path) -> None:
     mother, first, second, other = MockPlugin({"file": accelerators / "mig.toml"}).discover()
     assert (mother.parent, mother.isolation) == (None, Isolation.NONE)
     assert [device.id for device in (first, second, other)] == [
@@ -121,7 +121,7 @@ def test_a_wrong_table_is_refused_with_its_key(config: dict[str, Any], place: st
     assert words in str(caught.value)
 
 
-def test_every_error_of_a_file_is_told_at_once_and_names_the_file(tmp_path: Path) -> None:
+def test_all_errors_of_a_mock_file_are_reported_together_with_the_file_name(tmp_path: Path) -> None:
     path = tmp_path / "gpus.toml"
     path.write_text('slot_name = "mem"\ndevices = [{ mother_uuid = "u", model_name = "", memory_size = "1x" }]\n')
     with pytest.raises(DeviceFileError) as caught:
@@ -144,7 +144,7 @@ def test_every_error_of_a_file_is_told_at_once_and_names_the_file(tmp_path: Path
         (b"x = " + b"9" * 5000, "not a TOML file"),
     ],
 )
-def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_a_missing_or_unreadable_mock_file_is_refused(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "gpus.toml"
     if content is not None:
         path.write_bytes(content)

@@ -56,7 +56,7 @@ def test_both_gpus_are_found_with_everything_the_driver_says(plugin: NvmlPlugin)
     assert plugin.attributes() == {"nvidia.driver_version": "580.95.05", "nvidia.cuda_version": "13.0"}
 
 
-def test_the_numa_node_is_that_of_the_pci_slot_else_what_the_driver_says(plugin: NvmlPlugin) -> None:
+def test_the_numa_node_comes_from_the_pci_slot_or_else_from_the_driver(plugin: NvmlPlugin) -> None:
     one, two = plugin.discover()
     assert one.numa_node == 1
     assert two.numa_node == 64 + 2
@@ -71,7 +71,7 @@ def test_linked_gpus_know_each_other_directly_or_over_a_switch(
     assert (one.linked_to, two.linked_to) == ((TWO,), (ONE,))
 
 
-def test_readings_and_what_a_card_cannot_say(plugin: NvmlPlugin) -> None:
+def test_readings_omit_values_that_a_gpu_does_not_support(plugin: NvmlPlugin) -> None:
     plugin.discover()
     one, two = plugin.readings(())
     assert (one.device_id, one.utilization_pct, one.temperature_c, one.power_w) == (ONE, 37.0, 41.0, 123.5)
@@ -93,7 +93,7 @@ def test_a_process_with_compute_and_graphics_is_one_process(
     assert two.processes == ()
 
 
-def test_a_process_is_told_with_the_account_that_it_runs_as(plugin: NvmlPlugin, driver: FakeDriver, root: Path) -> None:
+def test_a_gpu_process_is_listed_with_its_user_account(plugin: NvmlPlugin, driver: FakeDriver, root: Path) -> None:
     (root / "proc" / "4242").mkdir()
     driver.set("pid", 4242)
     plugin.discover()
@@ -149,7 +149,7 @@ def test_a_gpu_that_falls_off_the_bus_stays_as_unhealthy_and_comes_back(plugin: 
     assert one.health is DeviceHealth.HEALTHY
 
 
-def test_a_gpu_that_wants_a_reset_is_unhealthy_while_its_handle_still_works(
+def test_a_gpu_that_needs_a_reset_is_unhealthy(
     plugin: NvmlPlugin, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(handle: object) -> int:
@@ -160,7 +160,7 @@ def test_a_gpu_that_wants_a_reset_is_unhealthy_while_its_handle_still_works(
     assert plugin.attributes()["cuda0.trouble"] == "the GPU needs a reset"
 
 
-def test_slices_take_the_place_of_a_gpu_that_is_cut(plugin: NvmlPlugin, driver: FakeDriver) -> None:
+def test_the_slices_of_a_gpu_in_mig_mode_replace_the_gpu(plugin: NvmlPlugin, driver: FakeDriver) -> None:
     driver.set("mig", 2)
     first, second, whole = plugin.discover()
     assert [device.id for device in (first, second, whole)] == [FIRST_SLICE, SECOND_SLICE, TWO]
@@ -200,7 +200,7 @@ def test_a_job_sees_the_uuids_it_was_given_in_order(plugin: NvmlPlugin) -> None:
         (777, "cannot be used: an error of the fake"),
     ],
 )
-def test_a_driver_that_does_not_work_is_a_line_of_words(
+def test_a_driver_that_does_not_work_is_explained_in_one_line(
     plugin: NvmlPlugin, driver: FakeDriver, code: int, words: str
 ) -> None:
     driver.set("init", code)
@@ -211,7 +211,7 @@ def test_a_driver_that_does_not_work_is_a_line_of_words(
     assert plugin.environment({})["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_no_library_is_a_normal_state(load: Callable[[Callable[[str], object]], None]) -> None:
+def test_a_missing_nvidia_library_is_not_an_error(load: Callable[[Callable[[str], object]], None]) -> None:
     def absent(name: str) -> object:
         raise OSError(f"{name}: cannot open shared object file")
 
@@ -226,13 +226,13 @@ def test_no_library_is_a_normal_state(load: Callable[[Callable[[str], object]], 
     assert [node.agent_id for node in here.nodes()] == ["demo-1", "demo-2"]
 
 
-def test_a_driver_without_a_gpu_is_said(plugin: NvmlPlugin, driver: FakeDriver) -> None:
+def test_a_driver_without_a_gpu_is_reported(plugin: NvmlPlugin, driver: FakeDriver) -> None:
     driver.set("gpus", 0)
     assert plugin.discover() == ()
     assert plugin.diagnosis == "the NVIDIA driver is loaded, but reports no GPU"
 
 
-def test_a_driver_that_goes_away_makes_devices_gone_and_is_looked_for_again(
+def test_devices_of_an_unloaded_driver_are_gone_and_the_driver_is_tried_again(
     plugin: NvmlPlugin, driver: FakeDriver
 ) -> None:
     devices = DeviceSet([plugin])
@@ -249,7 +249,7 @@ def test_a_driver_that_goes_away_makes_devices_gone_and_is_looked_for_again(
     assert isinstance(plugin, DriverPlugin)
 
 
-def test_real_gpus_are_found_and_the_driver_is_let_go(driver: FakeDriver) -> None:
+def test_real_gpus_are_found_and_the_driver_is_released_afterwards(driver: FakeDriver) -> None:
     here = found()
     assert here.words == "2 x NVIDIA H100 80GB HBM3 through NVML (driver 580.95.05)"
     assert driver.users() == 0
@@ -260,12 +260,12 @@ def test_real_gpus_are_found_and_the_driver_is_let_go(driver: FakeDriver) -> Non
     assert driver.users() == 0
 
 
-def test_nothing_can_be_set() -> None:
+def test_the_nvml_plugin_accepts_no_settings() -> None:
     with pytest.raises(DeviceFileError, match="nvml: unknown key 'index'"):
         NvmlPlugin({"index": 1})
 
 
-def test_the_library_is_loaded_by_name_when_it_is_used_and_pynvml_not_before(library: Path) -> None:
+def test_the_nvidia_library_is_loaded_on_first_use_without_pynvml(library: Path) -> None:
     """In a process of its own, where the dynamic linker finds the compiled library under NVIDIA's name."""
     program = (
         "import ctypes, sys;"
@@ -285,7 +285,7 @@ def test_the_library_is_loaded_by_name_when_it_is_used_and_pynvml_not_before(lib
     assert ran.stdout.splitlines() == ["False", "2 x NVIDIA H100 80GB HBM3 through NVML (driver 580.95.05)"]
 
 
-def test_jobs_may_open_the_files_of_their_own_gpus_and_those_that_are_for_all(plugin: NvmlPlugin) -> None:
+def test_jobs_may_open_only_the_device_files_of_their_own_gpus_and_common_ones(plugin: NvmlPlugin) -> None:
     assert plugin.gate({}) is None
     plugin.discover()
     both = {SlotName("cuda.device"): {ONE: 1, TWO: 1}}
@@ -295,7 +295,7 @@ def test_jobs_may_open_the_files_of_their_own_gpus_and_those_that_are_for_all(pl
 
 
 @pytest.mark.parametrize(("switch", "value"), [("mig", 2), ("old_driver", 2)])
-def test_slices_share_a_file_and_some_drivers_tell_no_number(
+def test_gpus_in_mig_mode_or_without_a_minor_number_have_no_device_gate(
     plugin: NvmlPlugin, driver: FakeDriver, switch: str, value: int
 ) -> None:
     driver.set(switch, value)

@@ -81,14 +81,14 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Distributio
     return install
 
 
-def test_the_own_plugins_are_installed() -> None:
+def test_the_built_in_plugins_are_installed() -> None:
     assert {"host", "mock", "nvml"} <= set(installed_plugins())
     loaded = load_plugins({"nvml": {}, "host": {"cpu": 4, "mem": "1g"}})
     assert [plugin.kind for plugin in loaded.plugins] == ["cuda", "host"]
     assert loaded.failures == ()
 
 
-def test_a_plugin_out_of_the_tree_is_a_part_of_the_machine(distribution: Distribution) -> None:
+def test_devices_of_an_external_plugin_are_part_of_the_node(distribution: Distribution) -> None:
     distribution({"npu": "aliquot_npu_example:Plugin"})
     node = node_of_machine({"npu": {"count": 2}, "host": {"cpu": 1, "mem": "1g"}})
     devices = node.devices.discover()
@@ -100,7 +100,7 @@ def test_a_plugin_out_of_the_tree_is_a_part_of_the_machine(distribution: Distrib
     assert environment["ALIQUOT_GPU_MEMORY_BYTES"] == '{"npu-1": 1024}'
 
 
-def test_without_tables_every_installed_plugin_but_mock_is_loaded(distribution: Distribution) -> None:
+def test_without_configured_plugins_every_installed_plugin_except_mock_is_loaded(distribution: Distribution) -> None:
     distribution({"npu": "aliquot_npu_example:Plugin"})
     slots = node_of_machine().devices.slot_types()
     assert {"npu.device", "cuda.device", "cpu", "mem"} <= set(slots)
@@ -138,7 +138,9 @@ def test_a_plugin_that_refuses_its_configuration_stops_the_start() -> None:
         load_plugins({"host": {"cores": 4}})
 
 
-def test_a_name_of_aliquots_own_cannot_be_taken(distribution: Distribution, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_external_plugin_cannot_take_the_name_of_a_built_in_plugin(
+    distribution: Distribution, caplog: pytest.LogCaptureFixture
+) -> None:
     distribution({"nvml": "aliquot_npu_example:Plugin"}, name="aardvark")
     assert installed_plugins()["nvml"].value == "aliquot.execution.devices.nvml:NvmlPlugin"
     assert "ignoring aliquot_npu_example:Plugin of aardvark 1.0" in caplog.text

@@ -62,7 +62,7 @@ def findings(printed: str) -> dict[str, dict[str, Any]]:
     return {finding["name"]: finding for finding in json.loads(printed)["findings"]}
 
 
-def test_everything_is_as_expected_on_two_gpus(machine: Path) -> None:
+def test_the_selftest_passes_on_two_gpus(machine: Path) -> None:
     code, printed = selftest(machine, "--real", "--json")
     found = findings(printed)
     assert code == 0, printed
@@ -86,7 +86,7 @@ def test_everything_is_as_expected_on_two_gpus(machine: Path) -> None:
     assert "ended by signal 15; the job with 25 % keeps running" in seen
 
 
-def test_one_gpu_is_checked_by_itself(machine: Path) -> None:
+def test_the_selftest_can_check_a_single_gpu(machine: Path) -> None:
     code, printed = selftest(machine, "--real", "--json", "--device", "GPU-11111111-bbbb-0000-0000-000000000000")
     found = findings(printed)
     assert code == 0, printed
@@ -99,7 +99,7 @@ def test_one_gpu_is_checked_by_itself(machine: Path) -> None:
     assert (code, "no GPU is called cuda7" in printed) == (2, True)
 
 
-def test_a_driver_that_shows_jobs_every_gpu_fails_the_test(machine: Path) -> None:
+def test_a_driver_that_shows_jobs_every_gpu_fails_the_selftest(machine: Path) -> None:
     (machine / "careless").touch()
     code, printed = selftest(machine, "--real", "--json")
     found = findings(printed)
@@ -109,7 +109,7 @@ def test_a_driver_that_shows_jobs_every_gpu_fails_the_test(machine: Path) -> Non
     assert found["discovery: CUDA sees what NVML reports"]["outcome"] == "ok"
 
 
-def test_what_cannot_be_attributed_or_is_in_use_is_not_tried_and_says_so(machine: Path) -> None:
+def test_the_selftest_skips_the_share_test_on_gpus_in_use_or_without_process_attribution(machine: Path) -> None:
     code, printed = selftest(machine, "--real", "--json", processes_are_told=False)
     shared = findings(printed)["two half shares of cuda0"]
     assert (code, shared["outcome"]) == (0, "unknown")
@@ -122,14 +122,14 @@ def test_what_cannot_be_attributed_or_is_in_use_is_not_tried_and_says_so(machine
     assert found["two half shares of cuda1"]["outcome"] == "ok"
 
 
-def test_cuda_that_is_missing_fails_in_words(machine: Path) -> None:
+def test_the_selftest_fails_with_a_message_when_cuda_is_missing(machine: Path) -> None:
     (machine / "libcuda.so.1").write_bytes(b"no library")
     code, printed = selftest(machine, "--real", "--json")
     assert code == 1
     assert "CUDA: " in findings(printed)["discovery: CUDA sees what NVML reports"]["seen"]
 
 
-def test_without_a_gpu_it_says_so(machine: Path) -> None:
+def test_the_selftest_reports_that_there_is_no_gpu(machine: Path) -> None:
     (machine / "libnvidia-ml.so.1").write_bytes(b"no library")
     code, printed = selftest(machine, "--real")
     assert code == 2

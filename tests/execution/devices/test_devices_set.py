@@ -76,7 +76,7 @@ def two_gpus(accelerators: Path) -> DeviceSet:
     return DeviceSet((HostPlugin({"cpu": 12, "mem": "8g"}), MockPlugin({"file": accelerators / "two_gpus.toml"})))
 
 
-def test_it_is_a_plugin_itself(two_gpus: DeviceSet) -> None:
+def test_a_device_set_is_a_plugin_itself(two_gpus: DeviceSet) -> None:
     assert isinstance(two_gpus, DevicePlugin)
     assert two_gpus.kind == "set"
 
@@ -89,7 +89,7 @@ def test_devices_of_all_plugins_are_in_natural_order(two_gpus: DeviceSet) -> Non
     assert two_gpus.attributes()["cuda_runtime"] == "13.0"
 
 
-def test_a_job_is_told_everything_it_was_given(two_gpus: DeviceSet) -> None:
+def test_a_job_gets_all_its_granted_devices_in_its_environment(two_gpus: DeviceSet) -> None:
     two_gpus.discover()
     spec = {CPU: {DeviceId("cpu10"): 1}, MEM: {DeviceId("mem0"): 1024}, SHARES: {ONE: 600, TWO: 605}}
     environment = two_gpus.environment(spec)
@@ -105,7 +105,7 @@ def test_a_job_is_told_everything_it_was_given(two_gpus: DeviceSet) -> None:
     }
 
 
-def test_a_job_with_nothing_is_told_so(two_gpus: DeviceSet) -> None:
+def test_a_job_without_devices_gets_empty_device_variables(two_gpus: DeviceSet) -> None:
     two_gpus.discover()
     environment = two_gpus.environment({})
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
@@ -113,7 +113,7 @@ def test_a_job_with_nothing_is_told_so(two_gpus: DeviceSet) -> None:
     assert environment["ALIQUOT_GPU_SHARES"] == environment["ALIQUOT_GPU_MEMORY_BYTES"] == "{}"
 
 
-def test_memory_is_the_part_of_the_budget_that_was_given() -> None:
+def test_the_reported_gpu_memory_is_the_granted_part_of_the_budget() -> None:
     """Two units of 1000 bytes: one is half of the budget."""
     variables = grant_variables({SlotName("npu.device"): {DeviceId("npu1"): 1}}, [npu(1), npu(2)])
     assert variables == {
@@ -154,7 +154,7 @@ def restarted(plugin: Scripted, *, part: DeviceSelection | None = None) -> Devic
     return devices
 
 
-def test_a_held_device_that_is_no_longer_configured_is_leaving_while_it_is_held() -> None:
+def test_a_held_device_that_is_no_longer_configured_is_leaving_until_released() -> None:
     plugin = Scripted()
     plugin.there = (npu(1), npu(3))
     devices = restarted(plugin)
@@ -176,7 +176,7 @@ def test_a_held_device_that_is_excluded_is_leaving_though_its_plugin_finds_it(pl
 
 
 @pytest.mark.parametrize(("has_driver", "health"), [(True, DeviceHealth.GONE), (False, DeviceHealth.UNHEALTHY)])
-def test_a_held_device_that_a_driver_lists_no_more_is_lost_where_the_driver_answers(
+def test_a_held_device_missing_from_its_driver_is_gone_or_unhealthy_without_a_driver(
     has_driver: bool, health: DeviceHealth
 ) -> None:
     plugin = Driven()
@@ -186,7 +186,7 @@ def test_a_held_device_that_a_driver_lists_no_more_is_lost_where_the_driver_answ
     assert found[-1] == npu(2, health=health)
 
 
-def test_a_plugin_that_fails_at_the_start_says_nothing_about_its_held_devices() -> None:
+def test_held_devices_of_a_plugin_that_fails_at_start_are_unhealthy_and_not_leaving() -> None:
     plugin = Scripted()
     plugin.error = OSError("the card is on fire")
     assert restarted(plugin).discover(held={DeviceId("npu2")}) == (npu(2, health=DeviceHealth.UNHEALTHY),)
@@ -246,19 +246,19 @@ def test_uses_go_to_the_plugin_that_has_the_device() -> None:
     assert [reading.device_id for reading in devices.readings(uses)] == ["npu1", "npu2"]
 
 
-def test_two_of_one_kind_are_refused(accelerators: Path) -> None:
+def test_two_plugins_of_one_kind_are_refused(accelerators: Path) -> None:
     with pytest.raises(DeviceFileError, match="have the kind 'cuda'"):
         DeviceSet([MockPlugin({"file": accelerators / name}) for name in ("two_gpus.toml", "mig.toml")])
 
 
-def test_one_id_of_two_plugins_is_refused() -> None:
+def test_a_device_id_reported_by_two_plugins_is_refused() -> None:
     first, second = Scripted("npu"), Scripted("tpu")
     first.there = second.there = (npu(1),)
     with pytest.raises(DeviceFileError, match="npu1 is reported by two plugins: npu and tpu"):
         DeviceSet([first, second]).discover()
 
 
-def test_the_plugin_that_was_given_a_device_has_the_last_word() -> None:
+def test_the_plugin_of_the_granted_device_overrides_environment_variables_of_others() -> None:
     first, second = Scripted("npu", "SAME"), Scripted("tpu", "SAME")
     first.there, second.there = (npu(1),), (npu(2, kind="tpu"),)
     for plugins in ([first, second], [second, first]):
@@ -290,7 +290,7 @@ def test_the_demo_cluster_is_the_same_every_time() -> None:
     assert first.devices.attributes()["formats.shares.display_unit"] == "GPU"
 
 
-def test_a_reading_that_cannot_be_is_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_impossible_reading_is_omitted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(Scripted):
         def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
             del uses

@@ -67,26 +67,26 @@ async def test_a_head_that_speaks_grpc_is_reached() -> None:
 
 
 @pytest.mark.parametrize("answer", [http, hangs_up])
-async def test_another_program_at_the_port_is_said_to_be_one(answer: Answer) -> None:
+async def test_another_program_at_the_ray_port_is_reported_as_such(answer: Answer) -> None:
     async with listening(answer) as (address, _):
         with pytest.raises(Unreachable, match=f"{address} is in use by another program, not by Ray's head; check the"):
             await reach(address)
 
 
-async def test_a_program_that_says_nothing_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_program_at_the_ray_port_is_reported_as_not_answering(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "REACH_S_MAX", 0.05)
     async with listening(silent) as (address, _):
         with pytest.raises(Unreachable, match=r"did not answer within 0\.05 s"):
             await reach(address)
 
 
-async def test_with_rays_tls_the_connection_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_ray_tls_a_connection_alone_counts_as_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_USE_TLS", "1")
     async with listening(silent) as (address, _):
         await reach(address)
 
 
-async def test_a_node_with_a_wrong_port_says_so_once_and_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_node_with_a_wrong_head_port_logs_it_once_and_retries(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aliquot.node")
     async with listening(http) as (address, calls):
         await run_until(RayNodeOptions(head=address), lambda: len(calls) >= 4)
@@ -97,7 +97,7 @@ async def test_a_node_with_a_wrong_port_says_so_once_and_tries_again(caplog: pyt
     )
 
 
-async def test_rays_own_messages_are_shown_for_the_first_failed_start_alone(
+async def test_the_output_of_ray_is_shown_only_for_the_first_failed_start(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each start writes a line to a file, and one to its output, and fails."""

@@ -86,7 +86,7 @@ async def received(server: Pipe[FromGateway]) -> FromGateway:
         return await server.receive()
 
 
-async def test_an_error_that_is_not_rays_is_tried_again(
+async def test_an_actor_call_that_fails_outside_ray_is_retried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with supervised(monkeypatch, [OSError("too many open files"), Actor()]) as server:
@@ -94,7 +94,7 @@ async def test_an_error_that_is_not_rays_is_tried_again(
     assert "its actor cannot be used" in caplog.text
 
 
-async def test_a_connection_whose_calls_fail_is_closed_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_with_failing_calls_is_closed_and_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with supervised(monkeypatch, [Actor(_failed), Actor()]) as server:
         assert await received(server) == ConnectionOpened(connection=1, agent_id="a")
         assert await received(server) == ConnectionEnded(connection=1, died=True)

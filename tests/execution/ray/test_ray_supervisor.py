@@ -47,7 +47,7 @@ async def another_pid(supervisor: GatewaySupervisor, *, than: int | None) -> int
     return supervisor.pid
 
 
-async def test_a_head_that_is_not_there_is_said_to_be_so_and_tried_again() -> None:
+async def test_an_unreachable_ray_head_is_reported_and_retried() -> None:
     head = dead_address()
     async with supervised(head) as supervisor:
         first = await another_pid(supervisor, than=None)
@@ -66,7 +66,7 @@ async def test_a_killed_gateway_is_started_again() -> None:
     assert not is_running(second)
 
 
-async def test_a_gateway_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_gateway_is_killed_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aliquot.execution.ray.gateway_client.SILENCE_S_MAX", 0.2)
     monkeypatch.setattr("aliquot.execution.ray.supervisor.END_S_MAX", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:

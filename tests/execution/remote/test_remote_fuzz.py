@@ -314,7 +314,9 @@ async def still_works(server: Server, kernel: KernelId) -> None:
     assert on.session(session).state is SessionState.RUNNING
 
 
-def test_no_number_of_an_agent_ends_the_server(runner: asyncio.Runner, running: tuple[Server, KernelId]) -> None:
+def test_no_number_sent_by_an_agent_crashes_the_server(
+    runner: asyncio.Runner, running: tuple[Server, KernelId]
+) -> None:
     server, kernel = running
     greeting, (first, *others) = tree_of(hello()), [tree_of(message) for message in plain(kernel)]
     for tree in (first, *others):
@@ -324,7 +326,7 @@ def test_no_number_of_an_agent_ends_the_server(runner: asyncio.Runner, running: 
     runner.run(still_works(server, kernel))
 
 
-def test_no_message_of_an_agent_ends_or_blocks_the_server(
+def test_no_message_sent_by_an_agent_crashes_or_blocks_the_server(
     runner: asyncio.Runner, running: tuple[Server, KernelId]
 ) -> None:
     server, kernel = running
@@ -350,6 +352,6 @@ def test_no_message_of_an_agent_ends_or_blocks_the_server(
         ),
     )
 )
-def test_bytes_are_a_message_or_refused(data: bytes) -> None:
+def test_arbitrary_bytes_are_decoded_or_refused(data: bytes) -> None:
     with suppress(ProtocolError):
         decode(data)

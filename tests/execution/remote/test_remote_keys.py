@@ -15,7 +15,7 @@ from aliquot_schema.ids import AgentId
 A = AgentId("a")
 
 
-def test_a_key_holds_until_it_is_revoked_and_the_server_notices(tmp_path: Path) -> None:
+def test_an_agent_key_is_valid_until_it_is_revoked(tmp_path: Path) -> None:
     server, command = KeyFile(tmp_path / "keys.json"), KeyFile(tmp_path / "keys.json")
     assert not server.verify(A, "anything")
     key = command.create(A, now_us=5)
@@ -29,14 +29,14 @@ def test_a_key_holds_until_it_is_revoked_and_the_server_notices(tmp_path: Path) 
     assert server.entries()[A].revoked_us == 9
 
 
-def test_the_key_itself_is_not_kept_and_nobody_else_can_read_the_file(tmp_path: Path) -> None:
+def test_the_key_file_contains_no_plain_key_and_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     key = keys.create(A, now_us=5)
     assert key not in (tmp_path / "keys.json").read_text()
     assert (tmp_path / "keys.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_is_replaced_only_when_that_is_said(tmp_path: Path) -> None:
+def test_an_agent_key_is_replaced_only_on_request(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys.json")
     first = keys.create(A, now_us=5)
     with pytest.raises(StateConflict):
@@ -50,12 +50,12 @@ def test_a_key_is_replaced_only_when_that_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id", ["", ".", "../x", "-x", "a b", "ä", "a/b", "x" * 121])
-def test_ids_that_cannot_be_folders_get_no_key(tmp_path: Path, id: str) -> None:
+def test_agent_ids_that_are_not_valid_folder_names_get_no_key(tmp_path: Path, id: str) -> None:
     with pytest.raises(InvalidRequest):
         KeyFile(tmp_path / "keys.json").create(AgentId(id), now_us=5)
 
 
-def test_commands_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_key_commands_lose_no_keys(tmp_path: Path) -> None:
     ids = [AgentId(f"a{number}") for number in range(20)]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda id: KeyFile(tmp_path / "keys.json").create(id, now_us=1), ids))
@@ -63,13 +63,13 @@ def test_commands_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "keys": {"a": {"x": 1}}}', '{"format": 9}'])
-def test_a_damaged_file_lets_nobody_in(tmp_path: Path, text: str) -> None:
+def test_a_damaged_key_file_admits_no_agent(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys.json").write_text(text)
     with pytest.raises(ValueError):
         KeyFile(tmp_path / "keys.json").verify(A, "x")
 
 
-def test_what_is_written_is_the_documented_form(tmp_path: Path) -> None:
+def test_the_key_file_has_the_documented_format(tmp_path: Path) -> None:
     KeyFile(tmp_path / "keys.json").create(A, now_us=5)
     fields = json.loads((tmp_path / "keys.json").read_text())
     assert fields["format"] == 1
@@ -77,7 +77,7 @@ def test_what_is_written_is_the_documented_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "text"), [(0o644, "key"), (0o640, "key"), (0o600, ""), (0o600, "two words")])
-def test_a_key_file_that_others_can_read_or_without_a_key_is_refused(tmp_path: Path, mode: int, text: str) -> None:
+def test_a_key_file_without_a_key_or_readable_by_others_is_refused(tmp_path: Path, mode: int, text: str) -> None:
     path = tmp_path / "key"
     path.write_text(text)
     path.chmod(mode)
@@ -87,7 +87,7 @@ def test_a_key_file_that_others_can_read_or_without_a_key_is_refused(tmp_path: P
         read_key(tmp_path / "none")
 
 
-def test_a_key_file_of_ones_own_is_read(tmp_path: Path) -> None:
+def test_a_private_key_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("agk_x\n")
     path.chmod(0o600)
@@ -103,17 +103,17 @@ def test_a_key_file_of_ones_own_is_read(tmp_path: Path) -> None:
         ("https://h/below/", "wss://h/below/agents/socket"),
     ],
 )
-def test_addresses(url: str, socket: str) -> None:
+def test_server_urls_are_converted_to_websocket_urls(url: str, socket: str) -> None:
     assert server_address(url).url == socket
 
 
 @pytest.mark.parametrize("url", ["h:8090", "ftp://h", "http://", "http://h:x", "http://h?q", "http://u@h"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_server_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="server"):
         server_address(url)
 
 
-def test_certificates_need_https_and_a_file_that_has_some(tmp_path: Path) -> None:
+def test_a_ca_file_needs_https_and_must_contain_certificates(tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("nothing")
     for url, file in (("http://h", tmp_path / "ca"), ("https://h", tmp_path / "ca"), ("https://h", tmp_path / "none")):
         with pytest.raises(ConfigurationError, match="ca-file"):

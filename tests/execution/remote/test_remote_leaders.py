@@ -36,7 +36,9 @@ def ring(*urls: str) -> ServerList:
         pytest.param([A], "a b", [False], id="nor is one that was tried in this round"),
     ],
 )
-def test_who_is_dialled_next(answers: list[str], dialled: str, waits: list[bool]) -> None:
+def test_an_agent_dials_the_named_leader_next_or_the_next_server(
+    answers: list[str], dialled: str, waits: list[bool]
+) -> None:
     """`answers`: the leader named by each server dialled; empty: none."""
     names = dict.fromkeys([*dialled.split(), *(leader[8] for leader in answers if leader in (A, B, C))])
     on = ring(*(url for url in (A, B, C) if url[8] in names))
@@ -48,7 +50,7 @@ def test_who_is_dialled_next(answers: list[str], dialled: str, waits: list[bool]
     assert (" ".join(seen), waited) == (dialled, waits)
 
 
-def test_a_welcome_ends_the_round() -> None:
+def test_a_welcome_ends_the_round_of_dialling() -> None:
     on = ring(A, B)
     assert not on.advance(is_follower=True, leader="")
     assert on.has_followers
@@ -60,7 +62,7 @@ def test_a_welcome_ends_the_round() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("leader", [None, B])
-async def test_a_server_that_follows_names_the_one_that_leads(leader: str | None) -> None:
+async def test_a_follower_names_the_leader(leader: str | None) -> None:
     door = RemoteGateway(OneKey(), executor=lambda: None, leader=lambda: leader)
     server, agent = wires()
     meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY, on_joined=lambda: None))
@@ -73,7 +75,7 @@ async def test_a_server_that_follows_names_the_one_that_leads(leader: str | None
 
 
 @pytest.mark.anyio
-async def test_a_door_is_open_while_there_is_an_executor_and_keys_count_at_both_times() -> None:
+async def test_a_gateway_with_an_executor_admits_agents_with_a_valid_key() -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, epoch=7)
     door = RemoteGateway(OneKey(), executor=lambda: executor, leader=lambda: None)
     assert door.refusal(AGENT, "another key") is not None
@@ -86,7 +88,7 @@ async def test_a_door_is_open_while_there_is_an_executor_and_keys_count_at_both_
 
 
 @pytest.mark.anyio
-async def test_an_agent_does_not_join_a_server_whose_term_is_over(tmp_path: Path) -> None:
+async def test_an_agent_does_not_join_a_former_leader(tmp_path: Path) -> None:
     """Cut off, it believes that it still leads, and accepts connections."""
     stand = Stand(agent_config(tmp_path))
     await stand.core.open()
@@ -109,7 +111,7 @@ async def test_an_agent_does_not_join_a_server_whose_term_is_over(tmp_path: Path
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("steps", range(8))
-async def test_an_agent_stops_although_its_connection_is_lost_in_the_same_moment(
+async def test_an_agent_stops_even_if_its_connection_is_lost_at_the_same_moment(
     steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At any step while the connection ends; an agent that redials instead would not stop."""

@@ -61,7 +61,7 @@ async def told(on: Pair, kernel: KernelId, phase: KernelPhase) -> KernelReport:
     return found()[-1]
 
 
-async def test_an_agent_tells_whether_its_host_has_an_account(agent_home: Path) -> None:
+async def test_an_agent_reports_whether_its_host_has_an_account(agent_home: Path) -> None:
     async with pair(agent_home) as on:
         with pytest.raises(Unavailable):
             await on.executor.has_account(AGENT, "nobody")
@@ -71,7 +71,7 @@ async def test_an_agent_tells_whether_its_host_has_an_account(agent_home: Path) 
         assert await on.executor.has_account(AGENT, "no-such-account") is False
 
 
-async def test_it_is_the_port(agent_home: Path) -> None:
+async def test_the_remote_executor_implements_the_port(agent_home: Path) -> None:
     async with pair(agent_home) as on:
         port: Executor = on.executor
         with pytest.raises(Unavailable):
@@ -95,7 +95,7 @@ async def test_it_is_the_port(agent_home: Path) -> None:
             _ = [chunk async for chunk in port.follow_log(AGENT, new_kernel(), offset=0)]
 
 
-async def test_what_ended_while_nobody_was_connected_is_told_on_joining(agent_home: Path) -> None:
+async def test_a_kernel_that_ended_while_disconnected_is_reported_on_joining(agent_home: Path) -> None:
     async with pair(agent_home, timing=PATIENT) as on:
         await on.dial()
         await on.heard.until(AgentJoined)
@@ -134,7 +134,7 @@ async def test_an_output_is_followed_over_a_lost_connection(agent_home: Path) ->
         assert seen == b"one\ntwo\n"
 
 
-async def test_a_reader_that_does_not_take_its_output_holds_the_agent_back(agent_home: Path) -> None:
+async def test_a_slow_reader_makes_the_agent_stop_sending_output(agent_home: Path) -> None:
     async with pair(agent_home, timing=PATIENT) as on:
         await on.dial()
         await on.heard.until(AgentJoined)
@@ -155,7 +155,7 @@ async def test_a_reader_that_does_not_take_its_output_holds_the_agent_back(agent
         assert link._streams == {}
 
 
-async def test_a_reader_that_leaves_is_told_to_the_agent(agent_home: Path) -> None:
+async def test_the_stream_of_a_reader_that_leaves_is_closed(agent_home: Path) -> None:
     async with pair(agent_home, timing=PATIENT) as on:
         await on.dial()
         await on.heard.until(AgentJoined)
@@ -216,7 +216,9 @@ async def test_orders_of_an_older_leader_are_refused_by_the_next_connection_too(
         assert (await told(on, old.kernel_id, KernelPhase.REFUSED)).code == "stale_epoch"
 
 
-async def test_a_second_process_of_the_same_name_is_refused_and_the_same_one_replaces(agent_home: Path) -> None:
+async def test_a_second_process_of_an_agent_is_refused_and_a_reconnect_replaces_the_connection(
+    agent_home: Path,
+) -> None:
     async with pair(agent_home, timing=PATIENT) as on:
         await on.dial()
         await on.heard.until(AgentJoined)
@@ -227,7 +229,7 @@ async def test_a_second_process_of_the_same_name_is_refused_and_the_same_one_rep
         await on.executor.inventory(AGENT)
 
 
-async def test_a_probe_is_welcome_and_joins_nothing(agent_home: Path) -> None:
+async def test_a_probe_connection_is_welcomed_without_joining(agent_home: Path) -> None:
     async with pair(agent_home, timing=PATIENT) as on:
         await on.dial()
         await on.heard.until(AgentJoined)
@@ -238,7 +240,7 @@ async def test_a_probe_is_welcome_and_joins_nothing(agent_home: Path) -> None:
         await on.executor.inventory(AGENT)
 
 
-async def test_a_revoked_key_ends_the_connection_in_words(agent_home: Path) -> None:
+async def test_a_revoked_key_ends_the_connection(agent_home: Path) -> None:
     async with pair(agent_home) as on:
         await on.dial()
         await on.heard.until(AgentJoined)
@@ -252,7 +254,7 @@ async def test_a_revoked_key_ends_the_connection_in_words(agent_home: Path) -> N
             await on.executor.launch(AGENT, [shell("true")])
 
 
-async def test_a_peer_that_says_nothing_any_more_is_suspect_then_lost() -> None:
+async def test_a_connection_that_stays_silent_before_joining_is_closed() -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 0)
     await executor.start()
     here, there = wires()
@@ -263,7 +265,7 @@ async def test_a_peer_that_says_nothing_any_more_is_suspect_then_lost() -> None:
     await executor.close()
 
 
-async def test_agents_that_an_earlier_server_knew_are_lost_when_they_do_not_come() -> None:
+async def test_agents_known_to_an_earlier_server_are_lost_when_they_do_not_connect() -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 0, expected=[AGENT])
     await executor.start()
     messages = executor.messages()
@@ -285,7 +287,7 @@ async def greeted(**fields: object) -> str:
     return str(refused.value)
 
 
-async def test_hellos_that_are_refused() -> None:
+async def test_a_hello_with_a_wrong_protocol_or_agent_id_is_refused() -> None:
     assert "upgrade the server" in await greeted(protocols=Protocols(oldest=99, newest=99))
     assert "upgrade the agent" in await greeted(protocols=Protocols(oldest=0, newest=0))
     assert "the server itself" in await greeted(agent_id="own", named="own")
@@ -312,7 +314,7 @@ async def test_an_agent_that_breaks_the_protocol_is_cut_off(message: Launch | St
     assert here.code == 4500
 
 
-async def test_results_that_come_late_do_not_end_the_connection() -> None:
+async def test_a_late_answer_for_result_files_does_not_end_the_connection() -> None:
     timing = HeartbeatTiming(beat_s=30.0, lost_s=600.0, answer_s=0.2)
     executor = RemoteExecutor(keys=OneKey(), timing=timing, now_us=lambda: 0)
     here, there = wires()
@@ -330,7 +332,7 @@ async def test_results_that_come_late_do_not_end_the_connection() -> None:
     await asyncio.wait_for(meeting, PATIENCE_S)
 
 
-async def test_an_agent_that_does_not_answer_is_unavailable_and_dials_anew() -> None:
+async def test_an_agent_that_does_not_answer_is_unavailable_and_disconnected() -> None:
     timing = HeartbeatTiming(beat_s=30.0, lost_s=600.0, answer_s=0.2)
     executor = RemoteExecutor(keys=OneKey(), timing=timing, now_us=lambda: 0)
     here, there = wires()
@@ -346,7 +348,7 @@ async def test_an_agent_that_does_not_answer_is_unavailable_and_dials_anew() -> 
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_stream_that_is_closed_while_it_is_opened_leaves_nothing_on_the_agent(turns: int) -> None:
+async def test_a_stream_closed_while_it_is_opened_leaves_nothing_open_on_the_agent(turns: int) -> None:
     """Closed at any await; the confirmation of its opening never arrives."""
     opened: list[Echo] = []
 

@@ -121,20 +121,20 @@ def test_every_kind_of_message_comes_out_as_it_went_in() -> None:
         assert decode(encode(message)) == message
 
 
-def test_text_that_is_no_unicode_is_sent_as_far_as_it_can_be() -> None:
+def test_invalid_unicode_in_a_message_is_replaced() -> None:
     odd = KernelChangeReport(number=1, report=replace(REPORT, message="bad \udcff path"))
     came = decode(encode(odd))
     assert isinstance(came, KernelChangeReport)
     assert came.report == replace(REPORT, message="bad ? path")
 
 
-def test_what_is_not_known_here_is_skipped() -> None:
+def test_unknown_messages_and_fields_are_skipped() -> None:
     assert decode(msgspec.msgpack.encode(["from the future", {"x": 1}])) is None
     assert decode(msgspec.msgpack.encode(["acknowledged", {"number": 4, "more": [1]}])) == Acknowledged(number=4)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\x92\xa4beat", msgspec.msgpack.encode(["stop", {"request": "x"}])])
-def test_what_is_no_message_is_refused(data: bytes) -> None:
+def test_invalid_messages_are_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode(data)
 
@@ -152,7 +152,7 @@ def test_long_messages_go_in_short_frames(size: int) -> None:
 
 
 @pytest.mark.parametrize("frame", [b"", b"\2abc", b"text"])
-def test_what_is_no_frame_is_refused(frame: bytes) -> None:
+def test_invalid_frames_are_refused(frame: bytes) -> None:
     with pytest.raises(ProtocolError):
         MessageAssembler().add(frame)
 
@@ -168,7 +168,7 @@ def test_what_is_no_frame_is_refused(frame: bytes) -> None:
         ((3, 4), (1, 2), None, "server"),
     ],
 )
-def test_adjacent_releases_talk_and_others_say_which_to_upgrade(
+def test_adjacent_releases_agree_on_a_protocol_and_others_name_the_side_to_upgrade(
     agent: tuple[int, int], server: tuple[int, int], agreed: int | None, old: str | None
 ) -> None:
     one = Protocols(oldest=agent[0], newest=agent[1])
@@ -194,5 +194,5 @@ def test_errors_of_an_agent_are_the_same_at_the_server(error: Unavailable) -> No
     assert vars(came) == vars(error)
 
 
-def test_an_error_that_is_not_known_here_can_be_tried_again() -> None:
+def test_an_unknown_error_code_is_treated_as_retryable() -> None:
     assert isinstance(from_failure(Failure(code="from the future", message="x")), Unavailable)

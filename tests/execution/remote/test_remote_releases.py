@@ -39,7 +39,7 @@ def welcome(protocol: int) -> Welcome:
     return Welcome(protocol=protocol, software_version="aliquot 2", beat_s=30.0, now_us=1)
 
 
-async def test_an_agent_of_today_works_for_a_server_of_tomorrow(agent_home: Path) -> None:
+async def test_a_current_agent_works_with_a_server_of_the_next_release(agent_home: Path) -> None:
     stand = Stand(agent_config(agent_home))
     await stand.core.open()
     here, there = wires()
@@ -81,7 +81,7 @@ async def test_an_agent_of_today_works_for_a_server_of_tomorrow(agent_home: Path
         await passing
 
 
-async def test_a_server_of_today_works_with_an_agent_of_tomorrow() -> None:
+async def test_a_current_server_works_with_an_agent_of_the_next_release() -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
     heard = Heard(executor)
     here, there = wires()
@@ -125,7 +125,7 @@ async def test_a_server_of_today_works_with_an_agent_of_tomorrow() -> None:
 @pytest.mark.parametrize(
     ("theirs", "old"), [(Protocols(oldest=2, newest=3), "server"), (Protocols(oldest=0, newest=0), "agent")]
 )
-async def test_a_server_refuses_an_agent_that_shares_no_version_and_says_which_to_upgrade(
+async def test_a_server_refuses_an_agent_without_a_common_protocol_and_names_which_to_upgrade(
     theirs: Protocols, old: str
 ) -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, software_version="aliquot 1")
@@ -141,14 +141,14 @@ async def test_a_server_refuses_an_agent_that_shares_no_version_and_says_which_t
     assert "aliquot 1" in refusal.message
 
 
-async def test_an_agent_does_not_talk_to_a_server_that_chose_a_version_it_does_not_speak() -> None:
+async def test_an_agent_refuses_a_protocol_version_that_it_does_not_support() -> None:
     here, there = wires()
     await FutureWire(here).say(welcome(2))
     with pytest.raises(ProtocolError, match="protocol 2, which this agent does not support"):
         await introduce(Channel(there), hello())
 
 
-async def test_an_agent_takes_a_refusal_of_tomorrow_in_its_words() -> None:
+async def test_an_agent_shows_the_message_of_an_unknown_refusal() -> None:
     here, there = wires()
     await FutureWire(here).say(Refusal(code="something new", message="not today"))
     with pytest.raises(Refused, match="not today"):

@@ -53,7 +53,7 @@ async def dialling(url: str, *, ca_file: Path | None) -> str:
         ("gpu01.example.org", False, "ca", "is for another name; use that name in the address"),
     ],
 )
-async def test_a_certificate_that_is_not_right_is_told_in_words(
+async def test_an_invalid_server_certificate_is_reported_with_the_reason(
     tmp_path: Path, names: str, expired: bool, trusted: str | None, words: str
 ) -> None:
     authority, other = Authority(tmp_path), Authority(tmp_path, name="other")
@@ -63,7 +63,7 @@ async def test_a_certificate_that_is_not_right_is_told_in_words(
         assert words in await dialling(f"https://localhost:{port}", ca_file=ca_file)
 
 
-async def test_an_address_has_the_name_that_the_certificate_is_for(tmp_path: Path) -> None:
+async def test_a_certificate_for_another_address_is_reported(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     files = authority.issue("localhost")
     async with listening(Certificate(files.certificate, files.key).context) as port:
@@ -71,7 +71,7 @@ async def test_an_address_has_the_name_that_the_certificate_is_for(tmp_path: Pat
         assert "is for another address; use the name or address of the certificate" in words
 
 
-async def test_the_wrong_scheme_is_told_in_words(tmp_path: Path) -> None:
+async def test_a_wrong_url_scheme_is_reported_with_the_right_one(tmp_path: Path) -> None:
     files = Authority(tmp_path).issue("localhost")
     async with listening(Certificate(files.certificate, files.key).context) as port:
         assert "if it uses TLS, use https://" in await dialling(f"http://localhost:{port}", ca_file=None)
@@ -80,7 +80,7 @@ async def test_the_wrong_scheme_is_told_in_words(tmp_path: Path) -> None:
     assert "connection refused" in await dialling(f"http://localhost:{port}", ca_file=None)
 
 
-async def test_a_renewed_certificate_is_shown_from_then_on_and_a_half_of_one_is_not(tmp_path: Path) -> None:
+async def test_a_renewed_certificate_is_used_and_a_mismatched_key_is_not(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     files = authority.issue("localhost")
     certificate = Certificate(files.certificate, files.key)
@@ -101,7 +101,7 @@ async def test_a_renewed_certificate_is_shown_from_then_on_and_a_half_of_one_is_
         assert certificate.renew()
 
 
-async def test_files_that_are_no_pair_are_refused_by_name(tmp_path: Path) -> None:
+async def test_certificate_and_key_files_that_do_not_match_are_refused_by_name(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     files, other = authority.issue("localhost"), authority.issue("localhost", to="other")
     nothing = tmp_path / "nothing.pem"

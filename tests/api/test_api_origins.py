@@ -1,0 +1,98 @@
+"""The guard refuses requests for other hosts and from other sites."""
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from aliquot.api.middleware import OriginCheck
+from api_server import ApiServer
+
+pytestmark = pytest.mark.anyio
+
+QUERY = {"query": "{ agents { total_count } }"}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST:80", "[::1]:8090", "127.0.0.1:1"])
+async def test_requests_with_an_own_host_name_are_served(server: ApiServer, host: str) -> None:
+    assert (await server.http.post("/graphql", json=QUERY, headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example", 421),
+        ("evil.example:8090", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.", 421),
+        ("169.254.169.254", 421),
+        ("user@localhost", 400),
+        ("localhost/x", 400),
+        ("localhost:x", 400),
+        ("[::1", 400),
+    ],
+)
+async def test_requests_with_another_host_name_are_refused_with_a_message(
+    server: ApiServer, host: str, status: int
+) -> None:
+    for path in ("/", "/graphql", "/login"):
+        response = await server.http.get(path, headers={"host": host})
+        assert response.status_code == status
+        assert response.json()["errors"][0]["message"]
+
+
+async def test_health_is_answered_under_any_name(server: ApiServer) -> None:
+    assert (await server.http.get("/healthz", headers={"host": "10.0.0.7"})).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:1", "http://localhost:5174", ""])
+async def test_requests_from_other_origins_are_refused(server: ApiServer, origin: str) -> None:
+    response = await server.http.post("/graphql", json=QUERY, headers={"origin": origin})
+    assert response.status_code == 403
+    assert server.cluster.callers == []
+
+
+async def test_requests_from_own_and_allowed_origins_are_served(server: ApiServer) -> None:
+    for origin in (str(server.http.base_url).rstrip("/"), "http://localhost:5173", "HTTP://LOCALHOST:5173"):
+        assert (await server.http.post("/graphql", json=QUERY, headers={"origin": origin})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host", "served"),
+    [
+        (("*",), "any.example", True),
+        (("*.example.org",), "a.example.org", True),
+        (("*.example.org",), "example.org", False),
+        (("*.example.org",), "evilexample.org", False),
+        (("[::1]",), "[::1]:8090", True),
+        (("GPU.example",), "gpu.EXAMPLE", True),
+    ],
+)
+async def test_host_patterns(hosts: tuple[str, ...], host: str, served: bool) -> None:
+    reached: list[str] = []
+    statuses: list[int] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        reached.append(scope["path"])
+
+    async def receive() -> dict[str, object]:
+        raise AssertionError("nothing is read")
+
+    async def send(message: dict[str, object]) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(int(str(message["status"])))
+
+    scope = {"type": "http", "path": "/", "headers": [(b"host", host.encode())]}
+    await OriginCheck(application, hosts=hosts)(scope, receive, send)  # type: ignore[arg-type]  # messages are plain dicts
+    assert (reached, statuses) == ((["/"], []) if served else ([], [421]))
+
+
+@pytest.mark.parametrize("names", [[], [b"localhost", b"evil.example"], [b""]])
+async def test_a_request_must_have_exactly_one_host_header(names: list[bytes]) -> None:
+    guard = OriginCheck(lambda *_: None, hosts=("localhost",))  # type: ignore[arg-type, return-value]  # never reached
+    statuses: list[object] = []
+
+    async def send(message: dict[str, object]) -> None:
+        statuses.append(message.get("status"))
+
+    scope = {"type": "http", "path": "/", "headers": [(b"host", name) for name in names]}
+    await guard(scope, None, send)  # type: ignore[arg-type]  # nothing is read
+    assert statuses[0] == 400
