@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from aliquot.cli.session.metrics import course
+from aliquot.cli.session.metrics import trend
 
 
 @pytest.mark.parametrize("words", [("--version",), ("session", "--help")])
@@ -36,7 +36,7 @@ def test_a_closed_output_pipe_gives_no_error_message() -> None:
 
 
 def test_a_sparkline_of_extreme_numbers_is_drawn() -> None:
-    assert course([1e308, -1e308]) == "█▁"
-    assert course([1e308] * 80 + [-1e308] * 80) == "█" * 20 + "▁" * 20
-    assert course([0.0, 0.0, 0.0]) == "▁▁▁"
-    assert course([5e-324, 0.0]) == "█▁"
+    assert trend([1e308, -1e308]) == "█▁"
+    assert trend([1e308] * 80 + [-1e308] * 80) == "█" * 20 + "▁" * 20
+    assert trend([0.0, 0.0, 0.0]) == "▁▁▁"
+    assert trend([5e-324, 0.0]) == "█▁"

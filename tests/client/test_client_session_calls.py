@@ -111,7 +111,7 @@ async def test_waiting_for_a_session_keeps_only_the_last_state_in_memory() -> No
     class Waiting(Script):
         most_kept = 0
 
-        async def course(self, id: str) -> AsyncGenerator[Any, None]:
+        async def states(self, id: str) -> AsyncGenerator[Any, None]:
             looks = []
             for _ in range(9):
                 look = Look()
@@ -122,6 +122,21 @@ async def test_waiting_for_a_session_keeps_only_the_last_state_in_memory() -> No
     script = Waiting()
     assert isinstance(await script.wait("ses_1"), Look)
     assert script.most_kept <= 2
+
+
+async def test_the_former_names_of_methods_work_with_a_warning() -> None:
+    class Ended(Script):
+        async def get_session(self, id: str) -> Any:
+            return id.upper()
+
+        async def states(self, id: str) -> AsyncGenerator[Any, None]:
+            yield id.title()
+
+    client = Ended()
+    with pytest.warns(DeprecationWarning, match="get_session"):
+        assert await client.look("ses_1") == "SES_1"
+    with pytest.warns(DeprecationWarning, match="states"):
+        assert [state async for state in client.course("ses_1")] == ["Ses_1"]
 
 
 async def test_a_submission_is_retried_with_the_same_idempotency_key() -> None:

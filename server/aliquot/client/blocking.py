@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
+from typing_extensions import deprecated
+
 from aliquot.client.config import Place, find_place
 from aliquot.client.errors import LeaseLost
 from aliquot.client.generated.blocking_mutations import BlockingMutations
@@ -144,13 +146,23 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.wait`."""
         return self._ask(self._plain.wait(id))
 
-    def look(self, id: str) -> Session:
-        """See `Client.look`."""
-        return self._ask(self._plain.look(id))
+    def get_session(self, id: str) -> Session:
+        """See `Client.get_session`."""
+        return self._ask(self._plain.get_session(id))
 
+    def states(self, id: str) -> Generator[Session, None, None]:
+        """See `Client.states`."""
+        return self._asked(self._plain.states(id))
+
+    @deprecated("Use `states`. Release 0.3 may remove this name.")
     def course(self, id: str) -> Generator[Session, None, None]:
-        """See `Client.course`."""
-        return self._asked(self._plain.course(id))
+        """The former name of `states`."""
+        return self.states(id)
+
+    @deprecated("Use `get_session`. Release 0.3 may remove this name.")
+    def look(self, id: str) -> Session:
+        """The former name of `get_session`."""
+        return self.get_session(id)
 
     def logs(
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0

@@ -56,10 +56,10 @@ def _failure(session: Session) -> str:
 class SessionReads(Protocol):
     """What is read of sessions; see `sessions.SessionCalls`."""
 
-    def course(self, id: str) -> AsyncGenerator[Session, None]:
+    def states(self, id: str) -> AsyncGenerator[Session, None]:
         """The state of a session until it has ended."""
 
-    async def look(self, id: str) -> Session:
+    async def get_session(self, id: str) -> Session:
         """The present state of a session."""
 
     async def wait(self, id: str) -> Session:
@@ -89,7 +89,7 @@ class SessionFuture(Generic[R]):
     async def done(self) -> bool:
         """Whether it has ended, in whatever way."""
         try:
-            return (await self._calls.look(self.id)).ended_at is not None
+            return (await self._calls.get_session(self.id)).ended_at is not None
         except NotFound:  # a task that waits in its array has no session of its own
             return False
 
@@ -116,7 +116,7 @@ class SessionFuture(Generic[R]):
             raise CallFailed(session, id=self.id, output=f"{error}\n{_end(output)}") from None
 
     async def _ended_in_array(self, array_id: str, index: int) -> None:
-        async with aclosing(self._calls.course(array_id)) as states:
+        async with aclosing(self._calls.states(array_id)) as states:
             async for array in states:
                 if index in ended_tasks(array.tasks):
                     return
@@ -155,7 +155,7 @@ class MappedCalls(Generic[R]):
             CallFailed: a call failed; those that ended after it are not given.
         """
         seen: set[int] = set()
-        async with aclosing(self._calls.course(self.session.id)) as states:
+        async with aclosing(self._calls.states(self.session.id)) as states:
             async for array in states:
                 for index in ended_tasks(array.tasks):
                     if index not in seen:

@@ -116,7 +116,7 @@ class ClusterTools:
     async def why(self, context: Context, id: SessionId) -> Found:
         """Explain why a session waits, failed or was canceled, with the numbers behind it."""
         async with self._client(context) as client:
-            found = await client.look(id)
+            found = await client.get_session(id)
             return {
                 **session_row(found),
                 "expected_start": _time(found.expected_start),
@@ -184,11 +184,11 @@ class ClusterTools:
     ) -> Found:
         """Wait until a session has ended, or the time is over, and return its state."""
         async with self._client(context) as client:
-            found = await client.look(id)
+            found = await client.get_session(id)
             with anyio.move_on_after(timeout_s):
                 found = await client.wait(id)
             if found.state not in ENDED:
-                found = await client.look(id)
+                found = await client.get_session(id)
             return {**session_row(found), "has_ended": found.state in ENDED}
 
     async def cancel(self, context: Context, id: SessionId) -> Found:

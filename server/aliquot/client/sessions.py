@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import msgspec
+from typing_extensions import deprecated
 
 from aliquot.client.errors import ServerUnreachable, SubscriptionClosed
 from aliquot.client.generated.enums import SessionState
@@ -246,26 +247,26 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         Raises:
             NotFound: there is no such session.
         """
-        async with aclosing(self.course(id)) as states:
+        async with aclosing(self.states(id)) as states:
             found = await anext(states)
             async for state in states:
                 found = state
         return found
 
-    async def course(self, id: str) -> AsyncGenerator[Session, None]:
+    async def states(self, id: str) -> AsyncGenerator[Session, None]:
         """The present state of a session, repeatedly until it has ended; for an array, until all tasks have.
 
         Raises:
             NotFound: there is no such session.
         """
         pause_s = POLL_S_MIN
-        while (found := await self._again(lambda: self.look(id))).state not in ENDED:
+        while (found := await self._again(lambda: self.get_session(id))).state not in ENDED:
             yield found
             await self._sleep(pause_s)
             pause_s = min(POLL_S_MAX, pause_s * 1.5)
         yield found
 
-    async def look(self, id: str) -> Session:
+    async def get_session(self, id: str) -> Session:
         """The present state of a session; not retried.
 
         Raises:
@@ -275,6 +276,16 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         if found is None:
             raise NotFound(f"there is no session {id}", kind="session", id=id)
         return found
+
+    @deprecated("Use `states`. Release 0.3 may remove this name.")
+    def course(self, id: str) -> AsyncGenerator[Session, None]:
+        """The former name of `states`."""
+        return self.states(id)
+
+    @deprecated("Use `get_session`. Release 0.3 may remove this name.")
+    async def look(self, id: str) -> Session:
+        """The former name of `get_session`."""
+        return await self.get_session(id)
 
     async def logs(
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0

@@ -16,10 +16,10 @@ from aliquot_schema.intervals import Intervals
 class SessionReads(Protocol):
     """What is read of sessions; see `sessions.SessionCalls`."""
 
-    def course(self, id: str) -> AsyncGenerator[Session, None]:
+    def states(self, id: str) -> AsyncGenerator[Session, None]:
         """The state of a session until it has ended."""
 
-    async def look(self, id: str) -> Session:
+    async def get_session(self, id: str) -> Session:
         """The present state of a session."""
 
     def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
@@ -71,7 +71,7 @@ class _Tasks:
     async def watch(self) -> None:
         """Follow until the array has ended."""
         try:
-            async with aclosing(self._calls.course(self._array_id)) as states:
+            async with aclosing(self._calls.states(self._array_id)) as states:
                 async for array in states:
                     for index in () if array.tasks is None else started_tasks(array.tasks):
                         if index not in self._followed:
@@ -126,7 +126,7 @@ async def _task_output(
     id, attempt = f"{array_id}_{index}", 0
     while True:
         try:
-            session = await calls.look(id)
+            session = await calls.get_session(id)
         except NotFound:  # canceled before it started
             return
         if session.attempt > attempt:

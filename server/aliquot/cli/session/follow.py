@@ -112,7 +112,7 @@ def wait_for(client: "BlockingClient", id: str) -> "Session":
         NotFound: there is no such session.
     """
     reasons = WaitReasons()
-    with closing(client.course(id)) as states:
+    with closing(client.states(id)) as states:
         session = next(states)
         with status_line() if session.tasks is None else _progress_bar() as show:
             reasons.show(session)
@@ -200,7 +200,7 @@ class Follower:
 
     def _until_change(self) -> "Session":
         """Wait for the session's end, or for an attempt that was not printed yet."""
-        with status_line() as show, closing(self._client.course(self._id)) as states:
+        with status_line() as show, closing(self._client.states(self._id)) as states:
             for session in states:
                 self._reasons.show(session)
                 if session.attempt > self._attempt:
@@ -242,7 +242,7 @@ class ArrayFollower:
                 self._read[one.index] = TaskPosition(attempt=one.attempt, offsets=offsets)
                 if one.chunk.at_end:
                     self._printers[one.index].end(one.chunk.rank)
-        return self._client.look(self._id)
+        return self._client.get_session(self._id)
 
     def _printer(self, one: "TaskChunk") -> "RankPrinter":
         if one.index not in self._printers:

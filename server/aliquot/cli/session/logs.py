@@ -46,7 +46,7 @@ def logs(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         id = find_session(client, session_id)
         id = id if task is None else f"{id}_{task}"
-        session = client.look(id)
+        session = client.get_session(id)
         asked = _OutputChoice(ranks=rank, attempt=attempt, tail=tail, raw=raw)
         follows_all = follow and not as_json and rank is None and attempt is None
         if follows_all:

@@ -37,7 +37,7 @@ def metrics(
     """Show the metrics in a session's output: lines like ::metric loss=0.31 step=40, and those of --metric."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         id = find_session(client, session_id)
-        if client.look(id).tasks is not None:
+        if client.get_session(id).tasks is not None:
             tasks = _sorted(_tasks(client, id), sort, highest=highest)
             print_json(tasks) if as_json else _print_tasks(tasks, sort, highest=highest)
             return
@@ -45,16 +45,16 @@ def metrics(
         if as_json:
             print_json(found)
             return
-        made = table("metric", "last", "lowest", "at step", "highest", "at step ", "points", "course")
+        made = table("metric", "last", "lowest", "at step", "highest", "at step ", "points", "trend")
         for one in found.series:
             values = (_text(one.last), _text(one.low), one.low_step, _text(one.high), one.high_step, one.count)
-            made.add_row(*cells(one.name, *values, course(one.values)))
+            made.add_row(*cells(one.name, *values, trend(one.values)))
         console().print(made)
         if found.is_partial:
             print("there is more output to read; call it again")
 
 
-def course(values: "Sequence[float]") -> str:
+def trend(values: "Sequence[float]") -> str:
     """Values as a line of bars."""
     largest = max(map(abs, values)) or 1.0
     values = [value / largest for value in values]  # sums and differences of finite values may be infinite

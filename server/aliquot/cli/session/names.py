@@ -73,7 +73,7 @@ def look_up(client: "BlockingClient", text: str) -> "Session":
 
     id = find_session(client, text)
     try:
-        return client.look(id)
+        return client.get_session(id)
     except NotFound:
         task = _TASK.fullmatch(id)
         array = None if task is None else client.session(task["array"])
@@ -128,7 +128,7 @@ def _without_tasks(client: "BlockingClient", found: "Iterable[Session]") -> "lis
     """The sessions, with each task replaced by its array."""
     sessions = {one.id: one for one in found}
     arrays = {_stem(id) for id in sessions}
-    return [sessions[id] if id in sessions else client.look(id) for id in sorted(arrays, reverse=True)]
+    return [sessions[id] if id in sessions else client.get_session(id) for id in sorted(arrays, reverse=True)]
 
 
 def _stem(id: str) -> str:

@@ -115,7 +115,7 @@ def until_running(client: "BlockingClient", id: str) -> None:
     from aliquot.client.sessions import ENDED
 
     reasons = WaitReasons()
-    with closing(client.course(id)) as states:
+    with closing(client.states(id)) as states:
         for session in states:
             if session.state is SessionState.RUNNING:
                 return

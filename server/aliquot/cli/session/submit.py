@@ -99,7 +99,7 @@ def _considered(client: "BlockingClient", session: "Session", *, looks_min: int)
         if session.state is not SessionState.QUEUED or (session.waits is not None and looks >= looks_min):
             break
         time.sleep(LOOK_S)
-        session = client.look(session.id)
+        session = client.get_session(session.id)
     return session
 
 
