@@ -42,7 +42,7 @@ async def test_the_logs_of_all_ranks_of_a_gang_are_shown_together(browser: Brows
         await until_state(client, gang, "completed")
         page = await tab.open(f"/sessions/{gang}")
         await expect(page.get_by_role("log", name="Output")).to_contain_text("rank 0")
-        await page.get_by_role("button", name="Rank 0").click()
+        await page.get_by_role("region", name="Log").get_by_role("button", name="Rank 0").click()
         await page.get_by_role("option", name="All ranks").click()
         logs = page.get_by_role("log", name="Logs")
         await expect(logs).to_contain_text("[0] here is rank 0")

@@ -82,8 +82,7 @@ async def test_copies_of_the_database_are_in_the_audit_log(place: Place) -> None
         first, second = await changes(store, "action.database_copied")
         assert of_caller(first)
         assert (first.before, first.after["facts"]) == (None, {"path": made[0].path})
-        assert second.before == {"facts": {"path": made[0].path}}
-        assert second.after == {"facts": {"path": made[1].path}}
+        assert (second.before, second.after["facts"]) == (None, {"path": made[1].path})
         copied = Place(f"sqlite:///{made[1].path}", place.folder).store()
         await copied.open()
         assert isinstance(copied, DatabaseStore)

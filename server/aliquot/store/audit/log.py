@@ -153,8 +153,11 @@ def _change(event: Mapping[str, Any], former: str | None) -> Change:
 
 
 def _stands_alone(event: Mapping[str, Any]) -> bool:
-    """Whether it is an action: it does not change the one before it of the same id. Templates are kept as actions."""
-    return bool(event["entity"] == "action" and not event["entity_id"].startswith("template/"))
+    """Whether it is an action that does not change the one before it of the same id.
+
+    Templates and keys of agents have no records of their own: the actions on one of them are its history.
+    """
+    return bool(event["entity"] == "action" and not event["entity_id"].startswith(("template/", "agent_key/")))
 
 
 T = TypeVar("T")
