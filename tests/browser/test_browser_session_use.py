@@ -55,12 +55,12 @@ async def test_the_layout_of_the_session_page_does_not_shift_while_it_loads(brow
         await client.change(CANCEL, {"id": session})
 
 
-async def test_a_page_that_does_not_exist_links_to_the_sessions(browser: Browser, demo: OwnServer) -> None:
+async def test_a_page_that_does_not_exist_links_to_the_dashboard(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         tab.is_away_expected = True  # the browser logs the 404
         page = await tab.open("/nowhere")
-        await page.get_by_role("link", name="the sessions").click()
-        await expect(page).to_have_url(f"{demo.url}/sessions")
+        await page.get_by_role("link", name="Back to the cluster").click()
+        await expect(page).to_have_url(f"{demo.url}/")
         await tab.open("/sessions/ses_unknown")
         await page.get_by_role("link", name="Back to the sessions").click()
         await expect(page).to_have_url(f"{demo.url}/sessions")
