@@ -50,6 +50,7 @@ async def test_a_window_is_booked_by_dragging_and_given_back(browser: Browser, d
         await page.get_by_text("paper · ").first.click()
         await page.get_by_role("button", name="Cancel the booking …").click()
         await page.get_by_role("dialog", name="Cancel paper?").get_by_role("button", name="Cancel the booking").click()
+        await expect(page.get_by_text("The booking is canceled.")).to_be_visible()
         await expect(page.get_by_text("paper · ")).to_have_count(0)
 
 

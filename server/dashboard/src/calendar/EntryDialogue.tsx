@@ -17,7 +17,7 @@ export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; reado
   const isMine = booking !== null && (booking.owner === me?.name || mayOperate(me));
   const giveBack = async (name: string) => {
     const act = async () => (await change(GiveBackReservationDocument, { name })).give_back_reservation;
-    if (await carryOut("Given back.", act)) onClose();
+    if (await carryOut(booking?.is_active ? "Given back." : "The booking is canceled.", act)) onClose();
   };
   return (
     <Dialogue
