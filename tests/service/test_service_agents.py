@@ -97,7 +97,7 @@ async def test_silence_of_an_agent_that_said_goodbye_changes_nothing() -> None:
             on.executor.falls_silent(name)
             await on.settle()
             assert on.state.agents[name].state is state
-        await on.on_event(AgentSilent(agent_id=AgentId("nobody")), AgentSilent(agent_id=AgentId("nobody"), gone=True))
+        await on.on_event(AgentSilent(agent_id=AgentId("unknown")), AgentSilent(agent_id=AgentId("unknown"), gone=True))
 
 
 async def test_a_goodbye_during_a_pass_leaves_a_consistent_state() -> None:

@@ -30,4 +30,4 @@ async def test_an_agent_on_another_machine_is_refused_only_while_devices_are_hel
         on.executor.ends(kernel)
         await on.settle()
         assert words(on, node="other", boot="boot-2") is None
-        assert elsewhere(on.state, AgentId("nobody"), node_id=NodeId("n"), boot_id="b") is None
+        assert elsewhere(on.state, AgentId("unknown"), node_id=NodeId("n"), boot_id="b") is None

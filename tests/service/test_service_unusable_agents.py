@@ -130,7 +130,7 @@ async def test_readings_of_devices_that_an_agent_does_not_have_are_not_kept() ->
         there = gpus(1)[0].id
         readings = tuple(DeviceReading(device_id=name, utilization_pct=1.0) for name in (there, DeviceId("other")))
         await on.on_event(NewReadings(agent_id=A, at_us=1, readings=readings))
-        await on.on_event(NewReadings(agent_id=AgentId("nobody"), at_us=1, readings=readings))
+        await on.on_event(NewReadings(agent_id=AgentId("unknown"), at_us=1, readings=readings))
         assert list(on.state.readings) == [(A, there)]
 
 

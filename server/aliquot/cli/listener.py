@@ -100,7 +100,7 @@ class HeaderTimeoutHttp(HttpToolsProtocol):
 
 
 class PingedWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket protocol, whose ping spares peers that wait to be read, and ends all others."""
+    """uvicorn's WebSocket protocol; a peer whose messages the server has not read yet is not closed for a late pong."""
 
     _received_s = 0.0
 

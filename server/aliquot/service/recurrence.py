@@ -57,8 +57,8 @@ def occurrences(starts_at: datetime, rule: str, *, time_zone: str | None) -> lis
 
 
 def end_like(at: datetime, first_starts_at: datetime, first_ends_at: datetime) -> datetime:
-    """The end of a window that starts at `at`: it is as long as the first, or as many days if that is whole days in the
-    zone of `at`, where a day may have 23 or 25 hours."""
+    """The end of a window that starts at `at`: it has the length of the first window, or as many days if that one has
+    whole days in the zone of `at`; a day may have 23 or 25 hours."""
     first, last = (one.astimezone(at.tzinfo) for one in (first_starts_at, first_ends_at))
     if first.time() == last.time() == time.min:
         return at + (last.date() - first.date())

@@ -1,4 +1,4 @@
-"""Accounts: usage of users within projects during a simulated course, and the fairness term of each.
+"""Accounts: usage of users within projects in one simulated future, and the fairness term of each.
 
 Usage is kept exactly, as `fairshare.Balance` keeps it. Fairness is first computed in floating point for all accounts at
 once; where two scores are too close to tell apart, or nearly nothing was used yet, the caller asks for the exact terms.
@@ -75,7 +75,7 @@ class AccountNames:
 
 
 class AccountUsage:
-    """All accounts in one course."""
+    """All accounts in one simulated future."""
 
     def __init__(self, names: AccountNames, usage: Usage) -> None:
         self._names = names

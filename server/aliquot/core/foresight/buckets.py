@@ -283,7 +283,7 @@ class WaitingTasks(NamedTuple):
 
 
 class Waiting:
-    """The sessions of all buckets in one course."""
+    """The waiting sessions of all buckets in one simulated future."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets

@@ -1,4 +1,7 @@
-"""Dependencies: the states of sessions that others depend on, in one course. A job array ends with its last task."""
+"""Dependencies: the states of sessions that others depend on, in one simulated future.
+
+A job array ends with its last task.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,7 +18,7 @@ _BY_WEIGHT: Final = (SessionState.COMPLETED, SessionState.CANCELED, SessionState
 
 
 class Dependencies:
-    """Only job arrays that sessions depend on are followed. What ended before does not count in how they end."""
+    """Follows the job arrays that sessions depend on. Tasks that ended before do not count in how an array ends."""
 
     def __init__(
         self, states: Mapping[SessionId, SessionState], *, queue: Iterable[PendingRow], running: Iterable[RunningRow]
@@ -23,9 +26,9 @@ class Dependencies:
         self.states: dict[SessionId, SessionState] = {}
         """As in a snapshot."""
         self._arrays: dict[SessionId, SessionId] = {}
-        """The array of each of its tasks that runs or was queued again, and of itself while other tasks wait."""
+        """The array of each task that runs or was queued again; an array with waiting tasks is listed by its own id."""
         self._left: Counter[SessionId] = Counter()
-        """How many of these each array has."""
+        """Number of entries of `_arrays` for each array."""
         self._ends_as: dict[SessionId, SessionState] = {}
         """The state that an array would end in now; missing: completed."""
         self.replace(states, queue=queue, running=running)
@@ -40,7 +43,7 @@ class Dependencies:
     def replace(
         self, states: Mapping[SessionId, SessionState], *, queue: Iterable[PendingRow], running: Iterable[RunningRow]
     ) -> None:
-        """Go by other states from now on."""
+        """Replace the states."""
         is_known = states.keys() <= self.states.keys()
         self.states = dict(states)
         if not is_known:

@@ -199,10 +199,10 @@ class Engine:
             Starts of sessions that waited in the snapshot; those that do not start in time are missing. A job array is
             present with its first task, a preempted session with its first start.
         """
-        course = _FutureRun(
+        run = _FutureRun(
             self._cluster.copy(), future, now_us=self._now_us, running=self._running, waiting=self._waiting
         )
-        return course.run(until_us=until_us, wanted=self._waiting if wanted is None else wanted)
+        return run.run(until_us=until_us, wanted=self._waiting if wanted is None else wanted)
 
 
 class _FutureRun:

@@ -35,7 +35,7 @@ from aliquot_schema.states import SessionState
 
 
 class SimulationContext:
-    """What stays the same in all courses from one snapshot."""
+    """What is the same in all simulated futures of one snapshot."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, *, seed: int) -> None:
         """The state is supported, see `engine.unsupported`."""
@@ -61,13 +61,13 @@ class SimulationContext:
 
 
 class FastCluster:
-    """The state of one course."""
+    """The state of one simulated future."""
 
-    def __init__(self, ground: SimulationContext) -> None:
-        snapshot, buckets = ground.snapshot, ground.buckets
-        self._ground = ground
-        self._capacity = NodeCapacity(ground.nodes, ground.nodes.states(snapshot.used))
-        self._accounts = AccountUsage(ground.names, snapshot.usage)
+    def __init__(self, context: SimulationContext) -> None:
+        snapshot, buckets = context.snapshot, context.buckets
+        self._context = context
+        self._capacity = NodeCapacity(context.nodes, context.nodes.states(snapshot.used))
+        self._accounts = AccountUsage(context.names, snapshot.usage)
         self._waiting = Waiting(buckets)
         self._apart: dict[SessionId, PendingRow] = {}
         """Rows in the queue that are not eligible."""
@@ -79,7 +79,7 @@ class FastCluster:
         self._in_pool: dict[int, int] = {}
         """Number of rows in the queue, by pool."""
         self._running = RunningSet()
-        self._held: dict[QuotaId, dict[SlotName, int]] = {name: {} for name in ground.limits}
+        self._held: dict[QuotaId, dict[SlotName, int]] = {name: {} for name in context.limits}
         self._placed: dict[int, tuple[int, SessionParts | None]] = {}
         """By kind: where it fits, and the version of the capacity that this holds for."""
         self._room: dict[int, tuple[int, bool]] = {}
@@ -115,13 +115,13 @@ class FastCluster:
         return name in self._waiting or name in self._apart
 
     def join(self, row: PendingRow) -> None:
-        pool = self._ground.buckets.pool(row.where.pool)
+        pool = self._context.buckets.pool(row.where.pool)
         self._in_pool[pool] = self._in_pool.get(pool, 0) + 1
-        self._accounts.wait(self._ground.names.of((row.project, row.owner)), 1)
+        self._accounts.wait(self._context.names.of((row.project, row.owner)), 1)
         self._dependencies.join(row)
         if is_limited(row):
             self._limited.add(row.session_id)
-        bucket = self._ground.buckets.of(row)
+        bucket = self._context.buckets.of(row)
         if bucket is None or not is_plain(row):
             self._apart[row.session_id] = row
             # Even a row that can never run may have a start time to wake up for, or fail by a dependency.
@@ -153,11 +153,11 @@ class FastCluster:
         raise AssertionError(f"{run_id} is preempted by {ends_us}, and this cluster never preempts")
 
     def predict(self, changes: Mapping[Workload, RunTimes | None]) -> None:
-        for bucket, was_ms in self._ground.buckets.predict(changes):
+        for bucket, was_ms in self._context.buckets.predict(changes):
             self._waiting.update_work(bucket, was_ms=was_ms)
 
     def mix(self, asked: Mapping[Request, int]) -> None:
-        if self._ground.nodes.mix(asked):
+        if self._context.nodes.mix(asked):
             self._capacity.forget_scores()
             self._placed.clear()
             self._room.clear()
@@ -177,11 +177,11 @@ class FastCluster:
         is_due = self._wake_us is not None and now_us >= self._wake_us
         if self._is_checked and not is_due:
             return []
-        ground, queue = self._ground, Queue.of(self._apart.values())
-        state = replace(ground.snapshot, queue=queue, dependencies=self._dependencies.states)
-        found = filter_eligible(state, ground.policy, queue=queue, now_us=now_us, cache=ground.feasibility)
+        context, queue = self._context, Queue.of(self._apart.values())
+        state = replace(context.snapshot, queue=queue, dependencies=self._dependencies.states)
+        found = filter_eligible(state, context.policy, queue=queue, now_us=now_us, cache=context.feasibility)
         for row, is_ready in zip(queue, found.ready.tolist(), strict=True):
-            bucket = ground.buckets.of(row)
+            bucket = context.buckets.of(row)
             if is_ready and bucket is not None:
                 del self._apart[row.session_id]
                 self._waiting.join(bucket, row)
@@ -190,7 +190,7 @@ class FastCluster:
 
     def _units(self, now_us: int) -> list[int]:
         """[pools] the unit of age; peaks are kept."""
-        if self._ground.policy.order not in AGED:
+        if self._context.policy.order not in AGED:
             return []
         units = [AGE_UNIT_MS_MIN] * (max(self._in_pool, default=-1) + 1)
         for pool, count in self._in_pool.items():
@@ -201,7 +201,7 @@ class FastCluster:
 
     def _rooms(self) -> list[bool]:
         """[kinds] whether there may be room for a waiting session of the kind; False for kinds that do not wait."""
-        capacity, samples, known = self._capacity, self._ground.buckets.samples, self._room
+        capacity, samples, known = self._capacity, self._context.buckets.samples, self._room
         version, free_milli = len(capacity.log), capacity.free_milli()
         found = []
         for kind, count in enumerate(self._waiting.by_kind):
@@ -223,13 +223,13 @@ class FastCluster:
         return known[1]
 
     def _place(self, kind: int) -> SessionParts | None:
-        sample = self._ground.buckets.samples[kind]
+        sample = self._context.buckets.samples[kind]
         if sample.milli > self._capacity.free_milli():
             return None
         return next((found for spot in sample.spots if (found := self._capacity.place(spot)) is not None), None)
 
     def _start_all(self, now_us: int, units: Sequence[int], rooms: Sequence[bool]) -> list[SessionStart]:
-        policy, buckets, waiting = self._ground.policy, self._ground.buckets, self._waiting
+        policy, buckets, waiting = self._context.policy, self._context.buckets, self._waiting
         is_open = {kind for kind, has_room in enumerate(rooms) if has_room}
         """Kinds of which a session may still start; the walk is over without them."""
         scores = BucketScores(
@@ -241,7 +241,7 @@ class FastCluster:
             units=units,
             now_us=now_us,
         )
-        has_quotas = bool(self._ground.limits)
+        has_quotas = bool(self._context.limits)
         walk = BucketWalk(buckets, waiting, scores=scores, rooms=None if has_quotas else rooms)
         started: list[tuple[Bucket, RunningSession, bool]] = []
         """Sessions, and whether their rows have left the queue."""
@@ -263,7 +263,7 @@ class FastCluster:
                 dropped.add(kind)
                 is_open.discard(kind)
                 blocked.append(bucket)
-                if self._ground.policy.backfill is Backfill.NONE:
+                if self._context.policy.backfill is Backfill.NONE:
                     break
                 continue
             if window is None and blocked:
@@ -315,14 +315,14 @@ class FastCluster:
             milli=bucket.milli,
             now=self._capacity,
             running=self._running,
-            nodes=self._ground.nodes,
+            nodes=self._context.nodes,
             now_us=now_us,
         )
 
     def _is_refused(self, bucket: Bucket) -> bool:
         """Whether a quota keeps a session from starting."""
         for name in bucket.quotas:
-            most = self._ground.limits.get(name)
+            most = self._context.limits.get(name)
             if most:
                 held = self._held[name]
                 if any(slot in most and held.get(slot, 0) + more > most[slot] for slot, more in bucket.need.items()):
@@ -337,7 +337,7 @@ class FastCluster:
         """
         row = bucket.row
         for size in range(row.kernels_max or 0, row.cluster_size, -1):
-            sized = self._ground.buckets.of(replace(row, cluster_size=size, kernels_max=None))
+            sized = self._context.buckets.of(replace(row, cluster_size=size, kernels_max=None))
             if sized is None or sized.milli > self._capacity.free_milli() or self._is_refused(sized):
                 continue
             place = self._capacity.place if window is None else window.beside
@@ -362,7 +362,7 @@ class FastCluster:
             rate_milli=placed.rate_milli,
             account=bucket.account,
             group=(bucket.pool, placed.milli > 0),
-            part=self._ground.part(sized, placed.milli),
+            part=self._context.part(sized, placed.milli),
             started_us=now_us,
             estimate_ms=bucket.running_ms,
             need=sized.need,
@@ -387,8 +387,8 @@ class FastCluster:
 
     def _left(self, row: PendingRow) -> None:
         """Count a row that has left the queue."""
-        self._in_pool[self._ground.buckets.pool(row.where.pool)] -= 1
-        self._accounts.wait(self._ground.names.of((row.project, row.owner)), -1)
+        self._in_pool[self._context.buckets.pool(row.where.pool)] -= 1
+        self._accounts.wait(self._context.names.of((row.project, row.owner)), -1)
 
     def _count(self, session: RunningSession, sign: int) -> None:
         """Count what a session holds under quotas."""
@@ -404,20 +404,20 @@ class FastCluster:
             self._is_checked = False
 
     def _add_running(self, row: RunningRow, place: int) -> None:
-        ground, work = self._ground, self._ground.work
+        context, work = self._context, self._context.work
         rate_milli = 0
         for kernel in row.kernels:
-            agent = ground.agents.get(kernel.agent_id)
+            agent = context.agents.get(kernel.agent_id)
             devices = agent.layout.devices if agent is not None else {}
-            rate_milli += fairshare.rate_milli(kernel.spec, devices=devices, charges=ground.policy.charges)
+            rate_milli += fairshare.rate_milli(kernel.spec, devices=devices, charges=context.policy.charges)
         session = RunningSession(
             row.session_id,
             ends_us=row.ends_us,
-            parts=ground.nodes.parts(row.kernels),
+            parts=context.nodes.parts(row.kernels),
             milli=row.milli,
             rate_milli=rate_milli,
-            account=ground.names.of((row.project, row.owner)),
-            group=(ground.buckets.pool(work.pools[int(work.pool[place])]), row.milli > 0),
+            account=context.names.of((row.project, row.owner)),
+            group=(context.buckets.pool(work.pools[int(work.pool[place])]), row.milli > 0),
             part=int(work.parts[place]),
             started_us=row.started_us,
             estimate_ms=row.estimate_ms,

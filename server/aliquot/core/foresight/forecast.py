@@ -30,9 +30,9 @@ from aliquot_schema.resources.slots import MILLI
 
 SAMPLES: Final = 32
 DECIDED_ROWS: Final = 200
-"""Of a state that the fast engine cannot run, at most this many waiting sessions are forecast, the next ones."""
+"""In a state that the fast engine cannot simulate, at most this many waiting sessions are forecast: the next ones."""
 DECIDED_WORK: Final = 3_200
-"""Of such a state, at most this many samples times waiting sessions are run; the time grows with both."""
+"""In such a state, samples times waiting sessions are at most this many: the time grows with both."""
 HORIZON_US: Final = BAND_MAX_US
 """Futures end here; a wait that is not over by then counts as this long."""
 HOUR_US: Final = 3_600_000_000
@@ -152,8 +152,8 @@ def forecast_all(
         row = sampler.rows[name]
         raw = maker.starting(row, sampler.runs_us(row)) if name in started else maker.waiting(row, drawn[name])
         made[name] = corrected(raw, corrections)
-    if is_cut:
-        made |= {row.session_id: maker.beyond(row, f"{why}") for row in _left(whole.queue, sampler.rows, wanted)}
+    if why is not None and is_cut:
+        made |= {row.session_id: maker.beyond(row, why) for row in _left(whole.queue, sampler.rows, wanted)}
     return made
 
 
@@ -328,7 +328,7 @@ class _Maker:
         return self._forecast(row, start=start, end=end, within_hour=within_hour, told=told)
 
     def beyond(self, row: PendingRow, why: str) -> Forecast:
-        """It is not among the next ones, and the futures of more are not run."""
+        """An unknown forecast: the session is not among the next ones, and the others are not simulated."""
         last = Band(*(3 * (self._now_us + HORIZON_US,)))
         unknown = f"the queue is long and has {why}: only the next {DECIDED_ROWS} sessions are forecast"
         made = self._forecast(row, start=last, end=last, within_hour=0.0, told=">2 h")

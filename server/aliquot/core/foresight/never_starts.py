@@ -1,4 +1,4 @@
-"""Never starts: waiting sessions that start in no possible future. Futures need not be run until they have started."""
+"""Never starts: waiting sessions that start in no possible future, so that simulations do not wait for them."""
 
 from typing import Final
 
@@ -28,11 +28,11 @@ class _Search:
         ran = [name for row in snapshot.running for name in (row.session_id, row.array_id) if name is not None]
         arrays = [array_id for name in self._rows if (array_id := array_of(name)) is not None]
         self._lives: Final = {*ran, *self._rows, *arrays}
-        """What runs or waits: an array also by a task of its own."""
+        """Sessions that run or wait, and the arrays of tasks that do."""
         self._stays: set[SessionId] = set()
-        """Those found that do not leave the queue either, as by a dependency that can no longer be met."""
+        """Sessions found that also stay in the queue; the others leave it once a dependency can no longer be met."""
         self._arrays: set[SessionId] = set()
-        """Job arrays of the tasks among them."""
+        """Job arrays of the tasks in `_stays`."""
         self._dependencies = snapshot.dependencies
         self._could_run = feasible_agents(snapshot, policy, cache=FeasibilityCache())
         self._until_us = until_us
@@ -67,7 +67,7 @@ class _Search:
         return any(self._does_not_end(link.session_id) for link in row.depends_on)
 
     def _may_stay(self, row: PendingRow) -> bool:
-        """Whether no session that it depends on can still end otherwise than it has to."""
+        """Whether it stays in the queue: each session it depends on never ends, or has ended as required."""
         return all(
             self._does_not_end(link.session_id) or self._dependencies.get(link.session_id) in MET_BY[link.condition]
             for link in row.depends_on

@@ -1,4 +1,4 @@
-"""Running sessions of a simulated course: when they are expected to end, and how much predicted work they have left.
+"""Running sessions of a simulated future: when they are expected to end, and how much predicted work they have left.
 
 Both follow `expected_ends` and `backlog` of the scheduler, one session at a time and only as far as a pass needs them.
 A reservation reads the next few expected ends, and the work left is first compared as an upper bound.

@@ -112,7 +112,7 @@ class Forecasting:
         self._untold: dict[SessionId, None] = dict.fromkeys(state.pending)
         self._days: list[tuple[int, int]] = []
         self._unheard: deque[Event] = deque()
-        """Committed events that `_hear_all` has not worked through yet."""
+        """Committed events that `_apply_events` has not worked through yet."""
         self._number = 0
         self._asked_revision = -1
         self._due_s: dict[str, float] = {}
@@ -130,12 +130,12 @@ class Forecasting:
 
     async def close(self) -> None:
         """Write the last records, within `CLOSE_S`."""
-        self._hear_all()
+        self._apply_events()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await self._write()
 
-    def _hear_all(self) -> None:
+    def _apply_events(self) -> None:
         while self._unheard:
             self._on_event(self._unheard.popleft())
 
@@ -164,7 +164,7 @@ class Forecasting:
         tend_at_s = self._clock.monotonic() + TEND_FIRST_S
         publish_at_s = 0.0
         while True:
-            self._hear_all()
+            self._apply_events()
             now_us = self._clock.now_us()
             self._state.board.tick(now_us)
             self._recorder.tick(now_us)
@@ -210,10 +210,10 @@ class Forecasting:
             await self._clock.sleep(delay.next_s(lived_s=self._clock.monotonic() - began_s))
 
     async def _until_needed(self) -> None:
-        self._hear_all()
+        self._apply_events()
         while not self._fresh() and not len(self._desk):
             await self._clock.sleep(COALESCE_S)
-            self._hear_all()
+            self._apply_events()
 
     async def _serve(self, channel: Channel) -> None:
         await asyncio.wait_for(channel.receive(), ANSWER_S_MAX)
@@ -238,7 +238,7 @@ class Forecasting:
         An outcome is written some time after it has become known, so what was read of a record may be from before or
         after that; records that the recorder knows outcomes of are sent again as they are now.
         """
-        self._hear_all()
+        self._apply_events()
         await self._write()
         self._learner.take()
         past = PastSessions(self._events, self._clock)
@@ -250,7 +250,7 @@ class Forecasting:
             await channel.send([ScoredRecords(records=records, is_history=True)])
             last = records[-1]
         self._days = list(await self._recorder.days())
-        self._hear_all()
+        self._apply_events()
         scored = [ScoredRecords(records=part, is_history=True) for part in _parts(self._recorder.scores())]
         since = map(_learning_batch, _parts(self._learner.take(past.versions)))
         await channel.send([*scored, HistoryRead(), *since])
@@ -260,7 +260,7 @@ class Forecasting:
         or `long`."""
         while True:
             await self._clock.sleep(COALESCE_S)
-            self._hear_all()
+            self._apply_events()
             if channel.has_ended:
                 raise ProcessEnded("it has ended")
             if len(self._learner) > UNSENT_MAX:
@@ -309,11 +309,11 @@ class Forecasting:
         while True:
             message = await channel.receive()
             if isinstance(message, ForecastsMade) and message.number == ask.number:
-                self._hear_all()
+                self._apply_events()
                 told = [one for one in message.told if self._is_queued(one.forecast.session_id)]
                 self._recorder.note(told)
                 await self._write()
-                self._hear_all()
+                self._apply_events()
                 self._state.board.tell(one for one in told if self._is_queued(one.forecast.session_id))
             elif isinstance(message, HypotheticalForecastsMade) and message.number == ask.number:
                 if question is not None and not question.answer.done():

@@ -44,8 +44,8 @@ def run_of(session: Session) -> EndedRun | None:
 
 
 def end_of(session: Session) -> Ended | None:
-    """The end of a session; None while it lives, for external allocations, and ends that teach nothing. That of a job
-    array says which tasks were canceled."""
+    """The end of a session; None while it lives, for external allocations, and for ends from which nothing is learned.
+    The end of a job array lists its canceled tasks."""
     if not session.is_ended or session.ended_us is None or not _counts(session):
         return None
     if session.tasks is not None:

@@ -55,21 +55,21 @@ class Recorder:
         """When a session has to be checked: its P90 has passed, or its forecast is to be recorded again."""
         self._unwritten: deque[ForecastRecord | SessionOutcome] = deque(maxlen=UNWRITTEN_MAX)
         self._scores: deque[ForecastRecord] = deque(maxlen=UNWRITTEN_MAX)
-        self._heard: list[Event] | None = None
-        """What was heard while the records are being loaded; None = they are not."""
+        self._arrived: list[Event] | None = None
+        """Events that arrived while the records are loaded; None = they are not being loaded."""
         self._writing = asyncio.Lock()
         self._at_once = 0
 
     async def load(self, *, events: Store, now_us: int) -> None:
         """Read the open records; those of sessions that moved on while no server recorded it are closed.
 
-        Nothing changes before all is read, so a load that failed can be repeated. What is heard meanwhile is gone
-        through at the end.
+        Nothing changes before everything is read, so a failed load can be repeated. Events that arrive meanwhile are
+        applied at the end.
 
         Raises:
             StoreUnavailable.
         """
-        self._heard = [] if self._heard is None else self._heard
+        self._arrived = [] if self._arrived is None else self._arrived
         settled = await self._store.settled(limit=STARTED_KEPT)
         opened: dict[SessionId, tuple[ForecastRecord, ...]] = {}
         for record in await self._store.open_records(since_us=now_us - OPEN_US):
@@ -87,17 +87,17 @@ class Recorder:
                 self._await(record)
         for session_id, start_us in starts_us.items():
             self._catch_up(session_id, start_us)
-        heard, self._heard = self._heard, None
-        for event in heard:
+        arrived, self._arrived = self._arrived, None
+        for event in arrived:
             if self._name(event) in self._records or self._name(event) not in opened:
                 self._take(event)
 
     def on_event(self, event: Event) -> None:
         """Note what an event says about a session with records."""
-        if self._heard is None:
+        if self._arrived is None:
             self._take(event)
         else:
-            self._heard.append(event)
+            self._arrived.append(event)
 
     def _take(self, event: Event) -> None:
         session = event.record
@@ -124,7 +124,7 @@ class Recorder:
 
     def note(self, told: Iterable[ShownForecast]) -> None:
         """Record the first forecast of each session that was submitted lately; none before all records are loaded."""
-        if self._heard is not None:
+        if self._arrived is not None:
             return
         for one in told:
             forecast = one.forecast

@@ -202,7 +202,7 @@ function Preflight({ form, wrongs, change }: FieldsProps) {
         value={form.preflightLimit}
         wrong={wrongs.preflightLimit}
         placeholder="1m"
-        hint="A longer check has failed."
+        hint="A check that takes longer has failed."
         onChange={(preflightLimit) => change({ preflightLimit })}
       />
     </div>

@@ -102,7 +102,7 @@ function Long({ pairs, onDrop }: { readonly pairs: readonly Pair[]; readonly onD
   const names = pairs.map(({ name }) => name).join(", ");
   return (
     <div className="row">
-      <span className="small">Also copied, of several lines: {names}</span>
+      <span className="small">Also copied, with values of several lines: {names}</span>
       <Button className="button" aria-label={`Remove ${names}`} onPress={onDrop}>
         Remove
       </Button>
