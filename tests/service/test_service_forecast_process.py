@@ -94,7 +94,7 @@ async def test_an_outcome_is_taught_once_whenever_it_becomes_known(
             on.executor.ends(kernel_id(first, attempt=1, rank=0))
             await on.settle()
             await on.advance()
-            forecasting._hear_all()
+            forecasting._apply_events()
 
         async def page(*args: Any, **query: Any) -> Any:
             if args[0] is None and "while" in when:

@@ -2,13 +2,12 @@
 
 import threading
 import time
+import warnings
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
-
-from typing_extensions import deprecated
 
 from aliquot.client.config import Place, find_place
 from aliquot.client.errors import LeaseLost
@@ -154,14 +153,14 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.states`."""
         return self._asked(self._plain.states(id))
 
-    @deprecated("Use `states`. Release 0.3 may remove this name.")
     def course(self, id: str) -> Generator[Session, None, None]:
-        """The former name of `states`."""
+        """Deprecated, use `states`; release 0.3 may remove this name."""
+        warnings.warn("use `states` instead of `course`", DeprecationWarning, stacklevel=2)
         return self.states(id)
 
-    @deprecated("Use `get_session`. Release 0.3 may remove this name.")
     def look(self, id: str) -> Session:
-        """The former name of `get_session`."""
+        """Deprecated, use `get_session`; release 0.3 may remove this name."""
+        warnings.warn("use `get_session` instead of `look`", DeprecationWarning, stacklevel=2)
         return self.get_session(id)
 
     def logs(

@@ -5,13 +5,13 @@ import re
 import shlex
 import time
 import uuid
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import msgspec
-from typing_extensions import deprecated
 
 from aliquot.client.errors import ServerUnreachable, SubscriptionClosed
 from aliquot.client.generated.enums import SessionState
@@ -277,15 +277,15 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             raise NotFound(f"there is no session {id}", kind="session", id=id)
         return found
 
-    @deprecated("Use `states`. Release 0.3 may remove this name.")
     def course(self, id: str) -> AsyncGenerator[Session, None]:
-        """The former name of `states`."""
+        """Deprecated, use `states`; release 0.3 may remove this name."""
+        warnings.warn("use `states` instead of `course`", DeprecationWarning, stacklevel=2)
         return self.states(id)
 
-    @deprecated("Use `get_session`. Release 0.3 may remove this name.")
-    async def look(self, id: str) -> Session:
-        """The former name of `get_session`."""
-        return await self.get_session(id)
+    def look(self, id: str) -> Awaitable[Session]:
+        """Deprecated, use `get_session`; release 0.3 may remove this name."""
+        warnings.warn("use `get_session` instead of `look`", DeprecationWarning, stacklevel=2)
+        return self.get_session(id)
 
     async def logs(
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
