@@ -191,7 +191,8 @@ async def test_concurrent_commands_are_all_recorded(place: Place) -> None:
         for database in others:
             await database.open()
         work = partial(note, what="database_exported", facts={}, by=ROOT)
-        await asyncio.gather(*(database.write(work) for database in (store, *others) for _ in range(2)))
+        writes = [store.write, *(database.write for database in others)]
+        await asyncio.gather(*(write(work) for write in writes for _ in range(2)))
         for database in others:
             await database.close()
         await on.journal.catch_up()

@@ -62,8 +62,8 @@ async def empty(course: Course) -> None:
     for session in [one.id for one in course.service.state.sessions.values() if not one.is_ended]:
         with suppress(AliquotError):
             await course.service.sessions.cancel_session(OPERATOR, session, None)
-    for agent in course.executor.agents.values():
-        for kernel in sorted(agent.running):
+    for one in course.executor.agents.values():
+        for kernel in sorted(one.running):
             course.executor.ends(KernelId(kernel), code=0)
 
 

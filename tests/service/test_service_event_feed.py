@@ -98,8 +98,7 @@ async def test_queue_updates_come_in_order_from_a_given_event_number() -> None:
         await on.advance()
         on.executor.ends(KernelId(f"{first}.1.0"))
         await on.settle()
-        updates = on.watching.queue_updates(CALLER, before)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(20), aclosing(on.watching.queue_updates(CALLER, before)) as updates:
             seen = [await anext(updates) for _ in range(5)]
         assert [update.kind for update in seen] == [
             "session.queued",
@@ -116,11 +115,8 @@ async def test_queue_updates_come_in_order_from_a_given_event_number() -> None:
             "completed",
         ]
         numbers = [update.event_number for update in seen]
-        again = on.watching.queue_updates(CALLER, numbers[2])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(20), aclosing(on.watching.queue_updates(CALLER, numbers[2])) as again:
             assert [(await anext(again)).event_number for _ in range(2)] == numbers[3:]
-        for stream in (updates, again):
-            await stream.aclose()
 
 
 async def test_each_queue_update_gives_the_number_waiting_after_its_event_even_if_read_late() -> None:

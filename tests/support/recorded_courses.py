@@ -10,9 +10,7 @@ from aliquot.service.scheduling.allocator import Allocator
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import KernelId, UserId
-from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewSession, Role
-from aliquot_schema.views.admin import NewQuota
 from service_bench import agent
 from service_stage import EPOCH, Stage, stage
 from store_places import Place
@@ -77,12 +75,6 @@ class RecordedCluster:
         alive = [session.id for session in self.on.state.sessions.values() if not session.is_ended]
         if alive:
             await self.on.cancel(self.draw.choice(alive))
-
-    async def limit(self) -> None:
-        """An operator changes somebody's limit."""
-        quota = NewQuota(scope=QuotaScope.USER, name=self.draw.choice(USERS), max_slots=[("cuda.shares", "4")])
-        admin = self.on.administration
-        await admin.quotas.set_quota(ROOT, quota, None)
 
     async def live(self, steps: int) -> None:
         """People use the cluster."""

@@ -26,7 +26,7 @@ def _in_scope(scope: Scope, outer: frozenset[str]) -> Iterator[ast.AST]:
     nodes = list(_own_nodes(scope))
     bound = _set_names(scope, nodes)
     names = (outer - _rebound(nodes)) | bound
-    blind = {id(argument) for node in nodes if _is_order_blind(node) for argument in node.args}
+    blind = {id(argument) for node in nodes for argument in _order_blind_arguments(node)}
     for node in nodes:
         if id(node) not in blind and any(_is_set(source, names) for source in _sources(node)):
             yield node
@@ -90,8 +90,11 @@ def _is_set(node: ast.expr, names: frozenset[str]) -> bool:
             return False
 
 
-def _is_order_blind(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ORDER_BLIND
+def _order_blind_arguments(node: ast.AST) -> list[ast.expr]:
+    """The arguments of a call whose result does not depend on their order."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ORDER_BLIND:
+        return node.args
+    return []
 
 
 def _sources(node: ast.AST) -> list[ast.expr]:

@@ -6,13 +6,13 @@ can be frozen, as by SIGSTOP, and killed without cleanup, as by SIGKILL.
 
 import asyncio
 import heapq
+from asyncio import Handle
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any
-
-Handle = asyncio.Handle
 
 
 class Process:
@@ -83,6 +83,9 @@ class NumberedFuture(asyncio.Future):  # type: ignore[type-arg]
 
 class SeededLoop(asyncio.BaseEventLoop):
     """Picks the next ready callback at random. No threads: an executor's work runs in between."""
+
+    _ready: deque[Handle]
+    _scheduled: list[Any]
 
     def __init__(self, random: Random, *, steps_max: int) -> None:
         self._numbers = 0
@@ -182,7 +185,7 @@ class SeededLoop(asyncio.BaseEventLoop):
     def _run(self, handle: Handle) -> None:
         if handle._cancelled:
             return
-        process = handle._context.get(PROCESS)
+        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
         if process is not None and process.is_frozen:
             process.park(handle)
         else:

@@ -64,10 +64,10 @@ def _slope(points: Iterable[tuple[int, float, float]]) -> float:
     for life, x, y in points:
         lives.setdefault(life, []).append((x, y))
     above = below = 0.0
-    for life in lives.values():
-        x_mean, y_mean = fmean(x for x, _ in life), fmean(y for _, y in life)
-        above += sum((x - x_mean) * (y - y_mean) for x, y in life)
-        below += sum((x - x_mean) ** 2 for x, _ in life)
+    for among in lives.values():
+        x_mean, y_mean = fmean(x for x, _ in among), fmean(y for _, y in among)
+        above += sum((x - x_mean) * (y - y_mean) for x, y in among)
+        below += sum((x - x_mean) ** 2 for x, _ in among)
     return above / below if below else 0.0
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import asyncpg
 
-from aliquot.service.ports import Store
 from aliquot.store.open import SQLITE_FILE, choose_database, open_store
-from aliquot.store.store import Database
+from aliquot.store.store import Database, DatabaseStore
 
 _times = count(1_700_000_000_000_000)
 
@@ -30,7 +29,7 @@ class Place:
         """The file when `url` is empty."""
         return self.folder / SQLITE_FILE
 
-    def store(self, *, ended_limit: int = 10_000) -> Store:
+    def store(self, *, ended_limit: int = 10_000) -> DatabaseStore:
         """A store that is not yet open."""
         return open_store(self.url, data_folder=self.folder, now_us=now_us, ended_limit=ended_limit)
 

@@ -43,13 +43,13 @@ OF_PYTHON: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "OPENBLAS", "OMP_
 def install() -> None:
     """Make every `subprocess.Popen` here start `python -m aliquot` warm, where possible."""
     warm = _Warm()
-    cold_start = subprocess.Popen._execute_child
+    cold_start = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
     def start(self: "subprocess.Popen[Any]", args: Any, executable: Any, *rest: Any) -> None:
         if not warm.start(self, args, rest):
             cold_start(self, args, executable, *rest)
 
-    subprocess.Popen._execute_child = start  # type: ignore[method-assign, assignment]
+    subprocess.Popen._execute_child = start  # type: ignore[attr-defined]
 
 
 def _from_start(environment: "dict[str, str] | os._Environ[str]") -> dict[str, str]:
@@ -188,8 +188,8 @@ def _become(asked: dict[str, Any], files: list[int], *, wire: socket.socket) -> 
     sys.path[0] = asked["folder"]
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         old, is_direct = getattr(sys, name), mode == "w" and bool(os.environ.get("PYTHONUNBUFFERED"))
-        file = open(number, f"{mode}b", buffering=0 if is_direct else -1, closefd=False)  # noqa: SIM115
-        has_lines = name == "stderr" or (mode == "w" and not is_direct and file.isatty())
+        stream: Any = open(number, f"{mode}b", buffering=0 if is_direct else -1, closefd=False)  # noqa: SIM115
+        has_lines = name == "stderr" or (mode == "w" and not is_direct and stream.isatty())
         new = TextIOWrapper(
             file, old.encoding, old.errors, newline="\n" if mode == "w" else None, line_buffering=has_lines
         )

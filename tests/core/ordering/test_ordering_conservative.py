@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from aliquot.core.model.plan import Placement, Reservation
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow
 from aliquot_schema.policies import Backfill
@@ -65,7 +66,7 @@ def test_promises_and_starts_never_overbook_at_any_time(
     plan = passed(busy([FOUR], running, queue), POLICY)
     limits = {str(one.session_id): int(one.limit_ms or 0) * 1000 for one in queue}
     spans = [(NOW_US, one.ends_us, kernel) for one in running for kernel in one.kernels]
-    starts = [(NOW_US, one) for one in plan.placements]
+    starts: list[tuple[int, Placement | Reservation]] = [(NOW_US, one) for one in plan.placements]
     promised = [(one.at_us or NOW_US, one) for one in plan.promises]
     for at_us, one in [*starts, *promised]:
         spans += [(at_us, at_us + limits[str(one.session_id)], kernel) for kernel in one.kernels]

@@ -121,10 +121,10 @@ def test_conservative_backfill_gives_each_session_the_first_time_left_by_earlier
     timeline = Timeline([f"cuda{number}" for number in range(8)])
     for one in state.running:
         timeline.take(_devices(one.kernels), 0, (one.ends_us - NOW_US) // SECOND_US)
-    for one in in_line(state, policy):
-        at, kernels = given_to[one.session_id]
-        lasts = (one.limit_ms or 0) // 1000
-        assert at == timeline.first(one.request[0][1], lasts=lasts)
+    for waits in in_line(state, policy):
+        at, kernels = given_to[waits.session_id]
+        lasts = (waits.limit_ms or 0) // 1000
+        assert at == timeline.first(waits.request[0][1], lasts=lasts)
         timeline.take(_devices(kernels), at, at + lasts)
 
 
