@@ -115,6 +115,14 @@ def test_a_session_is_displaced_right_after_a_checkpoint(
 
 
 @pytest.mark.parametrize("order", PREEMPTIVE)
+def test_the_scheduler_looks_again_when_the_minimum_run_time_is_over(order: str) -> None:
+    held = running(started_us=NOW_US - 9 * MINUTE_MS * 1000, kept_ms=5 * HOUR_MS)
+    policy = Policy(order=order, backfill=Backfill.EASY, preemption=RULES)
+    plan = decide(busy([TWO], [held], [row("short", cuda_device="1")]), policy, now_us=NOW_US, seed=0)
+    assert (plan.evictions, plan.wake_at_us) == ((), NOW_US + 60 * SECOND_US)
+
+
+@pytest.mark.parametrize("order", PREEMPTIVE)
 @pytest.mark.parametrize(("waited_s", "wakes_in_s"), [(0, 90), (89, 1), (90, None)])
 def test_a_session_waits_as_long_as_grace_and_restart_take_before_it_displaces_another(
     order: str, waited_s: int, wakes_in_s: int | None

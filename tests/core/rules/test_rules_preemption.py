@@ -100,7 +100,21 @@ def test_a_session_is_preempted_only_after_its_minimum_run_time() -> None:
     running = [holding("a", 0, 1, 2, 3, started_us=started_us)]
     assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == ["a"]
     running = [holding("a", 0, 1, 2, 3, started_us=started_us + 1)]
-    assert evicted(passed(busy([FOUR], running, [urgent("u")]), POLICY)) == []
+    plan = passed(busy([FOUR], running, [urgent("u")]), POLICY)
+    assert evicted(plan) == []
+    assert plan.wake_at_us == NOW_US + 1, "the scheduler looks again then"
+    peer = [holding("a", 0, 1, 2, 3, started_us=started_us + 1, priority=Priority.CRITICAL)]
+    assert passed(busy([FOUR], peer, [urgent("u")]), POLICY).wake_at_us is None
+
+
+def test_a_borrower_within_its_minimum_run_time_is_recalled_when_that_is_over() -> None:
+    name = quota_id(QuotaScope.PROJECT, "owner")
+    own = ResourceSlot({"cuda.device": 2})
+    quotas = {name: Quota(id=name, scope=QuotaScope.PROJECT, name="owner", own_slots=own)}
+    running = [holding("a", 0, 1, 2, 3, priority=Priority.CRITICAL, started_us=NOW_US - 50 * SECOND_US)]
+    mine = row("mine", project=ProjectId("owner"))
+    plan = passed(busy([FOUR], running, [mine], quotas=quotas), POLICY)
+    assert (evicted(plan), plan.wake_at_us) == ([], NOW_US + 10 * SECOND_US)
 
 
 def test_an_eviction_names_the_preempting_session_and_has_the_grace_of_the_victim() -> None:

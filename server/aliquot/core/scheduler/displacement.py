@@ -36,7 +36,8 @@ class Displaceable(Struct, frozen=True, kw_only=True):
     now: Sequence[RunningRow] = ()
     """Those that may be displaced at once, the largest gain first."""
     again_us: int | None = None
-    """When the one with the largest gain of those left alone may be displaced; None = none is left alone."""
+    """When one of those left alone may be displaced: at the next checkpoint of the one with the largest gain, or when
+    the first `run_min` is over; None = none is left alone."""
 
 
 class Displacement:
@@ -53,9 +54,11 @@ class Displacement:
         Args:
             left_ms: run time that the row is expected to need, see `ordering.left_ms`.
         """
-        allowed = [held for held in running if held.is_preemptible and self.is_allowed(held)]
+        willing = [held for held in running if held.is_preemptible]
+        allowed = [held for held in willing if self.is_allowed(held)]
+        allowed_us = self.next_allowed_us(willing)
         if not allowed:
-            return Displaceable()
+            return Displaceable(again_us=allowed_us)
         kept_ms = np.array([held.kept_ms for held in allowed], dtype=np.int64)
         ran_ms = np.array([self.ran_ms(held) for held in allowed], dtype=np.int64)
         estimates = [ESTIMATE_MS_UNKNOWN if held.estimate_ms is None else held.estimate_ms for held in allowed]
@@ -73,16 +76,27 @@ class Displacement:
         places.sort(key=lambda place: (-gains[place], allowed[place].session_id))
         waits_ms = {place: self._wait_ms(row, allowed[place], int(ran_ms[place])) for place in places}
         soon_ms = next((wait_ms for wait_ms in waits_ms.values() if wait_ms is not None), None)
+        soon_us = None if soon_ms is None else self._now_us + soon_ms * 1000
         return Displaceable(
             now=[allowed[place] for place, wait_ms in waits_ms.items() if wait_ms is None],
-            again_us=None if soon_ms is None else self._now_us + soon_ms * 1000,
+            again_us=min(filter(None, (soon_us, allowed_us)), default=None),
         )
 
     def is_allowed(self, held: RunningRow) -> bool:
         """Whether the limits of the policy let a session be preempted now."""
+        allowed_us = self._allowed_us(held)
+        return allowed_us is not None and allowed_us <= self._now_us
+
+    def next_allowed_us(self, running: Iterable[RunningRow]) -> int | None:
+        """When the next of these sessions has run for `run_min`, so that it may be preempted; None = none will."""
+        times = (self._allowed_us(held) for held in running)
+        return min((at_us for at_us in times if at_us is not None and at_us > self._now_us), default=None)
+
+    def _allowed_us(self, held: RunningRow) -> int | None:
+        """From when on the limits of the policy let a session be preempted; None = they do not."""
         if held.is_leaving or held.started_us is None or held.preemptions >= self._rules.preemptions_max:
-            return False
-        return self._now_us - held.started_us >= self._rules.run_ms_min * 1000
+            return None
+        return held.started_us + self._rules.run_ms_min * 1000
 
     def ran_ms(self, held: RunningRow) -> int:
         """Run time of the present attempt, without its restart."""

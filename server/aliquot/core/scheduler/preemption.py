@@ -51,8 +51,8 @@ class PreemptionClaims:
         self._context = context
         self._rules = context.policy.preemption
         self._tries = 0
-        self._saves_us: int | None = None
-        """Of the last claim: the next checkpoint that it may wait for."""
+        self._allowed_us: int | None = None
+        """Of the last claim: when a session that is left alone now may be preempted."""
         self.again_us: int | None = None
         """When a claim that was refused may succeed, microseconds UTC; None = at the next event."""
         self.evictions: list[Eviction] = []
@@ -71,7 +71,7 @@ class PreemptionClaims:
         if not causes or (self._tries >= TRIES_MAX and PreemptionCause.BOOKING not in causes):
             return None
         self._tries += 1
-        self._saves_us = None
+        self._allowed_us = None
         leaving = [held for held in running if held.is_leaving]
         kernels = self._fit(row, leaving, capacity=capacity) if leaving else ()
         victims: list[tuple[RunningRow, PreemptionCause]] = []
@@ -80,7 +80,7 @@ class PreemptionClaims:
             victims = self._victims(row, candidates, leaving, capacity=capacity)
             kernels = self._fit(row, [*leaving, *(held for held, _ in victims)], capacity=capacity) if victims else ()
         if len(kernels) < row.cluster_size:
-            self.again_us = min(filter(None, (self.again_us, self._saves_us)), default=None)
+            self.again_us = min(filter(None, (self.again_us, self._allowed_us)), default=None)
             return None
         released = [*leaving, *self._evicted(row, victims, running=running)]
         waits_for, now_us = [held for held in released if _overlap(held, kernels)], self._context.now_us
@@ -206,22 +206,31 @@ class PreemptionClaims:
         remaining_quotas = quotas.copy()
         if PreemptionCause.ORDER in causes:
             displaceable = self._displacement.of(row, running, left_ms=left_ms)
-            self._saves_us = displaceable.again_us
+            self._allowed_us = displaceable.again_us
             found = [(held, PreemptionCause.ORDER) for held in displaceable.now]
             if len(causes) == 1:
                 return found
             for held, _ in found:
                 remaining_quotas.release(held)
         by_order = {held.session_id for held, _ in found}
+        early: list[RunningRow] = []
         for held in sorted(running, key=self._work_left):
-            if held.session_id in by_order or not self._displacement.is_allowed(held):
+            if held.session_id in by_order:
                 continue
             is_lower = held.priority < row.priority and self._is_preemptible(held)
-            if PreemptionCause.PRIORITY in causes and is_lower:
+            by_priority = PreemptionCause.PRIORITY in causes and is_lower
+            by_quota = PreemptionCause.QUOTA in causes and not by_priority and remaining_quotas.is_borrower(held)
+            if not (by_priority or by_quota):
+                continue
+            if not self._displacement.is_allowed(held):
+                early.append(held)
+            elif by_priority:
                 found.append((held, PreemptionCause.PRIORITY))
-            elif PreemptionCause.QUOTA in causes and remaining_quotas.is_borrower(held):
+            else:
                 remaining_quotas.release(held)
                 found.append((held, PreemptionCause.QUOTA))
+        allowed_us = self._displacement.next_allowed_us(early)
+        self._allowed_us = min(filter(None, (self._allowed_us, allowed_us)), default=None)
         return found
 
     def _is_preemptible(self, held: RunningRow) -> bool:
