@@ -122,6 +122,34 @@ def test_the_scheduler_looks_again_when_the_minimum_run_time_is_over(order: str)
     assert (plan.evictions, plan.wake_at_us) == ((), NOW_US + 60 * SECOND_US)
 
 
+@pytest.mark.parametrize(
+    ("order", "ran_min", "checkpoint_min", "wakes_min"),
+    [
+        ("las", 6, 0, 11.5),
+        ("las", 11.5, 0, None),
+        ("las", 6, 4, 11.5),
+        ("las", 11.6, 4, 12),
+        ("las", 6, None, None),
+        ("srtf", 6, 0, 12.5),
+        ("srtf", 12.5, 0, None),
+        ("srtf", 6, None, None),
+    ],
+)
+def test_the_scheduler_looks_again_when_the_gain_exceeds_the_loss(
+    order: str, ran_min: float, checkpoint_min: int | None, wakes_min: float | None
+) -> None:
+    """`las` expects as much again as it has run; `srtf` a fifth of that, once the prediction of 2 minutes is over."""
+    checkpoint_ms = None if checkpoint_min is None else checkpoint_min * MINUTE_MS
+    started_us = NOW_US - round(ran_min * MINUTE_MS) * 1000 - 5000
+    held = running(started_us=started_us, estimate_ms=2 * MINUTE_MS, checkpoint_ms=checkpoint_ms)
+    policy = Policy(order=order, backfill=Backfill.EASY, preemption=replace(RULES, run_ms_min=0))
+    short = row("short", cuda_device="2", estimate_ms=MINUTE_MS)
+    plan = decide(busy([TWO], [held], [short]), policy, now_us=NOW_US, seed=0)
+    assert len(plan.evictions) == (wakes_min is None and checkpoint_min is not None)
+    wakes_s = None if plan.wake_at_us is None else (plan.wake_at_us - started_us) // SECOND_US
+    assert wakes_s == (None if wakes_min is None else wakes_min * 60)
+
+
 @pytest.mark.parametrize("order", PREEMPTIVE)
 @pytest.mark.parametrize(("waited_s", "wakes_in_s"), [(0, 90), (89, 1), (90, None)])
 def test_a_session_waits_as_long_as_grace_and_restart_take_before_it_displaces_another(

@@ -23,8 +23,10 @@ from msgspec import Struct
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
 from aliquot.core.scheduler import ordering
+from aliquot.core.scheduler.backlog import OVERRUN_DIVISOR
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
 from aliquot.core.scheduler.ordering import DURATION_MAX_MS
+from aliquot_schema.resources.slots import MILLI
 
 FRESH_DIVISOR: Final = 10
 WAIT_MS_MAX: Final = 600_000
@@ -36,8 +38,8 @@ class Displaceable(Struct, frozen=True, kw_only=True):
     now: Sequence[RunningRow] = ()
     """Those that may be displaced at once, the largest gain first."""
     again_us: int | None = None
-    """When one of those left alone may be displaced: at the next checkpoint of the one with the largest gain, or when
-    the first `run_min` is over; None = none is left alone."""
+    """When one of those left alone may be displaced: at the next checkpoint of the one with the largest gain, when the
+    first `run_min` is over, or when the first gain exceeds the loss; None = never, as far as is known now."""
 
 
 class Displacement:
@@ -65,21 +67,25 @@ class Displacement:
         expected_ms = np.minimum(np.array(estimates, dtype=np.int64), DURATION_MAX_MS)
         lost_ms = np.array([self.lost_ms(held, int(ran)) for held, ran in zip(allowed, ran_ms, strict=True)])
         gain_ms = ordering.left_ms(self._order, expected_ms=expected_ms, had_ms=kept_ms + ran_ms) - left_ms - lost_ms
+        asked = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
+        own = ordering.las_levels(np.array([row.kept_ms]), milli=np.array([asked]))
         if self._order == "las":
             milli = np.array([held.milli for held in allowed], dtype=np.int64)
             levels = ordering.las_levels(kept_ms + ran_ms, milli=milli)
-            asked = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
-            own = ordering.las_levels(np.array([row.kept_ms]), milli=np.array([asked]))
             gain_ms = np.where(levels > own, gain_ms, 0)
         gains = gain_ms.tolist()
         places = [place for place, gain in enumerate(gains) if gain > 0]
         places.sort(key=lambda place: (-gains[place], allowed[place].session_id))
         waits_ms = {place: self._wait_ms(row, allowed[place], int(ran_ms[place])) for place in places}
         soon_ms = next((wait_ms for wait_ms in waits_ms.values() if wait_ms is not None), None)
-        soon_us = None if soon_ms is None else self._now_us + soon_ms * 1000
+        known_ms = [soon_ms] if soon_ms is not None else []
+        for held, ran, gain in zip(allowed, ran_ms.tolist(), gains, strict=True):
+            ripe_ms = self._ripe_ms(held, ran, left_ms=left_ms, level=int(own[0])) if gain <= 0 else None
+            known_ms += [ripe_ms] if ripe_ms is not None else []
+        known_us = [self._now_us + wait_ms * 1000 for wait_ms in known_ms]
         return Displaceable(
             now=[allowed[place] for place, wait_ms in waits_ms.items() if wait_ms is None],
-            again_us=min(filter(None, (soon_us, allowed_us)), default=None),
+            again_us=min(known_us if allowed_us is None else [*known_us, allowed_us], default=None),
         )
 
     def is_allowed(self, held: RunningRow) -> bool:
@@ -118,6 +124,27 @@ class Displacement:
         if waited_ms < self._least_lost_ms(held):
             return self._least_lost_ms(held) - waited_ms
         return self._next_save_ms(held, ran_ms)
+
+    def _ripe_ms(self, held: RunningRow, ran_ms: int, *, left_ms: int, level: int) -> int | None:
+        """Time until the displacement of a session may gain more than it loses, as it runs on; None = never.
+
+        Without further predictions it is expected to need longer the longer it runs; see `ordering.left_ms`.
+
+        Args:
+            left_ms: of the row that may displace it.
+            level: the row's queue under `las`.
+        """
+        if held.checkpoint_ms is None:
+            return None
+        least_ms = left_ms + self._least_lost_ms(held) + 1
+        if self._order == "las":
+            limit_ms = -(-int(ordering.LAS_LIMITS[level]) // max(held.milli, MILLI))
+            wait_ms = max(least_ms, limit_ms) - held.kept_ms - ran_ms
+        else:
+            wait_ms = least_ms * OVERRUN_DIVISOR - held.kept_ms - ran_ms
+        if wait_ms <= 0 and held.checkpoint_ms:
+            wait_ms = held.checkpoint_ms - _unsaved_ms(held, ran_ms)
+        return wait_ms if wait_ms > 0 else None
 
     def _next_save_ms(self, held: RunningRow, ran_ms: int) -> int | None:
         """Time to a session's next checkpoint if it is worth waiting for; None if not."""
