@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import RunningRow
+from aliquot.core.model.snapshot import ANYWHERE, RunningRow
+from aliquot_schema.ids import PoolId
 from aliquot_schema.policies import Backfill, Preemption, PreemptScope
 from aliquot_schema.reasons import Reason
 from aliquot_schema.sessions import PreemptionCause, Priority
@@ -93,3 +94,24 @@ def test_each_preempting_session_gets_victims_of_its_own() -> None:
     plan = passed(busy([FOUR], running, [urgent("a"), urgent("z", at=1, cuda_device="2")]), POLICY)
     assert len(set(evicted(plan))) == 3
     assert [eviction.by_session for eviction in plan.evictions] == ["a", "z", "z"]
+
+
+def test_a_later_session_preempts_none_when_a_third_one_starts_beside_the_first() -> None:
+    """The device of a session preempted for it would be missing when the first session is to start."""
+    running = [holding("low", 0, ends_us=NOW_US + 100_000_000), holding("firm", 1, 2, priority=Priority.CRITICAL)]
+    first = urgent("first", cuda_device="4")
+    short = urgent("short", at=1, limit_ms=50_000)
+    later = row("later", at=2, priority=Priority.HIGH)
+    plan = passed(busy([FOUR], running, [first, short, later]), POLICY)
+    assert (placed(plan), evicted(plan)) == (["short"], [])
+    assert waits(plan, "later").reason is Reason.INSUFFICIENT
+
+
+@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
+def test_the_first_session_of_each_pool_may_preempt(backfill: Backfill) -> None:
+    other = replace(on("y", gpus(1)), pool=PoolId("other"))
+    running = [holding("firm", 0, 1, 2, 3, priority=Priority.CRITICAL), holding("low", 0, agent=other)]
+    there = replace(ANYWHERE, pool=PoolId("other"))
+    queue = [urgent("first"), urgent("theirs", at=1, where=there), urgent("next", at=2, where=there)]
+    plan = passed(busy([FOUR, other], running, queue), replace(POLICY, backfill=backfill))
+    assert [(one.session_id, one.by_session) for one in plan.evictions] == [("low", "theirs")]

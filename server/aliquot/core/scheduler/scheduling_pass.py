@@ -56,6 +56,7 @@ class SchedulingPass:
         """[rows] whether a row, or a task of it, still waits."""
         self._blocked: list[PendingRow] = []
         """The first row of each kind that did not fit, in order; the first that can get a reservation is the head."""
+        self._reserved_for = 0  # number of blocked rows for which a reservation was tried
         self._window: BackfillWindow | None = None
         """What may start beside the head; None until a session behind it fits."""
         self._head_start: HeadStart | None = None
@@ -306,9 +307,9 @@ class SchedulingPass:
     def _claim(self, position: int, row: PendingRow) -> bool:
         """Preempt for a row if it may; the devices it is to get are held for it.
 
-        Behind a blocked row only sessions of a booking may: what they use is kept for it.
+        Behind a blocked row of its pool only a session of a booking may: what it uses is kept for it.
         """
-        if self._blocked and self._context.booking_of(row) is None:
+        if self._context.booking_of(row) is None and any(one.where.pool == row.where.pool for one in self._blocked):
             return False
         claim = self._preempting().claim(
             row,
@@ -394,9 +395,11 @@ class SchedulingPass:
 
     def _reserve(self) -> HeadStart | None:
         """Reserve for the first blocked row that can get a reservation; others wait for holders without a known end."""
-        while self._blocked:
-            head, ends = self._blocked.pop(0), self._ends()
-            start = reserve(head, capacity=self._capacity, ends=ends, context=self._context, placer=self._placer)
+        for head in self._blocked[self._reserved_for :]:
+            self._reserved_for += 1
+            start = reserve(
+                head, capacity=self._capacity, ends=self._ends(), context=self._context, placer=self._placer
+            )
             if start is not None:
                 return start
         return None
