@@ -28,39 +28,39 @@ class Hands(SystemClock):
 
 def test_elapsed_time_and_small_clock_corrections_are_not_a_clock_jump() -> None:
     clock = Hands()
-    leaps = ClockJumps(clock)
+    jumps = ClockJumps(clock)
     for ahead_s in (0.0, 3600.0, -3600.0, 6 * DAY_S, -30 * DAY_S, 0.0):
         clock.gone_s += 40 * DAY_S
         clock.wall_s += ahead_s
-        assert leaps.is_steady()
+        assert jumps.is_steady()
 
 
 def test_a_clock_jump_is_logged_once_and_stops_retention_for_a_day(caplog: pytest.LogCaptureFixture) -> None:
     clock = Hands()
-    leaps = ClockJumps(clock)
+    jumps = ClockJumps(clock)
     clock.wall_s += 400 * DAY_S
     with caplog.at_level(logging.ERROR):
         for _ in range(23):
-            assert not leaps.is_steady()
+            assert not jumps.is_steady()
             clock.gone_s += 3600
         assert [record.getMessage()[:37] for record in caplog.records] == ["the clock jumped ahead by 400 days, s"]
     clock.gone_s += PATIENCE_S
-    assert leaps.is_steady(), "nobody says that it is wrong"
+    assert jumps.is_steady(), "nobody says that it is wrong"
     clock.wall_s += LEAP_S
-    assert not leaps.is_steady()
+    assert not jumps.is_steady()
     clock.wall_s -= LEAP_S
-    assert leaps.is_steady(), "it was put right"
+    assert jumps.is_steady(), "it was put right"
 
 
 def test_records_dated_ahead_are_not_too_old_after_the_clock_is_corrected() -> None:
     clock = Hands()
-    leaps = ClockJumps(clock)
+    jumps = ClockJumps(clock)
     clock.wall_s += 400 * DAY_S
-    assert not leaps.is_steady()
+    assert not jumps.is_steady()
     clock.correct(clock.wall_us())
     dated_us = clock.now_us()
     clock.wall_s -= 400 * DAY_S
-    assert leaps.is_steady()
+    assert jumps.is_steady()
     assert (clock.now_us() - clock.wall_us()) // 1_000_000 == 400 * DAY_S, "it goes back by a correction alone"
 
     again = Hands()
@@ -92,10 +92,10 @@ def test_a_new_leader_after_a_clock_jump_waits_for_the_rest_of_the_day(
     clock = Hands()
     to_us = clock.wall_us() - round(passed_s * 1e6)
     leap = ClockCorrection(from_us=to_us - round(days * DAY_S * 1e6), to_us=to_us, is_measured=is_measured)
-    leaps = ClockJumps(clock, known_us=to_us, correction=leap)
-    assert leaps.is_steady() is is_steady
+    jumps = ClockJumps(clock, known_us=to_us, correction=leap)
+    assert jumps.is_steady() is is_steady
     clock.gone_s += PATIENCE_S - passed_s
-    assert leaps.is_steady()
+    assert jumps.is_steady()
 
 
 def test_a_new_leader_after_a_clock_jump_continues_once_the_clock_is_corrected() -> None:
@@ -103,10 +103,10 @@ def test_a_new_leader_after_a_clock_jump_continues_once_the_clock_is_corrected()
     clock.wall_s += 400 * DAY_S
     to_us = clock.wall_us()
     leap = ClockCorrection(from_us=to_us - round(400 * DAY_S * 1e6), to_us=to_us, is_measured=True)
-    leaps = ClockJumps(clock, known_us=to_us, correction=leap)
-    assert not leaps.is_steady()
+    jumps = ClockJumps(clock, known_us=to_us, correction=leap)
+    assert not jumps.is_steady()
     clock.wall_s -= 400 * DAY_S
-    assert leaps.is_steady()
+    assert jumps.is_steady()
 
 
 async def wait_hours(clock: Hands, retaining: RetentionLoop, *, hours: int) -> None:

@@ -211,9 +211,9 @@ async def test_a_session_behind_a_quota_has_no_place_in_the_queue() -> None:
 
 def answered(on: Stage, *, sooner: RemedyKind | None = None) -> list[PendingRow]:
     """Answer the open question on changes: three hours, and one with fewer GPUs; returns the rows asked about."""
-    question = on.desk.take()
+    question = on.questions.take()
     assert question is not None
-    rows = [one.row for one in question.supposed]
+    rows = [one.row for one in question.sessions]
     fewer = [row for row in rows if row.request != rows[0].request]
     now_us = on.clock.now_us()
     hours = [1 if sooner is RemedyKind.FEWER_GPUS and row in fewer[:1] else 3 for row in rows]
@@ -244,7 +244,7 @@ async def test_a_remedy_that_starts_the_session_later_is_forecast_on_request() -
     async with stage([agent("a", devices=2)]) as on:
         waits = await two_gpus_taken(on)
         assert (await why_once_asked(on, waits)).is_forecasting is False
-        with on.desk.served():
+        with on.questions.served():
             first = await why_once_asked(on, waits)
             assert first.is_forecasting is True
             assert RemedyKind.FEWER_GPUS not in by_kind(first)
@@ -254,7 +254,7 @@ async def test_a_remedy_that_starts_the_session_later_is_forecast_on_request() -
             await anyio.lowlevel.checkpoint()
             found = await why_once_asked(on, waits)
             assert found.is_forecasting is False
-            assert on.desk.take() is None
+            assert on.questions.take() is None
             [sooner] = [remedy for remedy in found.remedies if remedy.p50_earlier is not None]
             assert (sooner.kind, sooner.p50_earlier, sooner.starts_now, sooner.applies) == (
                 RemedyKind.FEWER_GPUS,
@@ -271,7 +271,7 @@ async def test_a_remedy_that_starts_the_session_later_is_forecast_on_request() -
 async def test_forecasts_of_remedies_are_renewed_after_a_minute_and_shown_until_then() -> None:
     async with stage([agent("a", devices=2)]) as on:
         waits = await two_gpus_taken(on)
-        with on.desk.served():
+        with on.questions.served():
             await why_once_asked(on, waits)
             answered(on, sooner=RemedyKind.FEWER_GPUS)
             await anyio.lowlevel.checkpoint()
@@ -287,7 +287,7 @@ async def test_forecasts_of_remedies_are_renewed_after_a_minute_and_shown_until_
 async def test_remedies_have_no_forecasts_while_the_forecast_process_does_not_answer() -> None:
     async with stage([agent("a", devices=2)]) as on:
         waits = await two_gpus_taken(on)
-        with on.desk.served():
+        with on.questions.served():
             await why_once_asked(on, waits)
         found = await why_once_asked(on, waits)
         assert (found.is_forecasting, [one for one in found.remedies if one.p50_earlier is not None]) == (False, [])

@@ -81,9 +81,9 @@ async def test_an_outcome_is_taught_once_whenever_it_becomes_known(
             store=database.forecasts,
             relay=None,
             epoch=1,
-            leaps=ClockJumps(on.clock),
+            jumps=ClockJumps(on.clock),
             measures=ForecastMeasures(),
-            desk=QuestionQueue(),
+            questions=QuestionQueue(),
         )
         first, second = await _submitted(on), await _submitted(on)
         await database.forecasts.add([record(second, on.clock.now_us())])

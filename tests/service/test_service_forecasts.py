@@ -75,7 +75,7 @@ async def stored(database: DatabaseStore, session_id: str) -> dict[int, Forecast
 
 def tell(on: Stage, made: Recorder, one: ShownForecast) -> None:
     on.state.board.tick(on.clock.now_us())
-    on.state.board.tell([one])
+    on.state.board.show([one])
     made.note([one])
 
 
@@ -130,7 +130,7 @@ async def test_a_forecast_is_recorded_again_at_three_ages_and_scored_at_each(dat
         tell(on, made, told(second, on.clock.now_us(), (600, 700, 900)))
         for minutes in (16, 50, 200):
             on.clock.passes(minutes * 60)
-            on.state.board.tell([told(second, on.clock.now_us(), (300, 400, 500))])
+            on.state.board.show([told(second, on.clock.now_us(), (300, 400, 500))])
             made.tick(on.clock.now_us())
         await make_way(on, first)
         await made.flush(now_us=on.clock.now_us())
@@ -369,7 +369,7 @@ async def test_the_packed_forecast_board_unpacks_to_the_same_content(database: D
         made = recorder(on, database)
         _, second = await waiting(on)
         tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
-        on.state.board.tell(ShownForecast(forecast=forecast(f"ses_{number}", 5, (1, 2, 3))) for number in range(250))
+        on.state.board.show(ShownForecast(forecast=forecast(f"ses_{number}", 5, (1, 2, 3))) for number in range(250))
         content = on.state.board.content()
         assert unpacked(packed(content)) == content
         assert len(content.now) == 251
@@ -380,7 +380,7 @@ async def test_a_follower_accepts_forecasts_only_from_the_leader_of_the_current_
     epoch = (await database.begin_term()).epoch
     publisher = BoardPublisher(leader, relay=database.forecasts, epoch=epoch)
     receiver = BoardReceiver(follower, relay=database.forecasts, clock=StepClock())
-    leader.tell([told("ses_a", 5, (1, 2, 3))])
+    leader.show([told("ses_a", 5, (1, 2, 3))])
     leader.put(record("ses_a", 5))
     leader.report(AccuracyReport(runs=7), made_us=5)
     await publisher.publish()

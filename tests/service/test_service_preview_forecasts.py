@@ -60,7 +60,7 @@ def answering(on: Stage) -> Iterator[None]:
 
     async def serve() -> None:
         while True:
-            if (question := on.desk.take()) is not None:
+            if (question := on.questions.take()) is not None:
                 ask = ForecastRequest(
                     number=1,
                     snapshot=take(on.state),
@@ -69,15 +69,15 @@ def answering(on: Stage) -> Iterator[None]:
                     wanted=None,
                     first_rows=None,
                     samples=8,
-                    supposed=question.supposed,
+                    hypothetical=question.sessions,
                 )
                 for message in difference.messages(ask):
                     for answer in forecaster.take(message):
                         if isinstance(answer, HypotheticalForecastsMade):
-                            question.answer.set_result(answer.told)
+                            question.answer.set_result(answer.forecasts)
             await asyncio.sleep(0)
 
-    with on.desk.served():
+    with on.questions.served():
         task = asyncio.create_task(serve())
         yield
         task.cancel()
@@ -116,14 +116,14 @@ async def test_without_a_forecasting_leader_the_forecast_is_marked_missing() -> 
 
 async def test_forecast_requests_end_with_the_leader_term_and_are_limited_in_number() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        with on.desk.served():
-            asked = [asyncio.create_task(on.desk.ask([])) for _ in range(ASKED_MAX)]
+        with on.questions.served():
+            asked = [asyncio.create_task(on.questions.ask([])) for _ in range(ASKED_MAX)]
             await asyncio.sleep(0)
             with pytest.raises(Unavailable, match="many"):
-                await on.desk.ask([])
+                await on.questions.ask([])
             asked[0].cancel()
             await asyncio.sleep(0)
-            assert len(on.desk) == ASKED_MAX - 1
+            assert len(on.questions) == ASKED_MAX - 1
         for one in asked[1:]:
             with pytest.raises(Unavailable, match="leading server"):
                 await one
@@ -147,24 +147,24 @@ async def test_a_session_too_far_back_in_the_queue_is_not_forecast() -> None:
             wanted=None,
             first_rows=2,
             samples=2,
-            supposed=(HypotheticalSession(row=last, run_times=None),),
+            hypothetical=(HypotheticalSession(row=last, run_times=None),),
         )
         answers = [answer for message in difference.messages(ask) for answer in forecaster.take(message)]
         assert isinstance(answers[0], HypotheticalForecastsMade)
-        assert answers[0].told == (None,)
+        assert answers[0].forecasts == (None,)
 
 
 async def test_a_newer_forecast_request_of_a_user_replaces_the_oldest() -> None:
     """A form asks again while it is edited; its older questions are dropped."""
     async with stage([agent("a", devices=1)]) as on:
-        with on.desk.served():
-            asked = [asyncio.create_task(on.desk.ask([], by=UserId("ann"))) for _ in range(ASKED_BY_ONE_MAX + 2)]
-            other = asyncio.create_task(on.desk.ask([], by=UserId("bob")))
+        with on.questions.served():
+            asked = [asyncio.create_task(on.questions.ask([], by=UserId("ann"))) for _ in range(ASKED_BY_ONE_MAX + 2)]
+            other = asyncio.create_task(on.questions.ask([], by=UserId("bob")))
             await asyncio.sleep(0)
             for old in asked[:2]:
                 with pytest.raises(Unavailable, match="newer forecasts"):
                     await old
-            assert len(on.desk) == ASKED_BY_ONE_MAX + 1
-            while (question := on.desk.take()) is not None:
+            assert len(on.questions) == ASKED_BY_ONE_MAX + 1
+            while (question := on.questions.take()) is not None:
                 question.answer.set_result(())
             assert [await task for task in (*asked[2:], other)] == [()] * (ASKED_BY_ONE_MAX + 1)

@@ -26,11 +26,11 @@ async def put_user(on: Stage, user: User, *, disabled: bool) -> None:
 async def test_secrets_are_deleted_after_their_owner_was_disabled_for_a_month() -> None:
     async with stage([agent("a", devices=1)]) as on:
         bare = Secrets(clock=on.clock, journal=on.journal)
-        leaps = ClockJumps(on.clock)
-        assert await SecretCleanup(bare, state=on.state, clock=on.clock, leaps=leaps).run_once() == 0, "it keeps none"
+        jumps = ClockJumps(on.clock)
+        assert await SecretCleanup(bare, state=on.state, clock=on.clock, jumps=jumps).run_once() == 0, "it keeps none"
         drawer = Drawer()
         vault = Secrets(clock=on.clock, journal=on.journal, store=drawer)
-        clearing = SecretCleanup(vault, state=on.state, clock=on.clock, leaps=leaps)
+        clearing = SecretCleanup(vault, state=on.state, clock=on.clock, jumps=jumps)
         users = [User(id=UserId(name), role=Role.USER, created_us=1) for name in ("ann", "bob", "cat")]
         for user in users:
             await put_user(on, user, disabled=False)

@@ -59,7 +59,7 @@ def record(
     return ForecastRecord(
         session_id=SessionId(session_id),
         age_s=age_s,
-        told=told(session_id, made_us, minutes, **more),
+        shown=told(session_id, made_us, minutes, **more),
         outcome=outcome,
         settled_us=settled_us,
         ended_us=ended_us,

@@ -128,9 +128,9 @@ class Stage:
         self.bookings = Bookings(state=state, journal=journal, feed=feed, clock=clock, ids=RandomIds())
         self.booking_effects = BookingEffects(state=state, bookings=self.bookings, clock=clock)
         self.booking_imports = BookingImports(state=state, bookings=self.bookings, clock=clock)
-        self.desk = QuestionQueue()
-        self.previews = Previews(state=state, creation=creation, clock=clock, desk=self.desk)
-        self.explanations = Explanations(state=state, clock=clock, desk=self.desk)
+        self.questions = QuestionQueue()
+        self.previews = Previews(state=state, creation=creation, clock=clock, questions=self.questions)
+        self.explanations = Explanations(state=state, clock=clock, questions=self.questions)
         self.what_ifs = WhatIfs(state=state, creation=creation, previews=self.previews, clock=clock)
         self.limit(None)
         self.queries = Queries(

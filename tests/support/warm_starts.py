@@ -191,7 +191,7 @@ def _become(asked: dict[str, Any], files: list[int], *, wire: socket.socket) -> 
         stream: Any = open(number, f"{mode}b", buffering=0 if is_direct else -1, closefd=False)  # noqa: SIM115
         has_lines = name == "stderr" or (mode == "w" and not is_direct and stream.isatty())
         new = TextIOWrapper(
-            file, old.encoding, old.errors, newline="\n" if mode == "w" else None, line_buffering=has_lines
+            stream, old.encoding, old.errors, newline="\n" if mode == "w" else None, line_buffering=has_lines
         )
         if is_direct:
             new.reconfigure(write_through=True)

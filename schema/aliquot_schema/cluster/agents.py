@@ -138,8 +138,8 @@ class Agent(Struct, frozen=True, kw_only=True):
     @property
     def all_labels(self) -> Mapping[str, str]:
         """Labels told by the agent, and those of operators, which win."""
-        told = {name.removeprefix(TOLD_LABEL): value for name, value in self.attributes.items() if is_label(name)}
-        return {**told, **self.labels} if told else self.labels
+        sent = {name.removeprefix(TOLD_LABEL): value for name, value in self.attributes.items() if is_label(name)}
+        return {**sent, **self.labels} if sent else self.labels
 
     @property
     def is_spot(self) -> bool:

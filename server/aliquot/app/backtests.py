@@ -175,12 +175,12 @@ class Progress:
     """Tells the progress in steps of `PROGRESS_STEP`."""
 
     def __init__(self) -> None:
-        self._told = 0.0
+        self._reported = 0.0
 
     def tell(self, part: float) -> None:
         """Tell it, if it has moved."""
-        if part >= self._told + PROGRESS_STEP:
-            self._told = part
+        if part >= self._reported + PROGRESS_STEP:
+            self._reported = part
             _tell(BacktestNews(progress=part))
 
 

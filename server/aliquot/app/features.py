@@ -310,8 +310,8 @@ async def history_kept(plan: HistoryPlan | None) -> AsyncIterator[HistoryDatabas
 async def agent_keys_told(running: Running, settings: Settings) -> AsyncIterator[None]:
     """Record changes of the agent key file in the event log, starting with those made while no server ran."""
     keys = KeyFile(settings.data_folder / "server" / KEY_FILE)
-    teller = KeyChangeRecorder(keys, journal=running.cases.journal, clock=running.cases.clock)
-    loop = asyncio.create_task(teller.run(), name="agent keys")
+    recorder = KeyChangeRecorder(keys, journal=running.cases.journal, clock=running.cases.clock)
+    loop = asyncio.create_task(recorder.run(), name="agent keys")
     try:
         yield
     finally:

@@ -144,16 +144,16 @@ class _Processes:
     def __init__(self, agents: Sequence[Agent], *, now_us: Callable[[], int]) -> None:
         self._agents = {agent.id: agent for agent in agents}
         self._now_us = now_us
-        self._heard: list[AgentMessage] = []
+        self._messages: list[AgentMessage] = []
         self.running: dict[KernelId, tuple[AgentId, int]] = {}
         """The agent of each kernel, and its start in microseconds UTC."""
         self._fresh: list[KernelId] = []
 
     async def start(self) -> None:
-        self._heard += [AgentJoined(inventory=Inventory(agent=agent)) for agent in self._agents.values()]
+        self._messages += [AgentJoined(inventory=Inventory(agent=agent)) for agent in self._agents.values()]
 
     async def close(self) -> None:
-        self._heard.clear()
+        self._messages.clear()
 
     async def messages(self) -> AsyncIterator[AgentMessage]:
         for message in self.take():
@@ -164,7 +164,7 @@ class _Processes:
             self.running[order.kernel_id] = agent_id, self._now_us()
             self._fresh.append(order.kernel_id)
             started = KernelReport(kernel_id=order.kernel_id, phase=KernelPhase.STARTED, at_us=self._now_us())
-            self._heard.append(KernelChanged(agent_id=agent_id, report=started))
+            self._messages.append(KernelChanged(agent_id=agent_id, report=started))
 
     async def stop(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
         self.end(kernel_id, signal=15)
@@ -194,8 +194,8 @@ class _Processes:
 
     def take(self) -> list[AgentMessage]:
         """What the agents reported since the last call."""
-        heard, self._heard = self._heard, []
-        return heard
+        messages, self._messages = self._messages, []
+        return messages
 
     def take_fresh(self) -> list[KernelId]:
         """The kernels that started since the last call."""
@@ -217,7 +217,7 @@ class _Processes:
             ran_ms=(now_us - since_us) // 1000,
             evidence=EndEvidence.EXIT_FILE,
         )
-        self._heard.append(KernelChanged(agent_id=agent_id, report=report))
+        self._messages.append(KernelChanged(agent_id=agent_id, report=report))
 
 
 class _Service:
@@ -283,12 +283,12 @@ class _Service:
         has_ended = False
         while True:
             await self._dispatch.close()
-            heard = self.processes.take()
-            if not heard:
+            messages = self.processes.take()
+            if not messages:
                 return has_ended
-            reports = [message.report.phase for message in heard if isinstance(message, KernelChanged)]
+            reports = [message.report.phase for message in messages if isinstance(message, KernelChanged)]
             has_ended = has_ended or KernelPhase.EXITED in reports
-            await self._messages.run_once(heard)
+            await self._messages.run_once(messages)
 
 
 class GeneratedWeek(Struct, frozen=True, kw_only=True):

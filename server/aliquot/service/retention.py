@@ -217,13 +217,13 @@ class RetentionLoop:
         memory: Memory,
         clock: Clock,
         periods: Periods,
-        leaps: ClockJumps | None = None,
+        jumps: ClockJumps | None = None,
     ) -> None:
         self._history = history
         self._memory = memory
         self._clock = clock
         self._periods = periods
-        self._leaps = leaps or ClockJumps(clock)
+        self._jumps = jumps or ClockJumps(clock)
 
     async def run(self) -> None:
         """Run every `EVERY_S`, except after a clock jump. Errors are logged, and retried the next time."""
@@ -231,7 +231,7 @@ class RetentionLoop:
         while True:
             await self._clock.sleep(wait_s)
             wait_s = EVERY_S
-            if not self._leaps.is_steady():
+            if not self._jumps.is_steady():
                 continue
             try:
                 await self.run_once()
@@ -338,6 +338,6 @@ class RetentionPlan(Struct, frozen=True, kw_only=True):
     open_history: Callable[[int], ArchivedHistory]
     """Opens the history for a leader's epoch."""
 
-    def begin(self, epoch: int, *, memory: Memory, clock: Clock, leaps: ClockJumps) -> RetentionLoop:
+    def begin(self, epoch: int, *, memory: Memory, clock: Clock, jumps: ClockJumps) -> RetentionLoop:
         """The retention loop of one term as leader."""
-        return RetentionLoop(self.open_history(epoch), memory=memory, clock=clock, periods=self.periods, leaps=leaps)
+        return RetentionLoop(self.open_history(epoch), memory=memory, clock=clock, periods=self.periods, jumps=jumps)

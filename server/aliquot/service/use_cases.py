@@ -112,9 +112,9 @@ class UseCases:
         self.workspaces = self._stored_workspaces(parts)
         creation = self._creation(store, ids, parts)
         rate_limit = _rate_limit(parts.admission, state=state, clock=clock)
-        self.desk = QuestionQueue()
-        self.previews = Previews(state=state, creation=creation, clock=clock, desk=self.desk, sizing=self._sized)
-        self.explanations = Explanations(state=state, clock=clock, desk=self.desk)
+        questions = self.questions = QuestionQueue()
+        self.previews = Previews(state=state, creation=creation, clock=clock, questions=questions, sizing=self._sized)
+        self.explanations = Explanations(state=state, clock=clock, questions=questions)
         self.what_ifs = WhatIfs(state=state, creation=creation, previews=self.previews, clock=clock)
         self.templates = Templates(state=state, journal=self.journal, clock=clock)
         self.external_allocations = ExternalAllocations(

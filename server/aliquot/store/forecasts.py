@@ -119,7 +119,7 @@ def _add(connection: Connection, *, records: Sequence[ForecastRecord]) -> None:
             "outcome": record.outcome.value,
             "settled_us": record.settled_us,
             "ended_us": record.ended_us,
-            "body": _ENCODER.encode(record.told).decode(),
+            "body": _ENCODER.encode(record.shown).decode(),
         }
         for record in records
     ]
@@ -206,7 +206,7 @@ def _record(row: Row[Any]) -> ForecastRecord:
     return ForecastRecord(
         session_id=SessionId(row.session_id),
         age_s=row.age_s,
-        told=_DECODER.decode(row.body),
+        shown=_DECODER.decode(row.body),
         outcome=ForecastOutcome(row.outcome),
         settled_us=row.settled_us,
         ended_us=row.ended_us,

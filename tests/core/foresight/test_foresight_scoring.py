@@ -81,12 +81,12 @@ def test_a_forecast_shows_the_accuracy_of_similar_ones_from_fifty_on() -> None:
     scores = ForecastScorer()
     scores.learn([started(f"s{number}", DAY_US + number, 30) for number in range(49)])
     scores.report(runs=0, now_us=2 * DAY_US)
-    assert scores.tell(forecast("x", 2 * DAY_US, (1, 2, 3))).alike == 0
+    assert scores.shown(forecast("x", 2 * DAY_US, (1, 2, 3))).alike == 0
     scores.learn([started("last", DAY_US, 500)])
     scores.report(runs=0, now_us=3 * DAY_US)
-    told = scores.tell(forecast("x", 3 * DAY_US, (1, 2, 3)))
+    told = scores.shown(forecast("x", 3 * DAY_US, (1, 2, 3)))
     assert (told.alike, told.alike_inside) == (50, 49 / 50)
-    assert scores.tell(forecast("x", 3 * DAY_US, None)).alike == 0
+    assert scores.shown(forecast("x", 3 * DAY_US, None)).alike == 0
 
 
 def test_recent_waits_are_shown_when_they_were_clearly_more_accurate() -> None:
@@ -94,8 +94,8 @@ def test_recent_waits_are_shown_when_they_were_clearly_more_accurate() -> None:
     scores.learn([started(f"s{number}", DAY_US + number, 5) for number in range(60)])
     recent_us = Band(3 * MINUTE_US, 20 * MINUTE_US, 40 * MINUTE_US)
     wrong = [started(f"w{number}", 2 * DAY_US + number, 30, minutes=(900, 999, 1200)) for number in range(60)]
-    scores.learn(replace(one, told=replace(one.told, recent_us=recent_us)) for one in wrong)
-    told = scores.tell(forecast("x", 3 * DAY_US, (900, 999, 1200)))
+    scores.learn(replace(one, shown=replace(one.shown, recent_us=recent_us)) for one in wrong)
+    told = scores.shown(forecast("x", 3 * DAY_US, (900, 999, 1200)))
     assert told.forecast.basis == "recent waits"
     assert told.forecast.start_us is not None
     assert told.forecast.start_us.p50 - told.forecast.made_us < HOUR_US
@@ -107,8 +107,8 @@ def test_a_missed_band_of_recent_waits_is_not_a_miss_of_the_simulation() -> None
     one, other = ForecastScorer(), ForecastScorer()
     one.learn([started("a", DAY_US, 30)])
     shown = started("a", DAY_US, 30, minutes=(1, 2, 3), basis=ForecastBasis.RECENT_WAITS)
-    simulated_us = started("a", DAY_US, 30).told.simulated_us
-    other.replay([replace(shown, told=replace(shown.told, simulated_us=simulated_us))])
+    simulated_us = started("a", DAY_US, 30).shown.simulated_us
+    other.replay([replace(shown, shown=replace(shown.shown, simulated_us=simulated_us))])
     assert other.corrections.starts.offsets == one.corrections.starts.offsets
     assert other.report(runs=0, now_us=2 * DAY_US).groups[0].above == 1
 
@@ -152,7 +152,7 @@ def test_only_the_newest_judged_forecasts_are_kept_above_the_maximum(monkeypatch
 def test_a_session_forecast_to_start_now_does_not_count_in_recent_waits() -> None:
     scores = ForecastScorer()
     scores.learn([started("a", DAY_US, 40), started("b", DAY_US, 0, starts_now=True, minutes=(0, 0, 0))])
-    assert scores.tell(forecast("x", 2 * DAY_US, (1, 2, 3))).average_us == 40 * MINUTE_US
+    assert scores.shown(forecast("x", 2 * DAY_US, (1, 2, 3))).average_us == 40 * MINUTE_US
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 200), st.sampled_from(ForecastOutcome)), max_size=20))

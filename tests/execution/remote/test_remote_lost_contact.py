@@ -61,11 +61,11 @@ def test_heartbeats_keep_an_agent_connected_and_a_suspect_agent_has_to_join_agai
     presence.joined(A)
     for _ in range(20):
         watch.now += 5
-        presence.heard(A, at=watch.now)
+        presence.seen(A, at=watch.now)
         assert presence.judge() == []
     watch.now += 7
     assert presence.judge() == [AgentSilent(agent_id=A)]
-    presence.heard(A, at=watch.now)
+    presence.seen(A, at=watch.now)
     watch.now += 24
     assert presence.judge() == [AgentSilent(agent_id=A, lost=True)]
     presence.joined(A)

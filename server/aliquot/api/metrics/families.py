@@ -163,8 +163,8 @@ def forecast_families(view: ClusterView) -> Iterator[Metric]:
         family = Metric(f"aliquot_{name}", text, "gauge")
         family.samples = [Sample(family.name, {"group": one.group}, getattr(one, field)) for one in groups]
         yield family
-    told = report.waited + report.started_now + report.unknown
-    yield gauge("forecast_unknown_ratio", "Share of told forecasts that are unknown.", report.unknown / max(told, 1))
+    made = report.waited + report.started_now + report.unknown
+    yield gauge("forecast_unknown_ratio", "Share of told forecasts that are unknown.", report.unknown / max(made, 1))
     age_s = 0.0 if view.forecasts_us is None else max(view.now_us - view.forecasts_us, 0) / 1e6
     text = "Age of the newest forecasts of the whole queue, which are renewed after changes; 0 when none were made."
     yield gauge("forecast_age_seconds", text, age_s)

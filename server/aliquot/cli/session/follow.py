@@ -27,7 +27,7 @@ class WaitReasons:
     """Prints on stderr why a session waits: at once, and when the reason changes. New numbers are no new reason."""
 
     def __init__(self) -> None:
-        self._told: str | None = None
+        self._shown: str | None = None
 
     def show(self, session: "Session") -> None:
         """Print the reason, unless it was printed last."""
@@ -41,13 +41,13 @@ class WaitReasons:
         elif is_pulling(session) and session.pull is not None:
             words = f"its image {session.image} is pulled on {session.pull.agent_id}"
             self._print(session.id, f"pull {session.pull.agent_id} {session.attempt}", printable(words))
-        elif self._told and session.started_at is not None:
+        elif self._shown and session.started_at is not None:
             print(f"aliquot: {session.id} has started", file=sys.stderr, flush=True)
-            self._told = None
+            self._shown = None
 
     def _print(self, id: str, key: str, words: str) -> None:
-        if key != self._told:
-            self._told = key
+        if key != self._shown:
+            self._shown = key
             print(f"aliquot: {id} waits: {words}", file=sys.stderr, flush=True)
 
 

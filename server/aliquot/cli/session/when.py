@@ -64,27 +64,27 @@ def forecast_sentence(session: "Session", *, now: datetime) -> str:
         return _afterwards(session, now=now)
     if forecast is None or forecast.now is None:
         return f"no forecast: {printable(forecast.missing) if forecast and forecast.missing else 'none was made yet'}"
-    told = forecast.now
-    if told.starts_now:
+    shown = forecast.now
+    if shown.starts_now:
         return "starts now: the next scheduling pass gives it devices"
-    if told.start is None:
-        return f"its start cannot be forecast: {printable(told.unknown)}"
-    parts = [start_text(told.start, now=now)]
-    if told.end is not None:
-        parts.append(f"ends about {clock_text(told.end.p50, now=now)}")
-    if told.within_hour is not None and told.start.p90 - now > timedelta(hours=1):
-        parts.append(f"starts within an hour with a probability of {told.within_hour:.0%}")
-    return "; ".join([*parts, *_basis(forecast, told)])
+    if shown.start is None:
+        return f"its start cannot be forecast: {printable(shown.unknown)}"
+    parts = [start_text(shown.start, now=now)]
+    if shown.end is not None:
+        parts.append(f"ends about {clock_text(shown.end.p50, now=now)}")
+    if shown.within_hour is not None and shown.start.p90 - now > timedelta(hours=1):
+        parts.append(f"starts within an hour with a probability of {shown.within_hour:.0%}")
+    return "; ".join([*parts, *_basis(forecast, shown)])
 
 
 def _afterwards(session: "Session", *, now: datetime) -> str:
     if session.scheduled_at is None:
         return f"not waiting: {session.state}"
     began = f"started {clock_text(session.scheduled_at, now=now)}"
-    told = None if session.forecast is None else session.forecast.at_submission
-    if told is None or told.start is None or told.starts_now:
+    shown = None if session.forecast is None else session.forecast.at_submission
+    if shown is None or shown.start is None or shown.starts_now:
         return f"{began}; no time was forecast at submission"
-    return f"{began}; the forecast at submission: {start_text(told.start, now=now)}"
+    return f"{began}; the forecast at submission: {start_text(shown.start, now=now)}"
 
 
 def start_text(band: "TimeBand", *, now: datetime) -> str:
@@ -101,14 +101,14 @@ def clock_text(at: datetime, *, now: datetime) -> str:
     return f"{local:%H:%M}" if local.date() == today else f"{local:%b %d %H:%M}"
 
 
-def _basis(forecast: "Forecast", told: "StartForecast") -> list[str]:
+def _basis(forecast: "Forecast", shown: "StartForecast") -> list[str]:
     found = []
-    if told.basis != "simulation":
-        found.append(f"from {printable(told.basis)}, because the simulation was clearly less accurate lately")
+    if shown.basis != "simulation":
+        found.append(f"from {printable(shown.basis)}, because the simulation was clearly less accurate lately")
     if forecast.alike is not None and forecast.alike_inside is not None:
         found.append(f"of {forecast.alike} like this, {forecast.alike_inside:.0%} started inside the band")
     if forecast.missing is not None:
-        found.append(f"as of {duration(told.age)} ago, because {printable(forecast.missing)}")
+        found.append(f"as of {duration(shown.age)} ago, because {printable(forecast.missing)}")
     return found
 
 

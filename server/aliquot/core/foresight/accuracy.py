@@ -94,8 +94,8 @@ def pinball_us(band: Band, wait_us: int) -> int:
 
 def is_within_factor_2(p50_us: int, wait_us: int) -> bool:
     """Whether a wait is half to twice the forecast, with 5 minutes added to both."""
-    told, was = p50_us + FACTOR_2_SLACK_US, wait_us + FACTOR_2_SLACK_US
-    return told <= 2 * was and was <= 2 * told
+    forecast_us, was_us = p50_us + FACTOR_2_SLACK_US, wait_us + FACTOR_2_SLACK_US
+    return forecast_us <= 2 * was_us and was_us <= 2 * forecast_us
 
 
 def groups_of(features: Features) -> tuple[str, ...]:

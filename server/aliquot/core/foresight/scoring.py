@@ -139,7 +139,7 @@ class ForecastScorer:
         elif record.outcome is ForecastOutcome.CANCELED:
             self._learn_cancel(record)
 
-    def tell(self, forecast: Forecast) -> ShownForecast:
+    def shown(self, forecast: Forecast) -> ShownForecast:
         """The forecast that is shown for a session."""
         features = forecast.features
         alike = self._alike.get(like(features)) if forecast.start_us is not None and not forecast.starts_now else None
@@ -188,11 +188,11 @@ class ForecastScorer:
         )
 
     def _learn_late(self, record: ForecastRecord) -> None:
-        if record.told.says_wait and record.session_id not in self._late:
+        if record.shown.says_wait and record.session_id not in self._late:
             self._late[record.session_id] = None
             if len(self._late) > LATE_MAX:
                 del self._late[next(iter(self._late))]
-            forecast = record.told.forecast
+            forecast = record.shown.forecast
             assert forecast.start_us is not None
             # The band of recent waits has passed, not that of the simulation, which is judged when it starts.
             if forecast.basis is ForecastBasis.SIMULATION:
@@ -200,7 +200,7 @@ class ForecastScorer:
 
     def _learn_start(self, record: ForecastRecord) -> None:
         assert record.settled_us is not None
-        forecast, told = record.told.forecast, record.told
+        forecast, shown = record.shown.forecast, record.shown
         wait_us, pool = max(record.settled_us - record.made_us, 0), forecast.features.pool
         self._count(record)
         if not forecast.starts_now:
@@ -208,15 +208,15 @@ class ForecastScorer:
         else:
             self._counts.add(record, "now true", wait_us <= NOW_SLACK_US)
         was_late = self._late.pop(record.session_id, "not late") is None and forecast.basis is ForecastBasis.SIMULATION
-        if not told.says_wait:
+        if not shown.says_wait:
             return
         self._accuracy.add(_resolved(record, wait_us))
-        if told.simulated_us is not None:
-            simulated = told.simulated_us.later(-record.made_us)
+        if shown.simulated_us is not None:
+            simulated = shown.simulated_us.later(-record.made_us)
             self.corrections.starts.resolved(
                 wait_us, simulated, pool=pool, at_us=record.settled_us, was_overdue=was_late
             )
-            self._choice.learn(simulated, told.recent_us, wait_us=wait_us, pool=pool)
+            self._choice.learn(simulated, shown.recent_us, wait_us=wait_us, pool=pool)
         if forecast.raw_within_hour is not None:
             self.corrections.within_hour.learn(forecast.raw_within_hour, started=wait_us <= HOUR_US)
 
@@ -224,8 +224,8 @@ class ForecastScorer:
         assert record.settled_us is not None
         self._count(record)
         self._late.pop(record.session_id, None)
-        start_us = record.told.forecast.start_us
-        if not record.told.says_wait or start_us is None:
+        start_us = record.shown.forecast.start_us
+        if not record.shown.says_wait or start_us is None:
             return
         if record.settled_us > start_us.p90:
             self._accuracy.add(_resolved(record, record.settled_us - record.made_us))
@@ -233,43 +233,43 @@ class ForecastScorer:
             self._counts.add(record, "censored")
 
     def _learn_end(self, record: ForecastRecord) -> None:
-        end_us, ended_us = record.told.forecast.end_us, record.ended_us
+        end_us, ended_us = record.shown.forecast.end_us, record.ended_us
         if end_us is not None and ended_us is not None:
             self.corrections.ends.resolved(
                 max(ended_us - record.made_us, 0),
                 end_us.later(-record.made_us),
-                pool=record.told.forecast.features.pool,
+                pool=record.shown.forecast.features.pool,
                 at_us=ended_us,
                 was_overdue=False,
             )
 
     def _score_again(self, record: ForecastRecord) -> None:
         is_start = record.outcome is ForecastOutcome.STARTED and record.ended_us is None
-        if is_start and record.told.says_wait and record.settled_us is not None:
+        if is_start and record.shown.says_wait and record.settled_us is not None:
             self._again[record.age_s].append(_resolved(record, max(record.settled_us - record.made_us, 0)))
 
     def _count(self, record: ForecastRecord) -> None:
-        forecast = record.told.forecast
+        forecast = record.shown.forecast
         what = "now" if forecast.starts_now else "unknown" if forecast.start_us is None else "waited"
         self._counts.add(record, what)
 
 
 def _resolved(record: ForecastRecord, wait_us: int) -> ResolvedForecast:
-    start_us = record.told.forecast.start_us
+    start_us = record.shown.forecast.start_us
     assert start_us is not None
     return ResolvedForecast(
         made_us=record.made_us,
-        features=record.told.forecast.features,
+        features=record.shown.forecast.features,
         shown=start_us.later(-record.made_us),
         wait_us=wait_us,
-        baseline_us=record.told.average_us,
+        baseline_us=record.shown.average_us,
     )
 
 
 def _steps(records: Iterable[ForecastRecord]) -> Iterator[tuple[int, ForecastRecord]]:
     """(time, what was known then) of each record."""
     for record in records:
-        start_us = record.told.forecast.start_us
+        start_us = record.shown.forecast.start_us
         known_us = record.settled_us
         if start_us is not None and (record.outcome is ForecastOutcome.LATE or (known_us or 0) > start_us.p90):
             yield start_us.p90, replace(record, outcome=ForecastOutcome.LATE, settled_us=None, ended_us=None)

@@ -7,7 +7,7 @@ record of each is open until the session starts, or leaves the queue without a s
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import Band
@@ -26,7 +26,7 @@ class ForecastOutcome(StrEnum):
 
     WAITING = "waiting"
     LATE = "late"
-    """It still waits, and the told P90 has passed."""
+    """It still waits, and the forecast P90 has passed."""
     STARTED = "started"
     CANCELED = "canceled"
     """It left the queue without a start, or its owner held it back: the forecast cannot be judged."""
@@ -56,12 +56,12 @@ class ShownForecast(Struct, frozen=True, kw_only=True):
 
 
 class ForecastRecord(Struct, frozen=True, kw_only=True):
-    """One forecast that a session was told."""
+    """One recorded forecast of a session."""
 
     session_id: SessionId
     age_s: int
     """One of `AGES_S`."""
-    told: ShownForecast
+    shown: ShownForecast = field(name="told")
     outcome: ForecastOutcome = ForecastOutcome.WAITING
     settled_us: int | None = None
     """When it started, or left the queue; None = it waits. Microseconds UTC."""
@@ -71,7 +71,7 @@ class ForecastRecord(Struct, frozen=True, kw_only=True):
     @property
     def made_us(self) -> int:
         """When the forecast was made."""
-        return self.told.forecast.made_us
+        return self.shown.forecast.made_us
 
 
 class SessionOutcome(Struct, frozen=True, kw_only=True):

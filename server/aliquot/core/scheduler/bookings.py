@@ -31,19 +31,19 @@ def decided_bookings(snapshot: Snapshot, *, now_us: int) -> tuple[tuple[Booking,
     """
     if not snapshot.bookings:
         return (), ()
-    desk = _BookingPass(snapshot, now_us=now_us)
+    booking_pass = _BookingPass(snapshot, now_us=now_us)
     standing = [one for one in snapshot.bookings if one.state is BookingState.BOOKED]
     for booking in sorted(standing, key=lambda one: (one.starts_us, one.id)):
-        desk.end_if_over(booking)
-    for booking in desk.booked():
-        desk.replace_lost(booking)
-    for booking in desk.booked():
+        booking_pass.end_if_over(booking)
+    for booking in booking_pass.booked():
+        booking_pass.replace_lost(booking)
+    for booking in booking_pass.booked():
         if booking.extends_to_us is not None:
-            desk.extend(booking, to_us=booking.extends_to_us)
+            booking_pass.extend(booking, to_us=booking.extends_to_us)
     requested = [one for one in snapshot.bookings if one.state is BookingState.REQUESTED]
     for booking in sorted(requested, key=lambda one: (one.created_us, one.starts_us, one.id)):
-        desk.admit(booking)
-    return tuple(desk.booked()), tuple(desk.decisions.values())
+        booking_pass.admit(booking)
+    return tuple(booking_pass.booked()), tuple(booking_pass.decisions.values())
 
 
 def bookings_after(snapshot: Snapshot, plan: Plan, *, now_us: int) -> tuple[Booking, ...]:

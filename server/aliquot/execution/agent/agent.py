@@ -274,7 +274,7 @@ class AgentCore:
             describe,
             self.config,
             devices=self._devices,
-            told=self._notices.attributes,
+            notices=self._notices.attributes,
             faults=self._health.faults,
             capabilities=self._preparation.capabilities(),
             kernels=[kernel for kernel in self._kernels if kernel.prepared.is_set()],

@@ -128,15 +128,15 @@ def with_faults(devices: Iterable[Device], faults: Mapping[DeviceId, str]) -> tu
     A fault of a GPU is one of its slices too.
     """
     found: list[Device] = []
-    told: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for device in devices:
         fault = faults.get(device.id) or (None if device.parent is None else faults.get(device.parent))
         if fault is None or device.health in (DeviceHealth.GONE, DeviceHealth.LEAVING):
             found.append(device)
             continue
         found.append(replace(device, health=DeviceHealth.UNHEALTHY))
-        told |= {f"{TOLD_FAULT}{device.id}": fault, f"{device.name}.trouble": f"in quarantine: {fault}"}
-    return tuple(found), told
+        labels |= {f"{TOLD_FAULT}{device.id}": fault, f"{device.name}.trouble": f"in quarantine: {fault}"}
+    return tuple(found), labels
 
 
 class FaultSource(Protocol):

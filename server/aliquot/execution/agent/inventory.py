@@ -26,7 +26,7 @@ def describe(
     config: AgentConfig,
     *,
     devices: DeviceSet,
-    told: Mapping[str, str],
+    notices: Mapping[str, str],
     faults: Mapping[DeviceId, str],
     capabilities: Capabilities,
     kernels: Sequence[KernelHandle],
@@ -36,7 +36,7 @@ def describe(
     A kernel that was stopped before its order arrived has no spec; an unreadable spec file is reported as None.
 
     Args:
-        told: see `NodeNotices.attributes`.
+        notices: see `NodeNotices.attributes`.
         faults: see `HealthWatch.faults`.
     """
     held = {device_id for kernel in kernels for amounts in kernel.spec.values() for device_id in amounts}
@@ -48,7 +48,7 @@ def describe(
         hostname=config.node.hostname,
         devices=found,
         slot_types=devices.slot_types(),
-        attributes={**devices.attributes(), **troubles, **told},
+        attributes={**devices.attributes(), **troubles, **notices},
         capabilities=capabilities,
         allocation_mode=config.allocation_mode,
         scaling_factor=config.scaling_factor,

@@ -56,11 +56,11 @@ class NodeNotices:
 
     async def follow(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Refresh until cancelled; `tell` is called after each change of `attributes`."""
-        told = self.attributes
+        sent = self.attributes
         while True:
             self._woken.clear()
-            if self.attributes != told:
-                told = self.attributes
+            if self.attributes != sent:
+                sent = self.attributes
                 await tell()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._rules.interval_s):

@@ -146,7 +146,7 @@ class KeyFile:
         """See `KeyChanges`."""
         return self._current().unrecorded
 
-    def told(self, ids: Collection[str]) -> None:
+    def mark_recorded(self, ids: Collection[str]) -> None:
         """See `KeyChanges`."""
         with self._changing() as records:
             records.unrecorded[:] = [change for change in records.unrecorded if change.id not in ids]

@@ -217,7 +217,7 @@ def _refused(error: InvalidStatus) -> Refused | Unreachable:
     message = (error.response.body or b"").decode(errors="replace").strip()[:1000]
     if status == 401:
         return Refused(message or "the server rejects the key")
-    told = error.response.headers.get("retry-after", "")
-    again_s = min(float(told), AGAIN_S_MAX) if status == 503 and told.isdecimal() else 0.0
+    retry_after = error.response.headers.get("retry-after", "")
+    again_s = min(float(retry_after), AGAIN_S_MAX) if status == 503 and retry_after.isdecimal() else 0.0
     words = f"the server answers {status}: {message or 'agents cannot connect there'}"
     return Unreachable(words, again_s=again_s)

@@ -283,7 +283,7 @@ class RemoteExecutor:
             self._connections.discard(link)
             if link.fault is not None:
                 self._record_broken(link.agent_id, link.fault)
-            self._presence.heard(link.agent_id, at=link.heard_at)
+            self._presence.seen(link.agent_id, at=link.heard_at)
             if self._links.get(link.agent_id) is link:
                 del self._links[link.agent_id]
                 log.info("agent %s is no longer connected", link.agent_id)
@@ -359,7 +359,7 @@ class RemoteExecutor:
 
     def _check_link(self, link: AgentLink) -> None:
         if self._links.get(link.agent_id) is link:
-            self._presence.heard(link.agent_id, at=link.heard_at)
+            self._presence.seen(link.agent_id, at=link.heard_at)
         if silent_for_s(link) > link.timing.suspect_s:
             link.end(code="silent", message=f"the agent was silent for more than {link.timing.suspect_s:g} s")
         elif link.key is not None and (reason := self.refusal(link.agent_id, link.key)) is not None:

@@ -66,7 +66,7 @@ class Presence:
         """The agent has joined, with limits of its own if there are any."""
         self._contacts[agent_id] = _Contact(self._now(), (timing or self._timing).suspect_s)
 
-    def heard(self, agent_id: AgentId, *, at: float) -> None:
+    def seen(self, agent_id: AgentId, *, at: float) -> None:
         """The agent sent something. A suspect agent stays suspect until it joins again."""
         contact = self._contacts.get(agent_id)
         if contact is not None and not contact.is_suspect:

@@ -235,17 +235,17 @@ EVERY_S: Final = 3600.0
 class SecretCleanup:
     """Deletes the secrets of users disabled more than `KEPT_US` ago; runs on the leader."""
 
-    def __init__(self, vault: Secrets, *, state: State, clock: Clock, leaps: ClockJumps) -> None:
+    def __init__(self, vault: Secrets, *, state: State, clock: Clock, jumps: ClockJumps) -> None:
         self._vault = vault
         self._state = state
         self._clock = clock
-        self._leaps = leaps
+        self._jumps = jumps
 
     async def run(self) -> None:
         """Run every `EVERY_S`, except after a clock jump. Errors are logged, and retried the next time."""
         while True:
             await self._clock.sleep(EVERY_S)
-            if not self._leaps.is_steady():
+            if not self._jumps.is_steady():
                 continue
             try:
                 await self.run_once()

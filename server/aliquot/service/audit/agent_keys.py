@@ -26,7 +26,7 @@ class KeyChanges(Protocol):
     def unrecorded(self) -> Sequence[KeyChange]:
         """Changes in the order in which they were made."""
 
-    def told(self, ids: Collection[str]) -> None:
+    def mark_recorded(self, ids: Collection[str]) -> None:
         """The event log has these changes."""
 
 
@@ -53,7 +53,7 @@ class KeyChangeRecorder:
         for change in changes:
             await self._record(change)
             # One by one: the log keeps only the last recorded change of each agent.
-            await asyncio.to_thread(self._changes.told, {change.id})
+            await asyncio.to_thread(self._changes.mark_recorded, {change.id})
         return len(changes)
 
     async def _record(self, change: KeyChange) -> None:

@@ -303,8 +303,8 @@ class Backtests(OperatorCommands):
         async with self._turn:
             self._set(name, state=BacktestState.RUNNING)
             last: BacktestNews | None = None
-            async with aclosing(runner.run(order)) as heard:  # type: ignore[type-var]  # an async generator
-                async for last in heard:
+            async with aclosing(runner.run(order)) as messages:  # type: ignore[type-var]  # an async generator
+                async for last in messages:
                     if last.progress is not None:
                         self._set(name, progress=last.progress)
             result = None if last is None else last.report or last.tuning

@@ -92,26 +92,26 @@ class Forecasting:
         store: ForecastStore,
         relay: BoardRelay | None,
         epoch: int,
-        leaps: ClockJumps,
+        jumps: ClockJumps,
         measures: ForecastMeasures,
-        desk: QuestionQueue,
+        questions: QuestionQueue,
         open_process: Callable[[], AbstractAsyncContextManager[Channel]] = forecast_process,
     ) -> None:
         """Queues the events of sessions from now on.
 
         Args:
             relay: None = there are no followers.
-            desk: questions about sessions that are not submitted.
+            questions: questions about sessions that are not submitted.
         """
         self._state, self._clock, self._events, self._store = state, clock, events, store
-        self._leaps, self._measures, self._open_process = leaps, measures, open_process
-        self._desk = desk
+        self._jumps, self._measures, self._open_process = jumps, measures, open_process
+        self._questions = questions
         self._learner = Learner()
         self._recorder = Recorder(state, store=store, measures=measures)
         self._publisher = None if relay is None else BoardPublisher(state.board, relay=relay, epoch=epoch)
-        self._untold: dict[SessionId, None] = dict.fromkeys(state.pending)
+        self._without_forecast: dict[SessionId, None] = dict.fromkeys(state.pending)
         self._days: list[tuple[int, int]] = []
-        self._unheard: deque[Event] = deque()
+        self._new_events: deque[Event] = deque()
         """Committed events that `_apply_events` has not worked through yet."""
         self._number = 0
         self._asked_revision = -1
@@ -119,11 +119,11 @@ class Forecasting:
         """Monotonic times before which nothing of a kind is asked, see `_next_kind`."""
         self.pid: int | None = None
         """Of the forecast process; None = there is none."""
-        journal.subscribe(self._unheard.append, to=(Entity.SESSION,))
+        journal.subscribe(self._new_events.append, to=(Entity.SESSION,))
 
     async def run(self) -> None:
         """Make, record and publish forecasts until cancelled."""
-        with self._desk.served():
+        with self._questions.served():
             async with asyncio.TaskGroup() as loops:
                 loops.create_task(self._keep(), name="forecast records")
                 loops.create_task(self._supervise(), name="forecast process")
@@ -136,8 +136,8 @@ class Forecasting:
                 await self._write()
 
     def _apply_events(self) -> None:
-        while self._unheard:
-            self._on_event(self._unheard.popleft())
+        while self._new_events:
+            self._on_event(self._new_events.popleft())
 
     def _on_event(self, event: Event) -> None:
         session = event.record
@@ -147,10 +147,10 @@ class Forecasting:
         if event.kind != SUBMITTED:  # a new session has no forecast yet
             self._recorder.on_event(event)
         if session.state is SessionState.QUEUED:
-            if self._state.board.now.get(session.id) is None and session.id not in self._untold:
-                self._untold[session.id] = None
+            if self._state.board.now.get(session.id) is None and session.id not in self._without_forecast:
+                self._without_forecast[session.id] = None
         else:
-            self._untold.pop(session.id, None)
+            self._without_forecast.pop(session.id, None)
             self._state.board.withdraw(session.id)
 
     async def _keep(self) -> None:
@@ -185,7 +185,7 @@ class Forecasting:
             self._days.extend(await self._recorder.flush(now_us=self._clock.now_us()))
 
     async def _remove_old(self) -> None:
-        if self._leaps.is_steady():
+        if self._jumps.is_steady():
             while await self._store.remove(self._clock.wall_us() - KEPT_US, limit=REMOVED_MAX) == REMOVED_MAX:
                 await self._clock.sleep(COALESCE_S)
 
@@ -211,7 +211,7 @@ class Forecasting:
 
     async def _until_needed(self) -> None:
         self._apply_events()
-        while not self._fresh() and not len(self._desk):
+        while not self._fresh() and not len(self._questions):
             await self._clock.sleep(COALESCE_S)
             self._apply_events()
 
@@ -223,9 +223,9 @@ class Forecasting:
         self._asked_revision = -1
         while True:
             kind = await self._next_kind(channel)
-            question = self._desk.take() if kind == "supposed" else None
+            question = self._questions.take() if kind == "hypothetical" else None
             await channel.send(self._news())
-            ask = self._ask(kind, () if question is None else question.supposed)
+            ask = self._ask(kind, () if question is None else question.sessions)
             await channel.send(difference.messages(ask))
             began_s = self._clock.monotonic()
             async with asyncio.timeout(ANSWER_S_MAX):
@@ -256,7 +256,7 @@ class Forecasting:
         await channel.send([*scored, HistoryRead(), *since])
 
     async def _next_kind(self, channel: Channel) -> str:
-        """Wait until something is to be asked; returns what: `supposed`, `fresh`, `all`, `head` of a long queue,
+        """Wait until something is to be asked; returns what: `hypothetical`, `fresh`, `all`, `head` of a long queue,
         or `long`."""
         while True:
             await self._clock.sleep(COALESCE_S)
@@ -271,8 +271,8 @@ class Forecasting:
                 return due[0]
 
     def _wanted_kinds(self) -> Iterator[str]:
-        if len(self._desk):
-            yield "supposed"
+        if len(self._questions):
+            yield "hypothetical"
         if self._fresh():
             yield "fresh"
         if self._state.pending and self._state.revision != self._asked_revision:
@@ -281,14 +281,14 @@ class Forecasting:
     def _fresh(self) -> tuple[SessionId, ...]:
         """Sessions without a forecast that the last pass has left waiting."""
         pending, seen = self._state.pending, self._state.verdicts
-        return tuple(name for name in self._untold if name in pending and name in seen)
+        return tuple(name for name in self._without_forecast if name in pending and name in seen)
 
-    def _ask(self, kind: str, supposed: tuple[HypotheticalSession, ...]) -> ForecastRequest:
+    def _ask(self, kind: str, hypothetical: tuple[HypotheticalSession, ...]) -> ForecastRequest:
         wanted = self._fresh() if kind == "fresh" else None
         snapshot = take(self._state)
-        if kind != "supposed":
+        if kind != "hypothetical":
             for session_id in self._fresh():
-                del self._untold[session_id]
+                del self._without_forecast[session_id]
         if kind in ("all", "long"):
             self._asked_revision = snapshot.revision
         self._number += 1
@@ -301,7 +301,7 @@ class Forecasting:
             wanted=wanted,
             first_rows=LONG_QUEUE if is_long and kind != "long" else None,
             samples=LONG_SAMPLES if kind == "long" else SAMPLES,
-            supposed=supposed,
+            hypothetical=hypothetical,
         )
 
     async def _receive(self, channel: Channel, ask: ForecastRequest, question: HypotheticalQuestion | None) -> None:
@@ -310,14 +310,14 @@ class Forecasting:
             message = await channel.receive()
             if isinstance(message, ForecastsMade) and message.number == ask.number:
                 self._apply_events()
-                told = [one for one in message.told if self._is_queued(one.forecast.session_id)]
-                self._recorder.note(told)
+                forecasts = [one for one in message.forecasts if self._is_queued(one.forecast.session_id)]
+                self._recorder.note(forecasts)
                 await self._write()
                 self._apply_events()
-                self._state.board.tell(one for one in told if self._is_queued(one.forecast.session_id))
+                self._state.board.show(one for one in forecasts if self._is_queued(one.forecast.session_id))
             elif isinstance(message, HypotheticalForecastsMade) and message.number == ask.number:
                 if question is not None and not question.answer.done():
-                    question.answer.set_result(message.told)
+                    question.answer.set_result(message.forecasts)
             elif isinstance(message, Finished) and message.number == ask.number:
                 is_whole = ask.wanted is None and question is None
                 self._state.board.report(message.accuracy, made_us=ask.now_us if is_whole else None)
@@ -326,8 +326,8 @@ class Forecasting:
 
     def _rest(self, kind: str, *, took_s: float) -> None:
         now_s = self._clock.monotonic()
-        is_single = kind in ("fresh", "supposed")
-        least_s = {"fresh": 0.0, "supposed": 0.0, "long": LONG_REFRESH_S}.get(kind, REFRESH_S)
+        is_single = kind in ("fresh", "hypothetical")
+        least_s = {"fresh": 0.0, "hypothetical": 0.0, "long": LONG_REFRESH_S}.get(kind, REFRESH_S)
         self._due_s[kind] = now_s + max(least_s, took_s * (FRESH_SHARE if is_single else SHARE))
 
     def _news(self) -> list[ToProcess]:
@@ -369,9 +369,9 @@ class ForecastPlan(Struct, frozen=True, kw_only=True):
         journal: Journal,
         clock: Clock,
         epoch: int,
-        leaps: ClockJumps,
+        jumps: ClockJumps,
         measures: ForecastMeasures,
-        desk: QuestionQueue,
+        questions: QuestionQueue,
     ) -> Forecasting:
         """The forecasts of one term as leader."""
         return Forecasting(
@@ -382,7 +382,7 @@ class ForecastPlan(Struct, frozen=True, kw_only=True):
             store=self.store,
             relay=self.relay,
             epoch=epoch,
-            leaps=leaps,
+            jumps=jumps,
             measures=measures,
-            desk=desk,
+            questions=questions,
         )

@@ -42,7 +42,7 @@ from aliquot_schema.ids import SessionId
 
 NICE: Final = 15
 """Added to the priority of the server's process: forecasts take only processor time that is left over."""
-TOLD_MAX: Final = 200
+FORECASTS_MAX: Final = 200
 """Forecasts in one message."""
 
 
@@ -99,22 +99,26 @@ class Forecaster:
         report = self._scores.report(runs=self._runs.total, now_us=ask.now_us)
         snapshot = self._mirror.snapshot(ask)
         parts: list[FromProcess]
-        if ask.supposed:
-            parts = [HypotheticalForecastsMade(number=ask.number, told=tuple(self._supposed(ask, snapshot)))]
-        else:
-            told = self._told(ask, snapshot, wanted=ask.wanted)
+        if ask.hypothetical:
             parts = [
-                ForecastsMade(number=ask.number, told=tuple(told[first : first + TOLD_MAX]))
-                for first in range(0, len(told), TOLD_MAX)
+                HypotheticalForecastsMade(
+                    number=ask.number, forecasts=tuple(self._hypothetical_forecasts(ask, snapshot))
+                )
+            ]
+        else:
+            forecasts = self._forecasts(ask, snapshot, wanted=ask.wanted)
+            parts = [
+                ForecastsMade(number=ask.number, forecasts=tuple(forecasts[first : first + FORECASTS_MAX]))
+                for first in range(0, len(forecasts), FORECASTS_MAX)
             ]
         return [*parts, Finished(number=ask.number, took_s=time.process_time() - began, accuracy=report)]
 
-    def _supposed(self, ask: ForecastRequest, snapshot: Snapshot) -> Iterator[ShownForecast | None]:
-        for supposed in ask.supposed:
-            told = self._told(ask, supposed.joined(snapshot), wanted=(supposed.row.session_id,))
-            yield told[0] if told else None
+    def _hypothetical_forecasts(self, ask: ForecastRequest, snapshot: Snapshot) -> Iterator[ShownForecast | None]:
+        for session in ask.hypothetical:
+            forecasts = self._forecasts(ask, session.joined(snapshot), wanted=(session.row.session_id,))
+            yield forecasts[0] if forecasts else None
 
-    def _told(
+    def _forecasts(
         self, ask: ForecastRequest, snapshot: Snapshot, *, wanted: Collection[SessionId] | None
     ) -> list[ShownForecast]:
         made = forecast_all(
@@ -128,7 +132,7 @@ class Forecaster:
             wanted=wanted,
             first_rows=ask.first_rows,
         )
-        return [self._scores.tell(forecast) for forecast in made.values()]
+        return [self._scores.shown(forecast) for forecast in made.values()]
 
 
 def main(descriptor: int) -> None:

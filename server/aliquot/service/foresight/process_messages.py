@@ -94,7 +94,7 @@ class ForecastRequest(Struct, frozen=True, kw_only=True):
     first_rows: int | None
     """Keep only this many waiting sessions; None = all."""
     samples: int
-    supposed: tuple[HypotheticalSession, ...] = ()
+    hypothetical: tuple[HypotheticalSession, ...] = ()
     """Sessions that are not submitted. If there are any, the request is about these, each of them alone."""
 
 
@@ -195,14 +195,14 @@ class ForecastsMade(msgspec.Struct, frozen=True, kw_only=True, tag="made"):
     """Some of the forecasts asked for."""
 
     number: int
-    told: tuple[ShownForecast, ...]
+    forecasts: tuple[ShownForecast, ...]
 
 
-class HypotheticalForecastsMade(msgspec.Struct, frozen=True, kw_only=True, tag="supposed"):
+class HypotheticalForecastsMade(msgspec.Struct, frozen=True, kw_only=True, tag="hypothetical"):
     """Forecasts of sessions that are not submitted, in the order asked; None = too many sessions are ahead."""
 
     number: int
-    told: tuple[ShownForecast | None, ...]
+    forecasts: tuple[ShownForecast | None, ...]
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):

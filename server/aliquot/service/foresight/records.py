@@ -122,11 +122,11 @@ class Recorder:
                 self._end(name, session.ended_us)
             self._forget(name)
 
-    def note(self, told: Iterable[ShownForecast]) -> None:
+    def note(self, forecasts: Iterable[ShownForecast]) -> None:
         """Record the first forecast of each session that was submitted lately; none before all records are loaded."""
         if self._arrived is not None:
             return
-        for one in told:
+        for one in forecasts:
             forecast = one.forecast
             session = self._state.sessions.get(forecast.session_id)
             if session is None or session.state is not SessionState.QUEUED:
@@ -135,22 +135,22 @@ class Recorder:
             is_known = session.id in self._records or session.id in self._state.board.first
             is_first = not _has_started(session) and not is_known
             if is_first and forecast.made_us - session.queued_us <= FIRST_US_MAX:
-                self._add(ForecastRecord(session_id=session.id, age_s=0, told=one))
+                self._add(ForecastRecord(session_id=session.id, age_s=0, shown=one))
 
     def tick(self, now_us: int) -> None:
         """Check the sessions whose P90 has passed, or whose forecast is to be recorded again."""
         while self._due and self._due[0][0] <= now_us:
             _, session_id = heapq.heappop(self._due)
             records = self._records.get(session_id, ())
-            session, told = self._state.sessions.get(session_id), self._state.board.now.get(session_id)
+            session, shown = self._state.sessions.get(session_id), self._state.board.now.get(session_id)
             if not records or records[0].outcome not in _OPEN or session is None:
                 continue
             if records[0].outcome is ForecastOutcome.WAITING and _is_late(records[0], now_us):
                 self._settle(session_id, ForecastOutcome.LATE, settled_us=None)
             ages = {record.age_s for record in self._records[session_id]}
             for age_s in AGES_S:
-                if age_s not in ages and told is not None and now_us >= session.queued_us + age_s * 1_000_000:
-                    self._add(ForecastRecord(session_id=session_id, age_s=age_s, told=told))
+                if age_s not in ages and shown is not None and now_us >= session.queued_us + age_s * 1_000_000:
+                    self._add(ForecastRecord(session_id=session_id, age_s=age_s, shown=shown))
 
     def scores(self) -> tuple[ForecastRecord, ...]:
         """Records about which something became known since the last call."""
@@ -196,14 +196,14 @@ class Recorder:
         self._unwritten.append(record)
         self._await(record)
         if not record.age_s:
-            self._measures.told(record.told)
+            self._measures.count_first(record.shown)
 
     def _await(self, record: ForecastRecord) -> None:
-        start_us = record.told.forecast.start_us
+        start_us = record.shown.forecast.start_us
         session = self._state.sessions.get(record.session_id)
         if not record.age_s:
             self._state.board.put(record)
-            if record.told.says_wait and start_us is not None:
+            if record.shown.says_wait and start_us is not None:
                 heapq.heappush(self._due, (start_us.p90, record.session_id))
             if session is not None:
                 for age_s in AGES_S[1:]:
@@ -292,5 +292,5 @@ def _has_started(session: Session) -> bool:
 
 
 def _is_late(record: ForecastRecord, now_us: int) -> bool:
-    start_us = record.told.forecast.start_us
-    return record.told.says_wait and start_us is not None and now_us >= start_us.p90
+    start_us = record.shown.forecast.start_us
+    return record.shown.says_wait and start_us is not None and now_us >= start_us.p90

@@ -146,11 +146,11 @@ def _is_running(session: Session) -> bool:
 class HistoryRecording:
     """Records history during one leader term. Without a store nothing is recorded."""
 
-    def __init__(self, history: History, *, state: State, journal: Journal, clock: Clock, leaps: ClockJumps) -> None:
+    def __init__(self, history: History, *, state: State, journal: Journal, clock: Clock, jumps: ClockJumps) -> None:
         """Subscribes to all events."""
         self._history = history
         self._clock = clock
-        self._leaps = leaps
+        self._jumps = jumps
         self._devices = DeviceSampler(state)
         self._queue = QueueSampling(state, take=history.take)
         journal.subscribe(self._queue.on_event, to=(Entity.SESSION,))
@@ -180,7 +180,7 @@ class HistoryRecording:
         while True:
             await self._clock.sleep(wait_s)
             wait_s = TEND_EVERY_S
-            if not self._leaps.is_steady():
+            if not self._jumps.is_steady():
                 continue
             try:
                 await self._history.maintain()

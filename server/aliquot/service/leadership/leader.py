@@ -71,9 +71,9 @@ class LeaderTerm:
         self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
         _subscribe(cases, self.recording, self._dispatch)
         self.keeper = ClockKeeper(state=state, journal=journal, clock=clock)
-        leaps = ClockJumps(clock, known_us=beginning.last_at_us, correction=state.clock_correction)
-        self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, leaps=leaps)
-        self._clearing = SecretCleanup(cases.secrets, state=state, clock=clock, leaps=leaps)
+        jumps = ClockJumps(clock, known_us=beginning.last_at_us, correction=state.clock_correction)
+        self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, jumps=jumps)
+        self._clearing = SecretCleanup(cases.secrets, state=state, clock=clock, jumps=jumps)
         self._messages = AgentMessages(
             state=state,
             journal=journal,
@@ -92,8 +92,8 @@ class LeaderTerm:
             respect_foreign_usage=respect_foreign_usage,
             on_moved=self.allocator.wake,
         )
-        self.retaining = None if retention is None else retention.begin(epoch, memory=state, clock=clock, leaps=leaps)
-        self.forecasting = _forecasting(cases, forecasts, epoch=epoch, leaps=leaps)
+        self.retaining = None if retention is None else retention.begin(epoch, memory=state, clock=clock, jumps=jumps)
+        self.forecasting = _forecasting(cases, forecasts, epoch=epoch, jumps=jumps)
         self._measures, self._check_disk, self._reached = cases.measures, check_disk, asyncio.Event()
         self.alerting = (
             None if notices is None else notices.begin(cases, outputs=executor, beginning=beginning, ray=ray)
@@ -213,7 +213,7 @@ def _allocator(
     )
 
 
-def _forecasting(cases: UseCases, plan: ForecastPlan | None, *, epoch: int, leaps: ClockJumps) -> Forecasting | None:
+def _forecasting(cases: UseCases, plan: ForecastPlan | None, *, epoch: int, jumps: ClockJumps) -> Forecasting | None:
     if plan is None:
         cases.state.board.lack(SWITCHED_OFF)
         return None
@@ -222,9 +222,9 @@ def _forecasting(cases: UseCases, plan: ForecastPlan | None, *, epoch: int, leap
         journal=cases.journal,
         clock=cases.clock,
         epoch=epoch,
-        leaps=leaps,
+        jumps=jumps,
         measures=cases.measures.forecasts,
-        desk=cases.desk,
+        questions=cases.questions,
     )
 
 

@@ -42,8 +42,8 @@ def releases(state: State, reports: Iterable[KernelReport], *, epoch: int) -> Or
     The reports have been applied. Orders are idempotent, and repeated for a rank that reports again that it waits.
     """
     found: dict[AgentId, list[LaunchOrder]] = defaultdict(list)
-    told = (report.kernel_id for report in reports if report.phase in (KernelPhase.CHECKED, KernelPhase.STARTED))
-    for session_id in dict.fromkeys(kernel_parts(kernel_id)[0] for kernel_id in told):
+    started = (report.kernel_id for report in reports if report.phase in (KernelPhase.CHECKED, KernelPhase.STARTED))
+    for session_id in dict.fromkeys(kernel_parts(kernel_id)[0] for kernel_id in started):
         session = state.sessions.get(session_id)
         if session is None or session.spec.preflight is None or session.state is not SessionState.ALLOCATING:
             continue

@@ -133,14 +133,14 @@ class ForecastMeasures:
         export_zeros(self.answers, ("now", "wait", "unknown"))
         export_zeros(self.outcomes, ("inside", "early", "late", "canceled"))
 
-    def told(self, told: ShownForecast) -> None:
+    def count_first(self, shown: ShownForecast) -> None:
         """Count a first forecast."""
-        self.answers.labels("now" if told.forecast.starts_now else "wait" if told.says_wait else "unknown").inc()
+        self.answers.labels("now" if shown.forecast.starts_now else "wait" if shown.says_wait else "unknown").inc()
 
     def judge(self, record: ForecastRecord) -> None:
         """Count the outcome of a first forecast, when its session has started or left."""
-        start_us, settled_us = record.told.forecast.start_us, record.settled_us
-        if not record.told.says_wait or start_us is None or settled_us is None or record.ended_us is not None:
+        start_us, settled_us = record.shown.forecast.start_us, record.settled_us
+        if not record.shown.says_wait or start_us is None or settled_us is None or record.ended_us is not None:
             return
         if record.outcome is ForecastOutcome.CANCELED and settled_us <= start_us.p90:
             self.outcomes.labels("canceled").inc()

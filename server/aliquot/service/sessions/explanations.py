@@ -101,10 +101,10 @@ class _Key(Struct, frozen=True):
 class Explanations:
     """Explains waiting sessions on the current state; changes nothing."""
 
-    def __init__(self, *, state: State, clock: Clock, desk: QuestionQueue) -> None:
+    def __init__(self, *, state: State, clock: Clock, questions: QuestionQueue) -> None:
         self._state = state
         self._clock = clock
-        self._desk = desk
+        self._questions = questions
         self._cache = PassCache()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="explanation")
         self._kept: OrderedDict[_Key, _Explained] = OrderedDict()
@@ -136,7 +136,7 @@ class Explanations:
     def _with_forecasts(self, known: _Explained, *, now_us: int) -> ExplanationView:
         """The explanation with the changes that were forecast; asks for forecasts that are missing or old."""
         question = known.question
-        if question is None or not self._desk.is_served:
+        if question is None or not self._questions.is_served:
             return known.view
         asked: _Asked | None = self._ask(question, now_us=now_us)
         while asked is not None and not asked.starts_us.done():
@@ -178,17 +178,17 @@ class Explanations:
 
     async def _starts_us(self, question: _ChangeQuestion) -> tuple[int | None, ...]:
         """P50 of the start as it is, then with each change; empty if it cannot be forecast now."""
-        supposed = [
+        sessions = [
             HypotheticalSession(
                 row=row, run_times=None if row.workload is None else question.run_times.get(row.workload)
             )
             for row in (question.row, *question.changed)
         ]
         try:
-            told = await self._desk.ask(supposed)
+            forecasts = await self._questions.ask(sessions)
         except Unavailable:
             return ()
-        bands = [None if one is None else one.forecast.start_us for one in told]
+        bands = [None if one is None else one.forecast.start_us for one in forecasts]
         return tuple(None if band is None else band.p50 for band in bands)
 
     async def _computed(self, session: Session, key: _Key, *, now_us: int) -> _Explained:

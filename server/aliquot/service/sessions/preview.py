@@ -24,7 +24,7 @@ from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.sessions import grants, verdict_view
-from aliquot.service.views.start_forecasts import STOPPED, supposed_view
+from aliquot.service.views.start_forecasts import STOPPED, hypothetical_view
 from aliquot.service.views.terms import estimate_view, microseconds_or_none, moment_or_none
 from aliquot_schema.errors import AliquotError, LimitExceeded, Unavailable
 from aliquot_schema.ids import SessionId, UserId, task_parts
@@ -53,13 +53,19 @@ class Previews:
     """Runs `decide` on the current state with one more pending row, in a worker thread; commits nothing."""
 
     def __init__(
-        self, *, state: State, creation: Submission, clock: Clock, desk: QuestionQueue, sizing: Sizing | None = None
+        self,
+        *,
+        state: State,
+        creation: Submission,
+        clock: Clock,
+        questions: QuestionQueue,
+        sizing: Sizing | None = None,
     ) -> None:
         """
         Args:
             sizing: right-size advice for a session that is not submitted; None = there is none.
         """
-        self._desk = desk
+        self._questions = questions
         self._sizing = sizing
         self._state = state
         self._creation = creation
@@ -128,27 +134,29 @@ class Previews:
         found: list[HypotheticalSession | AliquotError] = []
         for request in requests:
             try:
-                found.append(self._supposed(await self._creation.dry_run(caller, request)))
+                found.append(self._hypothetical(await self._creation.dry_run(caller, request)))
             except AliquotError as error:
                 found.append(error)
-        told = iter(await self._told([one for one in found if isinstance(one, HypotheticalSession)], by=caller.user))
-        return tuple(one if isinstance(one, AliquotError) else next(told) for one in found)
+        forecasts = iter(
+            await self._forecasts([one for one in found if isinstance(one, HypotheticalSession)], by=caller.user)
+        )
+        return tuple(one if isinstance(one, AliquotError) else next(forecasts) for one in found)
 
-    def _supposed(self, session: Session) -> HypotheticalSession:
+    def _hypothetical(self, session: Session) -> HypotheticalSession:
         workload = workload_of(session)
         forecast = self._state.forecasts.like(workload)
         run_times = None if forecast is None else forecast.run_times
         return HypotheticalSession(row=pending_row(session, workload=workload), run_times=run_times)
 
-    async def _told(self, supposed: Sequence[HypotheticalSession], *, by: UserId) -> list[ForecastView]:
-        if not supposed or self._state.orchestration.is_stopped:
-            return [supposed_view(self._state, None, missing=STOPPED)] * len(supposed)
+    async def _forecasts(self, sessions: Sequence[HypotheticalSession], *, by: UserId) -> list[ForecastView]:
+        if not sessions or self._state.orchestration.is_stopped:
+            return [hypothetical_view(self._state, None, missing=STOPPED)] * len(sessions)
         try:
-            told = await self._desk.ask(supposed, by=by)
+            forecasts = await self._questions.ask(sessions, by=by)
         except Unavailable as error:
             missing = self._state.board.missing or error.message
-            return [supposed_view(self._state, None, missing=missing)] * len(supposed)
-        return [supposed_view(self._state, one, missing=None if one else TOO_MANY_AHEAD) for one in told]
+            return [hypothetical_view(self._state, None, missing=missing)] * len(sessions)
+        return [hypothetical_view(self._state, one, missing=None if one else TOO_MANY_AHEAD) for one in forecasts]
 
     def close(self) -> None:
         """Stop the worker thread."""

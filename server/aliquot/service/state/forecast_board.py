@@ -30,7 +30,7 @@ class BoardContent(Struct, frozen=True, kw_only=True):
     now: Mapping[SessionId, ShownForecast] = field(default_factory=dict)
     """The newest forecast of each waiting session."""
     first: Mapping[SessionId, ForecastRecord] = field(default_factory=dict)
-    """What each was told first, also of sessions that wait no longer."""
+    """The first forecast of each, also of sessions that wait no longer."""
     accuracy: AccuracyReport = field(default_factory=AccuracyReport)
     missing: str | None = NOT_YET
     """Why forecasts are not being made; None = they are."""
@@ -56,18 +56,18 @@ class ForecastBoard:
         self.seen_us = 0
         """The present time when the board was looked after last: a start before it is not expected any more."""
 
-    def tell(self, told: Iterable[ShownForecast]) -> None:
+    def show(self, forecasts: Iterable[ShownForecast]) -> None:
         """Put new forecasts of waiting sessions on the board."""
         self.changes += 1
-        self.now.update((one.forecast.session_id, one) for one in told)
+        self.now.update((one.forecast.session_id, one) for one in forecasts)
 
     def put(self, record: ForecastRecord) -> None:
-        """Put what a session was told first on the board, or its outcome."""
+        """Put the first forecast of a session on the board, or its outcome."""
         self.changes += 1
         self.first[record.session_id] = record
         is_settled = record.outcome not in (ForecastOutcome.WAITING, ForecastOutcome.LATE)
         if is_settled and record.session_id not in self._gone:
-            # Later news are about a first attempt that has ended: a job array may have been told anew since.
+            # Later news are about a first attempt that has ended: a job array may have a new forecast since.
             self.now.pop(record.session_id, None)
             self._gone[record.session_id] = None
             if len(self._gone) > STARTED_KEPT:
@@ -125,7 +125,7 @@ ELSEWHERE: Final = "the leading server makes forecasts of sessions that are not 
 class HypotheticalQuestion(Struct, frozen=True, kw_only=True):
     """A question about sessions that are not submitted, each of them alone."""
 
-    supposed: tuple[HypotheticalSession, ...]
+    sessions: tuple[HypotheticalSession, ...]
     answer: "asyncio.Future[tuple[ShownForecast | None, ...]]"
     """In the same order; None = too many sessions are ahead of it to tell."""
     by: UserId | None = None
@@ -156,7 +156,7 @@ class QuestionQueue:
         return self._is_served
 
     async def ask(
-        self, supposed: Iterable[HypotheticalSession], *, by: UserId | None = None
+        self, sessions: Iterable[HypotheticalSession], *, by: UserId | None = None
     ) -> tuple[ShownForecast | None, ...]:
         """Forecasts of these sessions, each as if it were submitted, or changed, alone.
 
@@ -174,7 +174,7 @@ class QuestionQueue:
         if len(self) >= ASKED_MAX:
             raise Unavailable("many forecasts are being asked for; try again in a minute")
         answer: asyncio.Future[tuple[ShownForecast | None, ...]] = asyncio.get_running_loop().create_future()
-        self._open.append(HypotheticalQuestion(supposed=tuple(supposed), answer=answer, by=by))
+        self._open.append(HypotheticalQuestion(sessions=tuple(sessions), answer=answer, by=by))
         try:
             async with asyncio.timeout(ANSWER_S_MAX):
                 return await answer

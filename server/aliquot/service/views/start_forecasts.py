@@ -44,9 +44,9 @@ def forecast_view(state: State, session: Session) -> ForecastView | None:
     return _view(first, None if condition else now, board=board, missing=missing)
 
 
-def supposed_view(state: State, told: ShownForecast | None, *, missing: str | None) -> ForecastView:
+def hypothetical_view(state: State, shown: ShownForecast | None, *, missing: str | None) -> ForecastView:
     """The forecast of a session that is not submitted."""
-    return _view(None, told, board=state.board, missing=missing)
+    return _view(None, shown, board=state.board, missing=missing)
 
 
 def _condition(state: State, session: Session) -> str | None:
@@ -61,11 +61,11 @@ def _condition(state: State, session: Session) -> str | None:
 def _view(
     first: ForecastRecord | None, now: ShownForecast | None, *, board: ForecastBoard, missing: str | None
 ) -> ForecastView:
-    shown = now or (None if first is None else first.told)
+    shown = now or (None if first is None else first.shown)
     is_counted = shown is not None and shown.alike > 0
     return ForecastView(
-        now=None if now is None else _told(now, seen_us=board.seen_us, is_newest=True),
-        at_submission=None if first is None else _told(first.told, seen_us=board.seen_us, is_newest=False),
+        now=None if now is None else _start_forecast(now, seen_us=board.seen_us, is_newest=True),
+        at_submission=None if first is None else _start_forecast(first.shown, seen_us=board.seen_us, is_newest=False),
         came_true=None if first is None else _came_true(first),
         alike=shown.alike if shown is not None and is_counted else None,
         alike_inside=shown.alike_inside if shown is not None and is_counted else None,
@@ -73,9 +73,9 @@ def _view(
     )
 
 
-def _told(told: ShownForecast, *, seen_us: int, is_newest: bool) -> StartForecastView:
+def _start_forecast(shown: ShownForecast, *, seen_us: int, is_newest: bool) -> StartForecastView:
     """A forecast; of the newest, what has passed is cut off, because the session waits still."""
-    forecast = told.forecast
+    forecast = shown.forecast
     start_us, end_us, unknown = forecast.start_us, forecast.end_us, forecast.unknown
     is_now = forecast.starts_now and not (is_newest and seen_us - forecast.made_us > NOW_SLACK_US)
     if is_newest and start_us is not None and not is_now:
@@ -107,7 +107,7 @@ def _band(band: Band | None) -> TimeBandView | None:
 
 
 def _came_true(record: ForecastRecord) -> bool | None:
-    start_us = record.told.forecast.start_us
+    start_us = record.shown.forecast.start_us
     if record.outcome is ForecastOutcome.LATE:
         return False
     if record.outcome is not ForecastOutcome.STARTED or record.settled_us is None or start_us is None:
@@ -118,12 +118,12 @@ def _came_true(record: ForecastRecord) -> bool | None:
 def accuracy_view(board: ForecastBoard) -> ForecastAccuracyView:
     """How accurate forecasts were."""
     report = board.accuracy
-    told = report.waited + report.started_now + report.unknown
+    made = report.waited + report.started_now + report.unknown
     return ForecastAccuracyView(
         groups=tuple(map(_group, report.groups)),
         waited=report.waited,
         unknown=report.unknown,
-        unknown_part=report.unknown / told if told else None,
+        unknown_part=report.unknown / made if made else None,
         started_now=report.started_now,
         now_true=report.now_true,
         at_once=report.at_once,

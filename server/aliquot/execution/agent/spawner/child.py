@@ -227,15 +227,15 @@ def enter(order: Order, tell: int) -> None:
 
 def was_entered(status: int) -> bool:
     """Whether the command in the sandbox was started; called once, when the shim's child has ended."""
-    told = b""
+    received = b""
     os.set_blocking(status, False)
     try:
         while part := os.read(status, 4096):
-            told += part
+            received += part
     except BlockingIOError:
         pass  # a process in the sandbox still has it open
     os.close(status)
-    return b'"exit-code"' in told
+    return b'"exit-code"' in received
 
 
 def makers_of(child: int | None) -> list[int]:
