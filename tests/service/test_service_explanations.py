@@ -8,12 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.core.model.snapshot import PendingRow
+from aliquot.service.sessions.explanations import in_the_way
+from aliquot.service.state.snapshots import take
 from aliquot_schema.errors import Forbidden
 from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.orchestration import OrchestratorState
 from aliquot_schema.policies import Pool
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
-from aliquot_schema.reasons import Reason, RemedyKind
+from aliquot_schema.reasons import Evidence, Reason, RemedyKind, Verdict
 from aliquot_schema.requests import Caller, Role, SessionAmendment
 from aliquot_schema.resources.slots import SlotAmounts
 from aliquot_schema.states import SessionState as S
@@ -141,6 +143,18 @@ async def test_a_session_over_quota_gets_a_higher_quota_and_another_project_as_r
         assert found.waits is not None
         assert (found.waits.reason, found.waits.held, found.waits.limit) == (Reason.QUOTA, "1", "2")
         assert [other.session_id for other in found.in_the_way] == [holder]
+        cores = Evidence(quota=name, slot="cpu", requested="1", limit="1")
+        assert in_the_way(Verdict(reason=Reason.QUOTA, evidence=cores), take(on.state), now_us=0) == []
+        lowered = replace(quota, version=1, max_slots=SlotAmounts({"cuda.device": 1}))
+        await on.journal.transact(lambda draft: draft.put(lowered, "set"), actor="ann")
+        await on.advance()
+        beyond = await why(on, waits)
+        assert beyond.waits is not None
+        assert beyond.waits.message.endswith("It cannot start under this quota.")
+        assert beyond.in_the_way == ()
+        raised = replace(quota, version=2)
+        await on.journal.transact(lambda draft: draft.put(raised, "set"), actor="ann")
+        await on.advance()
         remedies = by_kind(found)
         assert remedies[RemedyKind.PROJECT].command == f"aliquot session change {waits} --project audio"
         raised = remedies[RemedyKind.QUOTA]

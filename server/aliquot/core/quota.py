@@ -29,6 +29,7 @@ from aliquot_schema.resources.slots import (
     format_amount,
     format_milli,
     is_accelerator,
+    parse_amount,
 )
 from aliquot_schema.sessions import SessionSpec
 
@@ -316,6 +317,15 @@ def _without_accelerators(amounts: Amounts) -> dict[SlotName, int]:
 
 def requested_slot(name: SlotName, slots: Iterable[SlotName]) -> SlotName:
     return next((slot for slot in slots if counted_as(slot) == name), name)
+
+
+def is_beyond(evidence: Evidence) -> bool:
+    """Whether a session needs more than a quota allows, whatever else is held under it."""
+    slot, requested, limit = evidence.slot, evidence.requested, evidence.limit
+    if slot is None or requested is None or limit is None:
+        return False
+    needs, most = parse_amount(slot, requested), parse_amount(slot, limit)
+    return isinstance(needs, int) and isinstance(most, int) and needs > most
 
 
 def quota_ids_for(user: UserId, project: ProjectId) -> tuple[QuotaId, ...]:

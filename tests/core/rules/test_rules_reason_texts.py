@@ -100,6 +100,13 @@ WORDS = [
     (
         Reason.QUOTA,
         Evidence(
+            quota=QuotaId("project:vision"), slot="cuda.shares", requested="0.50", available="0", limit="0", held="3"
+        ),
+        "Project vision may hold 0 GPUs and holds 3; this session needs 0.5. It cannot start under this quota.",
+    ),
+    (
+        Reason.QUOTA,
+        Evidence(
             quota=QuotaId("user:ann"),
             slot="cuda.shares",
             requested="0.50",

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from aliquot.core.quota import is_beyond
 from aliquot_schema.quotas import quota_holder
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.slots import amount_text, is_size, number_text
@@ -88,6 +89,8 @@ def _quota(evidence: Evidence) -> str:
             return (
                 f"{what}; this session needs {needs}. Only a preemptible session may borrow idle {_plural(evidence)}."
             )
+        if is_beyond(evidence):
+            return f"{what}; this session needs {needs}. It cannot start under this quota."
         return f"{what}; this session needs {needs}. It starts when sessions under this quota have ended."
     if evidence.slot:
         requested, available = (amount_text(evidence.slot, text) for text in (evidence.requested, evidence.available))

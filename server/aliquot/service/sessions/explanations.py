@@ -20,7 +20,7 @@ from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.remedies import Remedies, Remedy, starts
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
-from aliquot.core.quota import quota_ids_for
+from aliquot.core.quota import counted_as, counted_in, is_beyond, quota_ids_for
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.expected_ends import expected_end_us
@@ -35,7 +35,7 @@ from aliquot.service.views.remedies import OtherSessions, remedy_view
 from aliquot.service.views.sessions import verdict_view
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.errors import Forbidden, QuotaExceeded, Unavailable
-from aliquot_schema.ids import ProjectId, QuotaId, SessionId
+from aliquot_schema.ids import ProjectId, QuotaId, SessionId, SlotName
 from aliquot_schema.reasons import OUT_OF_LINE, Reason, Verdict
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.sessions import DEFAULT_PROJECT, Priority, Session
@@ -306,10 +306,12 @@ def _projects(state: State, caller: Caller, session: Session) -> Iterator[Projec
 
 
 def in_the_way(verdict: Verdict, snapshot: Snapshot, *, now_us: int) -> list[SessionId]:
-    """Sessions that a verdict waits for; under a full quota, those that hold it, the next to end first."""
-    if verdict.evidence.blocked_by or verdict.evidence.quota is None:
-        return list(verdict.evidence.blocked_by)
-    quota = QuotaId(verdict.evidence.quota)
-    held = [row for row in snapshot.running if quota in quota_ids_for(row.owner, row.project)]
+    """Sessions that a verdict waits for; under a full quota, those that hold what it limits, the next to end first."""
+    evidence = verdict.evidence
+    if evidence.blocked_by or evidence.quota is None or evidence.slot is None or is_beyond(evidence):
+        return list(evidence.blocked_by)
+    quota, slot = QuotaId(evidence.quota), counted_as(SlotName(evidence.slot))
+    under = [row for row in snapshot.running if quota in quota_ids_for(row.owner, row.project)]
+    held = [row for row in under if counted_in(row.kernels).get(slot)]
     held.sort(key=lambda row: (expected_end_us(row, now_us=now_us), row.session_id))
     return [row.session_id for row in islice(held, IN_THE_WAY_MAX)]
