@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from aliquot.service.admin.admin import Administration
 from aliquot.service.agents.doctor import Examination, InspectionResult
 from aliquot.service.quotas import Quotas
+from aliquot_schema.bookings import BookedDevice, BookingState
 from aliquot_schema.cluster.launching import AgentSilent
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, UnknownSlot
 from aliquot_schema.ids import AgentId, LeaseId, SessionId
@@ -16,6 +17,7 @@ from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import AgentState, SessionState
 from aliquot_schema.views.admin import NewQuota
+from booking_scenes import booking
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -216,3 +218,26 @@ async def test_quotas_show_current_use_and_waiting_sessions() -> None:
             assert found[name].waiting == waiting
             assert found[name].gpu_hours_month == pytest.approx(1.5, abs=0.01)
         assert (found["project:default"].held, found["project:default"].waiting) == ((), 1)
+
+
+async def test_the_use_of_quotas_counts_the_gpus_of_a_booking_from_its_start_on() -> None:
+    """As the scheduler counts them: used or not, and those of its sessions once."""
+    async with stage([agent("a", devices=4)]) as on:
+        quotas = Quotas(state=on.state, journal=on.journal, clock=on.clock)
+        starts = on.clock.now_us() + 60_000_000
+        known = on.state.agents[A]
+        asked = booking("exp", starts_min=0, gpus=2, owner=CALLER.user, state=BookingState.BOOKED, version=0)
+        devices = tuple(BookedDevice(known.node_id, device.id) for device in known.devices[:2])
+        booked = replace(asked, devices=devices, starts_us=starts, ends_us=starts + 3_600_000_000)
+        await on.journal.transact(lambda draft: draft.put(booked, "booked"), actor="ann")
+
+        def held() -> dict[str, list[str]]:
+            uses = quotas.quota_use(CALLER)
+            return {f"{use.scope}:{use.name}": [slot.amount for slot in use.held] for use in uses}
+
+        assert held() == {"cluster:": []}
+        on.clock.passes(61)
+        await on.submit(booking="exp")
+        await on.submit()
+        await on.advance()
+        assert held() == {"cluster:": ["3.00"], "user:ann": ["3.00"], "project:default": ["3.00"]}

@@ -5,7 +5,7 @@ the name of its shares (one `cuda.device` is 1000 of `cuda.shares`), everything 
 that a quota does not name is not limited by it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Final
 
@@ -18,7 +18,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, RunningRow, Snapshot, milli_of
 from aliquot_schema.bookings import BookedDevice, Booking
 from aliquot_schema.errors import QuotaExceeded
-from aliquot_schema.ids import ProjectId, QuotaId, SlotName, UserId
+from aliquot_schema.ids import BookingId, ProjectId, QuotaId, SlotName, UserId
 from aliquot_schema.policies import PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_holder, quota_id
 from aliquot_schema.reasons import Evidence, Reason, Verdict
@@ -72,6 +72,12 @@ def booked_amounts(devices: Iterable[BookedDevice], *, agents: Iterable[AgentRow
     for name, amount in found.values():
         amounts[name] = amounts.get(name, 0) + amount
     return amounts
+
+
+def held_beside(row: RunningRow, *, active: Container[BookingId]) -> dict[SlotName, int]:
+    """Counted amounts that a session holds; in an active booking without the devices, which count as held by that."""
+    amounts = counted_in(row.kernels)
+    return _without_accelerators(amounts) if row.booking in active else amounts
 
 
 def limits(slots: SlotAmounts) -> dict[SlotName, int]:
@@ -239,9 +245,7 @@ class QuotaTracker:
             self._count_running(running, sign=-1)
 
     def _count_running(self, row: RunningRow, *, sign: int) -> None:
-        amounts = counted_in(row.kernels)
-        if row.booking in self._active:
-            amounts = _without_accelerators(amounts)
+        amounts = held_beside(row, active=self._active)
         for line in self._lines_for(row.owner, row.project):
             _count(line.held, amounts, sign=sign)
             if not row.is_leaving:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import Usage
-from aliquot.core.quota import counted_in, quota_ids_for
+from aliquot.core.quota import booked_amounts, held_beside, quota_ids_for
 from aliquot.core.validation.fields import check_project_name
 from aliquot.core.validation.session import unknown_slot, with_full_names
 from aliquot.service.access import check_role
@@ -62,9 +62,13 @@ def quota_uses(state: State, *, now_us: int) -> tuple[QuotaUseView, ...]:
     held: dict[QuotaId, Counter[SlotName]] = {quota_id(QuotaScope.CLUSTER): Counter()}
     snapshot = take(state, with_costs=True)
     budgets = Budgets(snapshot, prices=state.policy.prices, now_us=now_us)
+    active = {one.id: one for one in snapshot.bookings if one.is_active(now_us)}
+    for booking in active.values():
+        for quota in quota_ids_for(booking.owner, booking.project):
+            held.setdefault(quota, Counter()).update(booked_amounts(booking.devices, agents=snapshot.agents))
     for row in snapshot.running:
         for quota in quota_ids_for(row.owner, row.project):
-            held.setdefault(quota, Counter()).update(counted_in(row.kernels))
+            held.setdefault(quota, Counter()).update(held_beside(row, active=active))
     waiting: Counter[QuotaId] = Counter({quota_id(QuotaScope.CLUSTER): state.pending_counts.waiting})
     waiting.update({quota_id(QuotaScope.USER, name): n for name, n in state.pending_counts.waiting_by_owner().items()})
     for project, counts in state.pending_counts.of_projects().items():
