@@ -63,8 +63,7 @@ class SchedulingPass:
         self._quotas = QuotaTracker(
             context.snapshot, policy=context.policy, now_us=context.now_us, bookings=context.bookings
         )
-        self._claims: PreemptionClaims | None = None
-        """None = nothing has asked to preempt yet."""
+        self._claims: PreemptionClaims | None = None  # None = nothing has asked to preempt yet
         if context.calendar is not None:
             self._preempting().clear_for_maintenance(context.calendar, self._running)
         self._skipped: dict[SessionId, Verdict] = {}
@@ -397,9 +396,8 @@ class SchedulingPass:
         """Reserve for the first blocked row that can get a reservation; others wait for holders without a known end."""
         for head in self._blocked[self._reserved_for :]:
             self._reserved_for += 1
-            start = reserve(
-                head, capacity=self._capacity, ends=self._ends(), context=self._context, placer=self._placer
-            )
+            context, placer = self._context, self._placer
+            start = reserve(head, capacity=self._capacity, ends=self._ends(), context=context, placer=placer)
             if start is not None:
                 return start
         return None
