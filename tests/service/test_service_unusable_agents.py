@@ -125,6 +125,19 @@ async def test_the_alert_of_a_lost_agent_says_that_it_is_refused() -> None:
         assert "refused" not in condition.words
 
 
+async def test_the_alert_of_a_lost_agent_names_canceled_sessions_whose_processes_may_still_run() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session_id = await on.submit(name="train")
+        await on.advance()
+        await on.on_event(AgentSilent(agent_id=A, lost=True))
+        await on.cancel(session_id)
+        assert on.session(session_id).state is SessionState.CANCELED
+        rule = Rules(on.state.alert_index).of(AlertRule.AGENT_LOST)
+        (condition,) = agent_lost(on.state, rule, on.clock.now_us())
+        assert condition.words == f"agent a on a is lost; its processes may still run: train ({session_id})"
+        assert condition.owners == (on.session(session_id).owner,)
+
+
 async def test_readings_of_devices_that_an_agent_does_not_have_are_not_kept() -> None:
     async with stage([agent("a", devices=1)]) as on:
         there = gpus(1)[0].id

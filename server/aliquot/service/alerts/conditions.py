@@ -21,7 +21,7 @@ from aliquot_schema.ids import AgentId, DeviceId, KeyId, SessionId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope, quota_holder
 from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
-from aliquot_schema.states import ACTIVE, AgentState, SessionState
+from aliquot_schema.states import AgentState, SessionState
 from aliquot_schema.views.server import RayView
 
 WINDOW_US: Final = 3_600_000_000
@@ -210,13 +210,13 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
 
 
 def _running(state: State) -> dict[AgentId, dict[SessionId, Session]]:
-    """Active sessions with unfinished kernels, by agent; empty when no agent is lost."""
+    """Sessions with unfinished kernels, ended ones too, by agent; empty when no agent is lost."""
     found: dict[AgentId, dict[SessionId, Session]] = defaultdict(dict)
     if not any(agent.state is AgentState.LOST for agent in state.agents.values()):
         return found
     for kernel in state.live_kernels.by_id.values():
         session = state.sessions.get(kernel.session_id)
-        if session is not None and session.state in ACTIVE:
+        if session is not None:
             found[kernel.agent_id][session.id] = session
     return found
 
