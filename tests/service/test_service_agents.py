@@ -226,6 +226,7 @@ async def test_a_device_that_disappears_while_it_is_held_is_kept_as_leaving_unti
             ("a-gpu-1", DeviceHealth.LEAVING),
         ]
         assert shown(on).gpu_alloc_map == '{"a-gpu-0": "0.00", "a-gpu-1": "1.00"}'
+        assert {one.slot: one.amount for one in shown(on).occupied}["cuda.device"] == "0"
         with pytest.raises(ImpossibleRequest):
             await on.submit(devices=2)
         on.executor.ends(rank(first))

@@ -179,11 +179,13 @@ def _capacity(agent: Agent) -> Mapping[SlotName, int]:
 
 
 def _occupied(agent: Agent, specs: Iterable[ResourceSpec]) -> Mapping[SlotName, int]:
-    """Amounts held per slot; those granted before a slot was renamed count under the old name."""
+    """What is held of the capacity; amounts granted before a slot was renamed count under the old name."""
+    healthy = {device.id for device in agent.devices if device.health is DeviceHealth.HEALTHY}
     sums: dict[SlotName, int] = dict.fromkeys(agent.slot_types, 0)
     for spec in specs:
         for slot, amounts in spec.items():
-            sums[slot] = sums.get(slot, 0) + sum(amounts.values())
+            held = sum(amount for device_id, amount in amounts.items() if device_id in healthy)
+            sums[slot] = sums.get(slot, 0) + held
     return sums
 
 
