@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from aliquot_schema.ids import AgentId, DeviceId, QuotaId, SessionId
+from aliquot_schema.ids import AgentId, DeviceId, PoolId, QuotaId, SessionId
 
 
 class Reason(StrEnum):
@@ -65,6 +65,14 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Sessions it waits for: dependencies, the head of the queue, or holders of what it needs."""
     agents: tuple[AgentId, ...] = ()
     devices: tuple[DeviceId, ...] = ()
+    pool: PoolId | None = None
+    """The pool that it requires, whose agents do not have `slot`."""
+    labels: tuple[str, ...] = ()
+    """The labels that it requires, as NAME=VALUE, which no agent of its pool with `slot` has."""
+    largest: str | None = None
+    """Amount of `slot` that the largest agent has in all, which is less than one kernel needs; as text."""
+    kernels_max: int | None = None
+    """Gangs: how many kernels the agents in service could hold if they were empty."""
     quota: QuotaId | None = None
     """The exceeded quota. `requested` is then what the whole session needs, and `available` what is left of the
     quota."""

@@ -3,13 +3,14 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import AgentRow
+from aliquot.core.model.snapshot import AgentRow, PlacementConstraints
 from aliquot.core.scheduler.feasibility import impossible
 from aliquot.core.scheduler.reason_text import explain
 from aliquot_schema.errors import AliquotError, ImpossibleRequest, NotMultipleOfQuantum
-from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName
+from aliquot_schema.ids import AgentId, DeviceId, PoolId, SessionId, SlotName
 from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.slots import ResourceSlot
@@ -151,6 +152,56 @@ def test_a_waiting_session_names_the_last_device_of_its_kind_that_is_gone() -> N
     verdict = waits(decided(agents, [row("a", rocm_device="1")]), "a")
     assert verdict.reason is Reason.NO_AGENT
     assert verdict.evidence == Evidence(slot="rocm.device", requested="1", available="0", devices=(DeviceId("rocm0"),))
+
+
+@pytest.mark.parametrize(
+    ("agents", "wanted", "text"),
+    [
+        (
+            [on("x", gpus(4))],
+            {"where": PlacementConstraints(labels=(("rack", "2"), ("room", "1")))},
+            "No agent of its pool with a CUDA GPU has the labels rack=2, room=1 now.",
+        ),
+        (
+            [replace(on("x", gpus(4)), labels={"rack": "2"}), on("y", [amd(0)])],
+            {"where": PlacementConstraints(labels=(("rack", "2"), ("room", "1")))},
+            "No agent of its pool with a CUDA GPU has the label room=1 now.",
+        ),
+        (
+            [replace(on("x", gpus(4)), pool=PoolId("lab")), on("y", [amd(0)])],
+            {},
+            "No agent of its pool default has a CUDA GPU; agents of other pools have.",
+        ),
+        ([on("x", gpus(4))], {"excluded_agents": (AgentId("x"),)}, "Only x can run it, which takes no sessions now."),
+        (
+            [on("x", gpus(2)), on("y", gpus(1), is_open=False)],
+            {"cuda_device": "4"},
+            "Each kernel needs 4 GPUs, and the largest agent has 2. Ask for less, or for more kernels.",
+        ),
+        (
+            [on("x", gpus(8)), on("y", gpus(8), is_open=False), on("z", gpus(1))],
+            {"cuda_device": "8", "kernels": 2},
+            "At most 1 of its kernels fit on the agents in service; the others need y, which takes no sessions now.",
+        ),
+        (
+            [on("x", gpus(2)), on("y", gpus(2), is_open=False), on("z", gpus(2), is_open=False)],
+            {"cuda_device": "2", "kernels": 3},
+            "At most 1 of its kernels fit on the agents in service; the others need y, z, which take no sessions now.",
+        ),
+        (
+            [on("x", gpus(2)), on("y", gpus(1), is_open=False)],
+            {"cuda_device": "2", "kernels": 2},
+            "At most 1 of its kernels fit on the agents in service; all must start together.",
+        ),
+    ],
+    ids=["labels", "one label", "pool", "excluded", "too small", "gang", "larger gang", "gang too small"],
+)
+def test_a_session_that_no_agent_in_service_can_run_says_what_is_missing(
+    agents: list[AgentRow], wanted: dict[str, Any], text: str
+) -> None:
+    verdict = waits(decided(agents, [row("a", **wanted)]), "a")
+    assert verdict.reason is Reason.NO_AGENT
+    assert explain(verdict) == text
 
 
 def test_a_request_for_slots_that_no_single_agent_has_is_impossible() -> None:

@@ -44,12 +44,12 @@ WORDS = [
     (
         Reason.NO_AGENT,
         Evidence(agents=(AgentId("x"),)),
-        "Only x can run it, and takes no sessions now.",
+        "Only x can run it, which takes no sessions now.",
     ),
     (
         Reason.NO_AGENT,
         Evidence(agents=(AgentId("x"),), devices=(DeviceId("cuda0"),)),
-        "Only x can run it, and cuda0 there is unhealthy.",
+        "Only x can run it, where cuda0 is unhealthy.",
     ),
     (
         Reason.NO_AGENT,

@@ -201,7 +201,7 @@ def verdict_lines(verdict: "Verdict", *, names: "Mapping[str, str] | None" = Non
     lines = [f"{verdict.reason}: {printable(message)}"]
     if verdict.quota is not None:
         lines += _quota_lines(verdict)
-    elif verdict.slot is not None:
+    elif verdict.slot is not None and verdict.available is not None:
         lines.append(_shortage_line(verdict))
     if verdict.fits_kernels is not None:
         lines.append(f"  {verdict.fits_kernels} of its kernels would fit now")

@@ -190,7 +190,7 @@ def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOp
         return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
     missing_slot = next((slot for slot, amount in row.request if amount and not _holders(slot, allowed)), None)
     if missing_slot is not None:
-        evidence = Evidence(
+        evidence = _kept_away(row, agents, missing_slot) or Evidence(
             slot=missing_slot,
             requested=format_amount(missing_slot, dict(row.request)[missing_slot]),
             available=format_amount(missing_slot, 0),
@@ -203,7 +203,35 @@ def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOp
     evidence = Evidence(
         agents=tuple(agent.id for agent in could[:NAMED_MAX]), devices=tuple(dict.fromkeys(broken))[:NAMED_MAX]
     )
+    if row.cluster_size > 1:
+        most = fit(is_open, row.request, options, size=row.cluster_size, repaired=False)
+        is_one_switch = row.where.topology is Topology.REQUIRE
+        evidence = replace(evidence, kernels_max=most or None, is_one_switch=is_one_switch and most > 0)
+    if not could and evidence.kernels_max is None:
+        evidence = _too_small(row, allowed)
     return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
+
+
+def _kept_away(row: PendingRow, agents: Sequence[AgentRow], slot: SlotName) -> Evidence | None:
+    """Evidence that agents have a slot, but not the pool or the labels that a row requires; None if no agent has it."""
+    holders = [agent for agent in agents if _capacity(agent.layout, slot)]
+    in_pool = [agent for agent in holders if agent.pool == row.where.pool]
+    if not in_pool:
+        return Evidence(slot=slot, pool=row.where.pool) if holders else None
+    if not any(has_labels(agent, row.where.labels) for agent in in_pool):
+        lacking = [pair for pair in row.where.labels if not any(has_labels(agent, [pair]) for agent in in_pool)]
+        return Evidence(slot=slot, labels=tuple(f"{name}={value}" for name, value in lacking or row.where.labels))
+    return Evidence(agents=tuple(agent.id for agent in in_pool if has_labels(agent, row.where.labels))[:NAMED_MAX])
+
+
+def _too_small(row: PendingRow, agents: Sequence[AgentRow]) -> Evidence:
+    """Evidence for the first slot of which a kernel needs more than any agent has; none if each is there."""
+    for slot, amount in accelerators_first(row.request):
+        largest = max((_capacity(agent.layout, slot) for agent in agents), default=0)
+        if amount > largest:
+            requested, most = format_amount(slot, amount), format_amount(slot, largest)
+            return Evidence(slot=slot, requested=requested, largest=most)
+    return Evidence()
 
 
 def _is_barred(row: PendingRow, agent: AgentRow) -> bool:

@@ -54,17 +54,41 @@ def _gang(evidence: Evidence) -> str:
 
 def _no_agent(evidence: Evidence) -> str:
     if evidence.slot is not None:
-        kind = evidence.slot.partition(".")[0]
-        name = f"{_GPU_MAKERS[kind]} GPU" if kind in _GPU_MAKERS else kind.upper()
-        verb = "is" if len(evidence.devices) == 1 else "are"
-        gone = f" any more: {_some(evidence.devices)} {verb} gone" if evidence.devices else ""
-        return f"No agent has a {name}{gone}. It starts when one is back; a smaller request does not help."
-    if not evidence.agents:
-        return "No agent in service can run it."
+        return _no_agent_with(evidence.slot, evidence)
     if evidence.is_temporary:
         return _temporary(evidence)
-    why = f"{_some(evidence.devices)} there is unhealthy" if evidence.devices else "takes no sessions now"
-    return f"Only {_some(evidence.agents)} can run it, and {why}."
+    if evidence.kernels_max is not None:
+        where = "one switch in service" if evidence.is_one_switch else "the agents in service"
+        others = f"the others need {_some(evidence.agents)}, {_away(evidence)}"
+        rest = others if evidence.agents else "all must start together"
+        return f"At most {evidence.kernels_max} of its kernels fit on {where}; {rest}."
+    if not evidence.agents:
+        return "No agent in service can run it."
+    return f"Only {_some(evidence.agents)} can run it, {_away(evidence)}."
+
+
+def _away(evidence: Evidence) -> str:
+    """Why the named agents cannot be used now, as a clause."""
+    if evidence.devices:
+        return f"where {_some(evidence.devices)} {'is' if len(evidence.devices) == 1 else 'are'} unhealthy"
+    return f"which {'takes' if len(evidence.agents) == 1 else 'take'} no sessions now"
+
+
+def _no_agent_with(slot: str, evidence: Evidence) -> str:
+    """That no agent has a slot, or has it together with what else a session requires."""
+    if evidence.largest is not None:
+        needs, most = amount_text(slot, evidence.requested), number_text(slot, evidence.largest)
+        return f"Each kernel needs {needs}, and the largest agent has {most}. Ask for less, or for more kernels."
+    kind = slot.partition(".")[0]
+    name = f"{_GPU_MAKERS[kind]} GPU" if kind in _GPU_MAKERS else kind.upper()
+    if evidence.pool is not None:
+        return f"No agent of its pool {evidence.pool} has a {name}; agents of other pools have."
+    if evidence.labels:
+        what = "label" if len(evidence.labels) == 1 else "labels"
+        return f"No agent of its pool with a {name} has the {what} {', '.join(evidence.labels)} now."
+    verb = "is" if len(evidence.devices) == 1 else "are"
+    gone = f" any more: {_some(evidence.devices)} {verb} gone" if evidence.devices else ""
+    return f"No agent has a {name}{gone}. It starts when one is back; a smaller request does not help."
 
 
 def _temporary(evidence: Evidence) -> str:
