@@ -229,6 +229,59 @@ def test_a_lost_device_of_a_booking_is_replaced_unless_it_was_requested_by_name(
     assert passed(scene(replace(named, wanted=named.devices))).bookings == ()
 
 
+CLOSED = on("a", gpus(2), is_open=False)
+"""A drained or lost agent; its node is the first by name."""
+A0, A1 = ("node-a", "cuda0"), ("node-a", "cuda1")
+
+
+@pytest.mark.parametrize("starts_min", [0, 60])
+def test_a_booking_takes_devices_of_agents_that_take_sessions(starts_min: int) -> None:
+    plan = passed(busy([CLOSED, TWO], [], [], bookings=(booking("p", starts_min=starts_min, gpus=2),)))
+    assert outcome(plan, "p")[:2] == (BookingState.BOOKED, [C0, C1])
+
+
+def test_closed_agents_can_be_booked_for_later_but_not_for_now() -> None:
+    later, now = booking("p", starts_min=60, gpus=3), booking("q", starts_min=0, lasts_min=30, gpus=3)
+    plan = passed(busy([CLOSED, TWO], [], [], bookings=(later, now)))
+    assert outcome(plan, "p")[0] is BookingState.BOOKED
+    state, _, why = outcome(plan, "q")
+    assert state is BookingState.REFUSED
+    assert why == (
+        "2 GPUs can be free for the whole window, and 3 were asked for. In the way: a, which takes no sessions now"
+    )
+    named = booking("r", starts_min=0, wanted=booked("r", A0, starts_min=0).devices)
+    state, _, why = outcome(passed(busy([CLOSED, TWO], [], [], bookings=(named,))), "r")
+    assert (state, why) == (BookingState.REFUSED, "cuda0 on node node-a is not in service")
+
+
+def test_a_booking_moves_from_a_closed_agent_when_a_session_needs_it() -> None:
+    held = booked("p", A0, A1, starts_min=0)
+    waiting = row("s", booking=BookingId("p"))
+    assert passed(busy([CLOSED, TWO], [], [], bookings=(held,))).bookings == ()
+    plan = passed(busy([CLOSED, TWO], [], [waiting], bookings=(held,)))
+    assert outcome(plan, "p")[1] == [C0, C1]
+    assert devices_of(plan, "s") <= {C0, C1}
+    own = replace(runs("own", CLOSED, {"cuda.device": {"cuda0": 1}}, ends_in_s=60), booking=BookingId("p"))
+    plan = passed(busy([CLOSED, TWO], [own], [waiting], bookings=(held,)))
+    assert outcome(plan, "p")[1] == [A0, C0], "its own session keeps cuda0"
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [(A0, ": a takes no sessions now"), (("node-x", "cuda9"), ": cuda9 is not in service"), (C0, "")],
+    ids=["closed", "gone", "held"],
+)
+def test_a_session_in_a_booking_that_cannot_be_used_says_why(held: tuple[str, str], why: str) -> None:
+    named = booked("p", held, starts_min=0)
+    waiting = row("s", booking=BookingId("p"), cuda_device="2" if not why else "1")
+    plan = passed(busy([CLOSED, TWO], [], [waiting], bookings=(replace(named, wanted=named.devices),)))
+    verdict = waits(plan, "s")
+    assert verdict.reason is Reason.BOOKED
+    assert explain(verdict) == (
+        f"Its booking p has not enough free for it{why}; other devices are not part of the booking."
+    )
+
+
 def test_a_booking_is_extended_in_the_pass_that_replaces_its_lost_device() -> None:
     longer = booked("p", ("node-gone", "cuda9"), starts_min=60, extends_to_us=NOW_US + 180 * MINUTE_US)
     (granted,) = passed(scene(longer)).bookings

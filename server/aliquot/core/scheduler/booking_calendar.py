@@ -23,6 +23,7 @@ from aliquot.core.model.snapshot import AgentRow, PendingRow, PlacementConstrain
 from aliquot_schema.bookings import BookedDevice, Booking, BookingKind, BookingState
 from aliquot_schema.ids import BookingId, NodeId
 from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.resources.slots import is_accelerator
 
 NEVER_US: Final = 1 << 62
@@ -127,10 +128,24 @@ class BookingCalendar:
         booking = self.first_in_the_way(row, kernels)
         if booking is None:
             return None
-        until_us: int | None = booking.starts_us if booking.starts_us > self._now_us else booking.ends_us
         if booking.id == row.booking:
-            until_us = None
+            return Verdict(reason=Reason.BOOKED, evidence=self._shortage(booking))
+        until_us = booking.starts_us if booking.starts_us > self._now_us else booking.ends_us
         return Verdict(reason=Reason.BOOKED, evidence=Evidence(booking=booking.name, until_us=until_us))
+
+    def _shortage(self, booking: Booking) -> Evidence:
+        """Evidence that a booking has too little free, with its devices and agents that are not in service."""
+        holders: dict[BookedDevice, list[AgentRow]] = {device: [] for device in booking.devices}
+        for agent in self._agents:
+            for device in agent.layout.devices.values():
+                if device.health is DeviceHealth.HEALTHY:
+                    holders.get(BookedDevice(agent.node_id, device.id), []).append(agent)
+        closed = [agent.id for found in holders.values() if not any(one.is_open for one in found) for agent in found]
+        return Evidence(
+            booking=booking.name,
+            agents=tuple(dict.fromkeys(closed)),
+            devices=tuple(device.device_id for device, found in holders.items() if not found),
+        )
 
     def kinds(self, queue: Queue, kinds: IntArray) -> IntArray:
         """[rows] kinds of rows, with those of different closures told apart."""

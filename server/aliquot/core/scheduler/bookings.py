@@ -3,7 +3,9 @@
 - A requested booking is accepted if its devices can be free for its window: no other booking has them then, and what
   runs on them has certainly left. The quotas of its owner and project hold for everything booked at any moment.
 - An accepted one ends with its window, or when no session has used it for `no_show_after_ms` since its start.
-- A device that is lost is replaced by another one that fits.
+- A device that is lost is replaced by another one that fits. So is one whose agent takes no sessions, once the window
+  has begun and a session waits in the booking.
+- Once its window has begun, a booking is accepted only with devices of agents that take sessions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,7 +98,8 @@ class _BookingPass:
         """Give a booking other devices for those that are lost, as far as there are any."""
         if booking.wanted or booking.kind is BookingKind.MAINTENANCE:
             return
-        kept = [device for device in booking.devices if device in self._healthy]
+        unused = self._unused(booking)
+        kept = [device for device in booking.devices if device in self._healthy and device not in unused]
         lacking = booking.gpus - len(kept)
         if lacking <= 0:
             return
@@ -167,6 +170,29 @@ class _BookingPass:
         waiting = (row.booking for row in self._snapshot.queue)
         return frozenset(name for name in (*running, *waiting) if name is not None)
 
+    def _has_begun(self, booking: Booking) -> bool:
+        return booking.starts_us <= self._now_us
+
+    def _unused(self, booking: Booking) -> frozenset[BookedDevice]:
+        """Devices that a booking needs now and cannot use, because their agents take no sessions."""
+        away = frozenset(booking.devices) - self._in_service
+        if (
+            not away
+            or not self._has_begun(booking)
+            or not any(row.booking == booking.id for row in self._snapshot.queue)
+        ):
+            return frozenset()
+        own = [row for row in self._snapshot.running if row.booking == booking.id]
+        return frozenset(device for device in away if not any(uses(row, devices=frozenset([device])) for row in own))
+
+    @cached_property
+    def _in_service(self) -> frozenset[BookedDevice]:
+        """Devices of agents that take sessions."""
+        ready = (agent for agent in self._snapshot.agents if agent.is_open)
+        return frozenset(
+            BookedDevice(agent.node_id, device_id) for agent in ready for device_id in agent.layout.devices
+        )
+
     @cached_property
     def _healthy(self) -> Mapping[BookedDevice, str]:
         """The model of every whole accelerator that is present, healthy and here to stay, in natural order."""
@@ -192,6 +218,7 @@ class _BookingPass:
             device
             for device, model in self._by_pool.get(booking.pool, {}).items()
             if device not in taken and is_of_model(model, booking.models)
+            if device in self._in_service or not self._has_begun(booking)
         ]
 
     def _taken(self, booking: Booking) -> frozenset[BookedDevice]:
@@ -228,7 +255,10 @@ class _BookingPass:
         return row.limit_us is not None and row.limit_us <= booking.starts_us
 
     def _chosen(self, free: Sequence[BookedDevice], *, count: int) -> list[BookedDevice]:
-        """Devices for a booking: on the node with the fewest that suffice, else on as few nodes as possible."""
+        """Devices for a booking: on the node with the fewest that suffice, else on as few nodes as possible; those of
+        agents that take sessions, if they suffice."""
+        ready = [device for device in free if device in self._in_service]
+        free = ready if len(ready) >= count else free
         by_node: dict[NodeId, list[BookedDevice]] = {}
         for device in free:
             by_node.setdefault(device.node_id, []).append(device)
@@ -246,7 +276,8 @@ class _BookingPass:
     def _conflict(self, booking: Booking, *, of: Booking | None = None) -> str | None:
         """Why the devices or nodes of a booking cannot be free for its window; None if they can."""
         devices, nodes = frozenset(booking.devices), frozenset(booking.nodes)
-        missing = [device for device in booking.devices if device not in self._healthy] if of is None else []
+        usable = self._healthy.keys() & self._in_service if self._has_begun(booking) else self._healthy.keys()
+        missing = [device for device in booking.devices if device not in usable] if of is None else []
         if missing:
             return f"{missing[0].device_id} on node {missing[0].node_id} is not in service"
         for other in self._others(booking):
@@ -266,7 +297,9 @@ class _BookingPass:
             return f"Pool {booking.pool} has {_gpus(count)}{kind}, and {booking.gpus} were asked for"
         others = [f"{one.name} of {one.owner} {_window(one)}" for one in self._others(booking)]
         staying = [f"session {row.session_id} of {row.owner}, which {_may_run(row)}" for row in self._staying(booking)]
-        who = "; ".join([*others, *staying][:3])
+        away = sorted({agent.id for agent in self._snapshot.agents if agent.pool == booking.pool and not agent.is_open})
+        closed = [f"{name}, which takes no sessions now" for name in away] if self._has_begun(booking) else []
+        who = "; ".join([*closed, *others, *staying][:3])
         held = f". In the way: {who}" if who else ""
         return f"{_gpus(free)}{kind} can be free for the whole window, and {booking.gpus} were asked for{held}"
 

@@ -141,7 +141,13 @@ def _not_before(evidence: Evidence) -> str:
 
 def _booked(evidence: Evidence) -> str:
     if evidence.until_us is None:
-        return f"Its booking {evidence.booking} has not enough free for it; other devices are not part of the booking."
+        why = ""
+        if evidence.devices:
+            why = f": {_some(evidence.devices)} {'is' if len(evidence.devices) == 1 else 'are'} not in service"
+        elif evidence.agents:
+            why = f": {_some(evidence.agents)} {'takes' if len(evidence.agents) == 1 else 'take'} no sessions now"
+        free = f"Its booking {evidence.booking} has not enough free for it{why}"
+        return f"{free}; other devices are not part of the booking."
     return (
         f"The devices that are free are booked ({evidence.booking}; next change at {_moment(evidence.until_us)}). A "
         "session that ends before a booking begins, by its time limit, or that is preemptible, may use them until then."
