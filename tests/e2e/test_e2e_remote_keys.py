@@ -49,8 +49,6 @@ async def test_a_key_that_is_revoked_ends_the_connection_and_a_new_one_opens_it(
         assert (told["agent_id"], told["revoked_at"] is None) == ("demo-1", False)
         made = await command("key", "create", "demo-1", "--data-folder", data)
         agent.key_file.write_text(made.stdout)
-        await agent.stop()
-        await agent.start()
         await on.until_agent("alive")
         on.let_end("job")
         assert (await on.ended(job))["exit_code"] == 7

@@ -276,7 +276,7 @@ async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path,
     from aliquot.clock import SystemClock
     from aliquot.execution.remote.agent_setup import agent_core
     from aliquot.execution.remote.client import RemoteAgent
-    from aliquot.execution.remote.dialing import read_key, server_address
+    from aliquot.execution.remote.dialing import CurrentKey, server_address
     from aliquot.service.metrics.log_context import logging_with
 
     addresses = [server_address(server, ca_file=ca_file) for server in servers]
@@ -289,4 +289,4 @@ async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path,
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, core.note_eviction, "SIGUSR1")
     with logging_with(agent_id=core.config.id):
-        await RemoteAgent(core, addresses=addresses, key=read_key(key_file)).run(stop)
+        await RemoteAgent(core, addresses=addresses, key=CurrentKey(key_file)).run(stop)

@@ -8,7 +8,7 @@ import pytest
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.remote.agent_keys import KeyFile
-from aliquot.execution.remote.dialing import read_key, server_address
+from aliquot.execution.remote.dialing import CurrentKey, read_key, server_address
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict
 from aliquot_schema.ids import AgentId
 
@@ -92,6 +92,20 @@ def test_a_private_key_file_is_read(tmp_path: Path) -> None:
     path.write_text("agk_x\n")
     path.chmod(0o600)
     assert read_key(path) == "agk_x"
+
+
+def test_a_new_key_is_read_and_an_unusable_file_leaves_the_old_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "key"
+    path.write_text("agk_x\n")
+    path.chmod(0o600)
+    key = CurrentKey(path)
+    path.write_text("agk_y\n")
+    assert key() == "agk_y"
+    path.write_text("")
+    assert [key(), key()] == ["agk_y", "agk_y"]
+    assert [record.message.count("has no key") for record in caplog.records] == [1]
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ async def test_an_agent_stops_even_if_its_connection_is_lost_at_the_same_moment(
     monkeypatch.setattr("aliquot.execution.remote.client.dialled", dialled)
     core, stop = Stand(agent_config(tmp_path / "agents" / "one")).core, asyncio.Event()
     meeting = asyncio.create_task(executor.meet(server, agent_id=core.config.id, key=KEY))
-    running = asyncio.create_task(RemoteAgent(core, addresses=[server_address(A)], key=KEY).run(stop))
+    running = asyncio.create_task(RemoteAgent(core, addresses=[server_address(A)], key=lambda: KEY).run(stop))
     await until(lambda: connections(tmp_path) == {"one": True})
     await wire.close(code=1006, reason="")
     await server.close(code=1006, reason="")

@@ -164,8 +164,12 @@ class Backoff:
 class RemoteAgent:
     """Connects an `AgentCore` to the leading server. Kernels outlive both; connections start with the inventory."""
 
-    def __init__(self, core: AgentCore, *, addresses: Sequence[ServerAddress], key: str) -> None:
-        """`addresses`: the servers of one cluster; the agent stays connected to the leader."""
+    def __init__(self, core: AgentCore, *, addresses: Sequence[ServerAddress], key: Callable[[], str]) -> None:
+        """
+        Args:
+            addresses: the servers of one cluster; the agent stays connected to the leader.
+            key: called for each connection.
+        """
         self._core = core
         self._servers = ServerList(addresses)
         self._key = key
@@ -224,7 +228,7 @@ class RemoteAgent:
                 self._servers.start_round()
 
     async def _serve(self) -> None:
-        async with dialled(self._servers.current, agent_id=self._core.config.id, key=self._key) as channel:
+        async with dialled(self._servers.current, agent_id=self._core.config.id, key=self._key()) as channel:
             try:
                 await self._sender.serve(channel, welcomed=lambda welcome: self._welcomed(channel, welcome))
             finally:

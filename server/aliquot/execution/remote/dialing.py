@@ -1,6 +1,7 @@
 """Dialing: opens an agent's connection to its server (address, key file, TLS, WebSocket) and explains failures."""
 
 import errno
+import logging
 import os
 import socket
 import ssl
@@ -20,6 +21,8 @@ from aliquot.execution.remote.codec import FRAME_BYTES_MAX, Channel, ProtocolErr
 from aliquot.execution.remote.session import Refused, refused
 from aliquot_schema.cluster.agent_protocol import AGENT_HEADER, PATH, PROTOCOLS, Hello, Refusal, Welcome
 from aliquot_schema.ids import AgentId
+
+log: Final = logging.getLogger("aliquot.agent")
 
 _SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
@@ -134,6 +137,29 @@ def read_key(path: Path) -> str:
     if not key or not key.isprintable() or " " in key:
         raise ConfigurationError(f"key-file: {path} has no key; `aliquot agent key create` on the server prints one")
     return key
+
+
+class CurrentKey:
+    """The key in a file, read again for each connection, so that a new key needs no restart."""
+
+    def __init__(self, path: Path) -> None:
+        """
+        Raises:
+            ConfigurationError: see `read_key`.
+        """
+        self._path = path
+        self._key = read_key(path)
+        self._logged = ""
+
+    def __call__(self) -> str:
+        """The key, or the last one while the file is unusable, which is logged."""
+        try:
+            self._key, self._logged = read_key(self._path), ""
+        except ConfigurationError as error:
+            if str(error) != self._logged:
+                self._logged = str(error)
+                log.warning("%s; the key read before is used", error)
+        return self._key
 
 
 class SocketWire:
