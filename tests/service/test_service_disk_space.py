@@ -21,6 +21,14 @@ async def told(on: Stage, name: AgentId, shortage: str | None) -> None:
     await on.on_event(NewReadings(agent_id=name, at_us=1, readings=(), disk_shortage=shortage))
 
 
+async def why(on: Stage, session_id: SessionId) -> str:
+    """The first sentence of an explanation."""
+    view = await on.queries.session_why(CALLER, session_id)
+    assert view is not None
+    assert view.waits is not None
+    return view.waits.message
+
+
 async def message(on: Stage, session_id: SessionId) -> str:
     view = await on.queries.session(CALLER, session_id)
     assert view is not None
@@ -39,6 +47,7 @@ async def test_nothing_is_launched_while_the_servers_disk_is_nearly_full() -> No
         assert on.session(before).state is SessionState.RUNNING
         assert on.session(waiting).state is SessionState.QUEUED
         assert await message(on, waiting) == f"launches are paused: {FULL}"
+        assert await why(on, waiting) == f"launches are paused: {FULL}"
         assert on.state.disk_space.shortages() == [f"launches are paused: {FULL}"]
         assert on.state.disk_space.note_server(None)
         await on.advance()
@@ -55,7 +64,10 @@ async def test_an_agent_with_a_full_disk_gets_nothing_new() -> None:
         assert sorted(states) == [SessionState.QUEUED, SessionState.RUNNING]
         assert set(on.held()) == {"b-gpu-0"}
         waiting = sessions[states.index(SessionState.QUEUED)]
-        assert f"agent a: launches are paused: {FULL}" in await message(on, waiting)
+        said = await message(on, waiting)
+        assert said.endswith(f"; agent a: launches are paused: {FULL}")
+        assert ".;" not in said
+        assert await why(on, waiting) == said
         await told(on, A, None)
         await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING

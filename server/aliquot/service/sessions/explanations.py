@@ -32,7 +32,7 @@ from aliquot.service.state.projects import known_projects
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.remedies import OtherSessions, remedy_view
-from aliquot.service.views.sessions import verdict_view
+from aliquot.service.views.sessions import verdict_view, waits_view
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.errors import Forbidden, QuotaExceeded, Unavailable
 from aliquot_schema.ids import ProjectId, QuotaId, SessionId, SlotName
@@ -241,6 +241,7 @@ class Explanations:
     def _view(self, scene: WaitingSession, remedies: Iterable[Remedy], *, is_operator: bool) -> ExplanationView:
         plan, row, now_us = scene.plan, scene.row, scene.now_us
         others = OtherSessions(self._state, scene.snapshot, plan, now_us=now_us)
+        session = self._state.sessions.get(row.session_id)
         verdict = None if starts(plan, row.session_id) else plan.verdicts.get(row.session_id)
         line = [name for name, other in plan.verdicts.items() if other.reason not in OUT_OF_LINE]
         is_in_line = verdict is not None and verdict.reason not in OUT_OF_LINE
@@ -252,7 +253,7 @@ class Explanations:
             session_id=row.session_id,
             revision=scene.snapshot.revision,
             at=moment(now_us),
-            waits=None if verdict is None else verdict_view(verdict),
+            waits=None if verdict is None else waits_view(self._state, verdict, session=session),
             position=position,
             ahead=others.views(line[: min((position or 1) - 1, AHEAD_MAX)]),
             in_the_way=() if verdict is None else others.views(in_the_way(verdict, scene.snapshot, now_us=now_us)),

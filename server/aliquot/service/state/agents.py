@@ -344,7 +344,8 @@ class DiskSpace:
             return message
         if self.server is not None:
             return _launch_status(self.server)
-        return "; ".join([message, *self.shortages()])
+        shortages = self.shortages()
+        return "; ".join([message.removesuffix("."), *shortages]) if shortages else message
 
 
 async def watch(

@@ -284,10 +284,19 @@ def _waits(state: State, session: Session) -> VerdictView | None:
     verdict = state.verdicts.get(session.id) if session.is_pending else None
     if verdict is None:
         return None
+    return waits_view(state, verdict, session=session)
+
+
+def waits_view(state: State, verdict: Verdict, *, session: Session | None) -> VerdictView:
+    """Why a session waits, with what the pass does not know: full disks, foreign processes, nodes about to leave.
+
+    Args:
+        session: None for a task without a record of its own.
+    """
     message = state.foreign_usage.explained(explain(verdict), reason=verdict.reason)
     message = state.registry.explained(message, reason=verdict.reason)
-    if session.preflight is not None and session.excluded_agents:
-        message = f"{message}; not on {', '.join(session.excluded_agents)} after a failed preflight"
+    if session is not None and session.preflight is not None and session.excluded_agents:
+        message = f"{message.removesuffix('.')}; not on {', '.join(session.excluded_agents)} after a failed preflight"
     return verdict_view(verdict, message=state.disk_space.explained(message, reason=verdict.reason))
 
 
