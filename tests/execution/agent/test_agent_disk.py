@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.json_files import claim_file, replace_file
 from aliquot_schema.cluster.launching import KernelPhase
+from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId
 from aliquot_schema.resources.leases import EndEvidence
 
@@ -74,6 +76,23 @@ async def test_refused_orders_are_answered_on_a_full_disk(stand: Stand) -> None:
     away.rename(folder)
     async with asyncio.timeout(10):
         await stand.core.stop(late.kernel_id, epoch=1, grace_ms=0)
+
+
+async def test_a_running_kernel_is_stopped_on_a_full_disk_by_an_order_of_a_new_leader(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    asked = shell("sleep 1000")
+    await stand.core.launch([asked])
+    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    for module in ("json_files", "agent_folder"):
+        monkeypatch.setattr(f"aliquot.execution.agent.{module}.write_file", full)
+    with pytest.raises(Unavailable, match=r"cannot write to its disk: .*no space left"):
+        await stand.core.launch([order("true", epoch=5)])
+    await stand.core.stop(asked.kernel_id, epoch=5, grace_ms=1000)
+    assert (await stand.told(asked.kernel_id, KernelPhase.EXITED)).signal == signal.SIGTERM
 
 
 def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

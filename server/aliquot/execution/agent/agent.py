@@ -211,7 +211,7 @@ class AgentCore:
             StateConflict: the epoch is over.
         """
         self._check_open()
-        await self._launching.check_epoch(kernel_id, epoch)
+        await self._launching.check_epoch(kernel_id, epoch, is_stop=True)
         kernel = self._kernels.get(kernel_id)
         if kernel is None:
             kernel = await self._handle_unknown(kernel_id)

@@ -61,19 +61,33 @@ class Launching:
         await self._worker.run_shielded(self._accept(orders))
 
     async def raise_epoch(self, epoch: int) -> None:
-        """Store a higher epoch durably, before any order of that epoch takes effect."""
-        async with self._epoch_lock:
-            if epoch > self._epoch:
-                await self._worker.run(self._folder.write_epoch, epoch)
-                self._epoch = epoch
-
-    async def check_epoch(self, subject: str, epoch: int) -> None:
-        """Refuse a request of an older leader.
+        """Store a higher epoch durably, before any order of that epoch takes effect.
 
         Raises:
-            StateConflict: the epoch is over.
+            Unavailable: the disk cannot be written.
         """
-        await self.raise_epoch(epoch)
+        async with self._epoch_lock:
+            if epoch > self._epoch:
+                try:
+                    await self._worker.run(self._folder.write_epoch, epoch)
+                except OSError as error:
+                    raise Unavailable(f"the agent cannot write to its disk: {error}") from error
+                self._epoch = epoch
+
+    async def check_epoch(self, subject: str, epoch: int, *, is_stop: bool = False) -> None:
+        """Refuse a request of an older leader.
+
+        Args:
+            is_stop: the epoch need not be stored: a kernel can be stopped although the disk is full.
+        Raises:
+            StateConflict: the epoch is over.
+            Unavailable: the disk cannot be written.
+        """
+        try:
+            await self.raise_epoch(epoch)
+        except Unavailable:
+            if not is_stop:
+                raise
         if epoch < self._epoch:
             text = f"epoch {epoch} is over: {self._epoch} was seen"
             raise StateConflict(text, id=subject, state=f"epoch {self._epoch}")

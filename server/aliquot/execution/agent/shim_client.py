@@ -5,6 +5,7 @@ Shims are addressed by pidfd, so a signal cannot reach another process that reus
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ def open_process(pid: int, began: int) -> int | None:
 
 
 def ask_to_stop(folder: KernelFolder, claim: dict[str, Any], *, grace_ms: int) -> bool:
-    """Write the stop request and wake the shim; False if it is gone."""
-    replace_file(folder.request, {"format": FORMAT, "what": "stop", "grace_ms": grace_ms})
+    """Write the stop request and wake the shim; False if it is gone. On a full disk the order's grace period counts."""
+    with suppress(OSError):
+        replace_file(folder.request, {"format": FORMAT, "what": "stop", "grace_ms": grace_ms})
     return _send(claim, signal.SIGTERM)
 
 
@@ -79,11 +81,19 @@ def stop_or_close(kernel: KernelHandle, *, boot_id: str, grace_ms: int, drafts: 
 
     Returns:
         Whether a shim was asked.
+    Raises:
+        OSError: the claim cannot be written, and no shim runs.
     """
-    if kernel.folder.close_to_starts({"by": "stop"}, drafts=drafts):
-        return False
+    unwritten = None
+    try:
+        if kernel.folder.close_to_starts({"by": "stop"}, drafts=drafts):
+            return False
+    except OSError as error:
+        unwritten = error
     observation = _observe(kernel, boot_id)
     if observation.status is not KernelStatus.ALIVE or observation.claim is None:
+        if unwritten is not None:
+            raise unwritten
         return False
     return ask_to_stop(kernel.folder, observation.claim, grace_ms=grace_ms)
 
