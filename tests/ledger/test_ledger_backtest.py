@@ -68,6 +68,27 @@ async def test_a_backtest_under_the_recorded_policies_reproduces_every_start_tim
     assert base.wait_quantiles[100] == base.wait.max
 
 
+async def test_a_backtest_names_the_number_of_sessions_that_never_start(place: Place) -> None:
+    """Their waits end with the run, which may be soon."""
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        for size in (3, 2):
+            await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=size)
+            await cluster.settle()
+            for _ in range(size):
+                await cluster.waits(100)
+                await cluster.end()
+                await cluster.settle()
+        history = await read(store.ledger)
+    report = backtest(
+        history, [Variant(label="two nodes", without=(AgentId("a"),)), Variant(label="as many", policy=Policy())]
+    )
+    assert report.sessions == 2
+    assert report.notes[-1] == (
+        "two nodes: sessions that never start: 1; they count as waiting until the end of the run"
+    )
+
+
 async def test_a_backtest_repeats_manual_changes_and_names_them(place: Place) -> None:
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()

@@ -92,6 +92,7 @@ def backtest(
         for number, one in enumerate(settings)
     ]
     labels = [BASE, *(one.label for one in variants)]
+    runs = tuple(zip(labels, outcomes, strict=True))
     different = differences(history, outcomes[0])
     started = sum(bool(session.attempts) for session in history.counted)
     return BacktestReport(
@@ -101,8 +102,8 @@ def backtest(
         reproduced=started - len(different),
         different_count=len(different),
         different=different[:SHOWN_MAX],
-        notes=history.notes,
-        rows=rows_of(history, tuple(zip(labels, outcomes, strict=True))),
+        notes=(*history.notes, *_never_started(history, runs)),
+        rows=rows_of(history, runs),
     )
 
 
@@ -110,6 +111,13 @@ def rows_of(history: RecordedHistory, runs: Sequence[tuple[str, HistoryOutcome]]
     """The figures of runs with their labels; winners and losers are compared with the first one."""
     base = _waits(history, runs[0][1])
     return tuple(_row(label, history, outcome, base) for label, outcome in runs)
+
+
+def _never_started(history: RecordedHistory, runs: Iterable[tuple[str, HistoryOutcome]]) -> Iterable[str]:
+    """What waits do not show: sessions that are still waiting when nothing more happens."""
+    for label, outcome in runs:
+        if count := sum(session.name not in outcome.granted_us for session in history.counted):
+            yield f"{label}: sessions that never start: {count}; they count as waiting until the end of the run"
 
 
 def _part_of(on_progress: Callable[[float], None], number: int, *, of: int) -> Callable[[float], None]:
