@@ -1,6 +1,7 @@
 """`aliquot backtest`: the recorded history of a server run again under other policies or on another cluster."""
 
 import csv
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -70,7 +71,9 @@ def backtest(
 
     seconds = seconds_of(since, option="--since")
     assert seconds is not None, "it has a default"
-    policies = [(path.stem, policy_in(path)) for path in policy or ()]
+    if csv_file is not None:
+        _check_csv(csv_file)
+    policies = [(name, policy_in(path)) for name, path in zip(_names_of(policy or ()), policy or (), strict=True)]
     policies += [(", ".join(changes), policy_of(changes))] if changes else []
     runs = [
         BacktestRunInput(label=name, policy=one, like=like, count=count, without=without or [])
@@ -83,12 +86,28 @@ def backtest(
     asked = BacktestInput(runs=runs, since=present() - timedelta(seconds=seconds))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         report = finished(client, asked)
-    if csv_file is not None:
-        _write_csv(report, csv_file)
     if as_json:
         print_json(report)
     else:
         print_report(report)
+    if csv_file is not None:
+        _write_csv(report, csv_file)
+
+
+def _names_of(files: "Sequence[Path]") -> list[str]:
+    """Names of runs: those of the files, with their folders where two are the same."""
+    stems = [path.stem for path in files]
+    return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
+
+
+def _check_csv(path: Path) -> None:
+    """Check that the file can be written, before a run that may take an hour."""
+    if path.is_dir():
+        usage(f"--csv: {path} is a folder; give a file")
+    if not path.parent.is_dir():
+        usage(f"--csv: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        usage(f"--csv: {path} cannot be written: permission denied")
 
 
 def tried(client: "BlockingClient", run: "BacktestRunInput", *, since_s: float, as_json: bool) -> None:
