@@ -184,6 +184,33 @@ async def test_a_policy_on_trial_that_returns_into_the_band_is_kept() -> None:
         assert on.state.actions[TRIAL_ID].facts["state"] == "kept"
 
 
+async def test_a_trial_without_forecasts_is_not_called_inside_the_band() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        trial = await on_trial(on)
+        late(on, 0.5)
+        assert await trial.run_once() == "policy_trial_left_band"
+        on.state.board.accuracy = AccuracyReport()
+        assert await trial.run_once() is None, "a restarted server has no accuracy yet"
+        assert "left_us" in on.state.actions[TRIAL_ID].facts
+        on.clock.passes(TRIAL_US / 1e6)
+        assert await trial.run_once() == "policy_trial_ended"
+        facts = on.state.actions[TRIAL_ID].facts
+        assert facts["state"] == "kept"
+        assert facts["reason"] == "fewer than 50 forecasts of waits could be compared with the starts"
+
+
+async def test_waits_that_are_outside_the_band_when_a_trial_ends_are_not_called_inside_it() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        trial = await on_trial(on)
+        on.clock.passes((TRIAL_US - LEFT_US / 2) / 1e6)
+        late(on, 0.5)
+        assert await trial.run_once() == "policy_trial_left_band"
+        on.clock.passes(LEFT_US / 2e6)
+        assert await trial.run_once() == "policy_trial_ended"
+        reason = on.state.actions[TRIAL_ID].facts["reason"]
+        assert reason == "waits have been outside the forecasts' band for less than 6 h"
+
+
 async def test_a_policy_change_by_an_operator_ends_the_trial() -> None:
     async with stage([agent("a", devices=4)]) as on:
         trial = await on_trial(on)

@@ -28,7 +28,8 @@ BY_TUNING: Final = UserId("system:tuning")
 TRIAL_ID: Final = "policy_trial"
 ABOVE_MAX: Final = 0.25
 """Of the sessions that were told a wait, those that started after their P90; 0.1 are expected."""
-LEFT_US: Final = 6 * 3_600_000_000
+LEFT_H: Final = 6
+LEFT_US: Final = LEFT_H * 3_600_000_000
 TRIAL_US: Final = 14 * 86_400_000_000
 """A policy that is not taken back within this time stays."""
 EVERY_S: Final = 600.0
@@ -96,20 +97,30 @@ class PolicyTrial:
         left_us = known.pop("left_us", None)
         if str(self._state.policy.version) != facts["version"]:
             return "policy_trial_ended", known | {"state": "ended", "reason": "the policy was changed"}
-        if now_us - int(facts["since_us"]) >= TRIAL_US:
-            return "policy_trial_ended", known | {"state": "kept", "reason": "waits stayed inside the forecasts' band"}
         above = self._above(facts["version"])
-        if above is None or above <= ABOVE_MAX:
-            return (None, known) if left_us is None else ("policy_trial_in_band", known)
-        if left_us is None:
-            return "policy_trial_left_band", known | {"left_us": str(now_us)}
-        if now_us - int(left_us) < LEFT_US:
+        is_out = above is not None and above > ABOVE_MAX
+        if above is not None and is_out and left_us is not None and now_us - int(left_us) >= LEFT_US:
+            what = f"{above:.0%} of the sessions started after the P90 they were told"
+            return "policy_trial_taken_back", known | {"state": "taken back", "reason": f"{what}, for {LEFT_H} h"}
+        if now_us - int(facts["since_us"]) >= TRIAL_US:
+            return "policy_trial_ended", known | {"state": "kept", "reason": _kept(above)}
+        if above is None or is_out == (left_us is not None):
             return None, known
-        reason = f"{above:.0%} of the sessions started after the P90 they were told, for {LEFT_US // 3_600_000_000} h"
-        return "policy_trial_taken_back", known | {"state": "taken back", "reason": reason}
+        if is_out:
+            return "policy_trial_left_band", known | {"left_us": str(now_us)}
+        return "policy_trial_in_band", known
 
     def _above(self, version: str) -> float | None:
         """Part of the sessions told a wait under a version of the policy that started after their P90; None = too few
         are known."""
         groups = self._state.board.accuracy.groups
         return next((one.above for one in groups if one.group == f"policy: {version}" and one.n >= SHOWN_MIN), None)
+
+
+def _kept(above: float | None) -> str:
+    """Why a policy stays at the end of its trial, by the part of the sessions that started after their P90."""
+    if above is None:
+        return f"fewer than {SHOWN_MIN} forecasts of waits could be compared with the starts"
+    if above <= ABOVE_MAX:
+        return "waits stayed inside the forecasts' band"
+    return f"waits have been outside the forecasts' band for less than {LEFT_H} h"
