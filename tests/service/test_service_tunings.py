@@ -184,6 +184,18 @@ async def test_a_policy_on_trial_that_returns_into_the_band_is_kept() -> None:
         assert on.state.actions[TRIAL_ID].facts["state"] == "kept"
 
 
+async def test_a_proposal_that_is_not_applied_by_itself_says_why() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        on.state.board.missing = None
+        report = proposal(on.state.policy.version + 1, notes=("one",))
+        _, found = await tuned(on, report, NewTuning(apply=TuneApply.AUTO))
+        version = on.state.policy.version
+        text = f"the policy has version {version} by now, not {version + 1}; read it again"
+        assert found.tuning is not None
+        assert found.tuning.notes == ("one", f"the proposal was not applied: {text}")
+        assert found.applied_version is None
+
+
 async def test_a_trial_without_forecasts_is_not_called_inside_the_band() -> None:
     async with stage([agent("a", devices=4)]) as on:
         trial = await on_trial(on)

@@ -97,5 +97,5 @@ def _lines(found: "Backtest", tuning: "Tuning") -> Iterator[str]:
     yield printable(tuning.verdict)
     if found.applied_version is not None:
         yield f"applied as version {found.applied_version} of the policy"
-    elif tuning.is_better:
+    elif tuning.is_better and not found.applies_itself:  # otherwise a note says why it is not applied
         yield f"to apply it: aliquot tune --apply {found.id}"

@@ -134,16 +134,17 @@ class Backtests(OperatorCommands):
             begin_trial(draft, name, before=known.weights, version=news.version, now_us=now_us)
         return news.version
 
-    async def _apply_itself(self, name: str, tuning: TuningReport) -> None:
-        """Apply a better policy on trial; if the policy has changed meanwhile, the proposal stays one."""
+    async def _apply_itself(self, name: str, tuning: TuningReport) -> TuningReport:
+        """Apply a better policy on trial; if the policy has changed meanwhile, the proposal stays one, and says so."""
         try:
             version = await self._journal.transact(
                 lambda draft: self._apply(draft, name, tuning, on_trial=True), actor=BY_TUNING
             )
         except (VersionConflict, Unavailable) as error:
             log.warning("the proposal of %s was not applied: %s", name, error.message)
-            return
+            return replace(tuning, notes=(*tuning.notes, f"the proposal was not applied: {error.message}"))
         self._set(name, applied_version=version)
+        return tuning
 
     def _free(self, caller: Caller) -> tuple[BacktestRunner, str]:
         """The runner, and the name of a new job."""
@@ -313,7 +314,7 @@ class Backtests(OperatorCommands):
                 failure = said or "the process of the backtest ended early; it may have used an hour of processor time"
                 self._set(name, state=BacktestState.FAILED, failure=failure)
                 return
-            if last.tuning is not None and self._views[name].applies_itself and last.tuning.is_better:
-                await self._apply_itself(name, last.tuning)
+            if (tuning := last.tuning) is not None and self._views[name].applies_itself and tuning.is_better:
+                tuning = await self._apply_itself(name, tuning)
             span = {"since": moment(result.since_us), "until": moment(result.until_us)}  # the record may begin later
-            self._set(name, report=last.report, tuning=last.tuning, **span, state=BacktestState.COMPLETED, progress=1.0)
+            self._set(name, report=last.report, tuning=tuning, **span, state=BacktestState.COMPLETED, progress=1.0)
