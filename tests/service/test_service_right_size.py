@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.service.alerts.context import AlertContext
 from aliquot.service.alerts.routing import Receiver
-from aliquot.service.alerts.weekly_advice import WeeklyAdvice
+from aliquot.service.alerts.weekly_advice import WeeklyAdvice, _words
 from aliquot.service.history.right_size import RightSizing
 from aliquot.service.ports import SessionQuery
 from aliquot.service.use_cases import ServiceParts
@@ -149,3 +149,10 @@ async def test_owners_get_advice_once_a_week_unless_they_disable_it() -> None:
         for _ in range(8):
             on.on.clock.passes(86_400)
             assert await advice.run_once() == 0
+
+
+async def test_the_weekly_advice_cuts_no_sentence() -> None:
+    """A time limit without its end would be read as another one."""
+    told = [f"Of command {number}, {'much is said. ' * 40}A limit of 2 h 30 min would do." for number in range(5)]
+    assert _words(told) == f"{told[0]} {told[1]} {told[2]} 2 more: see `aliquot session stats`."
+    assert _words(told[:1]) == told[0]

@@ -25,6 +25,7 @@ EVERY_S: Final = 900.0
 BEGINS: Final = (0, 8)
 """Weekday from Monday = 0, and hour UTC, from which on the advice of a week is sent."""
 WORDS_MAX: Final = 2_000
+"""Characters of the advice in a notice."""
 
 
 class Advisor(Protocol):
@@ -50,6 +51,14 @@ def _fact(user: UserId, words: str, *, notice_id: str = "") -> NoticeContent:
         notice_id=notice_id,
         user=user,
     )
+
+
+def _words(found: Sequence[str]) -> str:
+    """The advice for the first commands, as many as fit without cutting a sentence."""
+    shown = next(count for count in range(len(found), 0, -1) if count == 1 or len(" ".join(found[:count])) <= WORDS_MAX)
+    rest = len(found) - shown
+    more = [f"{rest} more: see `aliquot session stats`."] if rest else []
+    return " ".join((*found[:shown], *more))
 
 
 class WeeklyAdvice:
@@ -82,7 +91,7 @@ class WeeklyAdvice:
         for user in self._due(week):
             found = await self._advisor.weekly(user)
             if found:
-                facts = {"user": user, "week": week, "words": " ".join(found)[:WORDS_MAX]}
+                facts = {"user": user, "week": week, "words": _words(found)}
                 await self._write(Action(id=f"right_size/{user}", facts=facts))
                 written += 1
             await asyncio.sleep(0)
