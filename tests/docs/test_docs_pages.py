@@ -19,6 +19,7 @@ LOADING: Final = {
     ("use", "href"),
 }
 URL: Final = re.compile(r"url\(\s*['\"]?(?:https?:)?//|@import\s+['\"]?(?:https?:)?//")
+PICTURE: Final = re.compile(r'<svg [^>]*role="img"[^>]*>(?:<title>)?')
 FETCH: Final = re.compile(r"(?:fetch|importScripts|EventSource|WebSocket)\(\s*['\"`](?:https?|wss?):")
 
 
@@ -89,3 +90,10 @@ def test_the_search_needs_no_server(built: Path) -> None:
 def test_pictures_stand_in_the_pages(built: Path) -> None:
     for page in ("concepts/sessions", "concepts/devices", "concepts/scheduling", "design/layers"):
         assert 'class="figure"' in (built / f"{page}.html").read_text(encoding="utf-8"), page
+
+
+def test_every_picture_drawn_in_a_page_has_a_name_for_screen_readers(built: Path) -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in built.rglob("*.html")}
+    pictures = [(name, one) for name, text in texts.items() for one in PICTURE.findall(text)]
+    assert len(pictures) > 5
+    assert [(name, one) for name, one in pictures if "aria-label=" not in one and "<title>" not in one] == []

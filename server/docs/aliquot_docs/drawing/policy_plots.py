@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,7 +109,8 @@ def _curve(axes: "Axes", outcome: Outcome, *, label: str, color: str, dash: str)
 
 def _in_page(drawn: str, *, title: str) -> str:
     svg = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
-    svg = re.sub(r'width="[^"]+" height="[^"]+"', 'class="figure" role="img"', svg, count=1)
+    named = f'class="figure" role="img" aria-label="{escape(title)}"'
+    svg = re.sub(r'width="[^"]+" height="[^"]+"', lambda _: named, svg, count=1)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     lines = "".join(f"{line.strip()}\n" for line in svg.splitlines() if line.strip())
-    return f'<div class="figure-frame" title="{title}">{lines}</div>\n'
+    return f'<div class="figure-frame" title="{escape(title)}">{lines}</div>\n'
