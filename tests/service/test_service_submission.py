@@ -101,6 +101,13 @@ async def test_a_batch_of_which_a_part_is_wrong_is_refused_whole(
         assert (on.state.revision, dict(on.state.sessions)) == (before, {})
 
 
+async def test_a_name_without_a_visible_character_is_none() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        names = (" ", "\n\t", "\u200b", "", " a ")
+        given = await submitted(on, [asked(name=name) for name in names])
+        assert [on.session(one).name for one in given] == [None, None, None, None, " a "]
+
+
 async def test_the_owner_cannot_release_a_session_held_by_an_operator() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session = await on.submit()

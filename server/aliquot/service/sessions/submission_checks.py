@@ -90,13 +90,16 @@ DEFAULT_QUEUE_LIMIT: Final = QueueLimit()
 
 
 def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
-    """The request with full names of slots, and with the CPUs and memory that its pool gives with each GPU.
+    """The request with full names of slots, and with the CPUs and memory that its pool gives with each GPU. A name
+    without a visible character is none.
 
     A fallback gets only those of them that the request itself was given. An external allocation gets neither.
 
     Raises:
         UnknownSlot, InvalidAmount, NotMultipleOfQuantum: see `core.validation.session`.
     """
+    if request.name and not any(one.isprintable() and not one.isspace() for one in request.name):
+        request = replace(request, name=None)
     slots = full_names(state, request.slots, pool=pool, field="slots")
     fallbacks = [
         replace(fallback, slots=full_names(state, fallback.slots, pool=pool, field="fallbacks"))
