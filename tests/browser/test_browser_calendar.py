@@ -1,5 +1,6 @@
 """The calendar: reservations and running sessions, booking by drag, on a phone and by keyboard."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.client.generated.bookings import ReserveInput
+from aliquot.clock import SystemClock
 from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit, until_state
 
@@ -132,6 +135,31 @@ async def test_a_spreadsheet_that_is_corrected_can_be_chosen_again(
         await dialogue.get_by_role("button", name="Book 2 rows").click()
         await expect(page.get_by_text("2 of 2 rows booked.")).to_be_visible()
         assert {one.name for one in await client.reservations()} >= {"one", "two"}
+
+
+async def test_a_repeated_booking_is_ended_with_the_later_ones(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        starts = datetime.fromtimestamp(SystemClock().now_us() // 10**6, UTC).replace(hour=9, minute=0) + timedelta(
+            days=1
+        )
+        repeated = ReserveInput(
+            name="seminar",
+            starts_at=starts,
+            ends_at=starts + timedelta(hours=2),
+            gpus=1,
+            repeats="FREQ=DAILY;COUNT=4",
+        )
+        await client.reserve(repeated)
+        page = await tab.open("/calendar?view=day")
+        await page.get_by_role("button", name="Later", exact=True).click()
+        await page.get_by_role("button", name="Later", exact=True).click()
+        await page.get_by_text("seminar-").first.click()
+        await expect(page.get_by_text("It is one of the repeated booking seminar.")).to_be_visible()
+        await page.get_by_role("button", name="Cancel it and later ones …").click()
+        await page.get_by_role("button", name="Cancel them").click()
+        await expect(page.get_by_text("This booking and the later ones are canceled.")).to_be_visible()
+        left = [one.starts_at for one in await client.reservations() if one.series == "seminar"]
+        assert left == [starts]
 
 
 async def _choose(page: Page, path: Path) -> None:

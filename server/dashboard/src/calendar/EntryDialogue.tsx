@@ -15,9 +15,10 @@ export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; reado
   const me = useIdentity();
   const { booking, session } = entry;
   const isMine = booking !== null && (booking.owner === me?.name || mayOperate(me));
-  const giveBack = async (name: string) => {
-    const act = async () => (await change(GiveBackReservationDocument, { name })).give_back_reservation;
-    if (await carryOut(booking?.is_active ? "Given back." : "The booking is canceled.", act)) onClose();
+  const giveBack = async (name: string, series: boolean) => {
+    const act = async () => (await change(GiveBackReservationDocument, { name, series })).give_back_reservation;
+    const one = booking?.is_active ? "Given back." : "The booking is canceled.";
+    if (await carryOut(series ? "This booking and the later ones are canceled." : one, act)) onClose();
   };
   return (
     <Dialogue
@@ -26,15 +27,28 @@ export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; reado
       onClose={onClose}
       actions={
         booking !== null && isMine ? (
-          <ConfirmButton
-            text={booking.is_active ? "Give back …" : "Cancel the booking …"}
-            question={`${booking.is_active ? "Give back" : "Cancel"} ${entry.title}?`}
-            yes={booking.is_active ? "Give it back" : "Cancel the booking"}
-            no="Keep it"
-            act={() => giveBack(booking.id)}
-          >
-            Others can book and use its GPUs. Sessions in it go on as ordinary ones.
-          </ConfirmButton>
+          <>
+            {booking.series === null ? null : (
+              <ConfirmButton
+                text="Cancel it and later ones …"
+                question={`Cancel ${entry.title} and all later ones?`}
+                yes="Cancel them"
+                no="Keep them"
+                act={() => giveBack(booking.id, true)}
+              >
+                Others can book and use their GPUs. Sessions in this one go on as ordinary ones.
+              </ConfirmButton>
+            )}
+            <ConfirmButton
+              text={booking.is_active ? "Give back …" : "Cancel the booking …"}
+              question={`${booking.is_active ? "Give back" : "Cancel"} ${entry.title}?`}
+              yes={booking.is_active ? "Give it back" : "Cancel the booking"}
+              no="Keep it"
+              act={() => giveBack(booking.id, false)}
+            >
+              Others can book and use its GPUs. Sessions in it go on as ordinary ones.
+            </ConfirmButton>
+          </>
         ) : null
       }
     >
@@ -45,6 +59,7 @@ export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; reado
       <p>
         {dayTime(entry.fromMs)} to {dayTime(entry.toMs)}
       </p>
+      {booking?.series ? <p>It is one of the repeated booking {booking.series}.</p> : null}
       {session ? <Link href={`/sessions/${session.id}`}>To the session</Link> : null}
     </Dialogue>
   );
