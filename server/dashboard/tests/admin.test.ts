@@ -134,6 +134,16 @@ test("an unlimited amount stays unlimited", () => {
   ]);
 });
 
+test("the quota of an API key has a budget alone, whatever was typed before", () => {
+  const draft = { ...quotas.NEW, scope: "key" as const, name: " key_1 ", queued: "5x", weight: "2", budget: "250" };
+  expect(quotas.wrongsOf(draft)).toEqual({});
+  expect(quotas.inputOf(draft)).toEqual({
+    ...quotas.inputOf({ ...quotas.NEW, scope: "key", name: "key_1" }),
+    budget: 250,
+  });
+  expect(quotas.wrongsOf({ ...draft, name: "" })).toEqual({ name: "Enter the id of the API key." });
+});
+
 test("a stored quota fills the form", () => {
   const stored = {
     scope: "user",

@@ -14,7 +14,7 @@ import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
-import { inputOf, newText, wrongsOf, type Amounts, type Draft, type Wrongs } from "./draft";
+import { hasOnlyBudget, inputOf, newText, wrongsOf, type Amounts, type Draft, type Wrongs } from "./draft";
 import { countText, nowText, useOf, type Use } from "./use";
 
 interface Props {
@@ -72,6 +72,35 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
           )}
         </div>
       )}
+      {hasOnlyBudget(draft) ? null : <Limits draft={draft} wrongs={wrongs} use={use} edit={edit} />}
+      <Text
+        label="Budget per month"
+        value={draft.budget}
+        wrong={wrongs["budget"]}
+        hint={`${use.cost_month.toFixed(2)} spent this month, UTC, by the prices of the policy`}
+        onChange={(budget) => edit({ budget })}
+      />
+      <p className="quiet small">
+        {hasOnlyBudget(draft)
+          ? "The only limit of an API key is its budget."
+          : "Empty fields set no limit, and guarantee nothing."}
+      </p>
+      <TryLastWeek key={JSON.stringify(run)} run={run} isDisabled={isWrong} />
+    </Dialogue>
+  );
+}
+
+interface LimitsProps {
+  readonly draft: Draft;
+  readonly wrongs: Wrongs;
+  readonly use: Use;
+  readonly edit: (part: Partial<Draft>) => void;
+}
+
+/** All limits but the budget. */
+function Limits({ draft, wrongs, use, edit }: LimitsProps) {
+  return (
+    <>
       <AmountFields
         title="Maximum held"
         group="max"
@@ -113,16 +142,7 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
         hint="Its share among users or projects of the same level."
         onChange={(weight) => edit({ weight })}
       />
-      <Text
-        label="Budget per month"
-        value={draft.budget}
-        wrong={wrongs["budget"]}
-        hint={`${use.cost_month.toFixed(2)} spent this month, UTC, by the prices of the policy`}
-        onChange={(budget) => edit({ budget })}
-      />
-      <p className="quiet small">Empty fields set no limit, and guarantee nothing.</p>
-      <TryLastWeek key={JSON.stringify(run)} run={run} isDisabled={isWrong} />
-    </Dialogue>
+    </>
   );
 }
 

@@ -75,17 +75,25 @@ export type Wrongs = Readonly<Record<string, string>>;
 
 /** Error messages by field; those of amounts as `max.gpus`. */
 export function wrongsOf(draft: Draft): Wrongs {
-  const checks: readonly (readonly [string, string | undefined])[] = [
-    ["name", draft.scope !== "cluster" && !draft.name.trim() ? `Enter the name of the ${draft.scope}.` : undefined],
+  const name: readonly [string, string | undefined] = [
+    "name",
+    draft.scope !== "cluster" && !draft.name.trim()
+      ? `Enter the ${draft.scope === "key" ? "id of the API key" : `name of the ${draft.scope}`}.`
+      : undefined,
+  ];
+  const limits: readonly (readonly [string, string | undefined])[] = [
     ...amountsWrong("max", draft.max),
     ...amountsWrong("own", draft.own),
     ["queued", countWrong(draft.queued)],
     ["hours", countWrong(draft.hours)],
     ["weight", countWrong(draft.weight)],
-    ["budget", moneyWrong(draft.budget)],
   ];
+  const checks = [name, ...(hasOnlyBudget(draft) ? [] : limits), ["budget", moneyWrong(draft.budget)] as const];
   return Object.fromEntries(checks.filter(([, wrong]) => wrong)) as Wrongs;
 }
+
+/** Whether a quota can only have a budget: that of an API key. */
+export const hasOnlyBudget = ({ scope }: Draft) => scope === "key";
 
 const DEFAULT_PROJECT = "default";
 
@@ -98,7 +106,9 @@ export function newText({ scope, name }: Draft, known: readonly string[]): strin
   return undefined;
 }
 
-export function inputOf(draft: Draft): SetQuotaInput {
+export function inputOf(given: Draft): SetQuotaInput {
+  const { scope, name, budget, version } = given;
+  const draft = hasOnlyBudget(given) ? { ...NEW, scope, name, budget, version } : given;
   return {
     scope: draft.scope,
     name: draft.scope === "cluster" ? "" : draft.name.trim(),
