@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
-import { aroundText, commandOf, writtenOf } from "../src/session/command";
+import { aroundText, commandOf, shellHint, writtenOf } from "../src/session/command";
 import { Readings } from "../src/session/samples";
 import { arrayOf, asked, nameOf, shortOf, stateOf, tailOf } from "../src/session/standing";
 import {
@@ -120,6 +120,15 @@ test("a command as written, or quoted for a shell", () => {
   expect(aroundOf(["/bin/sh", "-c", "exec", "slurm-variables", ...bash])).toBe(
     "/bin/bash -c … job.sh 7, with Slurm's variables",
   );
+});
+
+test("what a typed script cannot choose by itself", () => {
+  expect(shellHint("python train.py")).toBe("Run by /bin/sh -c.");
+  expect(shellHint("#!/bin/sh\nmake")).toBe("Run by /bin/sh -c.");
+  expect(shellHint("#!/usr/bin/env python3\nimport os")).toMatch(
+    /^Run by \/bin\/sh -c, not by \/usr\/bin\/env python3;/,
+  );
+  expect(shellHint("#!/bin/bash\n#SBATCH --gpus=2\nsrun make")).toMatch(/^#SBATCH lines have no effect here/);
 });
 
 test("short requests and ids", () => {

@@ -47,6 +47,18 @@ export function aroundText(around: readonly string[]): string | null {
   return prelude.length ? `${words}, with Slurm's variables` : words;
 }
 
+/** What runs the text that is typed as a command, and which lines of it have no effect there. */
+export function shellHint(text: string): string {
+  const directives = /^#(SBATCH|ALIQUOT)\s/m.exec(text)?.[1];
+  if (directives !== undefined) {
+    return `#${directives} lines have no effect here: enter their values below, or use aliquot session create FILE.`;
+  }
+  const interpreter = /^#!\s*(\S.*)/.exec(text)?.[1]?.trim();
+  return interpreter === undefined || /^(\/usr)?\/bin\/sh$/.test(interpreter)
+    ? "Run by /bin/sh -c."
+    : `Run by /bin/sh -c, not by ${interpreter}; aliquot session create FILE runs a script by its first line.`;
+}
+
 function preludeOf(command: readonly string[]): readonly string[] {
   const isBehindPrelude = command[1] === "-c" && command[PRELUDE_WORDS - 1] === SLURM_VARIABLES;
   return isBehindPrelude ? command.slice(0, PRELUDE_WORDS) : [];

@@ -1,6 +1,6 @@
 import { Button } from "react-aria-components";
 import { Text } from "../parts/Text";
-import { aroundText } from "../session/command";
+import { aroundText, shellHint } from "../session/command";
 import type { FieldsProps, Pair } from "./form";
 import { LABELS } from "./labels";
 import { ProjectChoice } from "./ProjectChoice";
@@ -16,7 +16,7 @@ export function WhatFields({ form, wrongs, change }: FieldsProps) {
         isRequired
         value={form.command}
         wrong={wrongs.command}
-        hint={form.around.length ? undefined : "Run by /bin/sh -c."}
+        hint={form.around.length ? undefined : shellHint(form.command)}
         placeholder="python train.py --epochs 3"
         onChange={(command) => change({ command })}
       />
