@@ -36,7 +36,7 @@ export function Stats({ session, devices }: { readonly session: Session; readonl
           <span className="quiet small">of a shared GPU, together with its other holders</span>
         ) : null}
       </div>
-      <p>{factsOf(found).join(", ")}.</p>
+      <p>{factsOf(found, session.time_limit).join(", ")}.</p>
       {found.gpus.length ? (
         <div className="scroll" tabIndex={0} role="region" aria-label="Use of GPUs">
           <Table
@@ -83,8 +83,9 @@ export function Stats({ session, devices }: { readonly session: Session; readonl
   );
 }
 
-function factsOf(found: Found): string[] {
-  const limit = found.time_limit === null ? "" : ` of ${duration(found.time_limit * 1000)}`;
+/** @param limitS of the session as it is now: the stats are up to 10 s older. */
+function factsOf(found: Found, limitS: number | null): string[] {
+  const limit = limitS === null ? "" : ` of ${duration(limitS * 1000)}`;
   return [
     `Waited ${duration(found.wait * 1000)}`,
     ...(found.ran === null ? [] : [`ran ${duration(found.ran * 1000)}${limit}`]),
