@@ -208,7 +208,8 @@ class Session:
         description="Latest expected release of its devices; null if it holds none."
     )
     expected_start: datetime | None = strawberry.field(
-        description="Latest start if running sessions keep to their limits; null if it has no reservation."
+        description="Latest start if running sessions end by their limits, or, without one, as similar ones did; "
+        "null if it has no reservation."
     )
     forecast: Forecast | None = strawberry.field(
         description="When it is forecast to start; null if it does not wait, and was never told a forecast."

@@ -96,7 +96,8 @@ def explanation_lines(found: "SessionExplanation") -> Iterator[str]:
             ahead = f"behind {names}{f' and {more} more' if more > 0 else ''}"
         yield f"position {found.position} in the queue, {ahead}"
     if found.expected_start is not None:
-        yield f"latest start {moment(found.expected_start)}, if running sessions keep to their limits"
+        ends = "if running sessions end by their limits, or, without one, as similar ones did"
+        yield f"latest start {moment(found.expected_start)}, {ends}"
     tried = [remedy for remedy in found.remedies if remedy.p50_earlier is None]
     forecast = [remedy for remedy in found.remedies if remedy.p50_earlier is not None]
     if tried:

@@ -280,7 +280,10 @@ class Session(Struct, frozen=True, kw_only=True):
     reserve_until: datetime | None
     """Latest expected release of its devices; null if it holds none."""
     expected_start: datetime | None
-    """Latest start if running sessions keep to their limits; null if it has no reservation."""
+    """
+    Latest start if running sessions end by their limits, or, without one, as similar ones did; null if it has no
+    reservation.
+    """
     forecast: Forecast | None
     """When it is forecast to start; null if it does not wait, and was never told a forecast."""
     services: tuple[SessionService, ...]

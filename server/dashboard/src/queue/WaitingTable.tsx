@@ -39,7 +39,10 @@ export function WaitingTable({ entries, selection, refresh }: Props) {
         "Reason",
         figure("Waited"),
         figure("Starts", "Likely start, by the forecast"),
-        figure("Starts by", "Latest start, by the reservation"),
+        figure(
+          "Starts by",
+          "Latest start, if running sessions end by their limits, or, without one, as similar ones did",
+        ),
         ACTIONS,
       ]}
     >

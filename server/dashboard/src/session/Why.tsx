@@ -32,7 +32,10 @@ export function Why({ session, refresh }: Props) {
     <section className="panel stack" aria-label="Reason for waiting">
       <Because session={session} />
       {why?.expected_start ? (
-        <p>Latest start: {moment(why.expected_start, now)}, if running sessions keep to their limits.</p>
+        <p>
+          Latest start: {moment(why.expected_start, now)}, if running sessions end by their limits, or, without one, as
+          similar ones did.
+        </p>
       ) : null}
       <div className="why-parts">
         <Others
