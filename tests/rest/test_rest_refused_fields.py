@@ -18,6 +18,12 @@ TEXT = "text of at most 256 characters"
         ({"memory": 3}, f"memory: {NO_FIELD}; did you mean memory_gb? The fields are command, gpu_count, "),
         ({"command": ["a", 3]}, 'command[1]: it is a number; give text, like "text"'),
         ({"command": None}, "command: it is null; give text or a list, each text, like "),
+        ({"unheard": 3}, f"unheard: {NO_FIELD}. The fields are command, gpu_count, "),
+        ({"command": ""}, "command: it is empty; give text or a list, each text, like "),
+        ({"command": []}, "command: it is empty; give text or a list, each text, like "),
+        ({"name": ""}, f"name: it is empty; give {TEXT}"),
+        ({"name": "x" * 257}, f"name: it is too long; give {TEXT}"),
+        ({"time_limit": 0}, "time_limit: it is out of range; give a number above 0, at most 315360000 or text, "),
         ({"max_retries": 1.5}, "max_retries: it is a number; give a whole number from 0 to 100"),
     ],
 )  # fmt: skip
@@ -26,6 +32,13 @@ def test_body_fields_of_a_wrong_type_are_refused(body: dict[str, object], words:
         answer = http.post("/queue/submit", json={"command": "true", **body})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert answer.json()["detail"].startswith(words)
+
+
+def test_an_amount_that_is_too_fine_is_refused_with_the_name_of_its_field(stopped: RestServer) -> None:
+    with stopped.client() as http:
+        answer = http.post("/queue/submit", json={"command": "true", "gpu_count": 0.1234}).json()
+    assert answer["code"] == "not_multiple_of_quantum"
+    assert answer["detail"].startswith("gpu_count: 0.1234 is finer than")
 
 
 def test_a_missing_field_and_a_non_object_body_are_refused(stopped: RestServer) -> None:
@@ -44,6 +57,7 @@ def test_a_missing_field_and_a_non_object_body_are_refused(stopped: RestServer) 
         ({"stat": "queued"}, f"stat: {NO_FIELD}; did you mean state? The fields are first, after, order, "),
         ({"queued_since": "noon"}, "queued_since: Invalid RFC3339 encoded datetime; give a time with its zone, like "),
         ({"priority": "urgent"}, "priority: 'urgent' is not allowed; give low, normal, high or critical, "),
+        ({"after": "x"}, "after: not a cursor of this list; use `next` of the page before it"),
     ],
 )
 def test_query_parameters_of_a_wrong_type_are_refused(

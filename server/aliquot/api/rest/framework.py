@@ -151,8 +151,9 @@ def error_response(error: errors.AliquotError, *, request_id: str) -> Response:
 
 
 def in_rest_words(message: str) -> str:
-    """A refusal with the fields of REST instead of GraphQL: `gpu_count`, `memory_gb`."""
-    message = re.sub(r"^slots: (?:cuda|rocm)\.(?:device|shares): ", "gpu_count: ", message)
+    """A refusal with the fields of REST instead of GraphQL: `gpu_count`, `memory_gb`, `next`."""
+    message = re.sub(r"^(?:slots: )?(?:cuda|rocm)\.(?:device|shares): ", "gpu_count: ", message)
+    message = message.replace("use one from pageInfo", "use `next` of the page before it")
     return re.sub(r"\bgpu_memory_gb\b", "memory_gb", message)
 
 

@@ -17,6 +17,7 @@ _PLACE: Final = re.compile(r"(?P<why>.*?)(?: - at `\$(?P<path>[^`]*)`)?", re.DOT
 _FIELD: Final = re.compile(r"Object (?P<what>contains unknown|missing required) field `(?P<name>[^`]*)`")
 _PART: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>[^\]]*)\]")
 _GOT: Final = re.compile(r"Expected `[^`]*`, got `(?P<got>[^`]*)`")
+_LENGTH: Final = re.compile(r"Expected `[^`]*` of length (?P<than>>=|<=) \d+")
 _NO_ZONE: Final = "Expected `datetime` with a timezone component"
 _GIVEN: Final = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "object": "an object",
                  "array": "a list", "null": "null"}  # fmt: skip
@@ -62,8 +63,8 @@ def _about_field(found: re.Match[str], struct: inspect.Type | None, *, within: l
     fields = _fields(struct)
     if found["what"] == "contains unknown":
         close = get_close_matches(name, fields, n=1)
-        meant = f"did you mean {close[0]}? " if close else ""
-        return f"{path}: there is no such field; {meant}The fields are {', '.join(fields)}"
+        meant = f"; did you mean {close[0]}?" if close else "."
+        return f"{path}: there is no such field{meant} The fields are {', '.join(fields)}"
     missing = fields[name]
     return f'{path}: it is missing; give {_takes(missing)}, like "{name}": {json.dumps(_example(missing, name))}'
 
@@ -108,6 +109,9 @@ def _wrong(why: str) -> str:
         return f"it is {_GIVEN.get(got['got'], got['got'])}"
     if why == _NO_ZONE:
         return "it has no zone"
+    length = _LENGTH.fullmatch(why)
+    if length is not None:
+        return "it is empty" if length["than"] == ">=" else "it is too long"
     if " matching regex " in why:
         return "it is not of this form"
     return (
@@ -151,8 +155,14 @@ def _range(one: inspect.IntType | inspect.FloatType) -> str:
     least = one.ge if one.ge is not None else one.gt
     most = one.le if one.le is not None else one.lt
     if least is not None and most is not None:
-        return f" from {least:g} to {most:g}" if one.gt is None else f" above {least:g}, at most {most:g}"
-    return f" of {least:g} or more" if least is not None else ""
+        first, last = _number(least), _number(most)
+        return f" from {first} to {last}" if one.gt is None else f" above {first}, at most {last}"
+    return f" of {_number(least)} or more" if least is not None else ""
+
+
+def _number(value: float) -> str:
+    """315360000, not 3.1536e+08."""
+    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 def _example(described: inspect.Type, name: str) -> Any:
