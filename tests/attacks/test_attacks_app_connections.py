@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import cast
 
+import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
@@ -199,3 +200,12 @@ async def test_a_closed_stream_drops_what_the_app_does_not_read(deaf: int) -> No
     with suppress(OSError):
         async with asyncio.timeout(20):
             await writer.wait_closed()
+
+
+async def test_an_answer_that_its_app_breaks_off_is_broken_off(caplog: pytest.LogCaptureFixture) -> None:
+    async with stand() as server:
+        headers = {"cookie": await cookie(server)}
+        async with answering(server, b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"):
+            with pytest.raises(httpx.RemoteProtocolError):
+                await at(server, "/", headers=headers)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable
+from contextvars import ContextVar
 from html import escape
 from http import HTTPStatus
 from importlib import import_module
@@ -50,6 +51,13 @@ _AGAIN: Final = "again"
 _POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _STATUS: Final = {Forbidden: 403, NotFound: 404, StateConflict: 409, InvalidRequest: 400}
 log: Final = logging.getLogger("aliquot.api.apps")
+_is_broken_off: Final = ContextVar("_is_broken_off", default=False)
+"""Whether the app of this request has ended its answer early."""
+
+
+def _not_of_apps(record: logging.LogRecord) -> bool:
+    """Drop uvicorn's error about an answer without an end where its app is the cause."""
+    return not (_is_broken_off.get() and record.msg == "ASGI callable returned without completing response.")
 
 
 class AppGateway:
@@ -70,6 +78,7 @@ class AppGateway:
         self._open_connections = open_connections
         self._limits = limits
         self._tickets = AppTickets(auth)
+        logging.getLogger("uvicorn.error").addFilter(_not_of_apps)
         self.open = OpenCounts(per_user=limits.session_streams_per_user)
         """Requests and WebSockets that are being passed on."""
 
@@ -169,10 +178,11 @@ class AppGateway:
             except AliquotError as error:
                 return _unavailable(app, scope, error)
             except AppRefused as error:
-                # An answer that ends early has no end either: the connection is closed.
-                return (
-                    None if exchange is not None and exchange.has_begun else PlainTextResponse(error.text, error.status)
-                )
+                if exchange is None or not exchange.has_begun:
+                    return PlainTextResponse(error.text, error.status)
+                # An answer that ends early has no end either: uvicorn closes the connection.
+                _is_broken_off.set(True)
+                log.info("%s of %s broke off its answer: %s", app.name, app.session_id, error.text)
         return None
 
     async def _socket(self, browser: WebSocket, host: str) -> Response | None:
