@@ -229,10 +229,61 @@ class FastCluster:
         return next((found for spot in sample.spots if (found := self._capacity.place(spot)) is not None), None)
 
     def _start_all(self, now_us: int, units: Sequence[int], rooms: Sequence[bool]) -> list[SessionStart]:
-        policy, buckets, waiting = self._context.policy, self._context.buckets, self._waiting
+        buckets, waiting, scores = self._context.buckets, self._waiting, self._scores(units, now_us)
         is_open = {kind for kind, has_room in enumerate(rooms) if has_room}
         """Kinds of which a session may still start; the walk is over without them."""
-        scores = BucketScores(
+        has_quotas, is_one_pool = bool(self._context.limits), sum(map(bool, self._in_pool.values())) <= 1
+        walk = BucketWalk(
+            buckets, waiting, scores=scores, rooms=None if has_quotas else rooms, is_whole=not is_one_pool
+        )
+        started: list[tuple[Bucket, RunningSession, bool]] = []
+        """Sessions, and whether their rows have left the queue."""
+        blocked: dict[int, list[Bucket]] = {}
+        """By pool; those up to the one with the reservation are taken out."""
+        dropped: set[int] = set()
+        """Kinds without room."""
+        outlasting: set[int] = set()
+        """Kinds with room only for sessions that end before the window of their pool does."""
+        windows: dict[int, Window] = {}
+        """By pool."""
+        is_in_order = self._context.policy.backfill is Backfill.NONE
+        while is_open and (bucket := walk.next()) is not None:
+            kind, pool = bucket.kind, bucket.pool
+            if kind in dropped or (is_in_order and pool in blocked) or (has_quotas and self._is_refused(bucket)):
+                continue
+            window = windows.get(pool)
+            outlasts = window is None or now_us + bucket.planned_us > window.at_us
+            if kind in outlasting and outlasts:
+                continue
+            placed = self._fitting(kind) if kind in is_open else None
+            if placed is None:
+                dropped.add(kind)
+                is_open = set() if is_in_order and is_one_pool else is_open - {kind}
+                blocked.setdefault(pool, []).append(bucket)
+                continue
+            if window is None and blocked.get(pool):
+                window = self._first_window(blocked[pool], now_us, is_whole=walk.is_whole)
+                if window is not None:
+                    windows[pool] = window
+                elif not walk.is_whole:
+                    walk = BucketWalk(buckets, waiting, scores=scores, rooms=rooms, is_whole=True)
+                    dropped.clear()
+                    continue
+                outlasts = window is not None and now_us + bucket.planned_us > window.at_us
+            if window is not None and outlasts and (placed := window.place(bucket.spots[-1], placed)) is None:
+                outlasting.add(kind)
+                continue
+            session = self._start_grown(bucket, placed, window, outlasts=outlasts, now_us=now_us)
+            started.append((bucket, session, session.queue_id not in self))
+            walk.started(bucket)
+            free_milli = self._capacity.free_milli()
+            is_open = {kind for kind in is_open if buckets.samples[kind].milli <= free_milli}
+        self._charge(started, now_us=now_us)
+        return [SessionStart(session.queue_id, session.name, session.milli) for _, session, _ in started]
+
+    def _scores(self, units: Sequence[int], now_us: int) -> BucketScores:
+        buckets, waiting, policy = self._context.buckets, self._waiting, self._context.policy
+        return BucketScores(
             buckets,
             waiting,
             self._accounts,
@@ -241,51 +292,6 @@ class FastCluster:
             units=units,
             now_us=now_us,
         )
-        has_quotas = bool(self._context.limits)
-        walk = BucketWalk(buckets, waiting, scores=scores, rooms=None if has_quotas else rooms)
-        started: list[tuple[Bucket, RunningSession, bool]] = []
-        """Sessions, and whether their rows have left the queue."""
-        blocked: list[Bucket] = []
-        dropped: set[int] = set()
-        """Kinds without room."""
-        outlasting: set[int] = set()
-        """Kinds with room only for sessions that end before the window does."""
-        window: Window | None = None
-        while is_open and (bucket := walk.next()) is not None:
-            kind = bucket.kind
-            if kind in dropped or (has_quotas and self._is_refused(bucket)):
-                continue
-            outlasts = window is None or now_us + bucket.planned_us > window.at_us
-            if kind in outlasting and outlasts:
-                continue
-            placed = self._fitting(kind) if kind in is_open else None
-            if placed is None:
-                dropped.add(kind)
-                is_open.discard(kind)
-                blocked.append(bucket)
-                if self._context.policy.backfill is Backfill.NONE:
-                    break
-                continue
-            if window is None and blocked:
-                window = self._first_window(blocked, now_us, is_whole=walk.is_whole)
-                if window is None and not walk.is_whole:
-                    walk = BucketWalk(buckets, waiting, scores=scores, rooms=rooms, is_whole=True)
-                    dropped.clear()
-                    continue
-                outlasts = window is not None and now_us + bucket.planned_us > window.at_us
-            if window is not None and outlasts and (placed := window.place(bucket.spots[-1], placed)) is None:
-                outlasting.add(kind)
-                continue
-            sized, placed = self._grown(bucket, placed, window=window if outlasts else None)
-            session = self._start(bucket, placed, sized=sized, now_us=now_us)
-            started.append((bucket, session, session.queue_id not in self))
-            if window is not None:
-                window.take(placed.parts, outlasts=outlasts)
-            walk.started(bucket)
-            free_milli = self._capacity.free_milli()
-            is_open = {kind for kind in is_open if buckets.samples[kind].milli <= free_milli}
-        self._charge(started, now_us=now_us)
-        return [SessionStart(session.queue_id, session.name, session.milli) for _, session, _ in started]
 
     def _charge(self, started: Iterable[tuple[Bucket, RunningSession, bool]], *, now_us: int) -> None:
         """Charge accounts for started sessions; done after the pass, as its order goes by usage before it."""
@@ -328,6 +334,16 @@ class FastCluster:
                 if any(slot in most and held.get(slot, 0) + more > most[slot] for slot, more in bucket.need.items()):
                     return True
         return False
+
+    def _start_grown(
+        self, bucket: Bucket, placed: SessionParts, window: Window | None, *, outlasts: bool, now_us: int
+    ) -> RunningSession:
+        """Start the first session of a bucket; `window` is that of its pool."""
+        sized, placed = self._grown(bucket, placed, window=window if outlasts else None)
+        session = self._start(bucket, placed, sized=sized, now_us=now_us)
+        if window is not None:
+            window.take(placed.parts, outlasts=outlasts)
+        return session
 
     def _grown(self, bucket: Bucket, placed: SessionParts, *, window: Window | None) -> tuple[Bucket, SessionParts]:
         """The first session of a bucket with as many kernels as fit and its quotas allow; only elastic gangs grow.

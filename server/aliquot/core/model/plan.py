@@ -110,9 +110,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     wake_at_us: int | None = None
     """When the next pass is due even without an event, microseconds UTC."""
     reservation: Reservation | None = None
-    """Reservation of the head of the queue, under a policy with backfill."""
+    """Reservation of the head of the queue, or of the pool that comes first in it, under a policy with backfill."""
     promises: tuple[Reservation, ...] = ()
-    """All reservations of conservative backfill, in queue order; the head's is the first."""
+    """All reservations of conservative backfill, in queue order; the head's is the first. Of easy backfill those of the
+    heads of pools, if several have one."""
     evictions: tuple[Eviction, ...] = ()
     """Sessions to preempt, in the order of decision."""
     fallbacks: Mapping[SessionId, int] = field(default_factory=dict)

@@ -177,6 +177,41 @@ class _CombinedCapacity(FreeCapacity):
             self._used[node_id] = larger_of(self._now.used_on(node_id), self._later.used_on(node_id))
 
 
+class PoolHead:
+    """The rows of one pool that did not fit, and the reservation of the first of them that can get one, the head.
+
+    Agents are in one pool each, so a head delays rows of its own pool only.
+    """
+
+    def __init__(
+        self, capacity: FreeCapacity, context: PassContext, *, ends: Callable[[], PlannedEnds], placer: Placer
+    ) -> None:
+        """See `reserve` for the arguments."""
+        self.blocked: list[PendingRow] = []
+        """The first row of each kind that did not fit, in order."""
+        self.window: BackfillWindow | None = None
+        """What may start beside the head; None until a row behind it fits."""
+        self._capacity, self._ends, self._context, self._placer = capacity, ends, context, placer
+        self._start: HeadStart | None = None
+        self._tried = 0  # number of blocked rows that get no reservation: they wait for holders without a known end
+
+    def open_window(self) -> BackfillWindow | None:
+        """The window beside the head; None without a head."""
+        if self.window is None and self.reserve() is not None and self._start is not None:
+            self.window = BackfillWindow(self._start, now=self._capacity, context=self._context, placer=self._placer)
+        return self.window
+
+    def reserve(self) -> Reservation | None:
+        """The reservation of the head; None without a head."""
+        while self._start is None and self._tried < len(self.blocked):
+            head, context, placer = self.blocked[self._tried], self._context, self._placer
+            self._start = reserve(head, capacity=self._capacity, ends=self._ends(), context=context, placer=placer)
+            self._tried += 1
+        if self.window is not None:
+            return self.window.reservation
+        return None if self._start is None else self._start.reservation
+
+
 def reserve(
     head: PendingRow, *, capacity: FreeCapacity, ends: PlannedEnds, context: PassContext, placer: Placer
 ) -> HeadStart | None:

@@ -34,6 +34,7 @@ from aliquot.core.scheduler.temporary_agents import TemporaryAgents
 from aliquot.core.scheduler.wait_bounds import ROUNDS_MAX, WaitBound, in_front
 from aliquot_schema.bookings import Booking
 from aliquot_schema.ids import PoolId, SessionId
+from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason, Verdict
 from aliquot_schema.sessions import Failure
 
@@ -122,6 +123,7 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
     run, line = _placed(order, eligible, queue=queue, context=context)
     verdicts: Mapping[SessionId, Verdict] = run.verdicts(line) if explains else {}
     grows_at_us = run.grow(line)
+    reservations = run.reservations() if explains or policy.backfill is Backfill.CONSERVATIVE else ()
     if ineligible := _ineligible_verdicts(eligible, queue, order):
         verdicts = {**verdicts, **ineligible}
     failures = eligible.failures | _rejected(eligible.immediate, run.placements)
@@ -130,8 +132,8 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
         failures={session_id: failures[session_id] for session_id in sorted(failures)},
         verdicts=_queued_only(verdicts, eligible.immediate),
         wake_at_us=_wake_at_us(eligible, run.skipped, grows_at_us, run.claims_again_us, calendar_us),
-        reservation=run.reservation() if explains else None,
-        promises=tuple(run.reservations),
+        reservation=reservations[0] if explains and reservations else None,
+        promises=reservations if policy.backfill is Backfill.CONSERVATIVE or len(reservations) > 1 else (),
         evictions=run.evictions,
         fallbacks=_due_fallbacks(eligible, run),
         backlogs=backlogs,

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, KernelPlacement, Placement, Reservation
-from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, IntArray, Queue, WaitingVerdicts, first_places
+from aliquot.core.model.queue import KEPT_MS, KIND, LEAST_MILLI, POOL, IntArray, Queue, WaitingVerdicts, first_places
 from aliquot.core.model.snapshot import PendingRow, Request, RunningRow, held_milli
 from aliquot.core.quota import QuotaTracker
-from aliquot.core.scheduler.backfill import BackfillWindow, HeadStart, PassContext, reserve
+from aliquot.core.scheduler.backfill import BackfillWindow, PassContext, PoolHead
 from aliquot.core.scheduler.conservative_backfill import ReservationTable, TimeSlot
 from aliquot.core.scheduler.eligibility import preferred
 from aliquot.core.scheduler.expected_ends import PlannedEnds, estimates_ms, planned_durations_ms
@@ -54,12 +54,11 @@ class SchedulingPass:
         """[kinds] which rows of a kind are not tried any more."""
         self._is_left = np.ones(len(queue), dtype=np.bool_)
         """[rows] whether a row, or a task of it, still waits."""
-        self._blocked: list[PendingRow] = []
-        """The first row of each kind that did not fit, in order; the first that can get a reservation is the head."""
-        self._reserved_for = 0  # number of blocked rows for which a reservation was tried
-        self._window: BackfillWindow | None = None
-        """What may start beside the head; None until a session behind it fits."""
-        self._head_start: HeadStart | None = None
+        self._pools = queue.column(POOL)
+        self._heads: dict[int, PoolHead] = {}
+        """By pool in which a row did not fit, in the order of these rows."""
+        self._head_us = np.full(int(self._pools.max(initial=-1)) + 1, -1, dtype=np.int64)
+        """[pools] when the head starts beside which others are placed; -1 = there is none yet."""
         self._quotas = QuotaTracker(
             context.snapshot, policy=context.policy, now_us=context.now_us, bookings=context.bookings
         )
@@ -74,8 +73,8 @@ class SchedulingPass:
         self.placements: list[Placement] = []
         self.starts: list[tuple[int, int]] = []
         """Of each placement: the position of its row, and its planned end in microseconds UTC."""
-        self.reservations: list[Reservation] = []
-        """Of conservative backfill, in queue order."""
+        self._reservations: list[tuple[int, Reservation]] = []
+        """Of conservative backfill, in queue order, with the positions of their rows."""
 
     def place_all(self, line: IntArray) -> None:
         """Place all rows that may start.
@@ -89,11 +88,11 @@ class SchedulingPass:
         is_in_order = self._context.policy.backfill is Backfill.NONE
         for position in self._untried(line):
             row = self._queue[position]
-            if is_in_order and self._blocked and self._context.booking_of(row) is None:
+            if is_in_order and self._head(position) is not None and self._context.booking_of(row) is None:
                 continue
             while self._try(position, row):
                 pass
-            if is_in_order and self._blocked and not self._context.bookings:
+            if is_in_order and self._heads and len(self._head_us) == 1 and not self._context.bookings:
                 return
 
     def grow(self, line: IntArray) -> int | None:
@@ -111,15 +110,11 @@ class SchedulingPass:
             capacity=self._capacity, running=self._context.snapshot.running, quotas=self._quotas
         )
 
-    def reservation(self) -> Reservation | None:
-        """The reservation of the head; None without one."""
-        if self._context.policy.backfill is Backfill.CONSERVATIVE:
-            return self.reservations[0] if self.reservations else None
-        if self._window is not None:
-            return self._window.reservation
-        if self._head_start is None and self._context.policy.backfill is not Backfill.NONE:
-            self._head_start = self._reserve()
-        return self._head_start.reservation if self._head_start is not None else None
+    def reservations(self) -> tuple[Reservation, ...]:
+        """Of conservative backfill all, in queue order; of easy backfill those of the heads of the pools."""
+        if self._context.policy.backfill is Backfill.EASY:
+            return tuple(filter(None, (head.reserve() for head in self._heads.values())))
+        return tuple(reservation for _, reservation in self._reservations)
 
     def verdicts(self, line: IntArray) -> Mapping[SessionId, Verdict]:
         """Why each remaining row of the line waits, in its order."""
@@ -145,8 +140,7 @@ class SchedulingPass:
         return self._skipped
 
     def _preempting(self) -> PreemptionClaims:
-        if self._claims is None:
-            self._claims = PreemptionClaims(self._context)
+        self._claims = self._claims or PreemptionClaims(self._context)
         return self._claims
 
     @property
@@ -214,7 +208,7 @@ class SchedulingPass:
             self._closed[self._kinds[position]] = TO_LONG
             return False
         if not row.is_immediate and not self._claim(position, row):
-            self._blocked.append(row)
+            self._block(position, row)
             self._closed[self._kinds[position]] = TO_ALL
         return False
 
@@ -260,14 +254,14 @@ class SchedulingPass:
                         table.book(earlier, planned_us=lasts_us)
                     rest = rest[1:]
                     continue
-                self._blocked.append(row)
+                self._block(position, row)
             if slot is None:
                 rest = rest[1:]
                 continue
             table.book(slot, planned_us=planned_us)
             if slot.at_us > self._context.now_us:
                 reservation = Reservation(session_id=row.session_id, at_us=slot.at_us, kernels=slot.kernels)
-                self.reservations.append(reservation)
+                self._reservations.append((position, reservation))
                 reserved.append((slot, planned_us))
                 rest = rest[1:]
             else:
@@ -297,9 +291,9 @@ class SchedulingPass:
         if self._context.booking_of(row) is not None:
             # What it may use is kept for its booking, whatever is promised to others.
             kernels = self._place(position, row)
-            now_us = self._context.now_us
-            return TimeSlot(at_us=now_us, kernels=kernels) if len(kernels) >= row.cluster_size else None
-        if len(self.reservations) < self._context.policy.backfill_depth and not row.is_immediate:
+            fits = len(kernels) >= row.cluster_size
+            return TimeSlot(at_us=self._context.now_us, kernels=kernels) if fits else None
+        if len(self._reservations) < self._context.policy.backfill_depth and not row.is_immediate:
             return table.first(row, planned_us=planned_us, milli=milli)
         return table.now(row, planned_us=planned_us, milli=milli)
 
@@ -308,7 +302,7 @@ class SchedulingPass:
 
         Behind a blocked row of its pool only a session of a booking may: what it uses is kept for it.
         """
-        if self._context.booking_of(row) is None and any(one.where.pool == row.where.pool for one in self._blocked):
+        if (head := self._head(position)) is not None and self._context.booking_of(row) is None:
             return False
         claim = self._preempting().claim(
             row,
@@ -320,24 +314,24 @@ class SchedulingPass:
         if claim is None:
             return False
         ends_us = claim.at_us + int(self._planned_us[position])
-        self._take(row.session_id, claim.kernels, ends_us=ends_us)
-        if self._window is not None:
-            self._window.take(row, claim.kernels, outlasts=False)
+        self._take(position, row.session_id, claim.kernels, ends_us=ends_us)
+        if head is not None and head.window is not None:
+            head.window.take(row, claim.kernels, outlasts=False)
         evidence = Evidence(blocked_by=claim.leaving, until_us=claim.at_us)
         self._skipped[row.session_id] = Verdict(reason=Reason.MAKING_ROOM, evidence=evidence)
         self._quotas.take(row)
         return True
 
-    def _take(self, name: SessionId, kernels: Sequence[KernelPlacement], *, ends_us: int) -> None:
+    def _take(self, position: int, name: SessionId, kernels: Sequence[KernelPlacement], *, ends_us: int) -> None:
         """Count kernels as held until `ends_us`."""
         self._placer.take(name, kernels)
-        if self._window is None:
+        if self._head_us[self._pools[position]] < 0:
             milli = held_milli(kernels, agents=self._capacity.agent_index.by_id)
             self._running.append(RunningRow(session_id=name, ends_us=ends_us, kernels=tuple(kernels), milli=milli))
 
     def _start(self, position: int, row: PendingRow, kernels: tuple[KernelPlacement, ...]) -> bool:
         """Start a row that fits now, unless that would delay the head."""
-        window = self._window = self._window or self._open_window()
+        window = self._open_window(position)
         outlasts = window is not None and self._outlasts(position)
         if window is not None and outlasts:
             kernels = window.place(row, kernels)
@@ -370,7 +364,7 @@ class SchedulingPass:
         index = None if row.tasks is None else row.tasks.nth(self._tasks_started[row.session_id])
         name = row.session_id if index is None else task_id(row.session_id, index=index)
         ends_us = self._context.now_us + int(self._planned_us[position])
-        self._take(name, kernels, ends_us=ends_us)
+        self._take(position, name, kernels, ends_us=ends_us)
         self.starts.append((position, ends_us))
         self._count_started(position, row)
         self._quotas.take(row if len(kernels) == row.cluster_size else replace(row, cluster_size=len(kernels)))
@@ -386,21 +380,27 @@ class SchedulingPass:
         if row.tasks_startable <= started < len(row.tasks):
             self._skipped[row.session_id] = Verdict(reason=Reason.ARRAY_LIMIT)
 
-    def _open_window(self) -> BackfillWindow | None:
-        start = self._reserve()
-        if start is None:
-            return None
-        return BackfillWindow(start, now=self._capacity, context=self._context, placer=self._placer)
+    def _head(self, position: int) -> PoolHead | None:
+        """The head of a row's pool; None = all rows of the pool have fit so far."""
+        return self._heads.get(int(self._pools[position]))
 
-    def _reserve(self) -> HeadStart | None:
-        """Reserve for the first blocked row that can get a reservation; others wait for holders without a known end."""
-        for head in self._blocked[self._reserved_for :]:
-            self._reserved_for += 1
-            context, placer = self._context, self._placer
-            start = reserve(head, capacity=self._capacity, ends=self._ends(), context=context, placer=placer)
-            if start is not None:
-                return start
-        return None
+    def _block(self, position: int, row: PendingRow) -> None:
+        """Note that a row does not fit."""
+        head = PoolHead(self._capacity, self._context, ends=self._ends, placer=self._placer)
+        self._heads.setdefault(int(self._pools[position]), head).blocked.append(row)
+
+    def _open_window(self, position: int) -> BackfillWindow | None:
+        head = self._head(position)
+        window = None if head is None else head.open_window()
+        if window is not None and window.reservation.at_us is not None:
+            self._head_us[self._pools[position]] = window.reservation.at_us
+        return window
+
+    def _first_reservation(self, position: int) -> Reservation | None:
+        """The first reservation in a row's pool."""
+        if self._context.policy.backfill is Backfill.EASY:
+            return None if (head := self._head(position)) is None else head.reserve()
+        return next((one for other, one in self._reservations if self._pools[other] == self._pools[position]), None)
 
     def _ends(self) -> PlannedEnds:
         """Planned ends of all running sessions, with this pass's placements and evictions."""
@@ -411,25 +411,25 @@ class SchedulingPass:
 
     def _outlasts(self, position: int) -> bool:
         """Whether it may still run when the head is to start. Sessions in a booking use what is kept for it alone."""
-        at_us = self._window.reservation.at_us if self._window is not None else None
         if self._context.booking_of(self._queue[position]) is not None:
             return False
-        return at_us is None or bool(self._context.now_us + self._planned_us[position] > at_us)
+        return bool(self._context.now_us + self._planned_us[position] > self._head_us[self._pools[position]])
 
     def _outlast(self, positions: IntArray) -> npt.NDArray[np.bool_]:
         """[positions] whether each row may still run when the head is to start."""
-        at_us = self._window.reservation.at_us if self._window is not None else None
-        if at_us is None:
-            return np.ones(len(positions), dtype=np.bool_)
-        return self._context.now_us + self._planned_us[positions] > at_us
+        planned_us, head_us = self._planned_us[positions], self._head_us[self._pools[positions]]
+        return np.asarray(self._context.now_us + planned_us > head_us, dtype=np.bool_)
 
     def _behind_head(self, waiting: IntArray, names: Sequence[SessionId]) -> list[Verdict]:
-        head = next((place for place, name in enumerate(names) if name not in self._skipped), len(names))
-        found = [self._skipped[name] for name in names[:head]]
-        if head < len(names):
-            found.append(self._verdict(int(waiting[head])))
-            behind = Verdict(reason=Reason.BEHIND_HEAD, evidence=Evidence(blocked_by=(names[head],)))
-            found += [self._skipped.get(name, behind) for name in names[head + 1 :]]
+        """The first row of each pool that waits for room has a verdict of its own."""
+        found: list[Verdict] = []
+        behind: dict[int, Verdict] = {}
+        for position, name in zip(waiting.tolist(), names, strict=True):
+            pool = int(self._pools[position])
+            verdict = self._skipped.get(name) or behind.get(pool) or self._verdict(position)
+            if name not in self._skipped and pool not in behind:
+                behind[pool] = Verdict(reason=Reason.BEHIND_HEAD, evidence=Evidence(blocked_by=(name,)))
+            found.append(verdict)
         return found
 
     def _verdict(self, position: int) -> Verdict:
@@ -437,7 +437,7 @@ class SchedulingPass:
         # Capacity only shrinks during a pass: what did not fit when it was tried does not fit now.
         is_full = row.cluster_size == 1 and self._closed[kind] == TO_ALL
         kernels = () if is_full else self._placer.place(row)
-        reservation = self.reservation()
+        reservation = self._first_reservation(position)
         if len(kernels) < row.cluster_size and self._calendar:
             unbooked = self._placer.place(row, as_if_unbooked=True)
             if len(unbooked) >= row.cluster_size and (booked := self._calendar.verdict(row, unbooked)) is not None:
