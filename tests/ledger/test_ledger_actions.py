@@ -153,7 +153,7 @@ async def test_a_key_change_is_recorded_once_when_the_server_ends_before_it_is_m
     async with staged(place) as (on, store):
 
         class Ends(KeyFile):
-            def told(self, ids: object) -> None:
+            def mark_recorded(self, ids: object) -> None:
                 raise OSError("the disk is full")
 
         for _ in range(3):
