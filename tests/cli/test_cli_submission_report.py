@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -13,8 +13,9 @@ from aliquot.cli.session.submit import report_standing, standing_text
 from aliquot.client import BlockingClient
 from aliquot.client.generated.agents import Kernel
 from aliquot.client.generated.enums import SessionState
+from aliquot.client.generated.pages import SessionConnection
 from aliquot.client.generated.policy import Policy
-from aliquot.client.generated.sessions import ArrayTasks, Session, TaskSet, Verdict
+from aliquot.client.generated.sessions import ArrayTasks, Session, SessionFilter, TaskSet, Verdict
 from cli_tables import filled, session_id
 from rest_server import RestServer
 
@@ -98,10 +99,6 @@ def test_policy_differences_include_fields_that_are_set_or_unset() -> None:
             "waiting, position 4: Waits behind big, which is next in the queue",
         ),
         (
-            {"state": SessionState.QUEUED, "tasks": filled(ArrayTasks, active=filled(TaskSet, count=3))},
-            "waiting, 3 of its tasks running, not considered by the scheduler yet",
-        ),
-        (
             {
                 "state": SessionState.RUNNING,
                 "kernels": tuple(filled(Kernel, agent_id=id) for id in ("gpu01", "gpu01", "gpu02")),
@@ -114,6 +111,24 @@ def test_policy_differences_include_fields_that_are_set_or_unset() -> None:
 )
 def test_the_state_of_a_submission_is_described(known: dict[str, Any], text: str) -> None:
     assert standing_text(filled(Session, id=ID, **known), names={AHEAD: "big"}) == text
+
+
+def test_a_preempted_task_that_waits_is_not_counted_as_running(capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = filled(ArrayTasks, active=filled(TaskSet, count=3))
+    waiting = filled(Session, id=ID, state=SessionState.QUEUED, tasks=tasks, waits=filled(Verdict, message="Waits."))
+    asked: list[Any] = []
+
+    class Client:
+        def sessions(self, *, first: int, filter: SessionFilter) -> Any:
+            asked.append((filter.array_id, {str(state) for state in filter.states or ()}))
+            return filled(SessionConnection, total_count=2)
+
+        def get_session(self, id: str) -> Session:
+            return waiting
+
+    report_standing(cast("BlockingClient", Client()), waiting)
+    assert capsys.readouterr().err.startswith("aliquot: waiting, 2 of its tasks running: Waits")
+    assert asked == [(ID, {"scheduled", "allocating", "running", "preempting"})]
 
 
 def test_an_unreachable_server_after_a_submission_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:

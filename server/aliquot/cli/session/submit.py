@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LOOKS_MAX: Final = 10
 LOOK_S: Final = 0.1
 CHANGED_LOOKS_MIN: Final = 3
+WAITING: Final = (SessionState.QUEUED, SessionState.HELD)
 _FOLLOW: Final = "`aliquot session logs -f {id}` follows it"
 _NEXT: Final = {
     SessionState.QUEUED: _FOLLOW,
@@ -81,12 +82,13 @@ def report_standing(client: "BlockingClient", submitted: "Session", *, done: str
     try:
         found = _considered(client, submitted, looks_min=0 if done == "submitted" else CHANGED_LOOKS_MIN)
         names = waiting_names(client, [found])
+        running = _tasks_running(client, found)
     except (ClientFailure, AliquotError) as error:
         # It is done, which is what the exit code says.
         print(f"aliquot: {done}; its state could not be read: {error}", file=sys.stderr)
         return
     advice = _NEXT.get(found.state, "`aliquot session show {id}` shows it").format(id=found.id)
-    print(f"aliquot: {standing_text(found, names=names)}\n         {advice}", file=sys.stderr)
+    print(f"aliquot: {standing_text(found, names=names, tasks_running=running)}\n         {advice}", file=sys.stderr)
 
 
 def _considered(client: "BlockingClient", session: "Session", *, looks_min: int) -> "Session":
@@ -103,18 +105,28 @@ def _considered(client: "BlockingClient", session: "Session", *, looks_min: int)
     return session
 
 
-def standing_text(session: "Session", *, names: "Mapping[str, str]") -> str:
+def _tasks_running(client: "BlockingClient", session: "Session") -> int:
+    """Tasks of an array that hold devices; `active` also counts those that were preempted and wait."""
+    from aliquot.client.generated.sessions import SessionFilter
+
+    if session.tasks is None or not session.tasks.active.count:
+        return 0
+    states = [state for state in SessionState if state not in ENDED and state not in WAITING]
+    return client.sessions(first=1, filter=SessionFilter(array_id=session.id, states=states)).total_count
+
+
+def standing_text(session: "Session", *, names: "Mapping[str, str]", tasks_running: int = 0) -> str:
     """What became of a submission: `waiting, position 4: Each kernel needs 2 GPUs, ...`, `running on gpu01`.
 
     Args:
         names: of the sessions that it waits for, by id.
+        tasks_running: of an array.
     """
     if session.state in ENDED:
         return outcome_text(session)
     if session.state is SessionState.HELD:
         return "held"
-    active = 0 if session.tasks is None else session.tasks.active.count
-    tasks = f", {active} of its tasks running" if active else ""
+    tasks = f", {tasks_running} of its tasks running" if tasks_running else ""
     if session.state is SessionState.QUEUED:
         position = "" if session.queue_position is None else f", position {session.queue_position}"
         why = ", not considered by the scheduler yet"
