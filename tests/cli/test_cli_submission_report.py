@@ -9,10 +9,11 @@ from typer.testing import CliRunner
 
 from aliquot.cli import main
 from aliquot.cli.cluster.policy import differences
+from aliquot.cli.session.show import kernel_lines
 from aliquot.cli.session.submit import report_standing, standing_text
 from aliquot.client import BlockingClient
-from aliquot.client.generated.agents import Kernel
-from aliquot.client.generated.enums import SessionState
+from aliquot.client.generated.agents import Agent, Kernel
+from aliquot.client.generated.enums import AgentState, SessionState
 from aliquot.client.generated.pages import SessionConnection
 from aliquot.client.generated.policy import Policy
 from aliquot.client.generated.sessions import ArrayTasks, Session, SessionFilter, TaskSet, Verdict
@@ -129,6 +130,16 @@ def test_a_preempted_task_that_waits_is_not_counted_as_running(capsys: pytest.Ca
     report_standing(cast("BlockingClient", Client()), waiting)
     assert capsys.readouterr().err.startswith("aliquot: waiting, 2 of its tasks running: Waits")
     assert asked == [(ID, {"scheduled", "allocating", "running", "preempting"})]
+
+
+def test_a_kernel_on_a_lost_agent_is_marked() -> None:
+    agents = [filled(Agent, id=name, state=state) for name, state in (("a", AgentState.ALIVE), ("b", AgentState.LOST))]
+    kernels = tuple(filled(Kernel, rank=rank, state="running", agent_id=name) for rank, name in enumerate("ab"))
+    lines = list(kernel_lines(filled(Session, kernels=kernels), agents))
+    assert [line.split(":")[0] for line in lines] == [
+        "rank 0       running on a",
+        "rank 1       running on b (agent lost; its processes may still run)",
+    ]
 
 
 def test_an_unreachable_server_after_a_submission_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:

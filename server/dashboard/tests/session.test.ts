@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { newerOf } from "../src/session/found";
 import { aroundText, commandOf, shellHint, writtenOf } from "../src/session/command";
 import { Readings } from "../src/session/samples";
-import { arrayOf, asked, nameOf, shortOf, stateOf, tailOf } from "../src/session/standing";
+import { arrayOf, asked, caveat, nameOf, shortOf, stateOf, tailOf } from "../src/session/standing";
 import {
   attemptsOf,
   isLater,
@@ -189,4 +189,14 @@ test("an array is running while one of its tasks is", () => {
   expect(stateOf({ state: "queued", tasks: tasks(0) })).toBe("queued");
   expect(stateOf({ state: "completed", tasks: tasks(0) })).toBe("completed");
   expect(stateOf({ state: "held", tasks: null })).toBe("held");
+});
+
+test("a kernel that has not ended on a lost agent says so", () => {
+  const devices = [
+    { where: "gpu01", isLost: false },
+    { where: "gpu02", isLost: true },
+  ];
+  expect(caveat({ agent_id: "gpu02", ended_at: null }, devices)).toBe("agent lost; its processes may still run");
+  expect(caveat({ agent_id: "gpu02", ended_at: "2026-03-01T12:00:00Z" }, devices)).toBe("");
+  expect(caveat({ agent_id: "gpu01", ended_at: null }, devices)).toBe("");
 });

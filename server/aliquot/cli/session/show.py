@@ -1,7 +1,7 @@
 """`aliquot session show`: describes a session, and the reason it waits."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
@@ -10,10 +10,11 @@ from aliquot.cli.connection.tables import with_names
 from aliquot.cli.session.list import waiting_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
-from aliquot.cli.session.stats import device_names, right_size_lines
+from aliquot.cli.session.stats import agents_of, device_names, right_size_lines
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
+    from aliquot.client.generated.agents import Agent
     from aliquot.client.generated.inputs import CreateSessionInput
     from aliquot.client.generated.policy import Policy
     from aliquot.client.generated.previews import SessionPreview
@@ -39,7 +40,7 @@ def show(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = look_up(client, session_id)
         names = {} if as_json else waiting_names(client, [session])
-        devices = {} if as_json else device_names(client, {kernel.agent_id for kernel in session.kernels})
+        agents = [] if as_json else agents_of(client, {kernel.agent_id for kernel in session.kernels})
     if as_json:
         print_json(session)
         return
@@ -48,11 +49,21 @@ def show(
             print(f"{name:<12} {printable(value)}")
     state = outcome_text(session) if session.state in ENDED else with_names(progress_text(session), names)
     print(f"{'state':<12} {state}")
-    for kernel in session.kernels:
-        granted = grant_text(kernel.resource_spec, devices)
-        print(f"rank {kernel.rank:<7} {kernel.state} on {kernel.agent_id}: {granted}")
+    for line in kernel_lines(session, agents):
+        print(line)
     name, path = page_of(session)
     print(f"{name:<12} {client.url}{path}")
+
+
+def kernel_lines(session: "Session", agents: "Sequence[Agent]") -> Iterator[str]:
+    """The state, agent and devices of each kernel: `rank 0 running on gpu01: 2 GPUs (cuda 0-1)`."""
+    devices = {device.id: device.name for agent in agents for device in agent.devices}
+    lost = {agent.id for agent in agents if agent.state == "lost"}
+    for kernel in session.kernels:
+        place = printable(kernel.agent_id)
+        if kernel.agent_id in lost and kernel.ended_at is None:
+            place += " (agent lost; its processes may still run)"
+        yield f"rank {kernel.rank:<7} {kernel.state} on {place}: {grant_text(kernel.resource_spec, devices)}"
 
 
 def page_of(session: "Session") -> tuple[str, str]:

@@ -11,6 +11,7 @@ from aliquot_schema.resources.units import size_text
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
+    from aliquot.client.generated.agents import Agent
     from aliquot.client.generated.history import GpuStats, HostStats, RightSize, SessionStats
 
 
@@ -33,13 +34,17 @@ def stats(
 
 def device_names(client: "BlockingClient", agents: Iterable[str]) -> dict[str, str]:
     """Names of the devices of agents, by id."""
+    return {device.id: device.name for agent in agents_of(client, agents) for device in agent.devices}
+
+
+def agents_of(client: "BlockingClient", ids: Iterable[str]) -> "list[Agent]":
+    """The agents with these ids."""
     from aliquot.client.generated.inputs import AgentFilter
 
-    wanted = sorted(agents)
+    wanted = sorted(ids)
     if not wanted:
-        return {}
-    known = nodes(lambda count, after: client.agents(filter=AgentFilter(ids=wanted), first=count, after=after))
-    return {device.id: device.name for agent in known for device in agent.devices}
+        return []
+    return list(nodes(lambda count, after: client.agents(filter=AgentFilter(ids=wanted), first=count, after=after)))
 
 
 def stats_lines(found: "SessionStats", *, names: Mapping[str, str]) -> Iterator[str]:

@@ -4,6 +4,7 @@ import { useNow } from "../format/clock";
 import { figure, Table } from "../parts/Table";
 import type { NamedDevice } from "./devices";
 import type { Kernel, Session } from "./loading";
+import { caveat } from "./standing";
 
 /** The kernels of a session: rank, agent, state and devices. */
 export function Kernels({ session, devices }: { readonly session: Session; readonly devices: readonly NamedDevice[] }) {
@@ -17,7 +18,9 @@ export function Kernels({ session, devices }: { readonly session: Session; reado
         {session.kernels.map((kernel) => (
           <tr key={kernel.id}>
             <td className="figure">{kernel.rank}</td>
-            <td className="nowrap">{kernel.agent_id}</td>
+            <td>
+              <span className="nowrap">{kernel.agent_id}</span> <span className="small">{caveat(kernel, devices)}</span>
+            </td>
             <td>
               {kernel.state} <span className="small">{outcomeOf(kernel)}</span>
             </td>

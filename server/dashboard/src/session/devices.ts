@@ -6,6 +6,8 @@ import type { Session } from "./loading";
 
 export type NamedDevice = SessionDevicesQuery["agents"]["edges"][number]["node"]["devices"][number] & {
   readonly where: string;
+  /** Whether its agent is lost. */
+  readonly isLost: boolean;
 };
 
 const EVERY_MS = 2_000;
@@ -24,5 +26,7 @@ export function useDevices(session: Session): Live<readonly NamedDevice[]> {
 async function load(agents: readonly string[]): Promise<readonly NamedDevice[]> {
   if (agents.length === 0) return [];
   const answer = await ask(SessionDevicesDocument, { agents });
-  return answer.agents.edges.flatMap(({ node }) => node.devices.map((device) => ({ ...device, where: node.id })));
+  return answer.agents.edges.flatMap(({ node }) =>
+    node.devices.map((device) => ({ ...device, where: node.id, isLost: node.state === "lost" })),
+  );
 }

@@ -62,6 +62,15 @@ export function ending(session: {
   return session.exit_code ? `exit code ${session.exit_code}` : "";
 }
 
+/** What to know about the agent of a kernel; empty without a problem. */
+export function caveat(
+  kernel: { readonly agent_id: string; readonly ended_at: string | null },
+  devices: readonly { readonly where: string; readonly isLost: boolean }[],
+): string {
+  const isLost = devices.some((device) => device.isLost && device.where === kernel.agent_id);
+  return isLost && !kernel.ended_at ? "agent lost; its processes may still run" : "";
+}
+
 /** The outcome of a bulk action: `Held: 2 of 3. train: it runs already`. */
 export function summary(done: string, count: number, refused: readonly string[]): string {
   if (refused.length === 0) return `${done}: ${count === 1 ? "1 session" : `${count} sessions`}.`;
