@@ -3,9 +3,12 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from aliquot.cli.cluster.agents import agents_table, disk_shortages
 from aliquot.cli.cluster.tune import print_tuning
 from aliquot.cli.connection.tables import (
     BriefCell,
@@ -19,7 +22,12 @@ from aliquot.cli.connection.tables import (
     shortened_reason,
     with_names,
 )
+from aliquot.client import BlockingClient
+from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.alerts import Alert
 from aliquot.client.generated.backtests import Backtest, BacktestRow, Tuning
+from aliquot.client.generated.enums import AlertRule
+from aliquot.client.generated.pages import AlertEdge, AlertUncountedConnection
 from cli_tables import (
     NOW,
     RECORD,
@@ -197,3 +205,21 @@ def test_a_tuning_report_notes_missing_passes(capsys: pytest.CaptureFixture[str]
     tuning = filled(Tuning, unseen=(filled(BacktestRow, sessions=40),), notes=notes, verdict="Better.")
     print_tuning(filled(Backtest), tuning)
     assert "note: first part: 7 passes are missing in the ledger" in capsys.readouterr().out.splitlines()
+
+
+def test_an_agent_whose_launches_are_paused_by_a_full_disk_says_so() -> None:
+    shown = [filled(Agent, id=name, state="alive", schedulable=True) for name in ("gpu01", "gpu02")]
+    full = "the disk of agent gpu01: /data has 3 MiB free; 1 GiB must stay free"
+    lines = agents_table(shown, shortages={"gpu01": full}).in_terminal(120)
+    assert [line.split("  ")[0] for line in lines[1:]] == ["gpu01", "", "gpu02"]
+    assert "alive, launches paused" in lines[1]
+    assert lines[2].strip() == full
+    assert "paused" not in lines[3]
+    every = agents_table(shown, shortages={"server": full}).in_terminal(120)
+    assert sum("alive, launches paused" in line for line in every) == 2
+    alerts = [
+        filled(Alert, rule=rule, subject=rule, message=full) for rule in (AlertRule.DISK_LOW, AlertRule.LONG_WAIT)
+    ]
+    page = filled(AlertUncountedConnection, edges=tuple(filled(AlertEdge, node=alert) for alert in alerts))
+    client = SimpleNamespace(alerts=lambda **_: page)
+    assert disk_shortages(cast("BlockingClient", client)) == {"disk_low": full}

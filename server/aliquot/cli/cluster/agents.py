@@ -12,17 +12,27 @@ from aliquot.cli.connection.tables import BriefCell, Column, Table
 from aliquot.cli.session.completion import agent_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.agents import Agent
 
 
-def state_text(agent: "Agent", *, with_note: bool = True) -> str:
-    """`alive`, `alive, draining (new fans)`, ..."""
-    note = f" ({printable(agent.note)})" if agent.note and with_note else ""
-    if agent.draining:
-        return f"{agent.state}, {'drained' if agent.drained else 'draining'}{note}"
-    return str(agent.state) if agent.schedulable else f"{agent.state}, not schedulable{note}"
+def state_text(agent: "Agent", *, with_note: bool = True, shortage: str | None = None) -> str:
+    """`alive`, `alive, draining (new fans)`, ...
+
+    Args:
+        shortage: why nothing is launched on it although it is schedulable.
+    """
+    states, notes = [str(agent.state)], []
+    if agent.draining or not agent.schedulable:
+        states.append("not schedulable" if not agent.draining else "drained" if agent.drained else "draining")
+        notes.append(agent.note)
+    if shortage is not None:
+        states.append("launches paused")
+        notes.append(shortage)
+    note = "; ".join(printable(one) for one in notes if one)
+    return ", ".join(states) + (f" ({note})" if note and with_note else "")
 
 
 IMAGES_SHOWN: Final = 3
@@ -47,18 +57,37 @@ def list_agents(
 ) -> None:
     """List the agents with their capacity and what is held of it."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        found = list(nodes(lambda count, after: client.agents(first=count, after=after)))
+        found = all_agents(client)
+        shortages = {} if as_json else disk_shortages(client)
     if as_json:
         print_json(found)
         return
     if not found and sys.stdout.isatty():
         print("no agent is registered; `aliquot agent --server URL --id NAME` on a node with GPUs starts one")
         return
-    agents_table(found).show()
+    agents_table(found, shortages=shortages).show()
 
 
-def agents_table(agents: "Sequence[Agent]") -> Table:
-    """Agents with what is held of each; below each, why it is not schedulable, and its labels."""
+def all_agents(client: "BlockingClient") -> "list[Agent]":
+    """All agents of a server."""
+    return list(nodes(lambda count, after: client.agents(first=count, after=after)))
+
+
+def disk_shortages(client: "BlockingClient") -> "Mapping[str, str]":
+    """Alerts of nearly full disks, which pause launches, by agent; `server` is the server's own, which pauses all."""
+    from aliquot.client.generated.enums import AlertRule
+
+    alerts = nodes(lambda count, after: client.alerts(first=count, after=after))
+    return {one.subject: one.message for one in alerts if one.rule is AlertRule.DISK_LOW}
+
+
+def agents_table(agents: "Sequence[Agent]", *, shortages: "Mapping[str, str] | None" = None) -> Table:
+    """Agents with what is held of each; below each, why nothing starts there, and its labels.
+
+    Args:
+        shortages: as `disk_shortages`.
+    """
+    shortages = shortages or {}
     rows = Table(
         Column("agent", width_min=16),
         Column("state"),
@@ -72,11 +101,12 @@ def agents_table(agents: "Sequence[Agent]") -> Table:
     )
     for one in agents:
         labels = " ".join(f"{label.name}={label.value}" for label in one.labels)
-        state = BriefCell(state_text(one, with_note=False), state_text(one))
+        shortage = shortages.get("server", shortages.get(one.id))
+        state = BriefCell(state_text(one, with_note=False, shortage=shortage), state_text(one, shortage=shortage))
         held = _held(one)
         gpus = ", ".join(text for slot, text in held.items() if slot not in ("cpu", "mem"))
         eviction = None if one.eviction is None else f"about to be taken away: {one.eviction}"
-        note = "; ".join(filter(None, (eviction, one.note, labels, images_text(one))))
+        note = "; ".join(filter(None, (eviction, one.note, shortage, labels, images_text(one))))
         rows.add(
             *(one.id, state, one.pool, len(one.kernels), ", ".join(held.values())),
             *(
