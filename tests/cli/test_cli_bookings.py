@@ -1,5 +1,6 @@
 """Times and names of bookings on the command line, a lease whose command does not stop, and a secret's bytes."""
 
+import json
 import subprocess
 import sys
 import time
@@ -11,11 +12,13 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
-from aliquot.cli import lease
+from aliquot.cli import lease, main
 from aliquot.cli.cluster.bookings import _present, local_zone, moment_of
 from aliquot.cli.secret import _value
 from aliquot.cli.session.list import moment_of as listed_moment
+from rest_server import RestServer
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 
@@ -68,6 +71,38 @@ def test_a_booking_name_refers_to_the_callers_own_booking_first() -> None:
     assert found("bkg_1", bob, anna) == "bkg_1"
     assert found("night", bob) == "bkg_1"
     assert found("night", bob, anna, caller="root") is None
+
+
+def test_a_booking_on_a_drained_agent_is_marked_and_draining_names_it(
+    demo_server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
+    monkeypatch.setenv("ALIQUOT_TOKEN", demo_server.token)
+    monkeypatch.setenv("COLUMNS", "200")
+    (agent, host), (_, place) = [
+        (one["id"], f"{one['hostname']}/{next(gpu['name'] for gpu in one['devices'] if gpu['kind'] == 'cuda')}")
+        for one in json.loads(_run("agents", "list", "--json"))[:2]
+    ]
+    for name, device in (("night", host), ("day", place)):
+        _run("reserve", name, "--from", "+2h", "--for", "1h", "--device", device)
+    try:
+        drained = _run("agents", "drain", agent)
+        assert drained.splitlines()[1].startswith("booked there by "), drained
+        assert "night: 1 GPU" in drained
+        assert "day" not in drained
+        states = {line.split()[0]: line for line in _run("reservations").splitlines() if "GPU" in line}
+        assert f"booked; {host.split('/')[0]} drained" in states["night"]
+        assert "drained" not in states["day"]
+    finally:
+        _run("agents", "resume", agent)
+        for name in ("night", "day"):
+            _run("reservations", "give-back", name)
+
+
+def _run(*words: str) -> str:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def test_ctrl_c_kills_a_lease_command_that_ignores_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:

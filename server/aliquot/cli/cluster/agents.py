@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from aliquot.client import BlockingClient
     from aliquot.client.generated.agents import Agent
+    from aliquot.client.generated.bookings import Booking
 
 
 def state_text(agent: "Agent", *, with_note: bool = True, shortage: str | None = None) -> str:
@@ -140,6 +141,7 @@ def drain(
     as_json: AsJson = False,
 ) -> None:
     """Start nothing new on an agent; running sessions end by themselves."""
+    from aliquot.cli.cluster.bookings import described
     from aliquot.client.generated.policy_inputs import DrainAgentInput
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
@@ -150,7 +152,30 @@ def drain(
             show_what_if(client, WhatIfInput(drain=agent_id, evict=evict), as_json=as_json)
             return
         done = client.drain_agent(DrainAgentInput(id=agent_id, note=note, evict=evict))
+        booked = [] if as_json else bookings_on(client, done.agent)
     _print(done.agent, as_json=as_json)
+    for booking in booked:
+        print(f"booked there by {printable(booking.owner)}: {described(booking)}")
+
+
+def bookings_on(client: "BlockingClient", agent: "Agent") -> "list[Booking]":
+    """The open bookings with GPUs of an agent, the earliest first."""
+    own = {(agent.node_id, device.id) for device in agent.devices}
+    return [one for one in client.reservations() if any((gpu.node_id, gpu.device_id) in own for gpu in one.devices)]
+
+
+def closed_for(booking: "Booking", agents: "Sequence[Agent]") -> str | None:
+    """Which GPUs of an open booking start no sessions now, by node: `gpu01 drained`; None if all do."""
+    from aliquot.client.generated.enums import BookingState
+
+    if booking.state is not BookingState.BOOKED:
+        return None
+    states: dict[str, str] = {}
+    for gpu in booking.devices:
+        own = [one for one in agents if one.node_id == gpu.node_id and any(d.id == gpu.device_id for d in one.devices)]
+        if not any(one.state == "alive" and one.schedulable and not one.draining for one in own):
+            states[gpu.hostname] = state_text(own[0], with_note=False).removeprefix("alive, ") if own else "gone"
+    return ", ".join(f"{printable(host)} {state}" for host, state in states.items()) or None
 
 
 @agents.command("resume")

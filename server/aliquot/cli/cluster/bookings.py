@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
+from aliquot.cli.cluster.agents import all_agents, closed_for
 from aliquot.cli.connection.output import cells, console, print_json, print_result, printable, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.options import Pool, Project, seconds_of
@@ -137,6 +138,7 @@ def list_bookings(
         return
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         found = client.reservations(owner=owner, ended=ended)
+        agents = [] if as_json or not found else all_agents(client)
     if as_json:
         print_json(found)
     elif not found:
@@ -145,6 +147,8 @@ def list_bookings(
         rows = table("name", "user", "from", "to", "what", "state", "sessions")
         for one in found:
             state = "active" if one.is_active else str(one.state).replace("_", " ")
+            if (closed := closed_for(one, agents)) is not None:
+                state = f"{state}; {closed}"
             times = _local(one.starts_at), _local(one.ends_at)
             rows.add_row(*cells(one.name, one.owner, *times, what(one), state, ", ".join(one.sessions)))
         console().print(rows)
