@@ -3,14 +3,22 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from aliquot.cli import main
+from aliquot.client import BlockingClient
+from aliquot.client.generated.agents import Agent
+from aliquot.client.generated.enums import AgentState
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.device_health import RETURN_FILE
 from aliquot.execution.agent.node_notices import NodeNotices
 from aliquot.execution.settings import NoticeRules, parse_labels
 from aliquot.settings import read_settings
+from cli_tables import filled
+from rest_server import RestServer
 
 pytestmark = pytest.mark.anyio
 
@@ -62,3 +70,19 @@ async def test_an_eviction_command_gives_a_notice_while_it_succeeds(tmp_path: Pa
     assert notices.attributes == {}
     notices.note_signal("SIGUSR1")
     assert notices.attributes == {"eviction": "signal SIGUSR1"}
+
+
+def test_the_shell_releases_a_lost_agent_alone(demo_server: RestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
+    monkeypatch.setenv("ALIQUOT_TOKEN", demo_server.token)
+    with demo_server.client() as http:
+        answer = http.post("/graphql", json={"query": "{ agents(first: 1) { edges { node { id } } } }"}).json()
+    agent = answer["data"]["agents"]["edges"][0]["node"]["id"]
+    refused = CliRunner().invoke(main, ["agents", "release-lost", agent])
+    assert refused.exit_code == 3
+    assert refused.stderr.startswith(f"aliquot: {agent} is alive; only a lost agent can be released")
+    released: list[str] = []
+    left = SimpleNamespace(agent=filled(Agent, id="gpu02", state=AgentState.LEFT, schedulable=True))
+    monkeypatch.setattr(BlockingClient, "release_lost_agent", lambda _, id: (released.append(id), left)[1])
+    done = CliRunner().invoke(main, ["agents", "release-lost", "gpu02"])
+    assert (done.exit_code, done.stdout.strip(), released) == (0, "gpu02  left", ["gpu02"])

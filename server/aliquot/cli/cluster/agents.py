@@ -39,7 +39,7 @@ def state_text(agent: "Agent", *, with_note: bool = True, shortage: str | None =
 IMAGES_SHOWN: Final = 3
 """Images that the list of agents names; `--json` has all."""
 
-agents: Final = typer.Typer(no_args_is_help=True, help="Show agents; for operators, drain and label them.")
+agents: Final = typer.Typer(no_args_is_help=True, help="Show agents; for operators, drain, label and release them.")
 
 AgentId = Annotated[str, Argument(metavar="AGENT", help="The agent's name.", autocompletion=agent_names)]
 Note = Annotated[str | None, Option(metavar="TEXT", help="The reason, visible to all users.")]
@@ -189,6 +189,23 @@ def resume(
     """Make a drained agent schedulable again."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.resume_agent(agent_id)
+    _print(done.agent, as_json=as_json)
+
+
+@agents.command("release-lost")
+def release_lost(
+    agent_id: AgentId,
+    cluster: InCluster = None,
+    server: AtServer = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Confirm that the processes of a lost agent are gone, which frees its devices. Sessions with retries run again.
+
+    While its node may still run, its jobs may too: their devices would be given away twice.
+    """
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        done = client.release_lost_agent(agent_id)
     _print(done.agent, as_json=as_json)
 
 
