@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.core.billing.recount import Recount
+from aliquot.core.fairshare import month_after, month_of, starts_us
+from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.state.snapshots import take
 from aliquot_schema.billing import MICROS, AtBudget, Price, Statement
@@ -149,6 +151,9 @@ async def test_a_budget_lowers_the_priority_instead_where_the_policy_says_so() -
         assert "Its priority is low: User ann has spent 2" in explain(verdict)
         assert "of their budget of 1.00 EUR this month." in explain(verdict)
         assert take(on.state).queue[0].priority is Priority.NORMAL
+        now_us = on.clock.now_us()
+        plan = decide(take(on.state), on.state.rules, now_us=now_us, seed=0)
+        assert plan.wake_at_us == starts_us(month_after(month_of(now_us))), "its priority returns then"
         await end_all(on)
         await on.advance()
         assert on.session(late).state == "running"

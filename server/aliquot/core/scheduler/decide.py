@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from aliquot.core.billing.budgets import Budgets, SpentBudget, with_lowered
+from aliquot.core.fairshare import month_after, month_of, starts_us
 from aliquot.core.model.plan import BacklogPeak, ExtensionDecision, Placement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import IntArray, Queue
@@ -77,7 +78,8 @@ def decide(
     lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered() if policy.prices.rates else {}
     ordered = with_lowered(snapshot, [row for row, _ in lowered.values()]) if lowered else snapshot
     plan = _decided(ordered, policy, now_us=now_us, seed=seed, cache=cache, explains=explains)
-    plan = _naming_budgets(plan, lowered.values())
+    if lowered:
+        plan = _until_next_month(_naming_budgets(plan, lowered.values()), now_us=now_us)
     if snapshot.idle and explains:
 
         def run_without(state: Snapshot, rules: Policy) -> Plan:
@@ -90,13 +92,17 @@ def decide(
 def _naming_budgets(plan: Plan, lowered: Iterable[tuple[PendingRow, SpentBudget]]) -> Plan:
     """The plan with the budgets that lowered priorities, in the verdicts of their sessions."""
     verdicts = {row.session_id: spent for row, spent in lowered if row.session_id in plan.verdicts}
-    if not verdicts:
-        return plan
     named = {
         name: verdicts[name].named_in(verdict) if name in verdicts else verdict
         for name, verdict in plan.verdicts.items()
     }
     return replace(plan, verdicts=named)
+
+
+def _until_next_month(plan: Plan, *, now_us: int) -> Plan:
+    """The plan with a pass at the latest when the next month begins, which gives back lowered priorities."""
+    renews_us = starts_us(month_after(month_of(now_us)))
+    return replace(plan, wake_at_us=renews_us if plan.wake_at_us is None else min(plan.wake_at_us, renews_us))
 
 
 def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cache: PassCache, explains: bool) -> Plan:
