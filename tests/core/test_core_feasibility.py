@@ -224,6 +224,9 @@ def test_a_device_shared_by_agents_of_one_node_counts_once() -> None:
     refused = refusal({"cuda.device": "1"}, agents, kernels=3)
     assert isinstance(refused, ImpossibleRequest)
     assert refused.limit == "2"
+    one = refusal({"cuda.device": "2"}, agents, kernels=2)
+    assert one is not None
+    assert one.message.startswith("cluster_size: all agents together hold 1 such kernel when empty, and 2 were")
 
 
 def test_the_limit_of_a_node_with_only_slices_is_their_number() -> None:

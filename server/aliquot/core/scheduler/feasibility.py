@@ -63,7 +63,7 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
         refusals = [_refusal(agent.layout, request, options) for agent in agents]
         return _best_refusal([refusal for refusal in refusals if refusal is not None], request, agents, options=options)
     return ImpossibleRequest(
-        f"cluster_size: all agents together hold {kernels_max} such kernels when empty, and {wanted_kernels} "
+        f"cluster_size: all agents together hold {_kernels(kernels_max)} when empty, and {wanted_kernels} "
         "were requested; ask for fewer or smaller ones",
         slot="cluster_size",
         requested=str(wanted_kernels),
@@ -94,12 +94,16 @@ def _apart_only(agents: Iterable[AgentRow], spec: SessionSpec, options: Allocati
     if most >= spec.cluster_size:
         return None
     return ImpossibleRequest(
-        f"topology: require keeps all {spec.cluster_size} kernels on one switch, and no switch holds more than {most} "
-        "such kernels when empty; ask for fewer or smaller ones, or use topology: prefer",
+        f"topology: require keeps all {spec.cluster_size} kernels on one switch, and no switch holds more than "
+        f"{_kernels(most)} when empty; ask for fewer or smaller ones, or use topology: prefer",
         slot="topology",
         requested=str(spec.cluster_size),
         limit=str(most),
     )
+
+
+def _kernels(count: int) -> str:
+    return f"{count} such kernel{'' if count == 1 else 's'}"
 
 
 class FeasibilityCache:
