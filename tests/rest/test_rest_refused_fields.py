@@ -38,7 +38,7 @@ def test_an_amount_that_is_too_fine_is_refused_with_the_name_of_its_field(stoppe
     with stopped.client() as http:
         answer = http.post("/queue/submit", json={"command": "true", "gpu_count": 0.1234}).json()
     assert answer["code"] == "not_multiple_of_quantum"
-    assert answer["detail"].startswith("gpu_count: 0.1234 is finer than")
+    assert answer["detail"].startswith("gpu_count: 0.1234 is not a multiple of 0.01")
 
 
 def test_a_missing_field_and_a_non_object_body_are_refused(stopped: RestServer) -> None:

@@ -220,6 +220,7 @@ async def test_a_session_waits_for_its_dependencies_and_fails_if_one_cannot_be_m
         ({"slots": [("cuda.device", "9")]}, ImpossibleRequest),
         ({"slots": [("cuda.device", "1")], "cluster_size": 3}, ImpossibleRequest),
         ({"slots": [("cuda.shares", "0.005")]}, NotMultipleOfQuantum),
+        ({"slots": [("cuda.shares", "0.1234")]}, NotMultipleOfQuantum),
         ({"slots": [("tpu.device", "1")]}, UnknownSlot),
         ({"slots": [("cuda.shares", "-1")]}, InvalidAmount),
         ({"slots": [("cuda.shares", "NaN")]}, InvalidAmount),
@@ -234,8 +235,11 @@ async def test_invalid_session_requests_are_refused_on_submission(
         await join(bench, "a")
         request = {"argv": ("true",), "shell": None, "slots": [("cuda.device", "1")]} | change
         before = bench.state.revision
-        with pytest.raises(error):
+        with pytest.raises(error) as refused:
             await bench.service.sessions.create_session(CALLER, NewSession(**request))  # type: ignore[arg-type]
+        if isinstance(refused.value, NotMultipleOfQuantum):
+            assert refused.value.quantum == "0.01"
+            assert refused.value.message.endswith(" is not a multiple of 0.01")
         assert bench.state.revision == before
 
 

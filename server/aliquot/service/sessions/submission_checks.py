@@ -24,13 +24,13 @@ from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.state.indexes import tasks_waiting
 from aliquot.service.state.projects import is_deleted, known_projects
 from aliquot.service.state.state import State
-from aliquot_schema.errors import AliquotError, InvalidAmount, InvalidRequest, QueueFull
+from aliquot_schema.errors import AliquotError, InvalidAmount, InvalidRequest, NotMultipleOfQuantum, QueueFull
 from aliquot_schema.identity.secrets import SecretUse
 from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
 from aliquot_schema.policies import Pool
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import NewSession
-from aliquot_schema.resources.slots import SLOT_NAME, parse_amount
+from aliquot_schema.resources.slots import SLOT_NAME, format_amount, parse_amount
 from aliquot_schema.sessions import DEFAULT_PROJECT, Session, SessionSpec
 from aliquot_schema.states import AgentState
 
@@ -107,9 +107,6 @@ def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
     ]
     if request.external_lease is not None:
         return replace(request, slots=slots, fallbacks=fallbacks)
-    if state.feasible_requests.has_agents:
-        for slot, text in slots:
-            _check_amount(state, slot, text)
     gives = per_gpu(state, pool)
     completed = with_host_amounts(slots, gives)
     if completed == request.slots and not fallbacks:
@@ -124,19 +121,44 @@ def complete(state: State, request: NewSession, *, pool: PoolId) -> NewSession:
     )
 
 
-def _check_amount(state: State, slot: str, text: str) -> None:
-    """An amount that is none, of a slot that does not exist: the slot is what is wrong (`memory=3g`)."""
+def _check_amount(state: State, slot: str, text: str, *, field: str) -> None:
+    """An amount that is none, of a slot that does not exist: the slot is what is wrong (`memory=3g`).
+
+    One that is too fine is refused with the step of the devices, which may be coarser than that of the slot.
+    """
     try:
         parse_amount(slot, text)
     except InvalidAmount:
-        check_slot(state, slot, field="slots")
+        check_slot(state, slot, field=field)
         raise
+    except NotMultipleOfQuantum as error:
+        devices = (device for agent in state.agents.values() for device in agent.devices)
+        steps = [device.quanta[SlotName(slot)] for device in devices if slot in device.quanta]
+        if not steps:
+            raise
+        step = format_amount(slot, min(steps))
+        text = f"{slot}: {error.amount} is not a multiple of {step}"
+        raise NotMultipleOfQuantum(text, slot=slot, amount=error.amount, quantum=step) from None
 
 
 def full_names(
     state: State, pairs: Sequence[tuple[str, str]], *, pool: PoolId, field: str
 ) -> tuple[tuple[str, str], ...]:
-    """The amounts with `gpu` and other short names replaced: by slots of the pool, or of the cluster if it has none."""
+    """The amounts with `gpu` and other short names replaced: by slots of the pool, or of the cluster if it has none.
+
+    Raises:
+        UnknownSlot, InvalidAmount, NotMultipleOfQuantum: an amount of a cluster that has agents.
+    """
+    found = _with_full_names(state, pairs, pool=pool, field=field)
+    if state.feasible_requests.has_agents:
+        for slot, text in found:
+            _check_amount(state, slot, text, field=field)
+    return found
+
+
+def _with_full_names(
+    state: State, pairs: Sequence[tuple[str, str]], *, pool: PoolId, field: str
+) -> tuple[tuple[str, str], ...]:
     known = state.slots_in_use()
     if not any(is_short(slot, known=known) for slot, _ in pairs):
         return tuple(pairs)
