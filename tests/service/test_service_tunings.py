@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -12,13 +13,16 @@ from msgspec.structs import replace
 from aliquot.clock import RandomIds
 from aliquot.core.foresight.accuracy import GroupAccuracy
 from aliquot.core.foresight.scoring import AccuracyReport
+from aliquot.core.simulation.recorded_history import RecordedHistory
+from aliquot.core.simulation.tuning import TuningTask, tune
 from aliquot.service.backtests.jobs import Backtests
 from aliquot.service.backtests.policy_trial import BY_TUNING, LEFT_US, TRIAL_ID, TRIAL_US, PolicyTrial
 from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
 from aliquot.service.state.forecast_board import SWITCHED_OFF
+from aliquot.service.state.journal import Journal
 from aliquot_schema.errors import InvalidRequest, StateConflict, VersionConflict
 from aliquot_schema.ids import UserId
-from aliquot_schema.policies import Weights
+from aliquot_schema.policies import PolicyDocument, Weights
 from aliquot_schema.requests import Caller, NewTuning, Role
 from aliquot_schema.views.backtests import BacktestState, BacktestView, TuneApply, TuningChange, TuningReport
 from service_bench import agent
@@ -94,7 +98,7 @@ async def test_a_proposal_that_is_no_better_or_of_an_older_policy_is_refused() -
         with pytest.raises(StateConflict, match="Keep the policy"):
             await jobs.apply_tuning(OPERATOR, found.id)
         jobs, found = await tuned(on, proposal(on.state.policy.version + 7))
-        with pytest.raises(VersionConflict):
+        with pytest.raises(VersionConflict, match="; tune again"):
             await jobs.apply_tuning(OPERATOR, found.id)
         assert on.state.policy.weights == Weights()
 
@@ -190,7 +194,7 @@ async def test_a_proposal_that_is_not_applied_by_itself_says_why() -> None:
         report = proposal(on.state.policy.version + 1, notes=("one",))
         _, found = await tuned(on, report, NewTuning(apply=TuneApply.AUTO))
         version = on.state.policy.version
-        text = f"the policy has version {version} by now, not {version + 1}; read it again"
+        text = f"the policy has version {version} by now, not {version + 1}; tune again"
         assert found.tuning is not None
         assert found.tuning.notes == ("one", f"the proposal was not applied: {text}")
         assert found.applied_version is None
@@ -232,6 +236,49 @@ async def test_a_policy_change_by_an_operator_ends_the_trial() -> None:
         late(on, 0.9)
         assert await trial.run_once() == "policy_trial_ended"
         assert (on.state.policy.weights.age, on.state.policy.backfill_depth) == (16, 7)
+
+
+async def test_a_tuning_that_is_canceled_while_its_proposal_is_committed_has_applied_it() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        on.state.board.missing = None
+        commits, canceled, may_commit = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        class SlowJournal:
+            async def transact(self, change: Any, *, actor: str, request_id: Any = None) -> Any:
+                done = await on.journal.transact(change, actor=actor, request_id=request_id)
+                if actor == BY_TUNING:
+                    commits.set()
+                    await may_commit.wait()
+                elif commits.is_set():
+                    canceled.set()
+                return done
+
+        runner = FakeRunner(BacktestNews(tuning=proposal(on.state.policy.version)))
+        journal = cast("Journal", SlowJournal())
+        jobs = Backtests(state=on.state, journal=journal, clock=on.clock, ids=RandomIds(), runner=runner)
+        begun = await jobs.start_tuning(OPERATOR, NewTuning(apply=TuneApply.AUTO))
+        await commits.wait()
+        canceling = asyncio.create_task(jobs.cancel_backtest(OPERATOR, begun.id))
+        await canceled.wait()
+        may_commit.set()
+        found = await canceling
+        assert (found.state, found.applied_version) == (BacktestState.COMPLETED, on.state.policy.version)
+        assert on.state.actions[TRIAL_ID].facts["state"] == "on trial"
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "way"),
+    [
+        (15, 15, "choose a longer time"),
+        (60, 3, "keep a longer last part for the check (`split`, `--unseen` of `aliquot tune`)"),
+        (3, 60, "keep a shorter last part for the check (`split`, `--unseen` of `aliquot tune`)"),
+    ],
+)
+def test_a_part_with_too_few_sessions_is_refused_with_a_way_to_more(first: int, later: int, way: str) -> None:
+    parts = [cast("RecordedHistory", SimpleNamespace(counted=range(count))) for count in (first, later)]
+    with pytest.raises(InvalidRequest) as refused:
+        tune(*parts, TuningTask(document=PolicyDocument(), tries=1))
+    assert refused.value.message.endswith(f"20 are needed, so {way}")
 
 
 @pytest.mark.parametrize(("since", "until"), [(None, YEAR_1), (YEAR_1, YEAR_1 + timedelta(days=1))])

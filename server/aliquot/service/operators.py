@@ -33,15 +33,17 @@ class OperatorCommands:
         return await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
 
 
-def check_version(id_: str, *, expected: int | None, actual: int) -> None:
+def check_version(id_: str, *, expected: int | None, actual: int, advice: str = "read it again") -> None:
     """Check that a record has the version that the caller has read; None = not checked.
 
+    Args:
+        advice: what to do where it has another one.
     Raises:
         VersionConflict: the record has changed since.
     """
     if expected is not None and expected != actual:
         raise VersionConflict(
-            f"{id_} has version {actual} by now, not {expected}; read it again",
+            f"{id_} has version {actual} by now, not {expected}; {advice}",
             id=id_,
             expected=expected,
             actual=actual,

@@ -91,7 +91,7 @@ def tune(
         if len(part.counted) < SESSIONS_MIN:
             raise InvalidRequest(
                 f"the {name} part of the time has {len(part.counted)} sessions that started and ended; "
-                f"{SESSIONS_MIN} are needed, so choose a longer time",
+                f"{SESSIONS_MIN} are needed, so {_way_to_more(first, later)}",
                 field="since",
             )
     search = _Search(first, task, on_progress=on_progress)
@@ -117,6 +117,14 @@ def tune(
         losers=tuple(sorted(worse, key=lambda group: (group.wait_before - group.wait, group.name))),
         notes=tuple(f"{part} part: {note}" for part, one in (("first", first), ("later", later)) for note in one.notes),
     )
+
+
+def _way_to_more(first: RecordedHistory, later: RecordedHistory) -> str:
+    """What to change where one of the parts has too few sessions."""
+    if len(first.counted) + len(later.counted) < 2 * SESSIONS_MIN:
+        return "choose a longer time"
+    than = "longer" if len(later.counted) < len(first.counted) else "shorter"
+    return f"keep a {than} last part for the check (`split`, `--unseen` of `aliquot tune`)"
 
 
 def cost(row: BacktestRow, base: BacktestRow) -> float:

@@ -68,6 +68,7 @@ class Backtests(OperatorCommands):
         self._views: dict[str, BacktestView] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
+        self._applying = ""  # the tuning whose proposal is being committed, or was last
 
     async def start_backtest(self, caller: Caller, asked: NewBacktest) -> BacktestView:
         """Start a backtest, or queue it behind the running one.
@@ -124,7 +125,7 @@ class Backtests(OperatorCommands):
 
     def _apply(self, draft: UnitOfWork, name: str, tuning: TuningReport, *, on_trial: bool = False) -> int:
         known, now_us = draft.policy(), self._clock.now_us()
-        check_version("the policy", expected=tuning.base_version, actual=known.version)
+        check_version("the policy", expected=tuning.base_version, actual=known.version, advice="tune again")
         weights = {change.field: change.value for change in tuning.changes}
         news = draft.put(replace(amended(known, {"weights": weights}), changed_us=now_us), "changed")
         words = ", ".join(f"{change.name}={change.after}" for change in tuning.changes)
@@ -136,6 +137,7 @@ class Backtests(OperatorCommands):
 
     async def _apply_itself(self, name: str, tuning: TuningReport) -> TuningReport:
         """Apply a better policy on trial; if the policy has changed meanwhile, the proposal stays one, and says so."""
+        self._applying = name
         try:
             version = await self._journal.transact(
                 lambda draft: self._apply(draft, name, tuning, on_trial=True), actor=BY_TUNING
@@ -184,7 +186,7 @@ class Backtests(OperatorCommands):
         return self._views[name]
 
     async def cancel_backtest(self, caller: Caller, name: str) -> BacktestView:
-        """Stop a backtest; no effect on one that has ended.
+        """Stop a backtest; no effect on one that has ended, or whose proposal is being applied.
 
         Raises:
             Forbidden: the caller is no operator.
@@ -193,7 +195,9 @@ class Backtests(OperatorCommands):
         self._found(caller, name)
         action = Action(id="backtest_canceled", facts={"backtest": name})
         await self._act(caller, lambda draft: draft.put(action, "backtest_canceled"))
-        if self._found(caller, name).state in OPEN:
+        if self._found(caller, name).state in OPEN and self._applying == name:
+            await asyncio.wait([self._tasks[name]])  # a commit under way cannot be withdrawn
+        elif self._found(caller, name).state in OPEN:
             self._tasks[name].cancel()
             self._set(name, state=BacktestState.CANCELED)
         return self._views[name]
@@ -204,11 +208,7 @@ class Backtests(OperatorCommands):
         return self._views.get(name)
 
     async def backtests(self, caller: Caller) -> Sequence[BacktestView]:
-        """All backtests that are kept, the newest first, without their reports.
-
-        Raises:
-            Forbidden: the caller is no operator.
-        """
+        """Kept backtests, newest first, without their reports. Raises Forbidden to all but operators."""
         check_role(caller, Role.OPERATOR)
         return tuple(replace(view, report=None, tuning=None) for view in reversed(self._views.values()))
 
