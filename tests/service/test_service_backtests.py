@@ -228,6 +228,7 @@ async def test_only_operators_may_use_backtests() -> None:
         (NewBacktestRun(like="nowhere"),),
         (NewBacktestRun(policy={"order": "alphabetical"}),),
         (NewBacktestRun(label="x", policy={}), NewBacktestRun(label="x", policy={})),
+        (NewBacktestRun(label="as it was decided", policy={}),),
         (NewBacktestRun(like="a", count=0),),
         (NewBacktestRun(quotas=(NewQuota(scope=QuotaScope.USER),)),),
         (NewBacktestRun(quotas=(OF_ANN, OF_ANN)),),

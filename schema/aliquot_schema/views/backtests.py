@@ -2,8 +2,12 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
+
+BASE_LABEL: Final = "as it was decided"
+"""Label of the run under the policies of the time."""
 
 
 class BacktestState(StrEnum):

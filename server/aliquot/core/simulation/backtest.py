@@ -25,6 +25,7 @@ from aliquot_schema.ids import AgentId, NodeId, QuotaId
 from aliquot_schema.quotas import Quota
 from aliquot_schema.resources.slots import MILLI
 from aliquot_schema.views.backtests import (
+    BASE_LABEL,
     BacktestDifference,
     BacktestGroup,
     BacktestMove,
@@ -33,8 +34,6 @@ from aliquot_schema.views.backtests import (
     BacktestSpread,
 )
 
-BASE: Final = "as it was decided"
-"""Label of the run under the policies of the time."""
 MOVED_S: Final = 60.0
 """Smaller changes of a wait are not counted."""
 SHOWN_MAX: Final = 20
@@ -91,7 +90,7 @@ def backtest(
         run_history(history, one, on_progress=_part_of(on_progress, number, of=len(settings)))
         for number, one in enumerate(settings)
     ]
-    labels = [BASE, *(one.label for one in variants)]
+    labels = [BASE_LABEL, *(one.label for one in variants)]
     runs = tuple(zip(labels, outcomes, strict=True))
     different = differences(history, outcomes[0])
     started = sum(bool(session.attempts) for session in history.counted)

@@ -27,7 +27,7 @@ from aliquot_schema.ids import AgentId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.quotas import Quota
 from aliquot_schema.requests import Caller, NewBacktest, NewBacktestRun, NewTuning, Role
-from aliquot_schema.views.backtests import BacktestState, BacktestView, TuneApply, TuningReport
+from aliquot_schema.views.backtests import BASE_LABEL, BacktestState, BacktestView, TuneApply, TuningReport
 
 WAITING_MAX: Final = 4
 """Backtests that wait for the running one."""
@@ -248,8 +248,8 @@ class Backtests(OperatorCommands):
         if not 1 <= len(asked.runs) <= RUNS_MAX:
             raise InvalidRequest(f"runs: give 1 to {RUNS_MAX}, each with another policy or cluster", field="runs")
         runs = [self._ordered(run, number) for number, run in enumerate(asked.runs, start=1)]
-        if len({run.label for run in runs}) < len(runs):
-            raise InvalidRequest("runs: two of them have the same label", field="runs")
+        if len({BASE_LABEL, *(run.label for run in runs)}) <= len(runs):
+            raise InvalidRequest(f"runs: two have the same label, or one is labelled {BASE_LABEL!r}", field="runs")
         return BacktestOrder(since_us=since_us, until_us=until_us, runs=tuple(runs))
 
     def _ordered(self, run: NewBacktestRun, number: int) -> OrderedRun:
