@@ -1,5 +1,6 @@
 """Explanations: the reason with its evidence, the sessions ahead, and remedies that work when applied."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -10,8 +11,9 @@ from msgspec.structs import replace
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.service.sessions.explanations import in_the_way
 from aliquot.service.state.snapshots import take
+from aliquot_schema.bookings import BookedDevice, Booking, BookingState
 from aliquot_schema.errors import Forbidden
-from aliquot_schema.ids import AgentId, PoolId, ProjectId, SessionId, UserId
+from aliquot_schema.ids import AgentId, BookingId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.orchestration import OrchestratorState
 from aliquot_schema.policies import Pool
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
@@ -162,6 +164,34 @@ async def test_a_session_over_quota_gets_a_higher_quota_and_another_project_as_r
         assert raised.command == "aliquot quota set project:default --max gpu=3"
         assert not raised.applies
         assert by_kind(await why(on, waits, caller=CALLER))[RemedyKind.QUOTA].applies
+
+
+async def test_a_full_quota_names_the_bookings_that_count_as_held() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        name = quota_id(QuotaScope.PROJECT, "default")
+        quota = Quota(id=name, scope=QuotaScope.PROJECT, name="default", max_slots=SlotAmounts({"cuda.device": 2}))
+        now_us, [known] = on.clock.now_us(), on.state.agents.values()
+        booking = Booking(
+            id=BookingId("bkg_1"),
+            version=1,
+            name="night",
+            owner=UserId("ann"),
+            state=BookingState.BOOKED,
+            gpus=2,
+            devices=tuple(BookedDevice(known.node_id, device.id) for device in known.devices[:2]),
+            starts_us=now_us,
+            ends_us=now_us + 3_600_000_000,
+            created_us=now_us,
+        )
+        for record, what in ((quota, "set"), (booking, "booked")):
+            await on.journal.transact(lambda draft, record=record, what=what: draft.put(record, what), actor="ann")
+        waits = await on.submit()
+        await on.advance()
+        found = await why(on, waits)
+        assert found.waits is not None
+        assert (found.waits.reason, found.waits.held, found.in_the_way) == (Reason.QUOTA, "2", ())
+        ends = f"{datetime.fromtimestamp(booking.ends_us / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
+        assert found.waits.message.endswith(f" Held by bookings: night of ann, 2 GPUs until {ends}.")
 
 
 async def test_other_users_get_the_reason_but_no_remedies_they_may_not_apply() -> None:

@@ -31,8 +31,8 @@ from aliquot.service.state.forecast_board import QuestionQueue
 from aliquot.service.state.projects import known_projects
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
-from aliquot.service.views.remedies import OtherSessions, remedy_view
-from aliquot.service.views.sessions import verdict_view, waits_view
+from aliquot.service.views.remedies import OtherSessions, remedy_view, waits_now
+from aliquot.service.views.sessions import verdict_view
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.errors import Forbidden, QuotaExceeded, Unavailable
 from aliquot_schema.ids import ProjectId, QuotaId, SessionId, SlotName
@@ -241,11 +241,13 @@ class Explanations:
     def _view(self, scene: WaitingSession, remedies: Iterable[Remedy], *, is_operator: bool) -> ExplanationView:
         plan, row, now_us = scene.plan, scene.row, scene.now_us
         others = OtherSessions(self._state, scene.snapshot, plan, now_us=now_us)
-        session = self._state.sessions.get(row.session_id)
         verdict = None if starts(plan, row.session_id) else plan.verdicts.get(row.session_id)
         line = [name for name, other in plan.verdicts.items() if other.reason not in OUT_OF_LINE]
         is_in_line = verdict is not None and verdict.reason not in OUT_OF_LINE
         position = line.index(row.session_id) + 1 if is_in_line else None
+        waits = None
+        if verdict is not None:
+            waits = waits_now(self._state, verdict, scene.snapshot, name=row.session_id, now_us=now_us)
         expected_us = plan.promised_us().get(row.session_id)
         if verdict is not None and verdict.reason is Reason.MAKING_ROOM:
             expected_us = verdict.evidence.until_us
@@ -253,7 +255,7 @@ class Explanations:
             session_id=row.session_id,
             revision=scene.snapshot.revision,
             at=moment(now_us),
-            waits=None if verdict is None else waits_view(self._state, verdict, session=session),
+            waits=waits,
             position=position,
             ahead=others.views(line[: min((position or 1) - 1, AHEAD_MAX)]),
             in_the_way=() if verdict is None else others.views(in_the_way(verdict, scene.snapshot, now_us=now_us)),

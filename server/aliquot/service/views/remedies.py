@@ -4,22 +4,26 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from aliquot.core.foresight.changes import ProposedChange, WaitingSession
 from aliquot.core.foresight.remedies import Delay, Remedy, awaited
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
+from aliquot.core.quota import is_beyond, quota_ids_for
 from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot.core.validation.session import short_name
 from aliquot.service.state.state import State
+from aliquot.service.views.sessions import waits_view
 from aliquot.service.views.terms import moment, moment_or_none
 from aliquot_schema.billing import MICROS
 from aliquot_schema.ids import QuotaId, SessionId, SlotName
 from aliquot_schema.quotas import Quota, quota_holder
-from aliquot_schema.reasons import RemedyKind
+from aliquot_schema.reasons import RemedyKind, Verdict
 from aliquot_schema.resources.slots import MILLI, amount_text, format_amount, is_accelerator
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.views.explanations import DelayView, OtherSessionView, RemedyView, SessionTermsView
-from aliquot_schema.views.sessions import slot_amounts
+from aliquot_schema.views.sessions import VerdictView, slot_amounts
 
 NAMED_MAX: Final = 3
 """Sessions named in one sentence."""
@@ -68,6 +72,23 @@ class OtherSessions:
             for delay, view in found
             if view is not None
         )
+
+
+def waits_now(state: State, verdict: Verdict, snapshot: Snapshot, *, name: SessionId, now_us: int) -> VerdictView:
+    """Why a session waits; under a full quota with the bookings that count as held."""
+    view, evidence = waits_view(state, verdict, session=state.sessions.get(name)), verdict.evidence
+    if evidence.quota is None or evidence.slot is None or not is_accelerator(evidence.slot) or is_beyond(evidence):
+        return view
+    quota = QuotaId(evidence.quota)
+    under = [
+        f"{one.name} of {one.owner}, {amount_text('cuda.device', str(len(one.devices)))} until "
+        f"{moment(one.ends_us):%Y-%m-%d %H:%M} UTC"
+        for one in sorted(snapshot.bookings, key=lambda one: (one.ends_us, one.id))
+        if one.is_active(now_us) and one.devices and quota in quota_ids_for(one.owner, one.project)
+    ]
+    more = f" and {len(under) - NAMED_MAX} more" if len(under) > NAMED_MAX else ""
+    booked = f" Held by bookings: {'; '.join(under[:NAMED_MAX])}{more}." if under else ""
+    return replace(view, message=f"{view.message}{booked}")
 
 
 def remedy_view(
