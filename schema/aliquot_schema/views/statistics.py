@@ -155,7 +155,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
 
 
 class GpusView(Struct, frozen=True, kw_only=True):
-    """All GPUs. Shared ones count fractionally: with 0.3 of one held, 0.7 of it is available."""
+    """All GPUs, except those of lost agents. Shared ones count fractionally: with 0.3 of one held, 0.7 of it is
+    available."""
 
     total_gpus: float
     """Healthy ones."""

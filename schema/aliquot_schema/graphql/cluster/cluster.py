@@ -45,7 +45,10 @@ class Node:
     gpus: list[Gpu] = strawberry.field(description="Its GPUs.")
 
 
-@strawberry.type(description="The cluster: hosts, GPUs and capacity. Shared GPUs count fractionally.")
+@strawberry.type(
+    description="The cluster: hosts, GPUs and capacity. Shared GPUs count fractionally. GPUs of lost agents do not "
+    "count, although sessions may still hold them."
+)
 class Cluster:
     total_gpus: float = strawberry.field(description="Number of healthy GPUs; each counts once.")
     available_gpus: float = strawberry.field(
@@ -53,8 +56,8 @@ class Cluster:
         "agents and GPUs used by processes that Aliquot did not start."
     )
     allocated_gpus: float = strawberry.field(description="Part of these that is held, in fractions.")
-    nodes: list[Node] = strawberry.field(description="Hosts with agents.")
-    gpus: list[Gpu] = strawberry.field(description="All GPUs, including unhealthy ones.")
+    nodes: list[Node] = strawberry.field(description="Hosts with agents, except lost ones.")
+    gpus: list[Gpu] = strawberry.field(description="All GPUs, including unhealthy ones, except those of lost agents.")
     capacity: list[SlotCapacity] = strawberry.field(description="Capacity by slot.")
     ray: RayCluster | None = strawberry.field(description="State of Ray; null if the server does not use it.")
 
@@ -69,7 +72,7 @@ class ClusterQueries:
 
 @strawberry.type(
     description="A pool, a named partition of the cluster's agents, with its content. A device shared by agents of "
-    "several pools counts in each of them."
+    "several pools counts in each of them. GPUs of lost agents do not count, although sessions may still hold them."
 )
 class ClusterPool:
     name: str = strawberry.field(description="Name of the pool.")

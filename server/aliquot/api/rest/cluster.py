@@ -15,7 +15,9 @@ from aliquot_schema.views.statistics import GpuView, NodeView
 
 
 class ClusterStatus(Struct, kw_only=True):
-    """All GPUs. A shared GPU counts by its shares: with 0.3 of it held, 0.7 is available."""
+    """All GPUs, except those of lost agents, which sessions may still hold. A shared GPU counts by its shares: with 0.3
+    of it held, 0.7 is available.
+    """
 
     total_gpus: float
     available_gpus: float
@@ -91,7 +93,7 @@ OPERATIONS: Final = (
         path="/cluster/gpu-status",
         name="gpu_status",
         cost=200,
-        summary="GPUs and nodes, their holders, and Ray where it is used.",
+        summary="GPUs and nodes, their holders, and Ray where it is used. Those of lost agents are left out.",
         handler=gpu_status,
         answer=ClusterStatus,
     ),

@@ -60,7 +60,10 @@ class RayCluster(Struct, frozen=True, kw_only=True):
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """The cluster: hosts, GPUs and capacity. Shared GPUs count fractionally."""
+    """
+    The cluster: hosts, GPUs and capacity. Shared GPUs count fractionally. GPUs of lost agents do not count, although
+    sessions may still hold them.
+    """
 
     total_gpus: float
     """Number of healthy GPUs; each counts once."""
@@ -72,9 +75,9 @@ class Cluster(Struct, frozen=True, kw_only=True):
     allocated_gpus: float
     """Part of these that is held, in fractions."""
     nodes: tuple[Node, ...]
-    """Hosts with agents."""
+    """Hosts with agents, except lost ones."""
     gpus: tuple[Gpu, ...]
-    """All GPUs, including unhealthy ones."""
+    """All GPUs, including unhealthy ones, except those of lost agents."""
     capacity: tuple[SlotCapacity, ...]
     """Capacity by slot."""
     ray: RayCluster | None
@@ -84,7 +87,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
 class ClusterPool(Struct, frozen=True, kw_only=True):
     """
     A pool, a named partition of the cluster's agents, with its content. A device shared by agents of several pools
-    counts in each of them.
+    counts in each of them. GPUs of lost agents do not count, although sessions may still hold them.
     """
 
     name: str
