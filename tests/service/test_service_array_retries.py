@@ -61,6 +61,27 @@ async def test_a_whole_array_that_is_retried_keeps_to_its_limit() -> None:
         assert [on.session(name).attempt for name in tasks] == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize("size", [4, 12])
+async def test_a_hold_of_an_array_holds_its_retried_tasks_too(size: int) -> None:
+    """Of four tasks none waits without a session; of twelve, four run and four wait so."""
+    async with stage([agent("a", devices=4)]) as on:
+        array = await on.submit(array=f"0-{size - 1}")
+        await on.advance()
+        tasks = [task_id(array, index=index) for index in range(4)]
+        await end(on, tasks, code=1)
+        later = running(on)
+        for name in tasks:
+            await on.sessions.retry_session(OWNER, name, None)
+        await on.sessions.hold_session(OWNER, array, None)
+        await end(on, later, code=0)
+        assert [on.session(name).state for name in tasks] == [S.HELD] * 4
+        assert running(on) == []
+        await on.sessions.release_session(OWNER, array, None)
+        await on.advance()
+        assert len(running(on)) == 4
+        assert S.HELD not in {on.session(name).state for name in (array, *tasks)}
+
+
 async def test_a_retried_task_waits_for_the_parallel_limit_of_its_array() -> None:
     async with stage([agent("a", devices=4)]) as on:
         array = await on.submit(array="0-2", max_parallel=1)

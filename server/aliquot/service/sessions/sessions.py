@@ -29,7 +29,7 @@ from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.sessions import session_view
-from aliquot_schema.errors import AliquotError, NotFound, StateConflict, VersionConflict
+from aliquot_schema.errors import AliquotError, Forbidden, NotFound, StateConflict, VersionConflict
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
 from aliquot_schema.requests import Caller, NewSession, SessionAmendment, SessionChanged, SessionsCreated
@@ -108,8 +108,9 @@ class Sessions:
         return await self._change(caller, session_id, expected_version, change)
 
     async def hold_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
-        """Hold a queued session until it is released. Holding a held session is no error; an operator's hold replaces
-        that of a user.
+        """Hold a queued session until it is released; of an array also the preempted and retried tasks that wait.
+
+        Holding a held session is no error; an operator's hold replaces that of a user.
 
         Raises:
             NotFound, Forbidden, VersionConflict.
@@ -119,19 +120,25 @@ class Sessions:
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
             _check_own_hold(session)
+            tasks = _tasks_in(draft, session, SessionState.QUEUED)
+            for task in tasks:
+                draft.put(transitions.hold(task, caller.user), "held")
             if session.state is SessionState.HELD:
                 is_stronger = caller.role >= Role.OPERATOR and caller.user != session.held_by
                 if is_stronger and is_held_by_user(session, users=self._state.people.users):
                     return draft.put(replace(session, held_by=caller.user), "held")
                 return session
             if session.state is not SessionState.QUEUED:
+                if tasks:
+                    return session
                 raise _conflict(session, "only a queued session can be held")
             return draft.put(transitions.hold(session, caller.user), "held")
 
         return await self._change(caller, session_id, expected_version, change)
 
     async def release_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
-        """Release a held session; it keeps its place in the queue. Releasing a queued session is no error.
+        """Release a held session; it keeps its place in the queue. Of an array also the held tasks that the caller may
+        release. Releasing a queued session is no error.
 
         Raises:
             NotFound, Forbidden, VersionConflict.
@@ -141,11 +148,15 @@ class Sessions:
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
             _check_own_hold(session)
-            if session.state is SessionState.QUEUED:
+            if session.state is SessionState.HELD:
+                check_may_release(caller, session, users=self._state.people.users)
+            tasks = [one for one in _tasks_in(draft, session, SessionState.HELD) if self._may_release(caller, one)]
+            for task in tasks:
+                draft.put(transitions.release_hold(task), "released")
+            if session.state is SessionState.QUEUED or (tasks and session.state is not SessionState.HELD):
                 return session
             if session.state is not SessionState.HELD:
                 raise _conflict(session, "only a held session can be released")
-            check_may_release(caller, session, users=self._state.people.users)
             return draft.put(transitions.release_hold(session), "released")
 
         return await self._change(caller, session_id, expected_version, change)
@@ -283,6 +294,13 @@ class Sessions:
         check_project(caller, known.project)
         await self._creation.check(known)
 
+    def _may_release(self, caller: Caller, task: Session) -> bool:
+        try:
+            check_may_release(caller, task, users=self._state.people.users)
+        except Forbidden:
+            return False
+        return task.held_by != HELD_BY_ARRAY
+
     def _check_rate(self, caller: Caller, *, sessions: int) -> None:
         check_may_submit(caller)
         if self._rate_limit is not None:
@@ -352,6 +370,12 @@ def _check_checkpoint(session: Session, index: int | None) -> None:
         raise _conflict(session, "an array has no checkpoint of its own; retry its tasks one by one")
     if session.work is None or not session.work.kept_ms:
         raise _conflict(session, "it has acknowledged no checkpoint; retry it without --from-checkpoint")
+
+
+def _tasks_in(draft: UnitOfWork, array: Session, state: SessionState) -> list[Session]:
+    """The tasks of an array that have a session of their own in this state."""
+    found = [draft.session(task_id(array.id, index=index)) for index in (array.tasks.active if array.tasks else ())]
+    return [task for task in found if task is not None and task.state is state]
 
 
 def _check_own_hold(session: Session) -> None:
