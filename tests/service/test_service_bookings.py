@@ -311,6 +311,10 @@ def test_repeated_bookings_keep_the_local_time_of_day_over_a_clock_change() -> N
     found = occurrences(first, "FREQ=WEEKLY;BYDAY=TU;COUNT=2", time_zone="Europe/Berlin")
     assert [at.hour for at in found] == [9, 9]
     assert [at.astimezone(UTC).hour for at in found] == [8, 7]
+    for hour in (0, 1):  # 02:30 comes twice in this night
+        asked = datetime(2026, 10, 25, hour, 30, tzinfo=UTC)
+        [at] = occurrences(asked, "FREQ=DAILY;COUNT=1", time_zone="Europe/Berlin")
+        assert at.astimezone(UTC) == asked
 
 
 @pytest.mark.parametrize(

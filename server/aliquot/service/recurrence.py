@@ -43,7 +43,8 @@ def occurrences(starts_at: datetime, rule: str, *, time_zone: str | None) -> lis
         zone = ZoneInfo(time_zone or "UTC")
     except (KeyError, ValueError, OSError):
         raise InvalidRequest(f"time_zone: {(time_zone or '')[:60]!r} is unknown", field="time_zone") from None
-    first = starts_at.astimezone(zone).replace(tzinfo=None)
+    asked = starts_at.astimezone(zone)
+    first = asked.replace(tzinfo=None, fold=0)
     try:
         found = list(islice(_repeated(first, rule.upper(), zone=zone), SERIES_MAX + 1))
     except (ValueError, TypeError, IndexError):
@@ -53,7 +54,7 @@ def occurrences(starts_at: datetime, rule: str, *, time_zone: str | None) -> lis
     check_limit(len(found), field="repeats", most=SERIES_MAX, unit="windows")
     if not found:
         raise InvalidRequest("repeats: the rule has no window within a year of the first start", field="repeats")
-    return [at.replace(tzinfo=zone) for at in found]
+    return [asked if at == first else at.replace(tzinfo=zone) for at in found]  # an hour may come twice
 
 
 def end_like(at: datetime, first_starts_at: datetime, first_ends_at: datetime) -> datetime:
