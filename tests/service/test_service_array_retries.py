@@ -9,7 +9,7 @@ from aliquot_schema.errors import NotFound, StateConflict
 from aliquot_schema.ids import SessionId, kernel_id, task_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import SessionAmendment
-from aliquot_schema.sessions import HELD_BY_ARRAY
+from aliquot_schema.sessions import HELD_BY_ARRAY, Priority
 from aliquot_schema.states import SessionState as S
 from service_bench import CALLER as OWNER
 from service_bench import agent, service_on
@@ -80,6 +80,19 @@ async def test_a_hold_of_an_array_holds_its_retried_tasks_too(size: int) -> None
         await on.advance()
         assert len(running(on)) == 4
         assert S.HELD not in {on.session(name).state for name in (array, *tasks)}
+
+
+async def test_a_priority_of_an_array_is_that_of_its_retried_and_running_tasks_too() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        array = await on.submit(array="0-3")
+        await on.advance()
+        first = task_id(array, index=0)
+        await end(on, [first], code=1)
+        await on.sessions.retry_session(OWNER, first, None)
+        await on.sessions.update_session_priority(CALLER, array, "low", None)
+        names = [array, *(task_id(array, index=index) for index in range(3))]
+        assert [on.session(name).state for name in names] == [S.QUEUED, S.QUEUED, S.RUNNING, S.RUNNING]
+        assert {on.session(name).priority for name in names} == {Priority.LOW}
 
 
 async def test_a_retried_task_waits_for_the_parallel_limit_of_its_array() -> None:

@@ -199,7 +199,7 @@ class Sessions:
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None
     ) -> SessionChanged:
-        """Change the priority of a session; only some order policies use it.
+        """Change the priority of a session, of an array that of all its tasks; only some order policies use it.
 
         Raises:
             NotFound, Forbidden, VersionConflict.
@@ -213,6 +213,9 @@ class Sessions:
             if session.is_ended:
                 raise _conflict(session, "it has ended, so its priority cannot be changed")
             check_priority(caller, level, draft.policy())
+            for task in _tasks_in(draft, session):
+                if task.priority is not level:
+                    draft.put(replace(task, priority=level), "priority_changed")
             return (
                 session
                 if session.priority is level
@@ -372,10 +375,10 @@ def _check_checkpoint(session: Session, index: int | None) -> None:
         raise _conflict(session, "it has acknowledged no checkpoint; retry it without --from-checkpoint")
 
 
-def _tasks_in(draft: UnitOfWork, array: Session, state: SessionState) -> list[Session]:
-    """The tasks of an array that have a session of their own in this state."""
+def _tasks_in(draft: UnitOfWork, array: Session, *states: SessionState) -> list[Session]:
+    """The tasks of an array that have a session of their own in these states; without any, in all but ended ones."""
     found = [draft.session(task_id(array.id, index=index)) for index in (array.tasks.active if array.tasks else ())]
-    return [task for task in found if task is not None and task.state is state]
+    return [task for task in found if task is not None and (task.state in states if states else not task.is_ended)]
 
 
 def _check_own_hold(session: Session) -> None:
