@@ -1,12 +1,18 @@
 """`aliquot why`: changes that were tried, and forecast changes."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import convert
 
-from aliquot.cli.session.why import SHOWN_MAX, explanation_lines, in_width
+from aliquot.cli.session.why import SHOWN_MAX, explanation_lines, in_width, why
+from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.explanations import SessionExplanation
+from aliquot.client.generated.pages import SessionConnection
+from aliquot.client.generated.sessions import ArrayTasks, Session, TaskSet
+from cli_tables import filled
 
 ID = "ses_01a20a9b-e532-7654-88be-a9c31dbad414"
 REMEDY: dict[str, Any] = {
@@ -107,3 +113,23 @@ def test_long_lines_break_between_words_and_commands_stay_whole() -> None:
     command = "    aliquot session change 1dbad414 -r gpu=2 --time-limit 2h --priority normal --pool default"
     assert in_width(command, 40) == [command]
     assert in_width("  one-word and another-word", 24) == ["  one-word and", "      another-word"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "words"),
+    [
+        (2, f"2 tasks that were preempted or retried wait; `aliquot session list --array {ID} --state queued"),
+        (0, "not waiting: running, 2 tasks active"),
+    ],
+)
+def test_preempted_tasks_of_a_running_array_are_named(
+    waiting: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = filled(ArrayTasks, active=filled(TaskSet, count=2))
+    array = filled(Session, id=ID, state=SessionState.RUNNING, tasks=tasks)
+    page = filled(SessionConnection, total_count=waiting)
+    client = SimpleNamespace(session_why=lambda _: None, sessions=lambda **_: page)
+    monkeypatch.setattr("aliquot.cli.session.why.connected", lambda **_: nullcontext(client))
+    monkeypatch.setattr("aliquot.cli.session.why.look_up", lambda *_: array)
+    why(ID)
+    assert capsys.readouterr().out.startswith(words)

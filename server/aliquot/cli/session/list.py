@@ -215,6 +215,15 @@ def _print(client: "BlockingClient", found: "Sequence[Session]", *, full_ids: bo
         print("no sessions; `aliquot session list --all` includes ended ones")
 
 
+def count_tasks(client: "BlockingClient", array: "Session", states: "Iterable[SessionState]") -> int:
+    """How many tasks of an array have a session of their own in these states."""
+    from aliquot.client.generated.sessions import SessionFilter
+
+    if array.tasks is None or not array.tasks.active.count:
+        return 0
+    return client.sessions(first=1, filter=SessionFilter(array_id=array.id, states=list(states))).total_count
+
+
 def session_names(client: "BlockingClient", ids: "Iterable[str]", *, known: "Iterable[Session]" = ()) -> dict[str, str]:
     """The names of those of the sessions that have one, by id; a task is named like `sweep_3`.
 

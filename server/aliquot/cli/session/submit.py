@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOOKS_MAX: Final = 10
 LOOK_S: Final = 0.1
 CHANGED_LOOKS_MIN: Final = 3
-WAITING: Final = (SessionState.QUEUED, SessionState.HELD)
+WAITING: Final = frozenset({SessionState.QUEUED, SessionState.HELD})
 _FOLLOW: Final = "`aliquot session logs -f {id}` follows it"
 _NEXT: Final = {
     SessionState.QUEUED: _FOLLOW,
@@ -75,14 +75,15 @@ def report_standing(client: "BlockingClient", submitted: "Session", *, done: str
     Args:
         done: what was done to the session.
     """
-    from aliquot.cli.session.list import waiting_names
+    from aliquot.cli.session.list import count_tasks, waiting_names
     from aliquot.client import ClientFailure
     from aliquot_schema.errors import AliquotError
 
     try:
         found = _considered(client, submitted, looks_min=0 if done == "submitted" else CHANGED_LOOKS_MIN)
         names = waiting_names(client, [found])
-        running = _tasks_running(client, found)
+        # `active` also counts tasks that were preempted and wait
+        running = count_tasks(client, found, set(SessionState) - ENDED - WAITING)
     except (ClientFailure, AliquotError) as error:
         # It is done, which is what the exit code says.
         print(f"aliquot: {done}; its state could not be read: {error}", file=sys.stderr)
@@ -103,16 +104,6 @@ def _considered(client: "BlockingClient", session: "Session", *, looks_min: int)
         time.sleep(LOOK_S)
         session = client.get_session(session.id)
     return session
-
-
-def _tasks_running(client: "BlockingClient", session: "Session") -> int:
-    """Tasks of an array that hold devices; `active` also counts those that were preempted and wait."""
-    from aliquot.client.generated.sessions import SessionFilter
-
-    if session.tasks is None or not session.tasks.active.count:
-        return 0
-    states = [state for state in SessionState if state not in ENDED and state not in WAITING]
-    return client.sessions(first=1, filter=SessionFilter(array_id=session.id, states=states)).total_count
 
 
 def standing_text(session: "Session", *, names: "Mapping[str, str]", tasks_running: int = 0) -> str:

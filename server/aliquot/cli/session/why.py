@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from aliquot.cli.connection.output import moment, print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
 from aliquot.cli.connection.tables import rough_duration, short_id, terminal_size, with_names
-from aliquot.cli.session.list import session_names
+from aliquot.cli.session.list import count_tasks, session_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
 from aliquot.cli.session.show import preemption_note, preflight_text, progress_text, verdict_lines
@@ -47,6 +47,7 @@ def why(
     from aliquot.client.generated.enums import Reason, SessionState
 
     idle = note = names = None
+    tasks = 0
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = look_up(client, session_id)
         found = _explained(client, session.id)
@@ -57,11 +58,21 @@ def why(
             note = preemption_note(client.policy())
         if reason is not None and found is not None and found.waits is not None:
             names = session_names(client, found.waits.blocked_by)
+        if (found is None or found.waits is None) and not as_json:
+            tasks = count_tasks(client, session, (SessionState.QUEUED, SessionState.HELD))
     if as_json:
         print_json(found)
         return
     if found is None or found.waits is None:
         is_pending = session.state is SessionState.QUEUED
+        if tasks:
+            have = (
+                "task that was preempted or retried waits"
+                if tasks == 1
+                else "tasks that were preempted or retried wait"
+            )
+            print(f"{tasks} {have}; `aliquot session list --array {session.id} --state queued --state held` says why")
+            return
         print("starts with the next scheduling pass" if is_pending else f"not waiting: {progress_text(session)}")
         return
     lines = verdict_lines(found.waits, names={} if names is None else names)
