@@ -159,10 +159,10 @@ async def test_a_session_over_quota_gets_a_higher_quota_and_another_project_as_r
         await on.advance()
         remedies = by_kind(found)
         assert remedies[RemedyKind.PROJECT].command == f"aliquot session change {waits} --project audio"
-        raised = remedies[RemedyKind.QUOTA]
-        assert raised.summary == "if an operator raises the quota of project default from 2 GPUs to 3 GPUs"
-        assert raised.command == "aliquot quota set project:default --max gpu=3"
-        assert not raised.applies
+        higher = remedies[RemedyKind.QUOTA]
+        assert higher.summary == "if an operator raises the quota of project default from 2 GPUs to 3 GPUs"
+        assert higher.command == "aliquot quota set project:default --max gpu=3"
+        assert not higher.applies
         assert by_kind(await why(on, waits, caller=CALLER))[RemedyKind.QUOTA].applies
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
+from aliquot.cli.cluster.booking_texts import bookings_on, described
 from aliquot.cli.connection.output import amount_text, print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, nodes
 from aliquot.cli.connection.tables import BriefCell, Column, Table
@@ -141,7 +142,6 @@ def drain(
     as_json: AsJson = False,
 ) -> None:
     """Start nothing new on an agent; running sessions end by themselves."""
-    from aliquot.cli.cluster.bookings import described
     from aliquot.client.generated.policy_inputs import DrainAgentInput
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
@@ -156,12 +156,6 @@ def drain(
     _print(done.agent, as_json=as_json)
     for booking in booked:
         print(f"booked there by {printable(booking.owner)}: {described(booking)}")
-
-
-def bookings_on(client: "BlockingClient", agent: "Agent") -> "list[Booking]":
-    """The open bookings with GPUs of an agent, the earliest first."""
-    own = {(agent.node_id, device.id) for device in agent.devices}
-    return [one for one in client.reservations() if any((gpu.node_id, gpu.device_id) in own for gpu in one.devices)]
 
 
 def closed_for(booking: "Booking", agents: "Sequence[Agent]") -> str | None:

@@ -12,6 +12,7 @@ import typer
 from typer import Argument, Option
 
 from aliquot.cli.cluster.agents import all_agents, closed_for
+from aliquot.cli.cluster.booking_texts import described, local_text, what
 from aliquot.cli.connection.output import cells, console, print_json, print_result, printable, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.options import Pool, Project, seconds_of
@@ -149,7 +150,7 @@ def list_bookings(
             state = "active" if one.is_active else str(one.state).replace("_", " ")
             if (closed := closed_for(one, agents)) is not None:
                 state = f"{state}; {closed}"
-            times = _local(one.starts_at), _local(one.ends_at)
+            times = local_text(one.starts_at), local_text(one.ends_at)
             rows.add_row(*cells(one.name, one.owner, *times, what(one), state, ", ".join(one.sessions)))
         console().print(rows)
 
@@ -231,7 +232,7 @@ def import_file(
     else:
         rows = table("row", "user", "name", "from", "to", "gpus", "result")
         for one in done.rows:
-            times = ("-" if at is None else _local(at) for at in (one.starts_at, one.ends_at))
+            times = ("-" if at is None else local_text(at) for at in (one.starts_at, one.ends_at))
             result = f"{one.state}: {one.message}" if one.message else str(one.state)
             rows.add_row(*cells(str(one.row), one.owner or "-", one.name or "-", *times, str(one.gpus or "-"), result))
         console().print(rows)
@@ -270,26 +271,5 @@ def local_zone() -> str | None:
     return name or None
 
 
-def described(booking: "Booking") -> str:
-    """Name, window and devices of a booking, in one line."""
-    return f"{printable(booking.name)}: {what(booking)}, {_local(booking.starts_at)} to {_local(booking.ends_at)}"
-
-
-def what(booking: "Booking") -> str:
-    """The GPUs of a booking by node, or the nodes under maintenance."""
-    if booking.nodes:
-        return f"maintenance of {', '.join(map(printable, booking.nodes))}"
-    by_node: dict[str, list[str]] = {}
-    for one in booking.devices:
-        by_node.setdefault(one.hostname, []).append(one.name)
-    places = "; ".join(f"{printable(node)} {' '.join(map(printable, names))}" for node, names in by_node.items())
-    count = "1 GPU" if booking.gpus == 1 else f"{booking.gpus} GPUs"
-    return f"{count} ({places})" if places else count
-
-
 def _now() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC).astimezone()
-
-
-def _local(at: datetime) -> str:
-    return f"{at.astimezone():%Y-%m-%d %H:%M}"
