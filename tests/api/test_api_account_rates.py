@@ -17,7 +17,7 @@ COST_MAX = 50
 
 
 async def key_of(server: ApiServer, name: str, role: Role = Role.USER) -> str:
-    accounts = server.office.accounts
+    accounts = server.admin.accounts
     await accounts.create_user(ADMIN, NewUser(name=name, role=role))
     return (await accounts.create_api_key(ADMIN, NewApiKey(user=name, name="x", scope=KeyScope.ADMIN))).secret
 
@@ -52,7 +52,7 @@ async def test_a_user_over_the_rate_gets_429_and_retry_after(anyio_backend: str)
 async def test_keys_of_one_user_share_one_rate(anyio_backend: str) -> None:
     async with api_server(cost_per_minute=COST_MAX) as server:
         first, again = await key_of(server, "bob"), NewApiKey(user="bob", name="y", scope=KeyScope.SUBMIT)
-        second = (await server.office.accounts.create_api_key(ADMIN, again)).secret
+        second = (await server.admin.accounts.create_api_key(ADMIN, again)).secret
         while (await asks(server, first)).status_code == 200:
             pass
         refused = await asks(server, second)

@@ -76,7 +76,7 @@ async def test_the_secret_is_shown_once_and_kept_nowhere(server: ApiServer) -> N
     listed = (await server.http.post("/graphql", json={"query": "{ api_keys { id name user scope is_valid } }"})).text
     assert key_id in listed
     assert hidden not in listed
-    assert hidden not in repr(vars(server.office.journal._store))
+    assert hidden not in repr(vars(server.admin.journal._store))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from aliquot.api.authentication import CODES_MAX, CODES_OF_OWNER_MAX, LoginCodes
 from aliquot.api.graphql.sockets import TOO_MANY_SOCKETS
 from aliquot.api.limits import Limits
 from aliquot_schema.ids import KeyId
-from oidc_stand import stand
+from oidc_server import oidc_server
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ KINDS = [websockets.Subprotocol("graphql-transport-ws")]
 
 async def test_simultaneous_sockets_of_a_user_do_not_exceed_the_limit() -> None:
     async with (
-        stand("https://id.example.org", limits=Limits(sockets_per_user=ALLOWED)) as on,
+        oidc_server("https://id.example.org", limits=Limits(sockets_per_user=ALLOWED)) as on,
         AsyncExitStack() as stack,
     ):
         address = on.url.replace("http", "ws") + "/graphql"

@@ -13,8 +13,8 @@ from aliquot.api.authentication import TokenAuth
 from aliquot.api.connections import OpenConnections
 from aliquot_schema.graphql.context import Services
 from aliquot_schema.ids import UserId
-from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
+from api_memory_admin import MemoryAdministration
 from api_server import BEARER, TOKEN, listening
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ async def site(anyio_backend: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncC
 
 @asynccontextmanager
 async def _serving(folder: Path, *, user: str) -> AsyncIterator[httpx.AsyncClient]:
-    cluster, office = FakeCluster(), Office()
+    cluster, office = FakeCluster(), MemoryAdministration()
     auth = TokenAuth(TOKEN, UserId(user))
     deps = ApiDependencies(
         services=Services(

@@ -21,11 +21,11 @@ from api_live import (
     SESSION_FOLLOW,
     Devices,
     LiveFollower,
-    audited,
+    audit_entries,
     devices_after,
     poll_devices,
     poll_session,
-    running,
+    running_followers,
     session_at,
 )
 from failover_cluster import failover_cluster
@@ -50,7 +50,7 @@ PRIORITY: Final = (
 )
 
 
-class People:
+class Submissions:
     """Random changes: submit, hold, release, cancel, retry, reorder."""
 
     def __init__(self, seed: int) -> None:
@@ -103,19 +103,19 @@ class Following:
             self.session_polls.append(await poll_session(client, session_id))
         self.device_polls.append(await poll_devices(client))
 
-    async def until_told(self, people: People, client: Client) -> None:
+    async def until_told(self, people: Submissions, client: Client) -> None:
         """Wait until all changes were received."""
         last = await people.submit(client)
-        await self.queue.told_of(last)
-        await self.events.until_told(lambda told: any(event["entity_id"] == last for event in told))
+        await self.queue.wait_for_session(last)
+        await self.events.wait_for_updates(lambda told: any(event["entity_id"] == last for event in told))
         for session_id, follower in self.sessions.items():
             _, session = await poll_session(client, session_id)
-            await follower.until_told(lambda told, of=session: told[-1]["session"]["version"] >= of["version"])
+            await follower.wait_for_updates(lambda told, of=session: told[-1]["session"]["version"] >= of["version"])
         while True:
             count, (_, devices) = len(self.devices.updates), await poll_devices(client)
             if devices_after(self.devices.updates) == devices:
                 break
-            await self.devices.until_told(lambda told, count=count: len(told) > count)
+            await self.devices.wait_for_updates(lambda told, count=count: len(told) > count)
 
     async def compare(self, client: Client) -> None:
         """Compare updates with reads."""
@@ -136,7 +136,7 @@ class Following:
         told = list(self.events.updates)  # sessions run on, and more updates come during the read
         numbers = [event["number"] for event in told]
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
-        record = {change["number"]: change for change in await audited(client)}
+        record = {change["number"]: change for change in await audit_entries(client)}
         assert [record[number] for number in numbers if number in record] == [
             event for event in told if event["number"] in record
         ]
@@ -144,7 +144,7 @@ class Following:
 
 
 @asynccontextmanager
-async def followed(servers: list[OwnServer], client: Client, people: People) -> AsyncIterator[Following]:
+async def followed(servers: list[OwnServer], client: Client, people: Submissions) -> AsyncIterator[Following]:
     revision, queue = await poll(client)
     following = Following(
         queue=Follower(servers, revision=revision, queue=queue),
@@ -153,15 +153,15 @@ async def followed(servers: list[OwnServer], client: Client, people: People) -> 
         events=LiveFollower(servers, EVENTS_FOLLOW, after=revision),
     )
     live = [*following.sessions.values(), following.devices, following.events]
-    async with running(following.queue, *live):
+    async with running_followers(following.queue, *live):
         for follower in (*following.sessions.values(), following.devices):
-            await follower.until_told(lambda told: told)
+            await follower.wait_for_updates(lambda told: told)
         yield following
 
 
 @LONG
 async def test_a_snapshot_with_deltas_equals_a_poll_across_restarts() -> None:
-    people = People(7)
+    people = Submissions(7)
     options = ("--accelerators", str(ACCELERATORS), "--log-level=warning")
     async with OwnServer(*options) as server, server.client() as client:
         for _ in range(10):
@@ -182,7 +182,7 @@ async def test_a_snapshot_with_deltas_equals_a_poll_across_restarts() -> None:
 
 @pytest.mark.slow
 async def test_a_snapshot_with_deltas_equals_a_poll_across_leader_changes(database_url: str) -> None:
-    people = People(8)
+    people = Submissions(8)
     async with failover_cluster(database_url, database_url, agents=0) as on:
         first, second = on.servers
         for _ in range(10):
@@ -199,7 +199,7 @@ async def test_a_snapshot_with_deltas_equals_a_poll_across_leader_changes(databa
                     await people.change(on.client(other))
                     await following.poll(on.client(other))
                 await killed.start()
-                await on.until_standing(killed, role="follower")
+                await on.wait_for_standing(killed, role="follower")
             await following.until_told(people, on.client(first))
             await following.compare(on.client(first))
     assert following.queue.connections >= 2

@@ -14,7 +14,7 @@ from aliquot.api.oidc.jwks import PAUSE_S, ProviderKeys
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
-from oidc_stand import Provider, Stand, provider, stand
+from oidc_server import OidcServer, Provider, oidc_server, provider
 
 pytestmark = pytest.mark.anyio
 
@@ -47,13 +47,13 @@ def there() -> Iterator[Provider]:
 
 
 @pytest.fixture
-async def here(there: Provider) -> AsyncIterator[Stand]:
-    async with stand(there.issuer, **TERMS) as running:
+async def here(there: Provider) -> AsyncIterator[OidcServer]:
+    async with oidc_server(there.issuer, **TERMS) as running:
         yield running
 
 
 @asynccontextmanager
-async def socket_of(here: Stand, token: str) -> AsyncIterator[websockets.ClientConnection]:
+async def socket_of(here: OidcServer, token: str) -> AsyncIterator[websockets.ClientConnection]:
     """A WebSocket of a signed-in user."""
     address = here.url.replace("http", "ws") + "/graphql"
     async with websockets.connect(address, subprotocols=[websockets.Subprotocol("graphql-transport-ws")]) as socket:
@@ -62,21 +62,21 @@ async def socket_of(here: Stand, token: str) -> AsyncIterator[websockets.ClientC
         yield socket
 
 
-async def who(here: Stand, token: str) -> dict[str, Any]:
+async def who(here: OidcServer, token: str) -> dict[str, Any]:
     answer = await here.me(token)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()["data"]["me"]
     return found
 
 
-async def test_a_token_gives_the_role_and_projects_of_its_groups(there: Provider, here: Stand) -> None:
+async def test_a_token_gives_the_role_and_projects_of_its_groups(there: Provider, here: OidcServer) -> None:
     assert await who(here, there.token("ann")) == {"name": "ann", "role": "user", "projects": ["cv"]}
     assert await who(here, there.token("olga")) == {"name": "olga", "role": "operator", "projects": []}
     assert await who(here, there.token("guest")) == {"name": "guest", "role": "viewer", "projects": []}
     assert here.stage.state.people.users[UserId("ann")].subject == f"{there.issuer}#ann"
 
 
-async def test_a_provider_token_is_accepted_over_graphql_and_rest(there: Provider, here: Stand) -> None:
+async def test_a_provider_token_is_accepted_over_graphql_and_rest(there: Provider, here: OidcServer) -> None:
     async with here.client(there.token("ann")) as ann, here.client(there.token("guest")) as guest:
         made = await ann.post("/graphql", json={"query": SUBMIT, "variables": WORK})
         assert made.json()["data"]["create_session"]["__typename"] == "CreateSessionSuccess"
@@ -87,14 +87,14 @@ async def test_a_provider_token_is_accepted_over_graphql_and_rest(there: Provide
 
 
 async def test_unknown_users_are_refused_when_only_existing_users_are_allowed(there: Provider) -> None:
-    async with stand(there.issuer, oidc_users="existing") as here:
+    async with oidc_server(there.issuer, oidc_users="existing") as here:
         refused = await here.me(there.token("ann"))
         assert refused.status_code == 401
         assert "there is no user ann" in refused.text
 
 
 async def test_a_token_with_a_wrong_audience_or_without_a_name_is_refused_with_a_reason(
-    there: Provider, here: Stand
+    there: Provider, here: OidcServer
 ) -> None:
     for token, words in (
         (there.token("ann", audience="mail"), "Audience"),
@@ -107,11 +107,11 @@ async def test_a_token_with_a_wrong_audience_or_without_a_name_is_refused_with_a
 
 
 async def test_the_claim_with_the_user_name_is_configurable(there: Provider) -> None:
-    async with stand(there.issuer, oidc_name_claim="sub", oidc_users="new") as here:
+    async with oidc_server(there.issuer, oidc_name_claim="sub", oidc_users="new") as here:
         assert (await who(here, there.token("machine")))["name"] == "machine"
 
 
-async def test_a_disabled_user_is_refused_and_open_sockets_are_closed(there: Provider, here: Stand) -> None:
+async def test_a_disabled_user_is_refused_and_open_sockets_are_closed(there: Provider, here: OidcServer) -> None:
     token = there.token("ann")
     await who(here, token)
     async with socket_of(here, token) as socket:
@@ -125,7 +125,7 @@ async def test_a_disabled_user_is_refused_and_open_sockets_are_closed(there: Pro
 
 
 async def test_an_open_socket_is_closed_when_its_token_expires(there: Provider) -> None:
-    async with stand(there.issuer, **TERMS, oidc_leeway_s=0) as here:
+    async with oidc_server(there.issuer, **TERMS, oidc_leeway_s=0) as here:
         async with AsyncExitStack() as stack:
             for left_s in HASTY_S:  # on a busy machine the first ends before the socket is open
                 token = there.token(f"hasty{left_s}")
@@ -146,7 +146,7 @@ async def test_new_provider_keys_are_fetched_and_removed_keys_are_refused() -> N
     with provider(PEOPLE) as first:
         old, port = first.token("ann"), httpx.URL(first.issuer).port
         keys = ProviderKeys(first.issuer, monotonic=lambda: now)
-        async with stand(first.issuer, keys=keys, **TERMS) as here:
+        async with oidc_server(first.issuer, keys=keys, **TERMS) as here:
             assert (await here.me(old)).status_code == 200
             unseen = first.token("olga")
             first.stop()
@@ -161,7 +161,7 @@ async def test_new_provider_keys_are_fetched_and_removed_keys_are_refused() -> N
 async def test_an_unreachable_provider_does_not_affect_the_servers_token() -> None:
     with provider(PEOPLE) as there:
         token = there.token("ann")
-    async with stand(there.issuer, **TERMS) as here:
+    async with oidc_server(there.issuer, **TERMS) as here:
         refused = await here.me(token)
         assert refused.status_code == 401
         assert "cannot be fetched" in refused.text
@@ -173,7 +173,7 @@ async def test_projects_that_do_not_fit_into_a_cookie_are_a_clear_refusal() -> N
     people = {"ann": {"preferred_username": "ann", "groups": list(projects)}}
     with provider(people) as there:
         async with (
-            stand(there.issuer, oidc_users="new", oidc_projects=projects) as here,
+            oidc_server(there.issuer, oidc_users="new", oidc_projects=projects) as here,
             httpx.AsyncClient(base_url=here.url, timeout=60) as browser,
         ):
             form = {"key": there.token("ann")}
@@ -183,7 +183,7 @@ async def test_projects_that_do_not_fit_into_a_cookie_are_a_clear_refusal() -> N
 
 
 async def test_a_browser_signed_in_with_a_token_is_refused_after_the_user_is_disabled(
-    there: Provider, here: Stand
+    there: Provider, here: OidcServer
 ) -> None:
     token = there.token("ann")
     async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:

@@ -20,7 +20,7 @@ from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
 from aliquot_schema.views.accounts import UserChanges
-from oidc_stand import Stand, stand
+from oidc_server import OidcServer, oidc_server
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ KEY: Final = ec.generate_private_key(ec.SECP256R1())
 ROOT: Final = Caller(user=UserId("root"), request_id="req_test", role=Role.ADMIN)
 
 
-async def told(address: str) -> bytes:
+async def fetch_from_provider(address: str) -> bytes:
     """The provider's answers."""
     public: dict[str, Any] = ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
     keys = {"keys": [public | {"kid": "first"}]}
@@ -37,8 +37,8 @@ async def told(address: str) -> bytes:
 
 
 @pytest.fixture
-async def here() -> AsyncIterator[Stand]:
-    async with stand(ISSUER, keys=ProviderKeys(ISSUER, fetch=told), oidc_users="new") as running:
+async def here() -> AsyncIterator[OidcServer]:
+    async with oidc_server(ISSUER, keys=ProviderKeys(ISSUER, fetch=fetch_from_provider), oidc_users="new") as running:
         yield running
 
 
@@ -54,24 +54,24 @@ def by_hand(head: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/queue", "/graphql", "/healthz"])
-async def test_a_token_with_invalid_unicode_gets_401_and_no_server_error(here: Stand, path: str) -> None:
+async def test_a_token_with_invalid_unicode_gets_401_and_no_server_error(here: OidcServer, path: str) -> None:
     for text in (by_hand(r'{"alg": "\ud800"}'), token(preferred_username="\ud800")):
         async with here.client(text) as client:
             answer = await client.get(path)
         assert answer.status_code == (200 if path == "/healthz" else 401), answer.text
 
 
-async def test_invalid_tokens_do_not_evict_valid_tokens_from_the_cache(here: Stand) -> None:
+async def test_invalid_tokens_do_not_evict_valid_tokens_from_the_cache(here: OidcServer) -> None:
     mine = token()
-    await here.door.resolve(mine)
+    await here.authenticator.resolve(mine)
     for number in range(CACHED_MAX + 1):
-        await here.door.resolve(f"{number}..")
-    bearer = here.door.bearer_of(mine, now_us=0)
+        await here.authenticator.resolve(f"{number}..")
+    bearer = here.authenticator.bearer_of(mine, now_us=0)
     assert bearer is not None
     assert bearer.user == "ann"
 
 
-async def test_refused_users_get_the_reason(here: Stand) -> None:
+async def test_refused_users_get_the_reason(here: OidcServer) -> None:
     mine = token()
     assert (await here.me(mine)).status_code == 200
     await here.accounts.disable_user(ROOT, "ann", None)
@@ -83,7 +83,7 @@ async def test_refused_users_get_the_reason(here: Stand) -> None:
 
 
 @pytest.mark.parametrize("body", [b"key=" + b"%41" * FORM_BYTES_MAX, b"&".join([b"a=1"] * 9), b"\xff", b""])
-async def test_the_sign_in_form_limits_the_size_and_fields_of_its_body(here: Stand, body: bytes) -> None:
+async def test_the_sign_in_form_limits_the_size_and_fields_of_its_body(here: OidcServer, body: bytes) -> None:
     headers = {"origin": here.url, "content-type": "application/x-www-form-urlencoded"}
     async with httpx.AsyncClient(base_url=here.url, timeout=60) as browser:
         refused = await browser.post("/login", content=body, headers=headers)
@@ -92,21 +92,21 @@ async def test_the_sign_in_form_limits_the_size_and_fields_of_its_body(here: Sta
     assert (refused.status_code == 400) is (len(body) > FORM_BYTES_MAX or body.count(b"&") >= 8)
 
 
-async def test_a_cached_token_is_invalid_after_its_user_gets_another_identity(here: Stand) -> None:
+async def test_a_cached_token_is_invalid_after_its_user_gets_another_identity(here: OidcServer) -> None:
     mine, before = token(), here.stage.state.revision
     assert (await here.me(mine)).status_code == 200
     assert here.stage.state.revision == before + 1
-    bearer = here.door.bearer_of(mine, now_us=0)
+    bearer = here.authenticator.bearer_of(mine, now_us=0)
     assert bearer is not None
     assert bearer.key_id is not None
     await here.accounts.update_user(ROOT, "ann", UserChanges(forget_identity=True), None)
-    assert here.door.bearer(bearer.key_id, now_us=0) is None
+    assert here.authenticator.bearer(bearer.key_id, now_us=0) is None
     assert (await here.me(token("4712"))).json()["data"]["me"]["name"] == "ann"
-    assert here.door.bearer(bearer.key_id, now_us=0) is None
+    assert here.authenticator.bearer(bearer.key_id, now_us=0) is None
     assert (await here.me(mine)).status_code == 401
 
 
-async def test_many_tokens_of_a_user_do_not_drop_login_codes_of_other_users(here: Stand) -> None:
+async def test_many_tokens_of_a_user_do_not_drop_login_codes_of_other_users(here: OidcServer) -> None:
     async with here.client("the-servers-own-token") as root:
         theirs = (await root.post("/login-code")).json()["path"]
         mine = []

@@ -17,7 +17,7 @@ from aliquot.api.oidc.code_flow import CodeFlow, CompletedSignIn, Discovery, Flo
 from aliquot.api.oidc.jwks import ProviderKeys
 from aliquot.api.oidc.tokens import Tokens
 from aliquot_schema.errors import Unauthenticated
-from oidc_stand import Stand, stand
+from oidc_server import OidcServer, oidc_server
 
 pytestmark = pytest.mark.anyio
 
@@ -60,17 +60,17 @@ class TestProvider:
 
 
 @pytest.fixture
-async def here() -> AsyncIterator[tuple[Stand, TestProvider, CodeFlow]]:
+async def here() -> AsyncIterator[tuple[OidcServer, TestProvider, CodeFlow]]:
     there = TestProvider()
     keys = ProviderKeys(ISSUER, fetch=there.fetch)
-    async with stand(ISSUER, keys=keys, oidc_users="new") as running:
+    async with oidc_server(ISSUER, keys=keys, oidc_users="new") as running:
         flow = CodeFlow(
             Discovery(ISSUER, fetch=there.fetch),
             issuer=ISSUER,
             client_id="dashboard",
             client_secret="a/secret",
             tokens=Tokens(keys, issuer=ISSUER, audience="dashboard", leeway_s=0),
-            door=running.door,
+            door=running.authenticator,
             secret=b"the-servers-own-token",
             session_s=HOUR_S,
             fetch=there.fetch,
@@ -91,17 +91,17 @@ async def finish(flow: CodeFlow, there: TestProvider, *, next_path: str = "/", *
 
 
 async def test_a_code_sign_in_lasts_longer_than_the_token(
-    here: tuple[Stand, TestProvider, CodeFlow],
+    here: tuple[OidcServer, TestProvider, CodeFlow],
 ) -> None:
     running, there, flow = here
     there.described = {"preferred_username": "ann"}
     found = await finish(flow, there, next_path="/sessions?state=failed", iss=ISSUER)
     assert found.next_path == "/sessions?state=failed"
     now_us = int(time.time() * 1e6)
-    bearer = running.door.bearer(found.key_id, now_us=now_us + 3_000_000_000)
+    bearer = running.authenticator.bearer(found.key_id, now_us=now_us + 3_000_000_000)
     assert bearer is not None
     assert bearer.user == "ann"
-    assert running.door.bearer(found.key_id, now_us=now_us + 3_700_000_000) is None
+    assert running.authenticator.bearer(found.key_id, now_us=now_us + 3_700_000_000) is None
     sent = there.exchanged[0]
     assert (sent["redirect_uri"], sent["client_id"], sent["code"]) == (BACK, "dashboard", "once")
     assert len(sent["code_verifier"]) >= 43
@@ -109,7 +109,7 @@ async def test_a_code_sign_in_lasts_longer_than_the_token(
 
 @pytest.mark.parametrize("path", ["https://evil.example", "//evil.example", "/\\evil", "/a\r\nb", "", "/" + "a" * 3000])
 async def test_redirects_to_other_sites_are_replaced_by_the_start_page(
-    here: tuple[Stand, TestProvider, CodeFlow], path: str
+    here: tuple[OidcServer, TestProvider, CodeFlow], path: str
 ) -> None:
     _, there, flow = here
     there.said = {"preferred_username": "ann"}
@@ -130,7 +130,7 @@ async def test_redirects_to_other_sites_are_replaced_by_the_start_page(
     ],
 )
 async def test_provider_answers_for_another_sign_in_are_refused(
-    here: tuple[Stand, TestProvider, CodeFlow], said: dict[str, str], answer: dict[str, str], message: str
+    here: tuple[OidcServer, TestProvider, CodeFlow], said: dict[str, str], answer: dict[str, str], message: str
 ) -> None:
     _, there, flow = here
     there.said = {"preferred_username": "ann"} | said
@@ -138,7 +138,7 @@ async def test_provider_answers_for_another_sign_in_are_refused(
         await finish(flow, there, **answer)
 
 
-async def test_the_cookie_of_another_browser_is_refused(here: tuple[Stand, TestProvider, CodeFlow]) -> None:
+async def test_the_cookie_of_another_browser_is_refused(here: tuple[OidcServer, TestProvider, CodeFlow]) -> None:
     _, _, flow = here
     mine, other = [await flow.begin(redirect_uri=BACK, next_path="/") for _ in range(2)]
     given = {"state": asked(mine)["state"], "code": "once"}
@@ -149,7 +149,7 @@ async def test_the_cookie_of_another_browser_is_refused(here: tuple[Stand, TestP
 
 @pytest.mark.parametrize(("ahead_s", "is_valid"), [(3.0, True), (-590.0, True), (-610.0, False)])
 async def test_a_sign_in_can_be_finished_on_a_server_with_another_clock(
-    here: tuple[Stand, TestProvider, CodeFlow], monkeypatch: pytest.MonkeyPatch, ahead_s: float, is_valid: bool
+    here: tuple[OidcServer, TestProvider, CodeFlow], monkeypatch: pytest.MonkeyPatch, ahead_s: float, is_valid: bool
 ) -> None:
     _, there, flow = here
     there.said = {"preferred_username": "ann"}
@@ -162,7 +162,7 @@ async def test_a_sign_in_can_be_finished_on_a_server_with_another_clock(
         await flow.finish(given, cookie=start.cookie, redirect_uri=BACK)
 
 
-async def test_user_info_of_another_subject_is_ignored(here: tuple[Stand, TestProvider, CodeFlow]) -> None:
+async def test_user_info_of_another_subject_is_ignored(here: tuple[OidcServer, TestProvider, CodeFlow]) -> None:
     _, there, flow = here
     there.described = {"sub": "4712", "preferred_username": "bob"}
     with pytest.raises(Unauthenticated, match="no claim preferred_username"):

@@ -55,17 +55,17 @@ async def test_a_signed_out_cookie_is_refused_by_other_servers(server: ApiServer
     cookie = new_cookie(server)
     await post(server, "/logout", cookie)
     # Both know only the event log.
-    next_one = TokenAuth(TOKEN, UserId("ada"), people=server.office.state.people)
+    next_one = TokenAuth(TOKEN, UserId("ada"), people=server.admin.state.people)
     with pytest.raises(Unauthenticated):
         next_one.of_headers(None, {COOKIE: cookie})
 
 
 async def test_signing_out_twice_or_without_a_cookie_changes_nothing(server: ApiServer) -> None:
     cookie = new_cookie(server)
-    before = server.office.state.revision
+    before = server.admin.state.revision
     for sent in (cookie, cookie, None, "nonsense"):
         assert (await post(server, "/logout", sent)).status_code == 204
-    assert server.office.state.revision == before + 1
+    assert server.admin.state.revision == before + 1
     async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
         assert (await browser.get("/logout")).status_code == 405
 
@@ -102,7 +102,7 @@ async def test_a_sign_out_that_cannot_be_recorded_returns_503(
         raise Unavailable("the database does not answer; try again")
 
     cookie = new_cookie(server)
-    monkeypatch.setattr(server.office.accounts, "end_sign_in", fail)
+    monkeypatch.setattr(server.admin.accounts, "end_sign_in", fail)
     answer = await post(server, "/logout", cookie)
     assert answer.status_code == 503
     assert "You are still signed in" in answer.text

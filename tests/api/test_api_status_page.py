@@ -21,8 +21,8 @@ from aliquot_schema.errors import Unavailable
 from aliquot_schema.graphql.context import Services
 from aliquot_schema.graphql.schema import schema_text
 from aliquot_schema.ids import UserId
-from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
+from api_memory_admin import MemoryAdministration
 from api_server import TOKEN, ApiServer, listening
 
 pytestmark = pytest.mark.anyio
@@ -137,7 +137,7 @@ async def test_the_lifespan_of_the_application_is_entered_and_left(anyio_backend
         yield
         steps.append("left")
 
-    cluster, office, auth = FakeCluster(), Office(), TokenAuth(TOKEN, UserId("ada"))
+    cluster, office, auth = FakeCluster(), MemoryAdministration(), TokenAuth(TOKEN, UserId("ada"))
     deps = ApiDependencies(
         services=Services(
             queries=FakeReader(cluster),

@@ -19,7 +19,7 @@ from aliquot_schema.cluster.agent_protocol import Heartbeat, StateReport
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.ids import DeviceId, KernelId, SlotName
 from aliquot_schema.resources.devices import DEVICES_MAX
-from remote_pair import AGENT, KEY, QUICK, MemoryWire, OneKey, hello, wires
+from remote_in_memory import AGENT, KEY, QUICK, MemoryWire, OneKey, hello, wire_pair
 from service_bench import agent
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +60,7 @@ def test_the_largest_inventory_that_an_agent_needs_is_within_the_limit() -> None
 async def test_an_endless_agent_message_is_cut_off(has_greeted: bool, bytes_max: int) -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: time.time_ns() // 1000)
     await executor.start()
-    server, agent = wires()
+    server, agent = wire_pair()
     try:
         meeting = asyncio.create_task(executor.meet(server, agent_id=AGENT, key=KEY))
         if has_greeted:

@@ -19,7 +19,7 @@ from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 from api_server import ApiServer
-from app_origins import REVOKE, at, cookie, host, person, raw, running, socket, stand
+from app_origins import REVOKE, app_server, at, cookie, host, raw, running_session, socket, user_with_key
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[list[byte
 async def test_malformed_app_responses_are_not_logged_as_server_errors(
     answer: bytes, status: int, length: str | None, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with stand() as server:
+    async with app_server() as server:
         headers = {"cookie": await cookie(server)}
         async with answering(server, b"HTTP/1.1 " + answer + b"\r\n\r\n"):
             got = await at(server, "/", headers=headers)
@@ -74,7 +74,7 @@ async def test_a_websocket_with_an_odd_target_or_answer_is_refused(
     target: str, sent: bytes | None, answer: bytes, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     upgrade = "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: "
-    async with stand() as server:
+    async with app_server() as server:
         own = await cookie(server)
         async with answering(server, b"HTTP/1.1 " + answer + b"\r\n\r\n") as heads:
             headers = f"host: {host(server)}\r\ncookie: {own}\r\n{upgrade}dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -84,9 +84,9 @@ async def test_a_websocket_with_an_odd_target_or_answer_is_refused(
 
 
 async def test_a_waiting_app_request_is_refused_when_its_key_is_revoked() -> None:
-    async with stand() as server:
-        key_id, bearer = await person(server, "eve", "user")
-        await running(server, owner="eve")
+    async with app_server() as server:
+        key_id, bearer = await user_with_key(server, "eve", "user")
+        await running_session(server, owner="eve")
         headers = {"cookie": await cookie(server, bearer)}
         _, stopped, used = breaking(server)
         stopped.set()
@@ -142,7 +142,7 @@ def breaking(server: ApiServer) -> tuple[asyncio.Event, asyncio.Event, asyncio.E
 
 
 async def test_a_websocket_ends_when_its_agent_is_lost() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         lost, _, _ = breaking(server)
         async with socket(server, {"cookie": await cookie(server)}) as browser:
             await browser.recv()
@@ -164,7 +164,7 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 async def test_an_upload_to_an_app_that_does_not_read_ends(deaf: int) -> None:
-    async with stand() as server:
+    async with app_server() as server:
         headers = {"cookie": await cookie(server)}
         server.streams.listener = deaf
         answer = await at(server, "/", method="PUT", content=b"x" * 20_000_000, headers=headers)
@@ -180,7 +180,7 @@ async def until_blocked(write: Callable[[bytes], Awaitable[None]], limit_s: floa
 
 @pytest.mark.usefixtures("deaf")
 async def test_a_websocket_to_an_app_that_does_not_read_ends() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         _, stopped, _ = breaking(server)
         async with socket(server, {"cookie": await cookie(server)}) as browser:
             await browser.recv()
@@ -203,7 +203,7 @@ async def test_a_closed_stream_drops_what_the_app_does_not_read(deaf: int) -> No
 
 
 async def test_an_answer_that_its_app_breaks_off_is_broken_off(caplog: pytest.LogCaptureFixture) -> None:
-    async with stand() as server:
+    async with app_server() as server:
         headers = {"cookie": await cookie(server)}
         async with answering(server, b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"):
             with pytest.raises(httpx.RemoteProtocolError):

@@ -17,7 +17,7 @@ from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.states import KernelState, SessionState
 from api_server import BEARER, ApiServer, Stage, listening, on_stage
 from core_records import kernel, session
-from session_doors import PROJECT, person
+from session_sockets import PROJECT, user_with_key
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +58,7 @@ async def stand() -> AsyncIterator[tuple[ApiServer, int]]:
             draft.put(made, "started")
             draft.put(replace(kernel(KernelState.RUNNING), started_us=1), "started")
 
-        await server.office.journal.transact(change, actor="test")
+        await server.admin.journal.transact(change, actor="test")
         yield server, extra
 
 
@@ -103,7 +103,7 @@ async def test_a_cookie_of_the_previous_app_at_a_port_is_refused() -> None:
 async def test_app_ports_are_refused_for_apps_of_other_users() -> None:
     async with stand() as (server, extra):
         for name, role in (("olga", "operator"), ("ben", "user")):
-            _, key = await person(server, name, role, projects=[PROJECT])
+            _, key = await user_with_key(server, name, role, projects=[PROJECT])
             answer = await server.http.get(OPEN, headers={"authorization": f"Bearer {key}"})
             assert answer.status_code == 403, answer.text
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:

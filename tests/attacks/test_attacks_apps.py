@@ -14,7 +14,7 @@ from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot_schema.ids import KernelId
 from aliquot_schema.orchestration import Action
 from api_server import BEARER, TOKEN
-from app_origins import OPEN, REVOKE, at, cookie, host, person, raw, running, socket, stand, ticket
+from app_origins import OPEN, REVOKE, app_server, at, cookie, host, raw, running_session, socket, ticket, user_with_key
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ PAGE = {"accept": "text/html"}
 
 
 async def test_app_requests_carry_no_server_credentials_and_are_audited() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         given = f"{await cookie(server)}; own=1; aliquot_session=a; __Host-aliquot_session=b; theme=dark"
         headers = {**BEARER, "cookie": given, "x-forwarded-for": "1.2.3.4", "connection": "x-hop", "x-hop": "1"}
         answer = await at(server, "/a/%2e%2e//b;c?q=%20", method="POST", content=b"body", headers=headers)
@@ -39,13 +39,13 @@ async def test_app_requests_carry_no_server_credentials_and_are_audited() -> Non
         assert not {"clear-site-data", "x-own"} & answer.headers.keys()
         assert answer.headers["x-kept"] == "2"
         assert answer.headers["content-security-policy"] == "frame-ancestors 'self'"
-        action = server.office.state.find(Action, "stream/ada")
+        action = server.admin.state.find(Action, "stream/ada")
         assert action is not None
         assert (action.facts["app"], action.facts["port"]) == ("lab", "8888")
 
 
 async def test_a_chunked_body_is_passed_to_the_app() -> None:
-    async with stand() as server:
+    async with app_server() as server:
 
         async def pieces() -> AsyncIterator[bytes]:
             for _ in range(40):
@@ -57,8 +57,8 @@ async def test_a_chunked_body_is_passed_to_the_app() -> None:
 
 @pytest.mark.parametrize("role", ["viewer", "user"])
 async def test_only_the_owner_and_operators_get_a_ticket(role: str) -> None:
-    async with stand() as server:
-        _, headers = await person(server, "eve", role)
+    async with app_server() as server:
+        _, headers = await user_with_key(server, "eve", role)
         assert (await ticket(server, headers)).status_code == 403
         assert (await ticket(server, {})).status_code == 401
         assert (await ticket(server, {"cookie": "aliquot_session=stolen"})).status_code == 401
@@ -67,14 +67,14 @@ async def test_only_the_owner_and_operators_get_a_ticket(role: str) -> None:
 
 
 async def test_a_viewer_opens_no_app_of_its_own_session() -> None:
-    async with stand() as server:
-        _, headers = await person(server, "eve", "viewer")
-        await running(server, owner="eve")
+    async with app_server() as server:
+        _, headers = await user_with_key(server, "eve", "viewer")
+        await running_session(server, owner="eve")
         assert (await ticket(server, headers)).status_code == 403
 
 
 async def test_a_ticket_works_once_at_its_own_app_alone() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         parts = urlsplit((await ticket(server)).headers["location"])
         assert parts.netloc == host(server)
         path = f"{parts.path}?{parts.query}"
@@ -91,7 +91,7 @@ async def test_a_ticket_works_once_at_its_own_app_alone() -> None:
 
 @pytest.mark.parametrize("following", ["//evil.example/", "/\\evil.example", "https://evil.example/", "/.aliquot/open"])
 async def test_a_ticket_does_not_redirect_to_other_sites(following: str) -> None:
-    async with stand() as server:
+    async with app_server() as server:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
             answer = await http.get(OPEN, params={"next": following}, headers=BEARER)
         parts = urlsplit(answer.headers["location"])
@@ -100,7 +100,7 @@ async def test_a_ticket_does_not_redirect_to_other_sites(following: str) -> None
 
 
 async def test_a_cookie_opens_its_own_app_alone_and_no_part_of_the_server() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         own = await cookie(server)
         for name in ("board-1", "lab-2"):
             assert (await at(server, "/", name, headers={"cookie": own})).status_code == 401
@@ -115,9 +115,9 @@ async def test_a_cookie_opens_its_own_app_alone_and_no_part_of_the_server() -> N
 
 
 async def test_an_app_cookie_is_invalid_after_its_key_is_revoked() -> None:
-    async with stand() as server:
-        key_id, headers = await person(server, "eve", "user")
-        await running(server, owner="eve")
+    async with app_server() as server:
+        key_id, headers = await user_with_key(server, "eve", "user")
+        await running_session(server, owner="eve")
         own = await cookie(server, headers)
         assert (await at(server, "/", headers={"cookie": own})).status_code == 201
         await server.data(REVOKE, id=key_id)
@@ -135,7 +135,7 @@ async def test_an_app_cookie_is_invalid_after_its_key_is_revoked() -> None:
     ],
 )
 async def test_app_requests_from_other_origins_are_refused(headers: dict[str, str]) -> None:
-    async with stand() as server:
+    async with app_server() as server:
         own = {"cookie": await cookie(server)}
         assert (await at(server, "/", headers={**own, **headers})).status_code == 403
         assert (
@@ -159,7 +159,7 @@ async def test_app_requests_from_other_origins_are_refused(headers: dict[str, st
     ],
 )
 async def test_requests_with_other_host_names_do_not_reach_an_app(name: str) -> None:
-    async with stand() as server:
+    async with app_server() as server:
         own = await cookie(server)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
             answer = await http.get("/", headers={"host": name, "cookie": own})
@@ -170,7 +170,7 @@ async def test_requests_with_other_host_names_do_not_reach_an_app(name: str) -> 
 
 
 async def test_server_paths_are_not_served_at_an_app_origin() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         own = await cookie(server)
         for path in ("/graphql", "/login", "/sessions/ses_1/stream", "/servers/outputs", "/healthz"):
             assert (await at(server, path, headers={"cookie": own})).status_code == 201
@@ -179,7 +179,7 @@ async def test_server_paths_are_not_served_at_an_app_origin() -> None:
 
 
 async def test_headers_that_are_too_large_or_contradict_each_other_are_refused() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         own = {"cookie": await cookie(server)}
         many = {f"x-{number}": "x" * 4000 for number in range(HEADER_BYTES_MAX // 4000 + 1)}
         assert (await at(server, "/", headers={**own, **many})).status_code in (400, 431)
@@ -189,7 +189,7 @@ async def test_headers_that_are_too_large_or_contradict_each_other_are_refused()
 
 
 async def test_a_websocket_passes_both_ways_without_the_servers_credentials() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         headers = {"cookie": f"{await cookie(server)}; own=1", **BEARER, "origin": f"http://{host(server)}"}
         async with socket(server, headers, subprotocols=["v1.kernel"]) as browser:
             got = json.loads(await browser.recv())
@@ -212,7 +212,7 @@ async def test_a_websocket_passes_both_ways_without_the_servers_credentials() ->
 
 
 async def test_frames_that_are_too_large_end_a_websocket() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         headers = {"cookie": await cookie(server)}
         async with socket(server, headers, max_size=None) as browser:
             await browser.recv()
@@ -228,9 +228,9 @@ async def test_frames_that_are_too_large_end_a_websocket() -> None:
 
 
 async def test_a_websocket_is_closed_when_its_key_is_revoked() -> None:
-    async with stand() as server:
-        key_id, headers = await person(server, "eve", "user")
-        await running(server, owner="eve")
+    async with app_server() as server:
+        key_id, headers = await user_with_key(server, "eve", "user")
+        await running_session(server, owner="eve")
         async with socket(server, {"cookie": await cookie(server, headers)}) as browser:
             await browser.recv()
             await server.data(REVOKE, id=key_id)
@@ -241,7 +241,7 @@ async def test_a_websocket_is_closed_when_its_key_is_revoked() -> None:
 
 
 async def test_app_connections_per_user_are_limited() -> None:
-    async with stand(session_streams_per_user=1) as server:
+    async with app_server(session_streams_per_user=1) as server:
         headers = {"cookie": await cookie(server)}
         async with socket(server, headers) as browser:
             await browser.recv()
@@ -249,7 +249,7 @@ async def test_app_connections_per_user_are_limited() -> None:
 
 
 async def test_anonymous_app_requests_are_redirected_to_the_server_for_sign_in() -> None:
-    async with stand() as server:
+    async with app_server() as server:
         answer = await at(server, "/lab/tree?x=1", headers=PAGE)
         assert answer.status_code == 303
         assert answer.headers["location"] == (

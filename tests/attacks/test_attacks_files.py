@@ -16,7 +16,7 @@ from aliquot.cli import main
 from aliquot.clock import SystemClock
 from aliquot.service.ports import StoreUnavailable
 from aliquot.store.open import SQLITE_FILE, open_database
-from ledger_course import live_two_terms
+from ledger_workload import record_two_terms
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ DEEP = "a = " + "[" * 20_000 + "]" * 20_000
 async def healthy(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> Path:
     """The data folder of a used server."""
     folder = tmp_path_factory.mktemp("healthy")
-    await live_two_terms(Place(url="", folder=folder), entries=12)
+    await record_two_terms(Place(url="", folder=folder), entries=12)
     return folder
 
 

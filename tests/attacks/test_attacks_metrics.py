@@ -7,7 +7,7 @@ import pytest
 
 from aliquot_schema.metrics import expression
 from api_server import ApiServer
-from session_doors import running
+from session_sockets import running_session
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ def test_patterns_find_numbers(pattern: str, line: str, value: str, step: str | 
     ],
 )
 async def test_an_agent_that_lies_about_metrics_is_refused(server: ApiServer, series: dict[str, Any]) -> None:
-    await running(server)
+    await running_session(server)
     whole = {"name": "a", "count": 1, "last": 1, "low": 1, "low_step": 0, "high": 1, "high_step": 0}
     told = {"series": [{**whole, "steps": [0], "values": [1], **series}]}
     server.streams.results = (json.dumps(told).encode(),)

@@ -9,7 +9,7 @@ import pytest
 from aliquot.api.limits import Limits
 from aliquot.service.metrics.log_context import LINES_PER_MINUTE, LineRate, RateLimited
 from api_server import ApiServer, Stage, api_server, on_stage
-from oidc_stand import stand
+from oidc_server import oidc_server
 
 pytestmark = pytest.mark.anyio
 
@@ -112,7 +112,7 @@ async def test_a_head_request_does_not_use_a_login_code(server: ApiServer) -> No
 
 @pytest.mark.parametrize("is_open", [False, True])
 async def test_the_openapi_document_needs_a_key_unless_it_is_published(is_open: bool) -> None:
-    async with stand("https://issuer.example.org", limits=Limits(openapi_open=is_open)) as on:
+    async with oidc_server("https://issuer.example.org", limits=Limits(openapi_open=is_open)) as on:
         async with on.client("wrong") as stranger:
             assert (await stranger.get("/openapi.json")).status_code == (200 if is_open else 401)
         async with on.client("the-servers-own-token") as known:

@@ -5,7 +5,7 @@ import pytest
 
 from aliquot_schema.cluster.workspaces import FILES_MAX, Workspace, WorkspaceFile
 from api_server import ApiServer
-from session_doors import person
+from session_sockets import user_with_key
 from workspace_parts import named, sized, tree
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 async def test_viewers_and_invalid_keys_cannot_upload_workspaces(server: ApiServer) -> None:
-    _, key = await person(server, "vera", "viewer")
+    _, key = await user_with_key(server, "vera", "viewer")
     for path, body in ((UPLOAD, tree(a="x").encoded()), (BLOCKS, sized(b"x"))):
         assert (await server.http.post(path, content=body, headers=bearer(key))).status_code == 403
         assert (await server.http.post(path, content=body, headers=bearer("no-key"))).status_code == 401
@@ -29,7 +29,7 @@ async def test_a_hash_reveals_nothing_about_other_users(server: ApiServer) -> No
     await server.http.post(UPLOAD, content=tree(a="secret").encoded())
     assert (await server.http.post(BLOCKS, content=sized(b"secret"))).status_code == 204
     assert (await server.http.post(UPLOAD, content=tree(a="secret").encoded())).json()["missing"] == []
-    _, key = await person(server, "eve", "user")
+    _, key = await user_with_key(server, "eve", "user")
     answer = await server.http.post(UPLOAD, content=tree(a="secret").encoded(), headers=bearer(key))
     assert answer.json()["missing"] == [named(b"secret")]
 

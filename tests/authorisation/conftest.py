@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from authorisation_scene import Scene, scene
+from authorisation_server import AuthorisationServer, authorisation_server
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +13,6 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="module")
-async def people(anyio_backend: str) -> AsyncIterator[Scene]:
-    async with scene() as found:
+async def server(anyio_backend: str) -> AsyncIterator[AuthorisationServer]:
+    async with authorisation_server() as found:
         yield found

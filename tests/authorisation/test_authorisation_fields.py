@@ -9,7 +9,7 @@ from aliquot_schema.identity.access import FIELDS, KERNEL_FIELDS, SESSION_FIELDS
 from aliquot_schema.ids import kernel_id
 from aliquot_schema.views.accounts import UserChanges
 from authorisation_queries import SCHEMA, leaves
-from authorisation_scene import ADMIN, OTHER, Scene, scene
+from authorisation_server import ADMIN, OTHER, AuthorisationServer, authorisation_server
 
 pytestmark = pytest.mark.anyio
 
@@ -30,16 +30,16 @@ def test_every_field_of_an_owned_type_has_a_rule(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-async def people(anyio_backend: str) -> AsyncIterator[Scene]:
+async def server(anyio_backend: str) -> AsyncIterator[AuthorisationServer]:
     """A separate scene, on which sessions can start."""
-    async with scene() as found:
+    async with authorisation_server() as found:
         await found.stage.create_project(PROJECT)
         yield found
 
 
-async def failed_session(people: Scene) -> str:
+async def failed_session(server: AuthorisationServer) -> str:
     """A session with a value in every field that can be hidden."""
-    session_id = await people.session_of(
+    session_id = await server.session_of(
         OTHER,
         argv=("train", "--password", "hush"),
         environment=[("TOKEN", "hush")],
@@ -50,35 +50,37 @@ async def failed_session(people: Scene) -> str:
         held=False,
         project=PROJECT,
     )
-    await people.stage.advance()
-    kernel = kernel_id(people.stage.session(session_id).id, attempt=1, rank=0)  # type: ignore[arg-type]  # an id
-    people.stage.executor.ends(kernel, code=3)
-    await people.stage.settle()
+    await server.stage.advance()
+    kernel = kernel_id(server.stage.session(session_id).id, attempt=1, rank=0)  # type: ignore[arg-type]  # an id
+    server.stage.executor.end_kernel(kernel, code=3)
+    await server.stage.settle()
     return session_id
 
 
-async def seen(people: Scene, user: str, session_id: str) -> dict[str, Any]:
-    body = (await people.ask(user, SESSION, {"id": session_id})).json()
+async def seen(server: AuthorisationServer, user: str, session_id: str) -> dict[str, Any]:
+    body = (await server.query(user, SESSION, {"id": session_id})).json()
     assert "errors" not in body, body
     return dict(body["data"]["session"])
 
 
 @pytest.mark.parametrize("user", sorted(SIGHTS))
-async def test_each_role_sees_only_the_permitted_fields_of_other_users_sessions(people: Scene, user: str) -> None:
-    await _check(people, user, SIGHTS[user])
+async def test_each_role_sees_only_the_permitted_fields_of_other_users_sessions(
+    server: AuthorisationServer, user: str
+) -> None:
+    await _check(server, user, SIGHTS[user])
 
 
-async def test_project_members_see_the_member_fields_of_a_session(people: Scene) -> None:
-    await people.accounts.update_user(ADMIN, "user", UserChanges(projects=(PROJECT,)), None)
+async def test_project_members_see_the_member_fields_of_a_session(server: AuthorisationServer) -> None:
+    await server.accounts.update_user(ADMIN, "user", UserChanges(projects=(PROJECT,)), None)
     try:
-        await _check(people, "user", Visibility.MEMBER)
+        await _check(server, "user", Visibility.MEMBER)
     finally:
-        await people.accounts.update_user(ADMIN, "user", UserChanges(projects=()), None)
+        await server.accounts.update_user(ADMIN, "user", UserChanges(projects=()), None)
 
 
-async def _check(people: Scene, user: str, sight: Visibility) -> None:
-    session_id = await failed_session(people)
-    whole, found = await seen(people, OTHER, session_id), await seen(people, user, session_id)
+async def _check(server: AuthorisationServer, user: str, sight: Visibility) -> None:
+    session_id = await failed_session(server)
+    whole, found = await seen(server, OTHER, session_id), await seen(server, user, session_id)
     assert whole["hidden"] == []
     _compare("Session", whole, found, sight, SESSION_FIELDS)
     for mine, theirs in zip(whole["kernels"], found["kernels"], strict=True):

@@ -7,7 +7,7 @@ import pytest
 from aliquot_schema.identity.access import CHANGE, ROOTS, Access
 from aliquot_schema.identity.accounts import Role
 from authorisation_queries import operation, root_fields
-from authorisation_scene import AGENT, OTHER, Scene
+from authorisation_server import AGENT, OTHER, AuthorisationServer
 
 pytestmark = pytest.mark.anyio
 
@@ -44,11 +44,11 @@ def test_every_root_field_has_a_rule_and_every_rule_a_field() -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: "nobody" if role is None else role.name.lower())
 @pytest.mark.parametrize("name", sorted(ROOTS))
 async def test_a_root_field_is_available_only_to_the_roles_of_its_rule(
-    people: Scene, name: str, role: Role | None, own: bool
+    server: AuthorisationServer, name: str, role: Role | None, own: bool
 ) -> None:
     user = None if role is None else role.name.lower()
-    query, variables = operation(name, await _arguments(people, name, owner=user if own and user else OTHER))
-    found = await _outcome(people, name, user, query, variables)
+    query, variables = operation(name, await _arguments(server, name, owner=user if own and user else OTHER))
+    found = await _outcome(server, name, user, query, variables)
     assert found == _expected(ROOTS[name], role, own=own), (query, variables)
 
 
@@ -69,27 +69,27 @@ OF_OUTPUT = (
 )
 
 
-async def _arguments(people: Scene, name: str, *, owner: str) -> dict[str, Any]:
+async def _arguments(server: AuthorisationServer, name: str, *, owner: str) -> dict[str, Any]:
     """A field's arguments, for an owner's object."""
     field = root_fields()[name]
     if name in GIVEN:
         return GIVEN[name]
     if name == "Mutation.revoke_api_key":
-        return {"id": (await people.key_of(owner))[0]}
+        return {"id": (await server.key_of(owner))[0]}
     if name == "Query.api_keys":
         return {"user": owner}
     if name in ("Subscription.queue_updates", "Subscription.events"):
-        await people.session_of(owner)
-        return {"after": str(people.stage.state.revision - 1)}
+        await server.session_of(owner)
+        return {"after": str(server.stage.state.revision - 1)}
     if name == "Subscription.session_updates":
-        return {"id": await people.session_of(owner)}
+        return {"id": await server.session_of(owner)}
     if name in OF_OUTPUT:
-        return {"id": people.running[owner]}
+        return {"id": server.running[owner]}
     if name in ("Mutation.extend_reservation", "Mutation.give_back_reservation"):
         end = {"ends_at": "1970-01-01T02:30:00Z"} if "ends_at" in field.args else {}
-        return {"name": await people.booking_of(owner)} | end
+        return {"name": await server.booking_of(owner)} | end
     if _changes_session(name):
-        return _about_session(name, await people.session_of(owner))
+        return _about_session(name, await server.session_of(owner))
     return {"id": AGENT} if "id" in field.args else {}
 
 
@@ -104,11 +104,13 @@ def _changes_session(name: str) -> bool:
     return ROOTS[name] is CHANGE
 
 
-async def _outcome(people: Scene, name: str, user: str | None, query: str, variables: dict[str, Any]) -> str:
+async def _outcome(
+    server: AuthorisationServer, name: str, user: str | None, query: str, variables: dict[str, Any]
+) -> str:
     if name.startswith("Subscription."):
-        status, body = await people.first(user, query, variables)
+        status, body = await server.first_event(user, query, variables)
     else:
-        response = await people.ask(user, query, variables)
+        response = await server.query(user, query, variables)
         status, body = response.status_code, response.json()
     codes = {error["extensions"].get("code") for error in body.get("errors", ()) if "extensions" in error}
     assert status in (200, 401), body

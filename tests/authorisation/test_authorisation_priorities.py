@@ -2,7 +2,7 @@
 
 import pytest
 
-from authorisation_scene import Scene
+from authorisation_server import AuthorisationServer
 
 pytestmark = pytest.mark.anyio
 
@@ -13,10 +13,10 @@ MOVE = """mutation ($input: UpdateSessionPriorityInput!) { update_session_priori
 POLICY = """mutation ($input: UpdatePolicyInput!) { update_policy(input: $input) { __typename } }"""
 
 
-async def submitted(people: Scene, user: str, priority: str) -> str:
+async def submitted(server: AuthorisationServer, user: str, priority: str) -> str:
     """The resulting priority, or the code of the refusal."""
     asked = {"command": {"shell": "true"}, "slots": [{"slot": "cuda.device", "amount": "1"}], "held": True}
-    response = await people.ask(user, CREATE, {"input": asked | {"priority": priority}})
+    response = await server.query(user, CREATE, {"input": asked | {"priority": priority}})
     answer = response.json()["data"]["create_session"]
     return str(answer.get("code") or answer["session"]["priority"])
 
@@ -34,21 +34,21 @@ async def submitted(people: Scene, user: str, priority: str) -> str:
     ],
 )
 async def test_the_role_limits_the_priority_of_a_submission(
-    people: Scene, user: str, priority: str, found: str
+    server: AuthorisationServer, user: str, priority: str, found: str
 ) -> None:
-    assert await submitted(people, user, priority) == found
+    assert await submitted(server, user, priority) == found
 
 
-async def test_the_role_limits_the_priority_of_a_priority_change(people: Scene) -> None:
-    session_id = await people.session_of("user")
+async def test_the_role_limits_the_priority_of_a_priority_change(server: AuthorisationServer) -> None:
+    session_id = await server.session_of("user")
     for user, found in (("user", "forbidden"), ("operator", "high")):
-        response = await people.ask(user, MOVE, {"input": {"id": session_id, "priority": "high"}})
+        response = await server.query(user, MOVE, {"input": {"id": session_id, "priority": "high"}})
         answer = response.json()["data"]["update_session_priority"]
         assert (answer.get("code") or answer["session"]["priority"]) == found
 
 
-async def test_the_policy_sets_the_highest_priority_for_users(people: Scene) -> None:
-    await people.ask("operator", POLICY, {"input": {"user_priority_max": "high"}})
-    assert await submitted(people, "user", "high") == "high"
-    assert await submitted(people, "user", "critical") == "forbidden"
-    await people.ask("operator", POLICY, {"input": {"user_priority_max": "normal"}})
+async def test_the_policy_sets_the_highest_priority_for_users(server: AuthorisationServer) -> None:
+    await server.query("operator", POLICY, {"input": {"user_priority_max": "high"}})
+    assert await submitted(server, "user", "high") == "high"
+    assert await submitted(server, "user", "critical") == "forbidden"
+    await server.query("operator", POLICY, {"input": {"user_priority_max": "normal"}})

@@ -8,7 +8,7 @@ from aliquot.api.rest.framework import Operation
 from aliquot.api.rest.routes import OPERATIONS
 from aliquot_schema.identity.access import REST
 from aliquot_schema.identity.accounts import Role
-from authorisation_scene import OTHER, Scene
+from authorisation_server import OTHER, AuthorisationServer
 
 pytestmark = pytest.mark.anyio
 
@@ -35,10 +35,10 @@ def test_every_operation_has_a_rule_and_every_rule_an_operation() -> None:
 @pytest.mark.parametrize("role", [None, *Role], ids=lambda role: "nobody" if role is None else role.name.lower())
 @pytest.mark.parametrize("name", sorted(REST))
 async def test_a_rest_operation_is_available_only_to_the_roles_of_its_rule(
-    people: Scene, name: str, role: Role | None, own: bool
+    server: AuthorisationServer, name: str, role: Role | None, own: bool
 ) -> None:
     user = None if role is None else role.name.lower()
-    status = await _status(people, BY_NAME[name], user, owner=user if own and user else OTHER)
+    status = await _status(server, BY_NAME[name], user, owner=user if own and user else OTHER)
     if role is None:
         assert status == 401
     else:
@@ -46,20 +46,20 @@ async def test_a_rest_operation_is_available_only_to_the_roles_of_its_rule(
         assert status not in (400, 401, 405, 500)
 
 
-async def _status(people: Scene, operation: Operation, user: str | None, *, owner: str) -> int:
+async def _status(server: AuthorisationServer, operation: Operation, user: str | None, *, owner: str) -> int:
     path = operation.path
     if "job_id" in operation.path_names:
-        path = path.replace("{job_id}", await people.session_of(owner))
+        path = path.replace("{job_id}", await server.session_of(owner))
     if "name" in operation.path_names:
-        path = path.replace("{name}", await people.booking_of(owner))
+        path = path.replace("{name}", await server.booking_of(owner))
     body = BODIES.get(operation.name, {}) if operation.body is not None else None
-    response = await people.clients[user].request(operation.method, path, json=body)
+    response = await server.clients[user].request(operation.method, path, json=body)
     return response.status_code
 
 
-async def test_the_queue_hides_commands_of_other_users(people: Scene) -> None:
-    session_id = await people.session_of(OTHER, argv=("train", "hush"), run_id="hush")
-    answer = await people.clients["user"].get("/queue")
+async def test_the_queue_hides_commands_of_other_users(server: AuthorisationServer) -> None:
+    session_id = await server.session_of(OTHER, argv=("train", "hush"), run_id="hush")
+    answer = await server.clients["user"].get("/queue")
     [job] = [job for job in answer.json()["jobs"] if job["job_id"] == session_id]
     assert (job["owner"], job["command"], job["run_id"]) == (OTHER, [], None)
     assert "hush" not in answer.text

@@ -11,7 +11,7 @@ from registry import Key, scenario
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from failover_cluster import FailoverCluster, failover_cluster, freeze  # the path is set above
+from failover_cluster import FailoverCluster, failover_cluster, pause_server  # the path is set above
 from failover_proxy import PostgresProxy, postgres_proxy
 from store_postgres import postgres_cluster
 
@@ -30,7 +30,7 @@ async def frozen() -> dict[str, float]:
     """As above; a frozen leader keeps its connections."""
     async with _two_servers() as (on, _):
         began = time.perf_counter()
-        freeze(on.servers[0])
+        pause_server(on.servers[0])
         return {"failover_frozen_s": await _placed_again(on) - began}
 
 
@@ -47,7 +47,7 @@ async def cut_off() -> dict[str, float]:
         began = time.perf_counter()
         way.wire.stall()
         taken_s = await _placed_again(on) - began
-        way.wire.mend()
+        way.wire.resume()
         return {"failover_cut_s": taken_s}
 
 
@@ -58,12 +58,12 @@ async def _two_servers() -> AsyncIterator[tuple[FailoverCluster, PostgresProxy]]
         url = await asyncio.to_thread(postgres.new_database)
         async with postgres_proxy(postgres, url) as way, failover_cluster(way.url, url, environment={}) as on:
             before = await on.submit("exit 0", key="before")
-            await on.until_state(before, "completed")
+            await on.wait_for_state(before, "completed")
             yield on, way
 
 
 async def _placed_again(on: FailoverCluster) -> float:
     """The time at which a session submitted now runs, according to the second server."""
     after = await on.submit("exit 0", key="after", first=1)
-    await on.until_state(after, "running", "completed", at=on.servers[1])
+    await on.wait_for_state(after, "running", "completed", at=on.servers[1])
     return time.perf_counter()

@@ -175,7 +175,7 @@ async def _service(full: Full) -> AsyncIterator[Orchestrator]:
         running = asyncio.create_task(service.run())
         try:
             await executor.start()
-            await service.until_reachable(frozenset(agent.id for agent in agents))
+            await service.wait_for_agents(frozenset(agent.id for agent in agents))
             yield service
             assert not running.done(), running.exception()
         finally:

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import NEEDS_AXE, WAIT_MS, Tab
-from oidc_stand import SECRET, provider
+from oidc_server import SECRET, provider
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from aliquot.cli.connection.output import shown_controls
-from cli_people import Person
+from cli_users import CliUser
 from rest_server import rest_server
 
 CLEAR = "\x1b]52;c;ZXZpbA==\x07"
@@ -21,16 +21,16 @@ SCRIPT = f"echo begin $ALIQUOT_ARRAY_INDEX; printf 'end {CLEAR} %s' $ALIQUOT_ARR
 
 
 @pytest.fixture(scope="module")
-def person() -> Iterator[Person]:
+def person() -> Iterator[CliUser]:
     """A user of a demo cluster in a folder open to job accounts, as pytest's own folders are not."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         with rest_server(Path(folder) / "data") as server:
-            yield Person(url=server.address, token=server.token, home=Path(folder))
+            yield CliUser(url=server.address, token=server.token, home=Path(folder))
 
 
 @pytest.fixture(scope="module")
-def array(person: Person) -> str:
+def array(person: CliUser) -> str:
     words = ("session", "create", "--name", "outputs", "-r", "cpu=1", "-a", "0-3", "--max-parallel", "2", "--follow")
     done = person.run(*words, "--", "sh", "-c", SCRIPT)
     lines = [f"[{index}] {line}" for index in range(4) for line in (f"begin {index}", f"end {CLEAR} {index}")]
@@ -38,33 +38,33 @@ def array(person: Person) -> str:
     return done.err.splitlines()[0]
 
 
-def test_the_output_of_an_array_is_that_of_all_its_tasks(array: str, person: Person) -> None:
+def test_the_output_of_an_array_is_that_of_all_its_tasks(array: str, person: CliUser) -> None:
     lines = [f"[{index}] {line}" for index in range(4) for line in (f"begin {index}", f"end {CLEAR} {index}")]
     assert person.run("session", "logs", array).out.splitlines() == lines
     assert sorted(person.run("session", "logs", "--follow", "outputs").out.splitlines()) == sorted(lines)
     assert person.run("session", "logs", array, "--tail", "1").out.splitlines() == lines[1::2]
 
 
-def test_array_logs_of_one_task_are_selected_by_index_or_name(array: str, person: Person) -> None:
+def test_array_logs_of_one_task_are_selected_by_index_or_name(array: str, person: CliUser) -> None:
     text = f"begin 2\nend {CLEAR} 2"
     assert person.run("session", "logs", array, "--task", "2").out == text
     assert person.run("session", "logs", "outputs_2").out == text
     assert person.run("session", "logs", "--follow", f"{array}_2").out == text
 
 
-def test_a_failed_task_ends_the_command_with_1_after_all_output(person: Person) -> None:
+def test_a_failed_task_ends_the_command_with_1_after_all_output(person: CliUser) -> None:
     words = ("session", "create", "-r", "cpu=1", "-a", "0-1", "--follow", "--", "sh", "-c")
     done = person.run(*words, "echo at $ALIQUOT_ARRAY_INDEX; exit $ALIQUOT_ARRAY_INDEX", code=1)
     assert sorted(done.out.splitlines()) == ["[0] at 0", "[1] at 1"]
     assert "failed" in done.err
 
 
-def test_on_a_terminal_control_sequences_are_text_unless_raw(array: str, person: Person) -> None:
+def test_on_a_terminal_control_sequences_are_text_unless_raw(array: str, person: CliUser) -> None:
     assert b"end ^[]52;c;ZXZpbA==^G 2" in _on_terminal(person, "session", "logs", f"{array}_2")
     assert CLEAR.encode() in _on_terminal(person, "session", "logs", f"{array}_2", "--raw")
 
 
-def test_a_gang_knows_the_number_of_its_nodes(person: Person) -> None:
+def test_a_gang_knows_the_number_of_its_nodes(person: CliUser) -> None:
     script = person.home / "gang.sh"
     script.write_text(
         "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\necho $SLURM_NNODES of $ALIQUOT_NODES\n"
@@ -73,7 +73,7 @@ def test_a_gang_knows_the_number_of_its_nodes(person: Person) -> None:
     assert sorted(person.run("session", "logs", made).out.splitlines()) == ["0: 2 of 2", "1: 2 of 2"]
 
 
-def test_a_hole_in_the_output_file_is_shown_as_a_hole_on_a_terminal(person: Person) -> None:
+def test_a_hole_in_the_output_file_is_shown_as_a_hole_on_a_terminal(person: CliUser) -> None:
     script = "echo one; truncate -s {} /proc/self/fd/1; echo two"
     for size, hole in ((3000, b"hole: 2,996 bytes"), (30_000_000, b"hole: 29,9")):
         made = person.run("session", "create", "--wait", "--", "sh", "-c", script.format(size)).out.strip()
@@ -100,7 +100,7 @@ def test_control_characters_are_written_as_less_does(text: str, shown: str) -> N
     assert shown_controls(text) == shown
 
 
-def test_waiting_prints_the_reason_immediately_and_after_each_change(person: Person) -> None:
+def test_waiting_prints_the_reason_immediately_and_after_each_change(person: CliUser) -> None:
     held = ("-r", "gpu=8", "--cluster-size", "2")
     hog = person.run("session", "create", *held, "--name", "hog", "--", "sleep", "600").out.strip()
     command = [sys.executable, "-m", "aliquot", "session", "create", *held, "--wait", "--", "true"]
@@ -129,7 +129,7 @@ def test_waiting_prints_the_reason_immediately_and_after_each_change(person: Per
     assert json.loads(person.run("session", "show", id, "--json").out)["state"] == "completed", out
 
 
-def _on_terminal(person: Person, *words: str) -> bytes:
+def _on_terminal(person: CliUser, *words: str) -> bytes:
     """A command's output on a terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "aliquot", *words]

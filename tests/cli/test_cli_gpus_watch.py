@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from aliquot.cli.connection.screen import fitting
-from cli_people import PATIENCE_S, Person
+from cli_users import PATIENCE_S, CliUser
 from own_processes import end
 from rest_server import RestServer
 
@@ -27,7 +27,7 @@ ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 def _watching(
     server: RestServer, *flags: str, home: Path, out: int, command: str = "gpus"
 ) -> "Iterator[subprocess.Popen[bytes]]":
-    person = Person(url=server.address, token=server.token, home=home)
+    person = CliUser(url=server.address, token=server.token, home=home)
     words = [sys.executable, "-m", "aliquot", command, *WATCH, *flags]
     process = subprocess.Popen(words, env=person.environment, stdin=subprocess.DEVNULL, stdout=out)
     try:

@@ -13,7 +13,7 @@ from rest_server import RestServer, rest_server
 
 
 @dataclass(frozen=True)
-class Scene:
+class NamedSessions:
     """A server that starts nothing, with sessions `solo`, two named `twin`, and `sweep_1`, an array of five."""
 
     server: RestServer
@@ -31,9 +31,9 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamedSessions]:
     with rest_server(tmp_path_factory.mktemp("names"), "--stopped") as server:
-        made = Scene(server=server, ids={})
+        made = NamedSessions(server=server, ids={})
         for key, name, more in (
             ("one", "twin", ()), ("two", "twin", ()), ("sweep", "sweep_1", ("--array", "0-4")), ("solo", "solo", ()),
         ):  # fmt: skip
@@ -41,7 +41,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield made
 
 
-def test_a_session_is_found_by_name_by_partial_id_and_by_last(scene: Scene) -> None:
+def test_a_session_is_found_by_name_by_partial_id_and_by_last(scene: NamedSessions) -> None:
     solo = scene.ids["solo"]
     for text in ("solo", solo, solo[-6:], f"…{solo[-6:]}", solo[:33], solo[4:33], "@last"):
         assert scene.shown(text) == solo
@@ -49,7 +49,7 @@ def test_a_session_is_found_by_name_by_partial_id_and_by_last(scene: Scene) -> N
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "wait", "cancel", "hold", "release", "retry"])
-def test_an_ambiguous_session_name_is_refused_with_the_candidates(command: str, scene: Scene) -> None:
+def test_an_ambiguous_session_name_is_refused_with_the_candidates(command: str, scene: NamedSessions) -> None:
     refused = scene.run(command, "twin", code=2)
     assert "twin names 2 sessions; give more of the id:" in refused.output
     assert all(f"{scene.ids[key]}  twin  " in refused.output for key in ("one", "two"))
@@ -57,19 +57,19 @@ def test_an_ambiguous_session_name_is_refused_with_the_candidates(command: str, 
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "wait", "cancel", "hold", "release", "retry"])
-def test_an_unknown_session_name_is_refused_with_the_accepted_forms(command: str, scene: Scene) -> None:
+def test_an_unknown_session_name_is_refused_with_the_accepted_forms(command: str, scene: NamedSessions) -> None:
     refused = scene.run(command, "nothing", code=3)
     assert "there is no session nothing; give a name, the beginning or the end of an id, @last, or" in refused.output
 
 
-def test_changes_of_several_sessions_by_name_apply_to_all_or_none(scene: Scene) -> None:
+def test_changes_of_several_sessions_by_name_apply_to_all_or_none(scene: NamedSessions) -> None:
     assert scene.run("hold", "solo").stdout == f"{scene.ids['solo']}  held\n"
     refused = scene.run("release", "solo", "twin", code=2)
     assert json.loads(scene.run("show", "solo", "--json").stdout)["state"] == "held", refused.output
     assert scene.run("release", scene.ids["solo"][-6:]).stdout == f"{scene.ids['solo']}  queued\n"
 
 
-def test_a_task_is_named_by_its_array_and_its_index(scene: Scene) -> None:
+def test_a_task_is_named_by_its_array_and_its_index(scene: NamedSessions) -> None:
     for text in ("sweep_1_3", f"{scene.ids['sweep'][-6:]}_1"):
         scene.run("cancel", text)
     tasks = json.loads(scene.run("show", "sweep_1", "--json").stdout)["tasks"]
@@ -79,7 +79,7 @@ def test_a_task_is_named_by_its_array_and_its_index(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("option", ["--after", "--after-any", "--after-failed"])
-def test_dependencies_can_be_given_by_session_name(option: str, scene: Scene, tmp_path: Path) -> None:
+def test_dependencies_can_be_given_by_session_name(option: str, scene: NamedSessions, tmp_path: Path) -> None:
     made = json.loads(scene.run("create", option, "solo", "--name", "next", "--json", "--", "true").stdout)
     assert [link["session_id"] for link in made["depends_on"]] == [scene.ids["solo"]]
     scene.run("cancel", made["id"])
@@ -91,7 +91,7 @@ def test_dependencies_can_be_given_by_session_name(option: str, scene: Scene, tm
     scene.run("cancel", by_script["id"])
 
 
-def test_a_task_that_waits_is_shown_by_its_array(scene: Scene) -> None:
+def test_a_task_that_waits_is_shown_by_its_array(scene: NamedSessions) -> None:
     array = scene.run("create", "--name", "grid", "--array", "0-4", "--", "true").stdout.strip()
     for text in ("grid_3", f"{array}_3"):
         found = scene.run("show", text)

@@ -24,7 +24,7 @@ def band(*minutes: int) -> TimeBand:
     return TimeBand(p10=p10, p50=p50, p90=p90)
 
 
-def told(**fields: Any) -> StartForecast:
+def start(**fields: Any) -> StartForecast:
     return filled(StartForecast, **{"made_at": NOW, "basis": "simulation", "age": 40.0, **fields})
 
 
@@ -34,7 +34,7 @@ def sentence(forecast: Forecast | None, **session: Any) -> str:
 
 
 def test_a_forecast_shows_start_end_probability_and_past_accuracy() -> None:
-    now = told(start=band(25, 60, 160), end=band(90, 130, 400), within_hour=0.5)
+    now = start(start=band(25, 60, 160), end=band(90, 130, 400), within_hour=0.5)
     forecast = filled(Forecast, now=now, alike=214, alike_inside=0.81)
     assert sentence(forecast) == (
         "starts about 13:00, between 12:25 and 14:40; ends about 14:10; "
@@ -43,7 +43,7 @@ def test_a_forecast_shows_start_end_probability_and_past_accuracy() -> None:
 
 
 def test_forecast_times_on_another_day_show_the_date() -> None:
-    forecast = filled(Forecast, now=told(start=band(600, 900, 2000)))
+    forecast = filled(Forecast, now=start(start=band(600, 900, 2000)))
     assert sentence(forecast) == "starts about Mar 03 03:00, between 22:00 and Mar 03 21:20"
 
 
@@ -52,14 +52,14 @@ def test_forecast_times_on_another_day_show_the_date() -> None:
     [
         (None, "no forecast: none was made yet"),
         (filled(Forecast, missing="it is held"), "no forecast: it is held"),
-        (filled(Forecast, now=told(starts_now=True)), "starts now: the next scheduling pass gives it devices"),
-        (filled(Forecast, now=told(unknown="too little history")), "its start cannot be forecast: too little history"),
-        (filled(Forecast, now=told(start=TimeBand(p10=NOW, p50=NOW, p90=NOW + timedelta(seconds=20)))),
+        (filled(Forecast, now=start(starts_now=True)), "starts now: the next scheduling pass gives it devices"),
+        (filled(Forecast, now=start(unknown="too little history")), "its start cannot be forecast: too little history"),
+        (filled(Forecast, now=start(start=TimeBand(p10=NOW, p50=NOW, p90=NOW + timedelta(seconds=20)))),
          "starts within a minute"),
-        (filled(Forecast, now=told(start=band(0, 20, 40), basis="recent waits")),
+        (filled(Forecast, now=start(start=band(0, 20, 40), basis="recent waits")),
          "starts about 12:20, between now and 12:40; from recent waits, because the simulation was clearly less "
          "accurate lately"),
-        (filled(Forecast, now=told(start=band(10, 20, 40)), missing="the forecast process is starting"),
+        (filled(Forecast, now=start(start=band(10, 20, 40)), missing="the forecast process is starting"),
          "starts about 12:20, between 12:10 and 12:40; as of 40s ago, because the forecast process is starting"),
     ],
 )  # fmt: skip
@@ -68,7 +68,7 @@ def test_missing_and_uncertain_forecasts_are_explained(forecast: Forecast | None
 
 
 def test_a_started_session_shows_its_forecast_at_submission() -> None:
-    first = told(start=band(25, 60, 160))
+    first = start(start=band(25, 60, 160))
     forecast = filled(Forecast, at_submission=first, came_true=True)
     gone = {"queue_position": None, "state": SessionState.RUNNING, "scheduled_at": NOW + timedelta(minutes=58)}
     assert sentence(forecast, **gone) == (

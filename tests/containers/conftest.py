@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from own_containers import Containers
-from own_registry import LAYER_BYTES, PASSED_BYTES, Held, Registry, held, registry
+from own_registry import LAYER_BYTES, PASSED_BYTES, Registry, StallingProxy, registry, stalling_proxy
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def images(podman: Containers) -> Iterator[Registry]:
 
 
 @pytest.fixture
-def gate(images: Registry) -> Iterator[Held]:
+def gate(images: Registry) -> Iterator[StallingProxy]:
     """A proxy of that registry, which holds back the end of the layer."""
-    with held(images.port, bytes_max=PASSED_BYTES) as found:
+    with stalling_proxy(images.port, bytes_max=PASSED_BYTES) as found:
         yield found
 
 

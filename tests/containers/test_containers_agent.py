@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config, is_running, marked, order, others_in, shell, shims, until
+from agent_harness import (
+    AgentHarness,
+    agent_config,
+    is_running,
+    marked_processes,
+    order,
+    processes_with_files_in,
+    shell,
+    shim_pids,
+    wait_until,
+)
 from aliquot.execution.agent.isolation.containers import Runtime, find_runtime
 from aliquot.execution.agent.isolation.settings import ConfinementRules
 from aliquot.execution.agent.job_user import JobUser
@@ -42,16 +52,16 @@ def podman(request: pytest.FixtureRequest) -> Iterator[Containers]:
 
 
 @pytest.fixture
-async def stand(podman: Containers, home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+async def harness(podman: Containers, home: Path, anyio_backend: str) -> AsyncIterator[AgentHarness]:
     """An agent that runs its jobs as the account."""
     rules = ConfinementRules(containers="podman")
-    stand = Stand(agent_config(home / "agent", job_user=podman.policy, confinement=rules, limit_memory=True))
-    await stand.open()
-    assert stand.inventory.agent.capabilities.containers == "podman", stand.inventory.agent.capabilities
-    yield stand
-    await stand.close()
+    harness = AgentHarness(agent_config(home / "agent", job_user=podman.policy, confinement=rules, limit_memory=True))
+    await harness.open()
+    assert harness.inventory.agent.capabilities.containers == "podman", harness.inventory.agent.capabilities
+    yield harness
+    await harness.close()
     left = podman.clear()
-    assert others_in(home) == []
+    assert processes_with_files_in(home) == []
     assert left == []
 
 
@@ -60,14 +70,14 @@ def inside(text: str, **fields: object) -> LaunchOrder:
     return shell(text, image=IMAGE, **fields)
 
 
-async def started(stand: Stand, asked: LaunchOrder) -> None:
+async def started(harness: AgentHarness, asked: LaunchOrder) -> None:
     """Launch, and wait until the job has written the line `ready`."""
-    await stand.core.launch([asked])
-    await until(lambda: "ready\n" in stand.output(asked.kernel_id))
+    await harness.core.launch([asked])
+    await wait_until(lambda: "ready\n" in harness.output(asked.kernel_id))
 
 
 async def test_a_container_job_has_its_account_variables_and_folders_and_no_capabilities(
-    stand: Stand, podman: Containers
+    harness: AgentHarness, podman: Containers
 ) -> None:
     use = SecretUse(name="token", as_file="token.txt", as_env="TOKEN")
     asked = inside(
@@ -78,37 +88,37 @@ async def test_a_container_job_has_its_account_variables_and_folders_and_no_capa
         environment={"GREETING": "good day"},
         secrets=(SecretGrant(owner=UserId("ann"), use=use, value="open sesame"),),
     )
-    report = await stand.run(asked)
-    lines = stand.output(asked.kernel_id).splitlines()
-    work = stand.folder(asked.kernel_id) / "work"
+    report = await harness.run(asked)
+    lines = harness.output(asked.kernel_id).splitlines()
+    work = harness.folder(asked.kernel_id) / "work"
     assert lines[:3] == ["good day open sesame open sesame", str(podman.user.uid), str(work)], lines
     assert report.exit_code == 7
     assert {"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "problem"} <= set(lines)
     assert "home" not in lines  # the node's folder
-    session = stand.config.folder / "sessions" / kernel_parts(asked.kernel_id)[0]
+    session = harness.config.folder / "sessions" / kernel_parts(asked.kernel_id)[0]
     for path in (session / "result" / "result", session / "checkpoint" / "saved", work / "here"):
         assert os.stat(path).st_uid == podman.user.uid
 
 
-async def test_a_container_has_no_devices_but_those_granted(stand: Stand) -> None:
+async def test_a_container_has_no_devices_but_those_granted(harness: AgentHarness) -> None:
     asked = inside("ls /dev; ls /dev/pts /dev/shm; head -c 1 /dev/zero | wc -c")
-    assert (await stand.run(asked)).exit_code == 0
-    found = set(stand.output(asked.kernel_id).split())
+    assert (await harness.run(asked)).exit_code == 0
+    found = set(harness.output(asked.kernel_id).split())
     usual = {"core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm"}
     usual |= {"stderr", "stdin", "stdout", "tty", "urandom", "zero", "/dev/pts:", "/dev/shm:", "1"}
     assert found == usual
 
 
 async def test_granted_gpus_come_by_the_container_device_interface(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two devices, which are /dev/full under other names."""
     with described_gpus():
-        monkeypatch.setattr(stand.plugin, "environment", lambda _: {"CUDA_VISIBLE_DEVICES": "GPU-2"})
-        stand.core._preparation.confinement._has_cdi = True
+        monkeypatch.setattr(harness.plugin, "environment", lambda _: {"CUDA_VISIBLE_DEVICES": "GPU-2"})
+        harness.core._preparation.confinement._has_cdi = True
         asked = inside("ls /dev | grep aliquot; echo x > /dev/aliquot-test-2")
-        await stand.run(asked)
-    output = stand.output(asked.kernel_id)
+        await harness.run(asked)
+    output = harness.output(asked.kernel_id)
     assert output.splitlines()[0] == "aliquot-test-2"
     assert "aliquot-test-1" not in output
     assert "No space left on device" in output  # the device exists, and the job may use it
@@ -136,84 +146,88 @@ def described_gpus() -> Iterator[None]:
             folder.rmdir()
 
 
-async def test_sigterm_comes_once_and_ends_a_job_that_does_not_handle_it(stand: Stand, podman: Containers) -> None:
+async def test_sigterm_comes_once_and_ends_a_job_that_does_not_handle_it(
+    harness: AgentHarness, podman: Containers
+) -> None:
     handles = inside("trap 'echo asked' TERM; echo ready; while ! test -e go; do sleep 0.05; done; exit 3")
-    await started(stand, handles)
-    await stand.core.stop(handles.kernel_id, epoch=1, grace_ms=LONG_MS)
-    await until(lambda: "asked\n" in stand.output(handles.kernel_id))
+    await started(harness, handles)
+    await harness.core.stop(handles.kernel_id, epoch=1, grace_ms=LONG_MS)
+    await wait_until(lambda: "asked\n" in harness.output(handles.kernel_id))
     await asyncio.sleep(0.3)  # time for more signals
-    (stand.folder(handles.kernel_id) / "work" / "go").touch()
-    assert (await stand.ended(handles.kernel_id)).exit_code == 3
-    assert stand.output(handles.kernel_id).count("asked\n") == 1
+    (harness.folder(handles.kernel_id) / "work" / "go").touch()
+    assert (await harness.wait_for_end(handles.kernel_id)).exit_code == 3
+    assert harness.output(handles.kernel_id).count("asked\n") == 1
     plain = inside("echo ready; sleep 1000; echo never")
-    await started(stand, plain)
-    await stand.core.stop(plain.kernel_id, epoch=1, grace_ms=LONG_MS)
-    assert (await stand.ended(plain.kernel_id)).exit_code == 128 + signal.SIGTERM
-    assert marked(plain.kernel_id) == []
+    await started(harness, plain)
+    await harness.core.stop(plain.kernel_id, epoch=1, grace_ms=LONG_MS)
+    assert (await harness.wait_for_end(plain.kernel_id)).exit_code == 128 + signal.SIGTERM
+    assert marked_processes(plain.kernel_id) == []
     assert podman.names() == []
 
 
-async def test_a_killed_container_leaves_no_processes_and_no_container(stand: Stand, podman: Containers) -> None:
+async def test_a_killed_container_leaves_no_processes_and_no_container(
+    harness: AgentHarness, podman: Containers
+) -> None:
     asked = inside("trap '' TERM; echo ready; (trap '' TERM; sleep 1000) & while true; do sleep 1; done")
-    await started(stand, asked)
+    await started(harness, asked)
     assert podman.names() == [f"aliquot-{asked.kernel_id}"]
-    pids = marked(asked.kernel_id)
-    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
-    assert (await stand.ended(asked.kernel_id)).signal == signal.SIGKILL
+    pids = marked_processes(asked.kernel_id)
+    await harness.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    assert (await harness.wait_for_end(asked.kernel_id)).signal == signal.SIGKILL
     assert not [pid for pid in pids if is_running(pid)]
     assert podman.names() == []
 
 
-async def test_the_time_limit_ends_a_container_also_while_it_is_made(stand: Stand, podman: Containers) -> None:
+async def test_the_time_limit_ends_a_container_also_while_it_is_made(harness: AgentHarness, podman: Containers) -> None:
     asked = inside("trap '' TERM; while true; do sleep 1; done", time_limit_ms=4_000, grace_ms=200)
     early = inside("sleep 1000; true", time_limit_ms=100, grace_ms=LONG_MS)
     for one in (asked, early):
-        report = await stand.run(one)
+        report = await harness.run(one)
         assert (report.timed_out, report.exit_code, report.signal) == (True, None, signal.SIGKILL)
         assert podman.names() == []
 
 
-async def test_the_checkpoint_signal_reaches_the_job_alone(stand: Stand) -> None:
+async def test_the_checkpoint_signal_reaches_the_job_alone(harness: AgentHarness) -> None:
     """A job that does not handle it goes on."""
     checkpoint = CheckpointOrder(signal=int(signal.SIGUSR1), every_ms=200)
     handles = inside(
         "trap 'echo saved; exit 0' USR1; echo ready; while true; do sleep 0.05; done", checkpoint=checkpoint
     )
-    assert (await stand.run(handles)).exit_code == 0
-    assert stand.output(handles.kernel_id).count("saved\n") == 1
+    assert (await harness.run(handles)).exit_code == 0
+    assert harness.output(handles.kernel_id).count("saved\n") == 1
     ignorant = inside("echo ready; sleep 1; echo through", checkpoint=checkpoint)
-    assert (await stand.run(ignorant)).exit_code == 0
-    assert "through\n" in stand.output(ignorant.kernel_id)
+    assert (await harness.run(ignorant)).exit_code == 0
+    assert "through\n" in harness.output(ignorant.kernel_id)
 
 
-async def test_a_restarted_agent_adopts_a_running_container(stand: Stand, podman: Containers) -> None:
+async def test_a_restarted_agent_adopts_a_running_container(harness: AgentHarness, podman: Containers) -> None:
     asked = inside("echo ready; while ! test -e go; do sleep 0.05; done; exit 9")
     stopped = inside("trap '' TERM; echo ready; while true; do sleep 1; done")
     for one in (asked, stopped):
-        await started(stand, one)
-    await stand.reopen()
+        await started(harness, one)
+    await harness.restart()
     assert sorted(podman.names()) == sorted(f"aliquot-{one.kernel_id}" for one in (asked, stopped))
-    (stand.folder(asked.kernel_id) / "work" / "go").touch()
-    assert (await stand.ended(asked.kernel_id)).exit_code == 9
-    await stand.core.stop(stopped.kernel_id, epoch=1, grace_ms=0)
-    assert (await stand.ended(stopped.kernel_id)).signal == signal.SIGKILL
+    (harness.folder(asked.kernel_id) / "work" / "go").touch()
+    assert (await harness.wait_for_end(asked.kernel_id)).exit_code == 9
+    await harness.core.stop(stopped.kernel_id, epoch=1, grace_ms=0)
+    assert (await harness.wait_for_end(stopped.kernel_id)).signal == signal.SIGKILL
     assert podman.names() == []
 
 
-async def test_nothing_is_left_of_a_container_whose_shim_was_killed(stand: Stand, podman: Containers) -> None:
+async def test_nothing_is_left_of_a_container_whose_shim_was_killed(harness: AgentHarness, podman: Containers) -> None:
     asked = inside("trap '' TERM; echo ready; while true; do sleep 1; done")
-    await started(stand, asked)
-    pids = marked(asked.kernel_id)
-    for shim in shims(stand.config.folder):
+    await started(harness, asked)
+    pids = marked_processes(asked.kernel_id)
+    for shim in shim_pids(harness.config.folder):
         os.kill(shim, signal.SIGKILL)
-    report = await stand.ended(asked.kernel_id)
+    report = await harness.wait_for_end(asked.kernel_id)
     assert report.phase is KernelPhase.EXITED
     assert report.exit_code is None
     assert not [pid for pid in pids if is_running(pid)]
     assert podman.names() == []
 
 
-async def test_memory_files_and_processes_are_limited_in_the_container(stand: Stand) -> None:
+async def test_memory_files_and_processes_are_limited_in_the_container(harness: AgentHarness) -> None:
     """The limits are the job's: Podman itself needs more memory and more files than are granted here."""
     granted = {SlotName("mem"): {DeviceId("mem0"): 4 << 20}}
     asked = inside(
@@ -222,8 +236,8 @@ async def test_memory_files_and_processes_are_limited_in_the_container(stand: St
         spec=granted,
         limits=SessionLimits(open_files=100, processes=64),
     )
-    report = await stand.run(asked)
-    output = stand.output(asked.kernel_id)
+    report = await harness.run(asked)
+    output = harness.output(asked.kernel_id)
     limits = {line[:26].strip(): line[26:].split()[:2] for line in output.splitlines() if line.startswith("Max ")}
     assert limits["Max data size"] == [str(4 << 20)] * 2, output
     assert limits["Max open files"] == ["100", "100"]
@@ -231,37 +245,42 @@ async def test_memory_files_and_processes_are_limited_in_the_container(stand: St
     assert report.exit_code == 5, output
 
 
-async def test_the_end_of_one_container_does_not_affect_another_of_the_same_account(stand: Stand) -> None:
+async def test_the_end_of_one_container_does_not_affect_another_of_the_same_account(harness: AgentHarness) -> None:
     """The first one started the process that keeps the account's namespaces, and ends with it."""
     first, second = (inside("echo ready; while ! test -e go; do sleep 0.05; done") for _ in range(2))
     for one in (first, second):
-        await started(stand, one)
-    (stand.folder(first.kernel_id) / "work" / "go").touch()
-    assert (await stand.ended(first.kernel_id)).exit_code == 0
+        await started(harness, one)
+    (harness.folder(first.kernel_id) / "work" / "go").touch()
+    assert (await harness.wait_for_end(first.kernel_id)).exit_code == 0
     third = inside("echo third")
-    assert (await stand.run(third)).exit_code == 0
-    (stand.folder(second.kernel_id) / "work" / "go").touch()
-    assert (await stand.ended(second.kernel_id)).exit_code == 0
+    assert (await harness.run(third)).exit_code == 0
+    (harness.folder(second.kernel_id) / "work" / "go").touch()
+    assert (await harness.wait_for_end(second.kernel_id)).exit_code == 0
 
 
-async def test_a_missing_image_and_a_missing_program_are_reported(stand: Stand) -> None:
+async def test_a_missing_image_and_a_missing_program_are_reported(harness: AgentHarness) -> None:
     missing = order("true", image=MISSING)
-    report = await stand.run(missing)
+    report = await harness.run(missing)
     assert (report.phase, report.code) == (KernelPhase.REFUSED, IMAGE_NOT_FOUND)
     assert f"the image {MISSING} is not on the node" in str(report.message)
     program = order("no-such-program", image=IMAGE)
-    assert (await stand.run(program)).exit_code == 1  # of Podman's first process in the container
-    assert "No such file or directory" in stand.output(program.kernel_id)
+    assert (await harness.run(program)).exit_code == 1  # of Podman's first process in the container
+    assert "No such file or directory" in harness.output(program.kernel_id)
 
 
-async def test_an_agent_reports_the_images_it_holds(stand: Stand, podman: Containers) -> None:
-    assert IMAGE in stand.inventory.agent.capabilities.images
+async def test_an_agent_reports_the_images_it_holds(harness: AgentHarness, podman: Containers) -> None:
+    assert IMAGE in harness.inventory.agent.capabilities.images
     other = IMAGE.replace("tiny", "other")
     podman.podman("tag", IMAGE, other)
     try:
-        await stand.run(inside("true"))
-        told = lambda: [m.inventory.agent.capabilities.images for m in stand.said if isinstance(m, DevicesChanged)]  # noqa: E731
-        await until(lambda: any(other in images for images in told()))
+        await harness.run(inside("true"))
+        await wait_until(
+            lambda: any(
+                other in message.inventory.agent.capabilities.images
+                for message in harness.messages
+                if isinstance(message, DevicesChanged)
+            )
+        )
     finally:
         podman.podman("untag", other)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from agent_stand import marked
+from agent_harness import marked_processes
 from aliquot.client import Client
 from aliquot_schema.ids import SessionId, kernel_id
 from e2e_sessions import output_of, submit, until, until_state
 from long_tests import LONG
-from own_containers import Containers, containers, let_go, served
-from own_registry import LAYER_BYTES, PASSED_BYTES, PASSWORD, Held, Registry, registry
+from own_containers import Containers, containers, end_job, served
+from own_registry import LAYER_BYTES, PASSED_BYTES, PASSWORD, Registry, StallingProxy, registry
 from own_terminal import piped
 
 pytestmark = [pytest.mark.anyio, LONG]
@@ -54,7 +54,7 @@ def after_launch(steps: list[dict[str, Any]]) -> list[str]:
 
 
 async def test_a_pull_shows_in_the_timeline_and_goes_on_while_the_server_is_down(
-    podman: Containers, images: Registry, gate: Held
+    podman: Containers, images: Registry, gate: StallingProxy
 ) -> None:
     async with served(podman) as (server, client):
         name = images.name("large:1", port=gate.port)
@@ -70,9 +70,9 @@ async def test_a_pull_shows_in_the_timeline_and_goes_on_while_the_server_is_down
         await server.start()
         async with server.client() as again:
             assert (await looked_at(again, id))[0]["state"] == "allocating"
-            gate.go()
+            gate.resume()
             await until_state(again, id, "running")
-            let_go(server.data_folder, id)
+            end_job(server.data_folder, id)
             ended = await until_state(again, id, "completed", "failed")
             assert (ended["state"], ended["attempt"]) == ("completed", 1), ended
             assert await output_of(again, id) == "job\n"
@@ -92,7 +92,7 @@ async def test_a_pull_shows_in_the_timeline_and_goes_on_while_the_server_is_down
             assert (found["pull"], after_launch(steps)) == (None, ["running", "completed"])
 
 
-async def test_a_cancel_ends_a_pull(podman: Containers, images: Registry, gate: Held) -> None:
+async def test_a_cancel_ends_a_pull(podman: Containers, images: Registry, gate: StallingProxy) -> None:
     async with served(podman) as (_, client):
         id = await submit(client, "echo never", {"cpu": "1"}, image=images.name("large:1", port=gate.port))
         await until_pulling(client, id)
@@ -108,7 +108,7 @@ async def test_a_cancel_ends_a_pull(podman: Containers, images: Registry, gate: 
 
 
 def pids(id: str) -> list[int]:
-    return marked(kernel_id(SessionId(id), attempt=1, rank=0))
+    return marked_processes(kernel_id(SessionId(id), attempt=1, rank=0))
 
 
 async def test_an_agent_reports_an_image_that_it_has_pulled(podman: Containers, images: Registry) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agent_stand import marked
+from agent_harness import marked_processes
 from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import OwnAgent, OwnServer
 from aliquot.client import Client
 from aliquot_schema.ids import SessionId, kernel_id
 from e2e_sessions import output_of, session, submit, until, until_state
 from long_tests import LONG
-from own_containers import ACCOUNT, IMAGE, MISSING, Containers, containers, let_go, served
+from own_containers import ACCOUNT, IMAGE, MISSING, Containers, containers, end_job, served
 from own_terminal import piped
 
 pytestmark = [pytest.mark.anyio, LONG]
@@ -52,7 +52,7 @@ async def cancel(client: Client, id: str) -> None:
 
 
 def pids(id: str) -> list[int]:
-    return marked(kernel_id(SessionId(id), attempt=1, rank=0))
+    return marked_processes(kernel_id(SessionId(id), attempt=1, rank=0))
 
 
 async def test_a_session_of_the_command_line_runs_in_its_image_with_the_uploaded_folder(
@@ -111,7 +111,7 @@ async def test_a_container_survives_a_kill_of_the_server(podman: Containers) -> 
         async with server.client() as again:
             for id in ids:
                 assert (await session(again, id))["state"] == "running"
-            let_go(server.data_folder, ids[0])
+            end_job(server.data_folder, ids[0])
             assert (await until_state(again, ids[0], "failed"))["exit_code"] == 4
             await cancel(again, ids[1])
             assert podman.names() == []
@@ -127,7 +127,7 @@ async def test_a_killed_remote_agent_adopts_its_container_after_the_restart(podm
             await until_ready(client, id)
             await agent.stop(9)
             await agent.start()
-            let_go(agent.data_folder, id)
+            end_job(agent.data_folder, id)
             assert (await until_state(client, id, "failed"))["exit_code"] == 4
 
             async def is_gone() -> bool:

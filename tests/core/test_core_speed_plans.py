@@ -23,7 +23,7 @@ from allocation_devices import cores, gpu, pool
 from core_cluster import NOW_US, after, on, placed, row, snapshot
 from core_effort import examples
 from core_plan_probe import encoded, large_snapshot, some_policies
-from core_speed_reference import long_way
+from core_speed_reference import without_shortcuts
 from core_strategies import snapshots
 
 ASKED = (
@@ -93,7 +93,7 @@ def test_the_shortcuts_fill_nodes_with_the_same_placements(dice: random.Random, 
     state = snapshot([node(number, dice) for number in range(dice.randint(1, 5))], queue(dice, count=20, prefix="a"))
     for number in range(3):
         plan = decide(state, policy, now_us=NOW_US + number, seed=0, known=memo)
-        with long_way():
+        with without_shortcuts():
             assert encoded(decide(state, policy, now_us=NOW_US + number, seed=0)) == encoded(plan)
         state = then(state, plan, queue(dice, count=8, prefix=f"b{number}"))
 
@@ -118,7 +118,7 @@ def test_kept_free_capacity_after_placements_equals_a_new_count(dice: random.Ran
 @given(state=snapshots())
 def test_the_shortcuts_give_the_same_plan_on_odd_devices_and_shared_nodes(state: Snapshot) -> None:
     plan = decide(state, Policy(), now_us=NOW_US, seed=0)
-    with long_way():
+    with without_shortcuts():
         assert encoded(decide(state, Policy(), now_us=NOW_US, seed=0)) == encoded(plan)
 
 
@@ -126,5 +126,5 @@ def test_the_shortcuts_give_the_same_plan_on_odd_devices_and_shared_nodes(state:
 def test_the_shortcuts_give_the_same_plan_under_every_policy(policy: Policy) -> None:
     state = large_snapshot()
     plan = decide(state, policy, now_us=NOW_US, seed=0)
-    with long_way():
+    with without_shortcuts():
         assert encoded(decide(state, policy, now_us=NOW_US, seed=0)) == encoded(plan)

@@ -12,9 +12,9 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnAgent, OwnServer
 from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
-from chaos_hooks import Hooks
+from chaos_process_faults import ProcessFaults
 from e2e_sessions import submit, until, until_state
-from failover_cluster import failover_cluster, freeze, thaw
+from failover_cluster import failover_cluster, pause_server, resume_server
 from long_tests import LONG
 from remote_cluster import Cluster, cluster
 from remote_tls import served
@@ -28,12 +28,12 @@ EVERYWHERE = ("--host", "0.0.0.0", "--single-trust-domain")
 
 
 @pytest.fixture
-def hooks(tmp_path: Path) -> Hooks:
-    return Hooks(tmp_path)
+def hooks(tmp_path: Path) -> ProcessFaults:
+    return ProcessFaults(tmp_path)
 
 
 @asynccontextmanager
-async def steered(on: Cluster, hooks: Hooks, *, url: str | None = None) -> AsyncIterator[OwnAgent]:
+async def steered(on: Cluster, hooks: ProcessFaults, *, url: str | None = None) -> AsyncIterator[OwnAgent]:
     """An agent with injectable faults."""
     agent = OwnAgent(on.server, "demo-1", "--demo-node", "1", url=url, environment=hooks.environment)
     on.agents.append(agent)
@@ -43,19 +43,21 @@ async def steered(on: Cluster, hooks: Hooks, *, url: str | None = None) -> Async
 
 
 @pytest.mark.parametrize("shift_s", [2 * DAY_S, pytest.param(-2 * DAY_S, marks=LONG)])
-async def test_jobs_keep_their_time_limits_and_ends_when_the_agents_clock_jumps(hooks: Hooks, shift_s: int) -> None:
+async def test_jobs_keep_their_time_limits_and_ends_when_the_agents_clock_jumps(
+    hooks: ProcessFaults, shift_s: int
+) -> None:
     async with cluster() as on, steered(on, hooks) as agent:
         jobs = {name: await on.job(name) for name in ("a", "b")}
         limited = await submit(on.client, "sleep 600", {"cuda.device": "1"}, time_limit=8.0)
         await until_state(on.client, limited, "running")
         hooks.set_clock(shift_s)
-        on.let_end("a")
+        on.end_job("a")
         assert (await on.ended(jobs["a"]))["exit_code"] == 7
         assert (await until_state(on.client, limited, "failed"))["failure"]["code"] == "time_limit"
         await agent.stop()
         await agent.start()
         await on.until_agent("alive")
-        on.let_end("b")
+        on.end_job("b")
         assert (await on.ended(jobs["b"]))["exit_code"] == 7
         after = await submit(on.client, "exit 3", {"cuda.device": "8"})
         assert (await until_state(on.client, after, "failed"))["exit_code"] == 3
@@ -65,17 +67,17 @@ async def test_jobs_keep_their_time_limits_and_ends_when_the_agents_clock_jumps(
             assert found["started_at"][:8] == found["ended_at"][:8], "the server's clock counts"
 
 
-async def test_an_agent_survives_a_name_resolution_outage_and_reconnects_afterwards(hooks: Hooks) -> None:
+async def test_an_agent_survives_a_name_resolution_outage_and_reconnects_afterwards(hooks: ProcessFaults) -> None:
     async with cluster() as on, steered(on, hooks, url=f"http://localhost:{on.server.port}") as agent:
         job = await on.job("a")
-        hooks.stop_names()
+        hooks.fail_name_resolution()
         fresh = await submit(on.client, "exit 3", {"cuda.device": "1"})
         assert (await until_state(on.client, fresh, "failed"))["exit_code"] == 3
         await on.server.stop()
         await on.server.start()
         await on.until_log(agent, "the host name does not resolve")
-        on.let_end("a")
-        hooks.start_names()
+        on.end_job("a")
+        hooks.restore_name_resolution()
         assert (await on.ended(job))["exit_code"] == 7
         assert on.runs("a") == 1
 
@@ -170,7 +172,7 @@ def _write(path: Path, fields: object) -> None:
     path.write_text(json.dumps(fields))
 
 
-async def test_a_failed_fsync_loses_no_acknowledged_session(hooks: Hooks) -> None:
+async def test_a_failed_fsync_loses_no_acknowledged_session(hooks: ProcessFaults) -> None:
     async with OwnServer("--demo", environment=hooks.fsync_environment()) as server, server.client() as client:
         acknowledged = [await submit(client, "exit 3", {"cuda.device": "1"})]
         hooks.fail_fsync()
@@ -181,7 +183,7 @@ async def test_a_failed_fsync_loses_no_acknowledged_session(hooks: Hooks) -> Non
                     acknowledged.append(await submit(client, "exit 3", {"cuda.device": "1"}))
                 except (GraphQLFault, Refused, ServerUnreachable):
                     refused += 1
-        hooks.mend_fsync()
+        hooks.restore_fsync()
         acknowledged.append(await until(lambda: _submitted(client)))
         await server.kill()
         await server.start()
@@ -202,18 +204,18 @@ async def test_a_leader_that_is_paused_for_a_minute_changes_nothing_when_it_wake
     async with failover_cluster(database_url, database_url) as on:
         old, new = on.servers
         jobs = {name: await on.job(name, code=3) for name in ("a", "b")}
-        freeze(old)
+        pause_server(old)
         paused = asyncio.create_task(asyncio.sleep(PAUSE_S))
         assert await on.leader(among=[new]) is new
-        on.let_end("a")
-        assert (await on.until_state(jobs["a"], "failed", at=new))["exit_code"] == 3
+        on.end_job("a")
+        assert (await on.wait_for_state(jobs["a"], "failed", at=new))["exit_code"] == 3
         during = [await on.submit("exit 5", key=f"during {number}", first=1) for number in range(5)]
         await paused
-        thaw(old)
-        await on.until_standing(old, role="follower", leader_address=new.url)
-        on.let_end("b")
+        resume_server(old)
+        await on.wait_for_standing(old, role="follower", leader_address=new.url)
+        on.end_job("b")
         for session_id, code in ((jobs["a"], 3), (jobs["b"], 3), *((name, 5) for name in during)):
             for server in on.servers:
-                found = await on.until_state(session_id, "failed", at=server)
+                found = await on.wait_for_state(session_id, "failed", at=server)
                 assert (found["exit_code"], found["attempt"]) == (code, 1)
         assert (on.runs("a"), on.runs("b")) == (1, 1)

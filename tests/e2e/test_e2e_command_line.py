@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.connection.tables import present
-from cli_people import Done, Person
+from cli_users import CliUser, CommandResult
 
 pytestmark = pytest.mark.anyio
 
@@ -24,11 +24,11 @@ echo "$0 $1 $COLOUR $SHAPE $SLURM_PROCID of $SLURM_NTASKS in $SLURM_JOB_NAME"
 
 
 @pytest.fixture
-def person(two_gpus: OwnServer, tmp_path: Path) -> Person:
-    return Person.at(two_gpus, home=tmp_path)
+def person(two_gpus: OwnServer, tmp_path: Path) -> CliUser:
+    return CliUser.at(two_gpus, home=tmp_path)
 
 
-async def test_following_a_session_prints_its_output_and_its_end(person: Person) -> None:
+async def test_following_a_session_prints_its_output_and_its_end(person: CliUser) -> None:
     done = await to_thread.run_sync(_followed, person, "echo one; echo two")
     assert (done.code, done.out) == (0, "one\ntwo\n")
     failed = await to_thread.run_sync(lambda: person.run("session", "create", "-f", "--", "sh", "-c", "exit 3", code=1))
@@ -39,7 +39,7 @@ async def test_following_a_session_prints_its_output_and_its_end(person: Person)
     assert sorted(gang.out.splitlines()) == ["0: a 0", "0: b", "1: a 1", "1: b"]
 
 
-async def test_errors_are_printed_with_a_remedy(person: Person) -> None:
+async def test_errors_are_printed_with_a_remedy(person: CliUser) -> None:
     def course() -> None:
         refused = person.run("session", "create", "-r", "cuda.device=3", "--", "true", code=3)
         assert "aliquot gpus" in refused.err
@@ -60,7 +60,7 @@ async def test_errors_are_printed_with_a_remedy(person: Person) -> None:
     await to_thread.run_sync(course)
 
 
-async def test_gpus_left_idle_by_a_quota_are_reported(person: Person) -> None:
+async def test_gpus_left_idle_by_a_quota_are_reported(person: CliUser) -> None:
     def course() -> None:
         person.run("quota", "set", "cluster", "--max", "cuda.device=1")
         for _ in range(2):
@@ -76,7 +76,7 @@ async def test_gpus_left_idle_by_a_quota_are_reported(person: Person) -> None:
     await to_thread.run_sync(course)
 
 
-async def test_a_waiting_session_is_explained_with_a_change_that_one_command_applies(person: Person) -> None:
+async def test_a_waiting_session_is_explained_with_a_change_that_one_command_applies(person: CliUser) -> None:
     def course() -> None:
         held = person.run("session", "create", "-r", "cuda.device=1", "-t", "1h", "--", "sleep", "3600").out.strip()
         person.run("session", "show", held)
@@ -102,7 +102,7 @@ async def test_a_waiting_session_is_explained_with_a_change_that_one_command_app
     await to_thread.run_sync(course)
 
 
-async def test_the_effect_of_a_change_is_previewed_and_the_usage_is_shown_afterwards(person: Person) -> None:
+async def test_the_effect_of_a_change_is_previewed_and_the_usage_is_shown_afterwards(person: CliUser) -> None:
     def course() -> None:
         held = person.run("session", "create", "-r", "gpu=2", "-t", "1h", "--", "sleep", "3600").out.strip()
         first = person.run("session", "create", "-r", "gpu=2", "-t", "2h", "--", "sleep", "3600").out.strip()
@@ -130,7 +130,7 @@ async def test_the_effect_of_a_change_is_previewed_and_the_usage_is_shown_afterw
     await to_thread.run_sync(course)
 
 
-async def test_gpus_are_leased_while_a_local_command_runs(person: Person) -> None:
+async def test_gpus_are_leased_while_a_local_command_runs(person: CliUser) -> None:
     def course() -> None:
         held = person.run("lease", "--gpus", "2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 3", code=3)
         assert len(set(held.out.strip().split(","))) == 2
@@ -147,7 +147,7 @@ async def test_gpus_are_leased_while_a_local_command_runs(person: Person) -> Non
     await to_thread.run_sync(course)
 
 
-async def test_command_line_options_override_those_of_a_script(person: Person) -> None:
+async def test_command_line_options_override_those_of_a_script(person: CliUser) -> None:
     (person.home / "job.sh").write_text(SLURM)
 
     def course() -> None:
@@ -162,7 +162,7 @@ async def test_command_line_options_override_those_of_a_script(person: Person) -
     await to_thread.run_sync(course)
 
 
-async def test_an_array_is_waited_for_and_its_failed_task_tried_again(person: Person, two_gpus: OwnServer) -> None:
+async def test_an_array_is_waited_for_and_its_failed_task_tried_again(person: CliUser, two_gpus: OwnServer) -> None:
     flag = two_gpus.folder / "mended"  # readable by jobs of another account
     command = ("sh", "-c", f"echo task $ALIQUOT_ARRAY_INDEX; [ $ALIQUOT_ARRAY_INDEX != 1 ] || [ -e {flag} ]")
 
@@ -178,7 +178,7 @@ async def test_an_array_is_waited_for_and_its_failed_task_tried_again(person: Pe
     await to_thread.run_sync(course)
 
 
-async def test_a_waiting_session_is_explained_held_released_and_canceled(person: Person) -> None:
+async def test_a_waiting_session_is_explained_held_released_and_canceled(person: CliUser) -> None:
     def course() -> None:
         first = person.run(
             "session", "create", "-r", "cuda.device=2", "--name", "all", "--", "sleep", "3600"
@@ -203,7 +203,7 @@ async def test_a_waiting_session_is_explained_held_released_and_canceled(person:
     await to_thread.run_sync(course)
 
 
-async def test_the_gpus_command_shows_held_gpus(person: Person) -> None:
+async def test_the_gpus_command_shows_held_gpus(person: CliUser) -> None:
     def course() -> None:
         done = person.interrupt(
             *("session", "create", "-f", "-r", "cuda.shares=0.3", "--", "sh", "-c", FOREVER), after="begun", answer=None
@@ -222,7 +222,7 @@ async def test_the_gpus_command_shows_held_gpus(person: Person) -> None:
     await to_thread.run_sync(course)
 
 
-def _check_usage_of_a_period(person: Person) -> None:
+def _check_usage_of_a_period(person: CliUser) -> None:
     month = present().strftime("%Y-%m")
     head, first = person.run("usage", "--month", month, "--csv").out.splitlines()
     assert head == "user,gpu_hours,use_percent"
@@ -249,7 +249,7 @@ def _check_usage_of_a_period(person: Person) -> None:
 
 
 @pytest.mark.parametrize(("answer", "state"), [("c", "canceled"), ("", "running")])
-async def test_an_interrupted_follower_is_asked_what_to_do(person: Person, answer: str, state: str) -> None:
+async def test_an_interrupted_follower_is_asked_what_to_do(person: CliUser, answer: str, state: str) -> None:
     def course() -> None:
         words = ("session", "create", "-f", "--", "sh", "-c", FOREVER)
         done = person.interrupt(*words, after="begun", answer=answer)
@@ -262,7 +262,7 @@ async def test_an_interrupted_follower_is_asked_what_to_do(person: Person, answe
 
 
 async def test_a_follower_that_continues_after_an_interrupt_misses_no_output(
-    person: Person, two_gpus: OwnServer
+    person: CliUser, two_gpus: OwnServer
 ) -> None:
     gate = two_gpus.folder / "gate"
     os.mkfifo(gate)
@@ -278,7 +278,7 @@ async def test_a_follower_that_continues_after_an_interrupt_misses_no_output(
         await to_thread.run_sync(gate.write_text, "middle\n")
 
 
-async def test_operators_change_agents_quotas_and_the_policy(person: Person) -> None:
+async def test_operators_change_agents_quotas_and_the_policy(person: CliUser) -> None:
     def course() -> None:
         (agent,) = person.run("agents", "list", "--json").json
         id = agent["id"]
@@ -310,7 +310,7 @@ async def test_operators_change_agents_quotas_and_the_policy(person: Person) -> 
     await to_thread.run_sync(course)
 
 
-async def test_operators_stop_and_start_scheduling(person: Person) -> None:
+async def test_operators_stop_and_start_scheduling(person: CliUser) -> None:
     def course() -> None:
         assert person.run("scheduling", "show").out == "scheduling is running\n"
         stopped = person.run("scheduling", "stop", "--note", "new racks").out
@@ -326,7 +326,7 @@ async def test_operators_stop_and_start_scheduling(person: Person) -> None:
     await to_thread.run_sync(course)
 
 
-async def test_new_names_are_reported_as_possibly_misspelt(person: Person) -> None:
+async def test_new_names_are_reported_as_possibly_misspelt(person: CliUser) -> None:
     def course() -> None:
         person.run("project", "create", "vision")
         assert person.run("quota", "set", "project:vision", "--max-queued", "5").err == ""
@@ -346,7 +346,7 @@ async def test_new_names_are_reported_as_possibly_misspelt(person: Person) -> No
     await to_thread.run_sync(course)
 
 
-async def test_the_users_of_a_file_are_created_with_keys(person: Person, two_gpus: OwnServer) -> None:
+async def test_the_users_of_a_file_are_created_with_keys(person: CliUser, two_gpus: OwnServer) -> None:
     def course() -> None:
         people = person.home / "people.csv"
         person.run("user", "add", "otto")
@@ -377,7 +377,7 @@ async def test_the_users_of_a_file_are_created_with_keys(person: Person, two_gpu
     await to_thread.run_sync(course)
 
 
-async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServer) -> None:
+async def test_a_cluster_is_found_by_its_name(person: CliUser, two_gpus: OwnServer) -> None:
     def course() -> None:
         for name in ("ALIQUOT_SERVER", "ALIQUOT_TOKEN"):
             del person.environment[name]
@@ -390,5 +390,5 @@ async def test_a_cluster_is_found_by_its_name(person: Person, two_gpus: OwnServe
     await to_thread.run_sync(course)
 
 
-def _followed(person: Person, text: str) -> Done:
+def _followed(person: CliUser, text: str) -> CommandResult:
     return person.run("session", "create", "-r", "cpu=1", "-r", "cuda.shares=0.2", "-f", "--", "sh", "-c", text)

@@ -11,8 +11,8 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnServer, ServerFailed
 from e2e_sessions import submit, until, until_state
+from failover_clients import submitting_clients
 from failover_cluster import failover_cluster
-from failover_crowd import crowded
 from store_postgres import in_memory
 from store_replica import ReplicatedPostgres, replicated_postgres
 
@@ -40,12 +40,12 @@ async def test_a_synchronous_replica_takes_over_and_nothing_acknowledged_is_lost
     await pair.start(synchronous=True)
     async with failover_cluster(database_url, database_url) as on:
         before = await on.job("before", code=3)
-        async with crowded(on, clients=CLIENTS) as crowd:
-            await crowd.until_more(ENOUGH)
+        async with submitting_clients(on, clients=CLIENTS) as submitters:
+            await submitters.wait_for_more(ENOUGH)
             await pair.take_over()
-            await crowd.until_more(ENOUGH)
-        await crowd.check()
-        on.let_end("before")
+            await submitters.wait_for_more(ENOUGH)
+        await submitters.check()
+        on.end_job("before")
         assert (await on.ended(before))["exit_code"] == 3
         assert on.runs("before") == 1
 
@@ -57,11 +57,11 @@ async def test_a_replica_that_lagged_is_refused_until_its_loss_is_accepted(
     await pair.start(synchronous=False)
     async with failover_cluster(database_url, database_url) as on:
         kept = await on.job("kept", code=3)
-        await on.until_state(kept, "running", at=on.servers[1])
+        await on.wait_for_state(kept, "running", at=on.servers[1])
         await pair.lag()
         lost = await on.job("lost", code=4)
         for server in on.servers:
-            await on.until_state(lost, "running", at=server)
+            await on.wait_for_state(lost, "running", at=server)
         await pair.take_over()
         for server in on.servers:
             assert await server.ended() == 1
@@ -72,9 +72,9 @@ async def test_a_replica_that_lagged_is_refused_until_its_loss_is_accepted(
         await _accept_loss(on.servers[0], database_url)
         for server in on.servers:
             await server.start()
-        await on.until_joined(on.servers[0])
+        await on.wait_for_agents(on.servers[0])
         await until(lambda: _is_gone(on.mark("lost")))
-        on.let_end("kept")
+        on.end_job("kept")
         assert (await on.ended(kept))["exit_code"] == 3
         client = on.client(on.servers[0])
         await until_state(client, await submit(client, "true", {"cuda.device": "8"}), "completed")

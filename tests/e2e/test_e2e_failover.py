@@ -8,7 +8,7 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import GraphQLFault
-from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
+from failover_cluster import FailoverCluster, failover_cluster, pause_server, resume_server
 from failover_proxy import postgres_proxy
 from store_postgres import PostgresCluster
 
@@ -23,15 +23,15 @@ async def test_a_follower_takes_over_when_the_leader_is_killed_and_sessions_live
         old, new = on.servers
         jobs = {name: await on.job(name, code=code) for name, code in (("a", 3), ("b", 4))}
         await old.kill()
-        on.let_end("a")
+        on.end_job("a")
         assert await on.leader(among=[new]) is new
         after = await on.submit("exit 5", key="after", first=1)
         assert (await on.ended(after))["exit_code"] == 5
         assert (await on.ended(jobs["a"]))["exit_code"] == 3
         await old.start()
-        await on.until_standing(old, role="follower", leader_address=new.url)
-        on.let_end("b")
-        ended = await on.until_state(jobs["b"], "failed", at=old)
+        await on.wait_for_standing(old, role="follower", leader_address=new.url)
+        on.end_job("b")
+        ended = await on.wait_for_state(jobs["b"], "failed", at=old)
         assert (ended["exit_code"], ended["attempt"]) == (4, 1)
         assert (on.runs("a"), on.runs("b")) == (1, 1)
 
@@ -47,7 +47,7 @@ async def test_outputs_are_read_at_both_servers_while_they_are_printed(database_
         mark.touch()
         for server in on.servers:
             assert await _printed(on, server, session_id, until=None) == "first\nlast\n"
-            await on.until_state(session_id, "completed", at=server)
+            await on.wait_for_state(session_id, "completed", at=server)
             assert await _piece(on, server, session_id, offset=6) == ("last\n", 6, True)
         unknown = on.client(on.servers[1]).subscribe(LOGS, {"id": "ses_unknown"})
         with pytest.raises(GraphQLFault, match="there is no session"):
@@ -70,18 +70,18 @@ async def test_a_frozen_leader_is_replaced_and_follows_when_it_wakes_up(database
     async with failover_cluster(database_url, database_url) as on:
         old, new = on.servers
         job = await on.job("a", code=3)
-        freeze(old)
+        pause_server(old)
         assert await on.leader(among=[new]) is new
         after = await on.submit("exit 5", key="after", first=1)
-        assert (await on.until_state(after, "failed", at=new))["exit_code"] == 5
-        thaw(old)
-        await on.until_standing(old, role="follower", leader_address=new.url)
+        assert (await on.wait_for_state(after, "failed", at=new))["exit_code"] == 5
+        resume_server(old)
+        await on.wait_for_standing(old, role="follower", leader_address=new.url)
         assert "this server no longer leads" in old.log_tail()
-        on.let_end("a")
-        assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
+        on.end_job("a")
+        assert (await on.wait_for_state(job, "failed", at=old))["exit_code"] == 3
         assert on.runs("a") == 1
         await _runs_at_both(on)
-        await on.until_measured(old)  # it has no agents any more: the leader answers
+        await on.wait_for_measurements(old)  # it has no agents any more: the leader answers
 
 
 async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(
@@ -93,13 +93,13 @@ async def test_a_leader_that_is_cut_off_from_the_database_is_replaced(
         job = await on.job("a", code=3)
         proxy.wire.stall()
         assert await on.leader(among=[new]) is new
-        await on.until_joined(new)
+        await on.wait_for_agents(new)
         after = await on.submit("exit 5", key="after", first=1)
-        assert (await on.until_state(after, "failed", at=new))["exit_code"] == 5
-        proxy.wire.mend()
-        await on.until_standing(old, role="follower", leader_address=new.url)
-        on.let_end("a")
-        assert (await on.until_state(job, "failed", at=old))["exit_code"] == 3
+        assert (await on.wait_for_state(after, "failed", at=new))["exit_code"] == 5
+        proxy.wire.resume()
+        await on.wait_for_standing(old, role="follower", leader_address=new.url)
+        on.end_job("a")
+        assert (await on.wait_for_state(job, "failed", at=old))["exit_code"] == 3
         assert on.runs("a") == 1
         await _runs_at_both(on)
 
@@ -126,4 +126,4 @@ async def _runs_at_both(on: FailoverCluster) -> None:
     ids = await asyncio.gather(*(on.submit("exit 0", key=f"at {place}", first=place) for place in range(2)))
     for session_id in ids:
         for server in on.servers:
-            await on.until_state(session_id, "completed", at=server)
+            await on.wait_for_state(session_id, "completed", at=server)

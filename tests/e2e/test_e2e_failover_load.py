@@ -9,8 +9,8 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnServer
 from e2e_sessions import until
+from failover_clients import submitting_clients
 from failover_cluster import FailoverCluster, failover_cluster
-from failover_crowd import crowded
 from store_postgres import PostgresCluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -25,29 +25,29 @@ async def test_a_database_restart_under_load_delays_requests_and_loses_none(
     database_url: str, postgres: PostgresCluster
 ) -> None:
     async with failover_cluster(database_url, database_url) as on:
-        async with crowded(on, clients=CLIENTS) as crowd:
+        async with submitting_clients(on, clients=CLIENTS) as submitters:
             for _ in range(2):
-                await crowd.until_more(ENOUGH)
+                await submitters.wait_for_more(ENOUGH)
                 await asyncio.to_thread(postgres.restart)
-            await crowd.until_more(ENOUGH)
-        await crowd.check()
+            await submitters.wait_for_more(ENOUGH)
+        await submitters.check()
         leader = await on.leader()
         other = next(server for server in on.servers if server is not leader)
-        await on.until_standing(other, role="follower", leader_address=leader.url)
+        await on.wait_for_standing(other, role="follower", leader_address=leader.url)
 
 
 async def test_a_rolling_restart_under_load_fails_no_request_that_is_retried(
     database_url: str,
 ) -> None:
     async with failover_cluster(database_url, database_url) as on:
-        async with crowded(on, clients=CLIENTS) as crowd:
+        async with submitting_clients(on, clients=CLIENTS) as submitters:
             for server in on.servers:
-                await crowd.until_more(ENOUGH)
+                await submitters.wait_for_more(ENOUGH)
                 assert await server.stop() == 0
-                await crowd.until_more(ENOUGH)
+                await submitters.wait_for_more(ENOUGH)
                 await server.start()
-            await crowd.until_more(ENOUGH)
-        await crowd.check()
+            await submitters.wait_for_more(ENOUGH)
+        await submitters.check()
 
 
 async def test_a_queue_subscription_misses_no_update_when_its_server_becomes_the_leader(
@@ -57,13 +57,13 @@ async def test_a_queue_subscription_misses_no_update_when_its_server_becomes_the
         old, new = on.servers
         seen: list[dict[str, Any]] = []
         following = asyncio.create_task(_follow(on, new, seen))
-        async with crowded(on, clients=CLIENTS) as crowd:
-            await crowd.until_more(ENOUGH)
+        async with submitting_clients(on, clients=CLIENTS) as submitters:
+            await submitters.wait_for_more(ENOUGH)
             await old.kill()
-            await crowd.until_more(ENOUGH)
-        last = [await on.ended(session_id) for session_id in crowd.acknowledged.values()]
+            await submitters.wait_for_more(ENOUGH)
+        last = [await on.ended(session_id) for session_id in submitters.acknowledged.values()]
         assert {ended["exit_code"] for ended in last} == {0}
-        await until(lambda: _has(seen, crowd.acknowledged))
+        await until(lambda: _has(seen, submitters.acknowledged))
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         numbers = [update["event_number"] for update in seen]

@@ -50,7 +50,7 @@ async def accuracy(client: Client) -> dict[str, Any]:
     return dict((await client.execute(ACCURACY))["forecast_accuracy"])
 
 
-async def until_told(client: Client, session_id: str) -> dict[str, Any]:
+async def wait_for_forecast(client: Client, session_id: str) -> dict[str, Any]:
     """Wait until a session has a forecast with a band."""
 
     async def look() -> dict[str, Any] | None:
@@ -140,7 +140,7 @@ async def course(server: OwnServer) -> tuple[str, str]:
         assert early["groups"] == []
         await grow_history(client)
         holders, waiting = await wait_behind_a_full_cluster(client)
-        told = await until_told(client, waiting)
+        told = await wait_for_forecast(client, waiting)
         band = told["at_submission"]["start"]
         assert band["p10"] <= band["p50"] <= band["p90"]
         assert told["now"]["runs_known"] >= RUNS
@@ -153,7 +153,7 @@ async def course(server: OwnServer) -> tuple[str, str]:
         assert ended["now"] is None
         assert ended["at_submission"]["start"] == band
         other = await submit(client, "true", {"cuda.device": "2"})
-        second = (await until_told(client, other))["at_submission"]
+        second = (await wait_for_forecast(client, other))["at_submission"]
 
         async def counted() -> bool:
             return (await accuracy(client))["waited"] == 1
@@ -162,7 +162,7 @@ async def course(server: OwnServer) -> tuple[str, str]:
     await server.stop()
     await server.start()
     async with server.client() as client:
-        assert (await until_told(client, other))["at_submission"] == second
+        assert (await wait_for_forecast(client, other))["at_submission"] == second
         assert (await forecast(client, waiting))["at_submission"]["start"] == band
 
         async def started() -> bool:
@@ -202,7 +202,7 @@ async def test_a_killed_forecast_process_comes_back_and_ends_with_its_server() -
             await until_joined(client, agents=1)
             await grow_history(client)
             _, waiting = await wait_behind_a_full_cluster(client)
-            await until_told(client, waiting)
+            await wait_for_forecast(client, waiting)
             first = await until_process(server)
             assert os.getpriority(os.PRIO_PROCESS, first) > os.getpriority(os.PRIO_PROCESS, server.pid)
             os.kill(first, signal.SIGKILL)
@@ -214,7 +214,7 @@ async def test_a_killed_forecast_process_comes_back_and_ends_with_its_server() -
             await until(missed)
             second = await until_process(server, other_than=first)
             later = await submit(client, "true", GPU)
-            assert (await until_told(client, later))["missing"] is None
+            assert (await wait_for_forecast(client, later))["missing"] is None
         await server.kill()
 
         async def gone() -> bool:
@@ -237,7 +237,7 @@ async def test_with_forecasts_switched_off_no_process_runs_and_the_reason_is_sho
 async def test_a_follower_shows_the_leaders_forecasts_and_continues_them_as_leader(database_url: str) -> None:
     async with failover_cluster(database_url, database_url) as on:
         leader, follower = on.servers
-        await on.until_standing(follower, role="follower", leader_address=leader.url)
+        await on.wait_for_standing(follower, role="follower", leader_address=leader.url)
         for number in range(9):
             waiting = await on.submit("sleep 600", key=f"s{number}")
 

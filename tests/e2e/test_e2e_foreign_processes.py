@@ -9,9 +9,9 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
-from cli_people import Person
+from cli_users import CliUser
 from e2e_sessions import session, submit, until, until_state
-from own_processes import stranger
+from own_processes import foreign_process
 
 pytestmark = pytest.mark.anyio
 
@@ -56,15 +56,15 @@ async def test_a_gpu_used_by_a_foreign_process_is_shown_and_gets_no_session_unti
     machine: Path, tmp_path: Path
 ) -> None:
     async with served(machine) as (server, client):
-        async with stranger(machine, gpu=0) as account:
+        async with foreign_process(machine, gpu=0) as account:
             await until_gpus(client, {FIRST: (True, [account]), SECOND: (False, [])})
             both = await submit(client, "exec sleep 600", {"cuda.device": "2"})
             said = (await waits(client, both))["message"]
             assert f" 1 GPU takes nothing new, because foreign processes of {account} use it." in said
             one = await submit(client, "exec sleep 600", {"cuda.shares": "0.5"})
             await until_state(client, one, "running")
-            assert f"used by foreign processes of {account}" in Person.at(server, home=tmp_path).run("gpus").out
-            Person.at(server, home=tmp_path).run("session", "cancel", one)
+            assert f"used by foreign processes of {account}" in CliUser.at(server, home=tmp_path).run("gpus").out
+            CliUser.at(server, home=tmp_path).run("session", "cancel", one)
             await until_state(client, one, "canceled")
         await until_state(client, both, "running")
         assert await gpus(client) == {FIRST: (False, []), SECOND: (False, [])}
@@ -76,13 +76,16 @@ async def test_a_foreign_process_is_distinguished_from_a_job_on_a_shared_gpu(mac
         (machine / "holders" / "1").chmod(0o777)
         job = await submit(client, script, {"cuda.shares": "0.5"})
         await until_state(client, job, "running")
-        async with stranger(machine, gpu=1) as account:
+        async with foreign_process(machine, gpu=1) as account:
             await until_gpus(client, {FIRST: (False, []), SECOND: (True, [account])})
         await until_gpus(client, {FIRST: (False, []), SECOND: (False, [])})
         assert (await session(client, job))["state"] == "running"
 
 
 async def test_with_foreign_usage_ignored_a_gpu_is_granted_and_the_foreign_process_is_shown(machine: Path) -> None:
-    async with served(machine, ALIQUOT_FOREIGN_USAGE="ignore") as (_, client), stranger(machine, gpu=0) as account:
+    async with (
+        served(machine, ALIQUOT_FOREIGN_USAGE="ignore") as (_, client),
+        foreign_process(machine, gpu=0) as account,
+    ):
         await until_gpus(client, {FIRST: (False, [account]), SECOND: (False, [])})
         await until_state(client, await submit(client, "exec sleep 600", {"cuda.device": "2"}), "running")

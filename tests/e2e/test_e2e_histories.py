@@ -15,8 +15,8 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client, GraphQLFault, Refused, ServerUnreachable
-from chaos_hooks import Hooks
-from failover_cluster import FailoverCluster, failover_cluster, freeze, thaw
+from chaos_process_faults import ProcessFaults
+from failover_cluster import FailoverCluster, failover_cluster, pause_server, resume_server
 from failover_proxy import PostgresProxy, postgres_proxy
 from linearizability import Leases, Operation, Record, leased, linearized, submitted, versioned
 from long_tests import LONG
@@ -60,7 +60,7 @@ class Histories:
     """Clients that change quotas, priorities and submissions at any server, and their answers."""
 
     on: FailoverCluster
-    hooks: list[Hooks]
+    hooks: list[ProcessFaults]
     """The clocks of the servers."""
     draw: random.Random = field(default_factory=lambda: random.Random(5))
     sessions: list[str] = field(default_factory=list)
@@ -201,7 +201,7 @@ class Histories:
 async def histories(urls: Sequence[str], folder: Path) -> AsyncIterator[Histories]:
     """Three servers with clients, each with its own database URL; checked at the end."""
     async with AsyncExitStack() as stack:
-        hooks = [Hooks(folder / str(number)) for number in range(3)]
+        hooks = [ProcessFaults(folder / str(number)) for number in range(3)]
         for one in hooks:
             one.folder.mkdir()
         own = [one.environment for one in hooks]
@@ -233,22 +233,22 @@ async def kill(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> Non
 
 
 async def pause(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
-    freeze(leader)
+    pause_server(leader)
     await lived.on.leader(among=[server for server in lived.on.servers if server is not leader])
-    thaw(leader)
+    resume_server(leader)
     await lived.until_more(ENOUGH)
 
 
 async def cut(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
     proxy.wire.cut()
     await lived.until_more(ENOUGH)
-    proxy.wire.mend()
+    proxy.wire.resume()
 
 
 async def stall(lived: Histories, leader: OwnServer, proxy: PostgresProxy) -> None:
     proxy.wire.stall()
     await lived.on.leader(among=[server for server in lived.on.servers if server is not leader])
-    proxy.wire.mend()
+    proxy.wire.resume()
     await lived.until_more(ENOUGH)
 
 

@@ -6,7 +6,7 @@ import pytest
 from anyio import to_thread
 
 from aliquot.cli.acceptance.processes import OwnServer
-from cli_people import Person
+from cli_users import CliUser
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ LOOKS = 100
 async def test_the_logs_command_prints_the_output_or_its_last_lines_while_a_session_runs(
     two_gpus: OwnServer, tmp_path: Path
 ) -> None:
-    person = Person.at(two_gpus, home=tmp_path)
+    person = CliUser.at(two_gpus, home=tmp_path)
 
     def course() -> None:
         script = f"seq 1 {LINES}; exec sleep 3600"

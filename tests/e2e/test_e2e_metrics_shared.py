@@ -30,7 +30,7 @@ async def ready(server: OwnServer) -> dict[str, object]:
 async def test_only_the_leader_exports_cluster_metrics_and_each_server_its_own(database_url: str) -> None:
     async with failover_cluster(database_url, database_url) as on:
         leader, follower = on.servers
-        await on.until_standing(follower, role="follower", leader_address=leader.url)
+        await on.wait_for_standing(follower, role="follower", leader_address=leader.url)
         await on.ended(await on.submit("exit 0", key="one", first=1))
         told, besides = await sums(on, leader), await sums(on, follower)
         assert (told["aliquot_leader"], besides["aliquot_leader"]) == (1, 0)
@@ -42,7 +42,7 @@ async def test_only_the_leader_exports_cluster_metrics_and_each_server_its_own(d
         assert await ready(follower) == {"ready": True, "missing": [], "warnings": []}
         await leader.stop()
         assert await on.leader(among=[follower]) is follower
-        await on.until_joined(follower)
+        await on.wait_for_agents(follower)
         after = await sums(on, follower)
         assert (after["aliquot_leader"], after["aliquot_gpus"]) == (1, 8)
         assert after["aliquot_sessions_ended_total"] == 0  # it counts from its election on

@@ -27,7 +27,7 @@ FAILS = "echo before; echo what went wrong >&2; exit 7"
 
 
 @asynccontextmanager
-async def told(tmp_path: Path, hook: HttpReceiver, mail: MailServer) -> AsyncIterator[OwnServer]:
+async def notifying_server(tmp_path: Path, hook: HttpReceiver, mail: MailServer) -> AsyncIterator[OwnServer]:
     """A server with both receivers."""
     key = tmp_path / "hook.key"
     key.write_text(f"{KEY}\n")
@@ -59,14 +59,14 @@ gather-s = 0
 
 
 async def test_an_owner_is_notified_of_a_failure_with_the_last_output(tmp_path: Path) -> None:
-    async with http_receiver() as hook, mail_server() as mail, told(tmp_path, hook, mail) as server:
+    async with http_receiver() as hook, mail_server() as mail, notifying_server(tmp_path, hook, mail) as server:
         async with server.client() as client:
             changed = await client.execute(PREFER, {"input": {"email": "ann@example.org"}})
             assert changed["set_notice_preferences"]["preferences"] == {"email": "ann@example.org", "sends_mail": True}
             failed = await submit(client, FAILS, {"cuda.shares": "0.2"})
             await until_state(client, failed, "failed")
-            ((to, letter),) = await mail.until(1)
-            (taken,) = await hook.until(1)
+            ((to, letter),) = await mail.wait_for_mails(1)
+            (taken,) = await hook.wait_for_requests(1)
             await _until_sent(client, count=2)
             audit = json.dumps(await client.execute(AUDIT))
         assert hook.url not in server.log_tail()
@@ -84,14 +84,14 @@ async def test_an_owner_is_notified_of_a_failure_with_the_last_output(tmp_path: 
 
 
 async def test_a_notice_undelivered_by_a_killed_server_is_delivered_after_the_restart(tmp_path: Path) -> None:
-    async with http_receiver(HANG) as hook, mail_server() as mail, told(tmp_path, hook, mail) as server:
+    async with http_receiver(HANG) as hook, mail_server() as mail, notifying_server(tmp_path, hook, mail) as server:
         async with server.client() as client:
             failed = await submit(client, FAILS, {"cuda.shares": "0.2"})
             await until_state(client, failed, "failed")
-        await hook.until(1)
+        await hook.wait_for_requests(1)
         await server.kill()
         await server.start()
-        first, again = await hook.until(2)
+        first, again = await hook.wait_for_requests(2)
         assert first.document["notices"][0]["subject"] == failed
         assert first.headers["idempotency-key"] == again.headers["idempotency-key"]
         assert first.document == again.document

@@ -23,10 +23,10 @@ async def test_a_new_leader_delivers_notices_the_previous_leader_could_not(datab
         async with failover_cluster(url, url, environment=QUICK | {"ALIQUOT_CONFIG": str(config)}) as on:
             failed = await on.submit("exit 3", key="fails")
             assert (await on.ended(failed))["exit_code"] == 3
-            (first,) = await hook.until(1)
+            (first,) = await hook.wait_for_requests(1)
             leader = await on.leader()
             await leader.kill()
-            accepted = await hook.until_told("session_failed", "leader_changed")
+            accepted = await hook.wait_for_notices("session_failed", "leader_changed")
             again = [one for one in accepted if one.headers["idempotency-key"] == first.headers["idempotency-key"]]
             assert [one.document for one in again] == [first.document]
             assert first.document["notices"][0]["subject"] == failed

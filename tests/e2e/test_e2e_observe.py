@@ -9,9 +9,9 @@ import pytest
 
 from aliquot.cli.acceptance.processes import OwnAgent, OwnServer
 from aliquot.client import Client
-from cli_people import Person
+from cli_users import CliUser
 from e2e_sessions import session, submit, until, until_state
-from own_processes import stranger
+from own_processes import foreign_process
 
 pytestmark = pytest.mark.anyio
 
@@ -40,10 +40,10 @@ async def until_stopped(client: Client, session_id: str) -> None:
 async def test_an_observing_server_reports_gpu_users_and_starts_nothing(machine: Path, tmp_path: Path) -> None:
     async with OwnServer("--no-local-agents", "--observe", environment=place(machine)) as server:
         agent = OwnAgent(server, "rack-1", environment=place(machine))
-        person = Person.at(server, home=tmp_path)
+        person = CliUser.at(server, home=tmp_path)
         try:
             await agent.start()
-            async with stranger(machine, gpu=0) as account, server.client() as client:
+            async with foreign_process(machine, gpu=0) as account, server.client() as client:
                 waiting = await submit(client, "exec sleep 600", {"cuda.device": "1"})
 
                 async def report() -> dict[str, Any] | None:

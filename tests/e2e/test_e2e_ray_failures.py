@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_stand import shims
+from agent_harness import shim_pids
 from aliquot.cli.acceptance.checks import kill_mentioning
 from aliquot.execution.ray.hosting import installed_code
 from e2e_sessions import alloc_map, session, submit, until, until_state
@@ -69,11 +69,11 @@ async def test_a_killed_actor_is_made_again_and_its_sessions_live_on(on: Stage) 
     late, _ = await on.job("actor-late", code=4)
     actor = await on.actor(number)
     send(actor, signal.SIGKILL)
-    on.let_end("actor-early")
+    on.end_job("actor-early")
     await until_other(lambda: on.actor(number), actor)
     await assert_ends(on, "actor-early", early, 3)
     assert (await session(on.client, late))["state"] == "running"
-    on.let_end("actor-late")
+    on.end_job("actor-late")
     await assert_ends(on, "actor-late", late, 4)
     assert "lost" not in on.states.get(f"demo-{number}", [])
 
@@ -84,7 +84,7 @@ async def test_a_killed_raylet_is_started_again_under_the_same_agent(on: Stage) 
     send(raylet, signal.SIGKILL)
     await on.until_agent(number, "suspect")
     assert await held(on, number) == ["1.00"]
-    on.let_end("raylet")
+    on.end_job("raylet")
     await until_other(lambda: on.raylet(number), raylet)
     await on.until_agent(number, "alive")
     await assert_ends(on, "raylet", job)
@@ -98,7 +98,7 @@ async def test_a_cleanly_stopped_ray_node_leaves_its_jobs_running_and_rejoins(on
     assert await held(on, number) == ["1.00"]
     await on.node(number).start()
     await on.until_agent(number, "alive")
-    on.let_end("node")
+    on.end_job("node")
     await assert_ends(on, "node", job)
 
 
@@ -106,7 +106,7 @@ async def test_a_killed_gateway_is_restarted_and_no_agent_is_lost(on: Stage) -> 
     job, number = await on.job("gateway")
     gateway = await on.gateway()
     send(gateway, signal.SIGKILL)
-    on.let_end("gateway")
+    on.end_job("gateway")
     await until_other(on.gateway, gateway)
     await on.until_connected()
     await assert_ends(on, "gateway", job)
@@ -118,7 +118,7 @@ async def test_a_frozen_gateway_is_replaced(on: Stage) -> None:
     gateway = await on.gateway()
     send(gateway, signal.SIGSTOP)
     await on.until_agent(number, "suspect")
-    on.let_end("frozen-gateway")
+    on.end_job("frozen-gateway")
     await until_other(on.gateway, gateway)
     await on.until_connected()
     await assert_ends(on, "frozen-gateway", job)
@@ -130,7 +130,7 @@ async def test_a_server_that_is_started_again_adopts_the_actors(on: Stage, crash
     job, number = await on.job(name)
     actor, code = await on.actor(number), installed_code()
     await (on.server.kill() if crash else on.server.stop())
-    on.let_end(name)
+    on.end_job(name)
     await on.server.start()
     await on.until_connected()
     await assert_ends(on, name, job)
@@ -152,7 +152,7 @@ async def test_a_frozen_actor_is_suspect_then_lost_keeps_its_devices_and_comes_b
     finally:
         send(actor, signal.SIGCONT)
     await on.until_agent(number, "alive")
-    on.let_end("frozen")
+    on.end_job("frozen")
     await assert_ends(on, "frozen", job)
 
 
@@ -183,7 +183,7 @@ async def test_sessions_survive_the_loss_of_the_ray_head_and_new_sessions_wait_f
     assert store is not None
     send(on.ray.head_node.pid, signal.SIGSTOP)  # so that no other one is started
     send(store, signal.SIGKILL)
-    on.let_end("early")
+    on.end_job("early")
     told = await until(lambda: apart(on))
     assert told["reason"]
     await on.until_agent(1, "lost")
@@ -193,7 +193,7 @@ async def test_sessions_survive_the_loss_of_the_ray_head_and_new_sessions_wait_f
     send(on.ray.head_node.pid, signal.SIGCONT)
     await on.until_connected()
     assert (await on.ended(early))["exit_code"] == 3
-    on.let_end("late")
+    on.end_job("late")
     assert (await on.ended(late))["exit_code"] == 4
     assert (on.runs("early"), on.runs("late")) == (1, 1)
     await until_state(on.client, waiting, "completed")
@@ -203,12 +203,12 @@ async def test_after_a_reboot_of_a_ray_node_its_sessions_run_once_more(on: Stage
     job, number = await on.job("boot")
     assert await on.node(number).stop() == 0
     await on.until_agent(number, "suspect")
-    for shim in shims(on.agent_folder(number)):  # first, so that no shim records an exit
+    for shim in shim_pids(on.agent_folder(number)):  # first, so that no shim records an exit
         send(shim, signal.SIGKILL)
     kill_mentioning(str(on.ray.folder / "marks" / "boot"))
     assert await held(on, number) == ["1.00"]
     await on.node(number).start(booted_as("another-boot", folder=on.ray.folder / "python"))
-    on.let_end("boot")
+    on.end_job("boot")
     ended = await on.ended(job)
     assert (ended["state"], ended["exit_code"], ended["attempt"]) == ("failed", 7, 2)
     assert on.runs("boot") == 2, "once before the boot and once after it"

@@ -24,7 +24,7 @@ async def test_an_agent_joins_runs_and_leaves() -> None:
         agent = await on.agent()
         await on.until_agent("alive")
         job = await on.job("first")
-        on.let_end("first")
+        on.end_job("first")
         assert (await on.ended(job))["exit_code"] == 7
         await until_map(on.client, "demo-1", IDLE)
         assert await agent.stop() == 0
@@ -40,13 +40,13 @@ async def test_sessions_survive_a_killed_agent_and_their_exit_codes_arrive_later
         jobs = {name: await on.job(name, code=code) for name, code in (("a", 3), ("b", 4))}
         await agent.stop(signal.SIGKILL)
         await on.until_agent("suspect")
-        on.let_end("a")
+        on.end_job("a")
         for job in jobs.values():
             assert (await session(on.client, job))["state"] == "running"
         await agent.start()
         await on.until_agent("alive")
         assert (await on.ended(jobs["a"]))["exit_code"] == 3
-        on.let_end("b")
+        on.end_job("b")
         assert (await on.ended(jobs["b"]))["exit_code"] == 4
         assert (on.runs("a"), on.runs("b")) == (1, 1)
         await until_map(on.client, "demo-1", IDLE)
@@ -59,7 +59,7 @@ async def test_an_agent_restarted_cleanly_under_its_job_is_not_reported_as_left(
         job = await on.job("job")
         assert await agent.stop() == 0
         await agent.start()
-        on.let_end("job")
+        on.end_job("job")
         assert (await on.ended(job))["exit_code"] == 7
         assert on.runs("job") == 1
         assert "left" not in on.states
@@ -77,7 +77,7 @@ async def test_a_frozen_agent_is_suspect_then_lost_keeps_its_devices_and_comes_b
         assert held == ["1.00"]
         agent.send_signal(signal.SIGCONT)
         await on.until_agent("alive")
-        on.let_end("job")
+        on.end_job("job")
         assert (await on.ended(job))["exit_code"] == 7
         assert on.runs("job") == 1
 
@@ -90,10 +90,10 @@ async def test_a_lost_agent_connection_is_reopened_and_sessions_canceled_meanwhi
         proxy.cut()
         await on.until_log(agent, "not connected")
         await on.client.execute(CANCEL, {"id": canceled})
-        on.let_end("kept")
+        on.end_job("kept")
         waiting = await _submit_waiting(on)
         await on.until_agent("suspect")
-        proxy.mend()
+        proxy.resume()
         await on.until_agent("alive")
         assert (await on.ended(kept))["exit_code"] == 7
         await until_state(on.client, waiting, "completed")
@@ -108,12 +108,12 @@ async def test_a_stalled_connection_is_closed_by_both_sides() -> None:
         job = await on.job("job")
         given_up = await _stalled(on, agent, proxy)
         while "the server was silent" not in given_up:  # slow machine: it was reconnecting at the stall
-            proxy.mend()
+            proxy.resume()
             await on.until_agent("alive")
             given_up = await _stalled(on, agent, proxy)
-        proxy.mend()
+        proxy.resume()
         await on.until_agent("alive")
-        on.let_end("job")
+        on.end_job("job")
         assert (await on.ended(job))["exit_code"] == 7
         assert on.runs("job") == 1
 
@@ -126,11 +126,11 @@ async def test_a_server_that_is_restarted_finds_its_agents_and_their_jobs_again(
         jobs = {name: await on.job(name) for name in ("a", "b")}
         await (on.server.kill() if crash else on.server.stop())
         await on.until_log(agent, "not connected")
-        on.let_end("a")
+        on.end_job("a")
         await on.server.start()
         await on.until_agent("alive")
         assert (await on.ended(jobs["a"]))["exit_code"] == 7
-        on.let_end("b")
+        on.end_job("b")
         assert (await on.ended(jobs["b"]))["exit_code"] == 7
         assert (on.runs("a"), on.runs("b")) == (1, 1)
         assert "left" not in on.states

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from agent_stand import shims
+from agent_harness import shim_pids
 from aliquot.cli.acceptance.checks import kill_mentioning
 from aliquot.cli.acceptance.processes import OwnAgent
 from e2e_sessions import session, until_map
@@ -32,7 +32,7 @@ async def booted(on: Cluster, boot_id: str, *, node: int = 1, data: str = "data-
 async def power_cut(on: Cluster, agent: OwnAgent) -> None:
     """Kill all processes of the machine."""
     await agent.stop(signal.SIGKILL)
-    for shim in shims(agent.folder):  # first, so that no shim records an exit
+    for shim in shim_pids(agent.folder):  # first, so that no shim records an exit
         os.kill(shim, signal.SIGKILL)
     kill_mentioning(str(agent.data_folder))
 
@@ -47,7 +47,7 @@ async def test_after_a_reboot_a_running_session_runs_once_more_and_no_device_sta
         await on.until_agent("suspect")
         assert (await session(on.client, job))["state"] == "running"
         await booted(on, "boot-2", data=data)
-        on.let_end("job")
+        on.end_job("job")
         ended = await on.ended(job)
         assert (ended["state"], ended["exit_code"], ended["attempt"]) == ("failed", 7, 2)
         assert on.runs("job") == 2, "once before the boot and once after it"
@@ -68,7 +68,7 @@ async def test_an_agent_that_connects_from_another_machine_is_refused_while_it_h
         kill_mentioning(str(agent.data_folder))
         await on.client.execute(RELEASE)
         await on.until_agent("alive")
-        on.let_end("job")
+        on.end_job("job")
         ended = await on.ended(job)
         assert (ended["exit_code"], ended["attempt"]) == (7, 2)
         assert on.runs("job") == 2

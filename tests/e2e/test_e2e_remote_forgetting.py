@@ -33,5 +33,5 @@ async def test_ended_kernels_are_forgotten_and_their_outputs_are_not() -> None:
         printed = [await output_of(on.client, session_id) for session_id in sessions]
         assert printed == [f"this is {n}\n" for n in range(4)]
         assert sorted(forgotten(agent.folder)) == [False, True, True, True, True]
-        on.let_end("job")
+        on.end_job("job")
         assert (await on.ended(running))["exit_code"] == 7

@@ -50,7 +50,7 @@ async def test_a_key_that_is_revoked_ends_the_connection_and_a_new_one_opens_it(
         made = await command("key", "create", "demo-1", "--data-folder", data)
         agent.key_file.write_text(made.stdout)
         await on.until_agent("alive")
-        on.let_end("job")
+        on.end_job("job")
         assert (await on.ended(job))["exit_code"] == 7
         assert on.runs("job") == 1
         assert (await command("key", "create", "demo-1", "--data-folder", data)).returncode == 2

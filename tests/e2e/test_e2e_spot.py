@@ -27,7 +27,7 @@ query ($id: ID!) {
 SAVES = "trap 'echo saved >> {marks}/{name}' USR1; echo run >> {marks}/{name}; while :; do sleep 0.05; done"
 
 
-async def told(on: Cluster, agent_id: str) -> dict[str, Any]:
+async def agent_of(on: Cluster, agent_id: str) -> dict[str, Any]:
     return dict((await on.client.execute(AGENT, {"id": agent_id}))["agent"])
 
 
@@ -70,7 +70,7 @@ async def until_noted(path: Path) -> None:
 
 async def until_eviction(on: Cluster, agent_id: str, reason: str | None) -> None:
     async def look() -> bool:
-        return (await told(on, agent_id))["eviction"] == reason
+        return (await agent_of(on, agent_id))["eviction"] == reason
 
     await until(look)
 
@@ -91,7 +91,7 @@ async def test_sessions_leave_a_spot_node_before_it_goes_and_gangs_stay_on_a_swi
     async with cluster() as on:
         marks = on.server.folder / "marks"
         spot = await agent(on, 1, "switch=s1,spot=true")
-        assert {"name": "spot", "value": "true"} in (await told(on, "demo-1"))["labels"]
+        assert {"name": "spot", "value": "true"} in (await agent_of(on, "demo-1"))["labels"]
         with pytest.raises(Refused, match="only demo-1 can run this, on spot nodes"):
             await submit(on.client, "true", {"cuda.device": "1"})
         saves = SAVES.format(marks=marks, name="moves")
@@ -108,7 +108,7 @@ async def test_sessions_leave_a_spot_node_before_it_goes_and_gangs_stay_on_a_swi
         found = await until_on(on, moves, "demo-2", attempt=2)
         assert (found["retry_count"], found["preemptions"], found["preemption"]["cause"]) == (0, 1, "eviction")
         assert noted(marks / "moves")[:2] == ["run", "saved"]
-        assert (await told(on, "demo-1"))["eviction"] == "signal SIGUSR1"
+        assert (await agent_of(on, "demo-1"))["eviction"] == "signal SIGUSR1"
         waiting = await submit(on.client, "sleep 600", {"cuda.device": "8"}, preemptible=True, priority="low")
         assert (await until_waits(on, waiting))["reason"] == "insufficient"
 

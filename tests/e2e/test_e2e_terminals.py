@@ -93,7 +93,7 @@ async def test_piped_input_arrives_completely_despite_lost_connections(two_gpus:
         half = await until(lambda: _file(two_gpus, "half"))
         assert half
         proxy.cut()
-        proxy.mend()
+        proxy.resume()
         code, printed, errors = await running
     assert code == 3, errors
     assert hashlib.sha256(printed).digest() == hashlib.sha256(data).digest()
@@ -196,5 +196,5 @@ async def test_a_terminal_survives_a_restart_of_its_remote_agent() -> None:
             terminal.type("echo $((kept + 1)); exit 9\n")
             await terminal.until("78")
             assert await terminal.exit_code() == 9
-        on.let_end("first")
+        on.end_job("first")
         await on.ended(job)

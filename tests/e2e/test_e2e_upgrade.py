@@ -12,7 +12,7 @@ from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import PROGRAM, OwnAgent, OwnServer, ServerFailed
 from aliquot.client import OtherVersion
 from aliquot.service.ledger.entries import code_version
-from e2e_scheduling import Desk
+from e2e_scheduling import SchedulingHarness
 from e2e_sessions import output_of, submit, until, until_state
 from long_tests import LONG
 from old_release import OldRelease, old_release
@@ -75,28 +75,28 @@ async def test_a_server_of_the_previous_release_is_upgraded_while_jobs_run(
     old_server: OwnServer, database: list[str], release: OldRelease, end: signal.Signals
 ) -> None:
     async with old_server.client() as client:
-        desk = Desk(old_server, client)
-        large = [await _running(desk, f"large{number}", devices="6") for number in range(2)]
-        kept = {name: await _running(desk, name) for name in ("a", "b")}
-        ended = await _running(desk, "ends-meanwhile")
-        waiting = await desk.submit("waiting", devices="8", shell="exit 5")
-        after = await desk.submit("after", shell="exit 6", depends_on=[{"session_id": kept["a"]}])
+        harness = SchedulingHarness(old_server, client)
+        large = [await _running(harness, f"large{number}", devices="6") for number in range(2)]
+        kept = {name: await _running(harness, name) for name in ("a", "b")}
+        ended = await _running(harness, "ends-meanwhile")
+        waiting = await harness.submit("waiting", devices="8", shell="exit 5")
+        after = await harness.submit("after", shell="exit 6", depends_on=[{"session_id": kept["a"]}])
     await (old_server.stop() if end is signal.SIGTERM else old_server.kill())
-    desk.end("ends-meanwhile", code=4)
+    harness.end("ends-meanwhile", code=4)
     old_server.program = PROGRAM
     await old_server.start()
     async with old_server.client() as client:
-        desk = Desk(old_server, client)
+        harness = SchedulingHarness(old_server, client)
         for session_id in (*kept.values(), *large):
             assert (await until_state(client, session_id, "running"))["attempt"] == 1
         gone = await until_state(client, ended, "failed")
         assert (gone["exit_code"], gone["attempt"]) == (4, 1)
         await until_state(client, waiting, "queued")
-        fresh = await desk.submit("fresh", shell="echo new; exit 7", priority="critical")
+        fresh = await harness.submit("fresh", shell="echo new; exit 7", priority="critical")
         assert (await until_state(client, fresh, "failed"))["exit_code"] == 7
         assert await output_of(client, fresh) == "new\n"
         for name in ("a", "b", "large0", "large1"):
-            desk.end(name, code=0 if name == "a" else 9)
+            harness.end(name, code=0 if name == "a" else 9)
         for session_id, code in ((kept["a"], 0), (kept["b"], 9), (waiting, 5), (after, 6)):
             last = await until_state(client, session_id, "completed", "failed")
             assert (last["exit_code"], last["attempt"]) == (code, 1)
@@ -117,20 +117,20 @@ async def test_agents_of_the_previous_release_work_with_a_new_server_and_can_be_
             stack.push_async_callback(agent.stop)
         async with server.client() as client:
             await until_joined(client, agents=2)
-            first = await _running(Desk(server, client), "first", devices="8")
+            first = await _running(SchedulingHarness(server, client), "first", devices="8")
         await server.stop()
         server.program = PROGRAM
         await server.start()
         async with server.client() as client:
-            desk = Desk(server, client)
+            harness = SchedulingHarness(server, client)
             await until_joined(client, agents=2)
-            second = await _running(desk, "second", devices="8")
+            second = await _running(harness, "second", devices="8")
             for agent, name, session_id in zip(agents, ("first", "second"), (first, second), strict=True):
                 await agent.stop(signal.SIGKILL if name == "second" else signal.SIGTERM)
                 agent.program = PROGRAM
                 await agent.start()
                 await until(lambda agent=agent: _is_connected(agent))
-                desk.end(name, code=3)
+                harness.end(name, code=3)
                 ended = await until_state(client, session_id, "failed")
                 assert (ended["exit_code"], ended["attempt"]) == (3, 1)
 
@@ -161,8 +161,8 @@ async def test_servers_of_two_releases_never_share_a_database(release: OldReleas
         await agent.start()
         stack.push_async_callback(agent.stop)
         await until_joined(client, agents=1)
-        desk = Desk(leader, client)
-        job = await _running(desk, "job")
+        harness = SchedulingHarness(leader, client)
+        job = await _running(harness, "job")
         for left in ((leader, follower), (follower,)):
             await _until_refused(new, *(server.url for server in left))
             async with left[-1].client() as still:
@@ -178,7 +178,7 @@ async def test_servers_of_two_releases_never_share_a_database(release: OldReleas
             await leader.start()
         async with new.client() as upgraded:
             await until_joined(upgraded, agents=1)
-            desk.end("job", code=3)
+            harness.end("job", code=3)
             ended = await until_state(upgraded, job, "failed")
             assert (ended["exit_code"], ended["attempt"]) == (3, 1)
 
@@ -207,9 +207,9 @@ async def test_a_new_client_reports_the_other_version_of_a_server_of_the_previou
             assert "the server has another version of Aliquot and does not know this request" in said
 
 
-async def _running(desk: Desk, name: str, *, devices: str = "1") -> str:
-    session_id = await desk.submit(name, devices=devices)
-    await until_state(desk.client, session_id, "running")
+async def _running(harness: SchedulingHarness, name: str, *, devices: str = "1") -> str:
+    session_id = await harness.submit(name, devices=devices)
+    await until_state(harness.client, session_id, "running")
     return session_id
 
 

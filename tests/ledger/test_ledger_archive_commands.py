@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
 from aliquot.clock import SystemClock
-from ledger_course import live_two_terms
+from ledger_workload import record_two_terms
 from store_places import Place
 
 YEARS_US = 3 * 365 * 86_400 * 1_000_000
@@ -35,7 +35,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with some activity, archived three years later."""
 
     found = tmp_path_factory.mktemp("data")
-    asyncio.run(live_two_terms(Place("", found), entries=15))
+    asyncio.run(record_two_terms(Place("", found), entries=15))
     before = logged(found)
     patch = pytest.MonkeyPatch()
     for tell in (SystemClock.now_us, SystemClock.wall_us):

@@ -20,7 +20,7 @@ from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.audit.log import changes
 from aliquot.store.store import DatabaseAudit, DatabaseStore
 from aliquot.store.tables import ACTIONS, EVENTS
-from ledger_course import LeapingClock, two_terms
+from ledger_workload import LeapingClock, two_terms
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ async def store(place: Place) -> AsyncIterator[DatabaseStore]:
 
 async def archive(store: DatabaseStore, folder: Path | None) -> None:
     clock = LeapingClock()
-    clock.passes(500 * 86_400)
+    clock.advance(500 * 86_400)
     where = None if folder is None else ArchiveFolder(folder)
     history = DatabaseHistory(store, folder=where, epoch=None, now_us=clock.now_us, events_min=0)
     removed = await RetentionLoop(history, memory=State(), clock=clock, periods=ALL).run_once()
@@ -101,7 +101,7 @@ async def test_the_audit_log_is_the_same_before_and_after_archiving(
 ) -> None:
     monkeypatch.setattr("aliquot.store.archive.folder._GROUP_ROWS", 10)
     monkeypatch.setattr("aliquot.store.archive.events.ROWS_MAX", 30)
-    everything = await told(store, AuditQuery(limit=100_000))
+    everything = await audit_changes(store, AuditQuery(limit=100_000))
     middle, some = everything[len(everything) // 2], [change for change in everything if change.before is not None]
     queries = [
         AuditQuery(limit=100_000),
@@ -115,10 +115,10 @@ async def test_the_audit_log_is_the_same_before_and_after_archiving(
         AuditQuery(limit=100_000, kind="session", first_us=middle.at_us),
         AuditQuery(limit=100_000, last_us=middle.at_us, after=middle.number - 50),
     ]
-    before = [await told(store, query) for query in queries]
+    before = [await audit_changes(store, query) for query in queries]
     assert all(before)
     await archive(store, tmp_path)
-    assert len(await told(store, queries[0])) < len(everything)
+    assert len(await audit_changes(store, queries[0])) < len(everything)
     assert len(event_files(tmp_path)) > 1
     for query, expected in zip(queries, before, strict=True):
         assert (await searched(store, query)).run(tmp_path).changes() == expected
@@ -131,12 +131,12 @@ async def is_told_as_far_as_archives_are_there(store: DatabaseStore, folder: Pat
     search = await searched(store, everything)
     with pytest.raises(StoreUnavailable, match=rf"is missing; restore it.* from event {first} on"):
         search.run(folder / "elsewhere")
-    assert search.account.changes() == await told(store, everything)
+    assert search.account.changes() == await audit_changes(store, everything)
     for file in event_files(folder):
         file.write_bytes(b"none")
     with pytest.raises(StoreUnavailable, match="cannot be read"):
         search.run(folder)
-    newest = await told(store, AuditQuery(limit=1))
+    newest = await audit_changes(store, AuditQuery(limit=1))
     later = await searched(store, AuditQuery(limit=2, first_us=newest[0].at_us, kind="nothing"))
     if await store.read(lambda connection: connection.execute(select(ACTIONS.c.id)).all()):
         with pytest.raises(StoreUnavailable, match="cannot be read"):  # corrected times are not monotonic
@@ -153,7 +153,7 @@ async def searched(store: DatabaseStore, query: AuditQuery) -> PastSearch:
     return await store.read(partial(PastSearch, query=query))
 
 
-async def told(store: DatabaseStore, query: AuditQuery) -> tuple[Change, ...]:
+async def audit_changes(store: DatabaseStore, query: AuditQuery) -> tuple[Change, ...]:
     return await store.read(partial(changes, query=query))
 
 

@@ -18,7 +18,7 @@ from aliquot_schema.identity.accounts import ApiKey, KeyScope
 from aliquot_schema.ids import KeyId, UserId
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
-from ledger_course import course_on
+from ledger_workload import workload_on
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.anyio
 
 async def written(place: Place, *, entries: int = 40) -> DatabaseStore:
     """A reopened store with some activity."""
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, entries)
-        await course.until_happened(running, {"session.preempting"})
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, entries)
+        await workload.run_until_events(running, {"session.preempting"})
     store = place.store()
     await store.open()
     return store

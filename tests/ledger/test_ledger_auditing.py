@@ -20,7 +20,7 @@ from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, PageRequest, Role
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.views.audit import AuditFilter, CursorPage
-from ledger_course import OPERATOR, Course, course_on
+from ledger_workload import OPERATOR, RandomWorkload, workload_on
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -43,15 +43,17 @@ async def walk(ask: Callable[[PageRequest], Awaitable[CursorPage[Any]]], *, firs
         after = reel.cursors[-1]
 
 
-async def told(place: Place, ask: Callable[[Auditing, Course, tuple[Event, ...]], Awaitable[None]]) -> None:
+async def check_audit(
+    place: Place, ask: Callable[[Auditing, RandomWorkload, tuple[Event, ...]], Awaitable[None]]
+) -> None:
     """Query while the service is idle."""
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, 30)
-        await ask(course.service.administration.audit, course, await running.events_after(0, limit=100_000))
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 30)
+        await ask(workload.service.administration.audit, workload, await running.events_after(0, limit=100_000))
 
 
 async def test_every_change_is_listed_once_newest_first(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         found = await walk(lambda page: office.audit(OPERATOR, EVERYTHING, page), first=97)
         numbers = [one.number for one in found]
         assert numbers == list(range(numbers[0], 0, -1))
@@ -63,11 +65,11 @@ async def test_every_change_is_listed_once_newest_first(place: Place) -> None:
         assert late
         assert all(one.kind.startswith("lease.") and one.at >= middle for one in late)
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_commands_are_visible_to_admins_only_and_secrets_to_no_user(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         sessions = AuditFilter(kind="session.queued")
         by_operator = str(await walk(lambda page: office.audit(OPERATOR, sessions, page), first=100))
         by_admin = str(await walk(lambda page: office.audit(ADMIN, sessions, page), first=100))
@@ -75,11 +77,11 @@ async def test_commands_are_visible_to_admins_only_and_secrets_to_no_user(place:
         assert "hunter2" not in by_operator + by_admin
         assert ("a.py" in by_operator, "a.py" in by_admin) == (False, True)
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_the_holder_of_a_device_at_a_time_is_found_by_one_query(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         granted = [event.record for event in events if event.kind == "lease.granted"]
         lease = granted[len(granted) // 2]
         assert isinstance(lease, Lease)
@@ -90,11 +92,11 @@ async def test_the_holder_of_a_device_at_a_time_is_found_by_one_query(place: Pla
         assert (mine.user, mine.slot, mine.since) == (lease.owner, slot, moment(lease.granted_us))
         assert await office.held_by(OPERATOR, "GPU-nowhere", moment(lease.granted_us)) == ()
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_every_user_can_see_who_held_devices_in_a_period(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         leases = [event.record for event in events if event.kind in ("lease.granted", "lease.released")]
         ended = [lease for lease in leases if isinstance(lease, Lease) and lease.released_us is not None]
         first_us, last_us = ended[0].granted_us, ended[-1].granted_us
@@ -120,11 +122,11 @@ async def test_every_user_can_see_who_held_devices_in_a_period(place: Place) -> 
         with pytest.raises(InvalidRequest, match="1000 devices"):
             await office.device_timeline(ANYBODY, ("a",) * 1001, since=moment(first_us), until=None)
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_ledger_passes_list_their_decisions(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         found = await walk(lambda page: office.ledger_passes(OPERATOR, page), first=11)
         numbers = [one.number for one in found]
         assert numbers == sorted(set(numbers), reverse=True)
@@ -132,11 +134,11 @@ async def test_ledger_passes_list_their_decisions(place: Place) -> None:
         scheduled = {event.entity_id for event in events if event.kind == "session.scheduled"}
         assert scheduled & {name for one in found for name in one.placed}
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_ordinary_users_and_foreign_cursors_are_refused(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         page = PageRequest(first=10)
         for refused in (
             office.audit(ANYBODY, EVERYTHING, page),
@@ -151,11 +153,11 @@ async def test_ordinary_users_and_foreign_cursors_are_refused(place: Place) -> N
             with pytest.raises(InvalidRequest, match="not a cursor of this list"):
                 await office.audit(OPERATOR, EVERYTHING, PageRequest(first=10, after=cursor))
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_the_holders_of_a_period_are_listed_once_newest_first(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         leases = [event.record for event in events if isinstance(event.record, Lease)]
         granted = {lease.id: device for lease in leases for amounts in lease.spec.values() for device in amounts}
         (device, _), *_ = Counter(granted.values()).most_common()
@@ -173,11 +175,11 @@ async def test_the_holders_of_a_period_are_listed_once_newest_first(place: Place
             one.lease_id for one in found if one.until is None or one.until > middle
         ]
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_the_record_is_verified_while_the_server_writes(place: Place) -> None:
-    async def ask(office: Auditing, course: Course, events: tuple[Event, ...]) -> None:
+    async def ask(office: Auditing, workload: RandomWorkload, events: tuple[Event, ...]) -> None:
         both = await asyncio.gather(
             office.record_check(OPERATOR, since=None), office.record_check(OPERATOR, since=None)
         )
@@ -191,25 +193,25 @@ async def test_the_record_is_verified_while_the_server_writes(place: Place) -> N
         assert again == found, "it is not repeated for the same moment"
         assert (await office.record_check(OPERATOR, since=None)).started_at > found.started_at
 
-    await told(place, ask)
+    await check_audit(place, ask)
 
 
 async def test_a_changed_event_is_reported_by_the_server(place: Place) -> None:
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, 30)
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 30)
 
         def change(connection: Connection) -> None:
             with connection.begin():
                 connection.execute(update(EVENTS).where(EVENTS.c.number == 7).values(actor="mallory"))
 
         await running.write(change)
-        found = await course.service.administration.audit.record_check(OPERATOR, since=None)
+        found = await workload.service.administration.audit.record_check(OPERATOR, since=None)
         assert found.faults == ("event 7 was changed after it was written",)
         assert found.events == 0
 
 
 async def test_a_verification_ends_when_the_store_is_closed(place: Place) -> None:
-    async with course_on(place) as (_, running):
+    async with workload_on(place) as (_, running):
         begun, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def read(connection: Connection) -> None:

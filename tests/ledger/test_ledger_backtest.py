@@ -20,7 +20,7 @@ from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import SlotAmounts
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.backtests import BacktestReport
-from recorded_courses import ROOT, RecordedCluster, recorded_cluster
+from recorded_workloads import ROOT, RecordedCluster, recorded_cluster
 from store_places import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("place", ["sqlite"], indirect=True)]
@@ -29,7 +29,7 @@ LATE_US = 10**15
 
 async def live(cluster: RecordedCluster, *, steps: int) -> None:
     await cluster.settle()
-    await cluster.live(steps)
+    await cluster.run(steps)
 
 
 async def read(ledger: DatabaseLedger) -> RecordedHistory:
@@ -76,7 +76,7 @@ async def test_a_backtest_names_the_number_of_sessions_that_never_start(place: P
             await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=size)
             await cluster.settle()
             for _ in range(size):
-                await cluster.waits(100)
+                await cluster.advance(100)
                 await cluster.end()
                 await cluster.settle()
         history = await read(store.ledger)
@@ -97,10 +97,10 @@ async def test_a_backtest_repeats_manual_changes_and_names_them(place: Place) ->
         held = await cluster.submit("bob", slots=[("cuda.device", "1")], cluster_size=1, held=True)
         waiting = await cluster.submit("cat", slots=[("cuda.device", "1")], cluster_size=1)
         await cluster.settle()
-        await cluster.waits(30)
+        await cluster.advance(30)
         await cluster.on.cancel(waiting)  # type: ignore[arg-type]  # the id of a session
         for _ in first:
-            await cluster.waits(20)
+            await cluster.advance(20)
             await cluster.end()
             await cluster.settle()
         history = await read(store.ledger)
@@ -117,11 +117,11 @@ async def test_a_session_that_was_run_again_is_not_counted(place: Place) -> None
         first = [await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=3) for _ in range(2)]
         await cluster.settle()
         for _ in range(3 * len(first)):
-            await cluster.waits(100)
+            await cluster.advance(100)
             await cluster.end()
             await cluster.settle()
         again = first[1]
-        await cluster.waits(3600)
+        await cluster.advance(3600)
         await cluster.on.sessions.retry_session(ROOT, again, None)
         await cluster.settle()
         for _ in range(3):
@@ -138,10 +138,10 @@ async def test_a_canceled_task_frees_its_array_place_before_its_devices(place: P
         await cluster.settle()
         array = await cluster.submit("ann", slots=[("cuda.device", "1")], cluster_size=1, array="0-1", max_parallel=1)
         await cluster.settle()
-        await cluster.waits(30)
+        await cluster.advance(30)
         await cluster.on.cancel(task_id(SessionId(array), index=0))
         await cluster.settle()
-        await cluster.waits(30)
+        await cluster.advance(30)
         for _ in range(2):
             await cluster.end()
             await cluster.settle()
@@ -177,7 +177,7 @@ async def test_a_backlog_peak_found_by_the_last_pass_affects_later_passes(place:
         )
         await cluster.on.cancel(last)  # type: ignore[arg-type]  # the id of a session
         await cluster.settle()
-        await cluster.waits(30)
+        await cluster.advance(30)
         assert len([one for one in cluster.on.state.sessions.values() if one.state is SessionState.RUNNING]) == 3
         await cluster.end()
         await cluster.settle()
@@ -191,7 +191,7 @@ async def submitted(cluster: RecordedCluster, **more: object) -> str:
     """The id of a waiting session, an hour later."""
     name = await cluster.submit("ann", **more)
     await cluster.settle()
-    await cluster.waits(3600)
+    await cluster.advance(3600)
     return name
 
 

@@ -12,7 +12,7 @@ from aliquot.store.ledger.encoding import verify
 from aliquot_schema.errors import AliquotError, BookingRefused
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.requests import Caller, NewBooking, NewSession, Role
-from ledger_course import OPERATOR, Course, course_on
+from ledger_workload import OPERATOR, RandomWorkload, workload_on
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -25,10 +25,10 @@ LATELY = 4
 LAST_EVENTS = ("booking.refused", "booking.used", "booking.given_back", "booking.ended", "booking.no_show")
 
 
-async def act(course: Course, number: int) -> None:
+async def act(workload: RandomWorkload, number: int) -> None:
     """Book, extend, release, or submit into a booking."""
-    bookings, draw = course.service.bookings, course.draw
-    now = moment(course.clock.now_us())
+    bookings, draw = workload.service.bookings, workload.draw
+    now = moment(workload.clock.now_us())
     what = draw.choice(["book", "book", "extend", "give back", "submit", "submit", "maintain"])
     name = f"b{max(number - draw.randrange(LATELY), 0)}"
     with suppress(AliquotError):
@@ -51,67 +51,67 @@ async def act(course: Course, number: int) -> None:
         else:
             slots = [("cuda.device", "1")]
             request = NewSession(argv=("true",), shell=None, slots=slots, booking=name, preemptible=True)
-            await course.service.sessions.create_session(ANN, request)
+            await workload.service.sessions.create_session(ANN, request)
 
 
-async def empty(course: Course) -> None:
+async def empty(workload: RandomWorkload) -> None:
     """Reconnect every agent and end every session, so that a GPU is free."""
-    for agent in course.executor.agents:
-        course.executor.comes_back(AgentId(agent))
-        await course.service.administration.agents.resume_agent(OPERATOR, agent)
-    for session in [one.id for one in course.service.state.sessions.values() if not one.is_ended]:
+    for agent in workload.executor.agents:
+        workload.executor.reconnect_agent(AgentId(agent))
+        await workload.service.administration.agents.resume_agent(OPERATOR, agent)
+    for session in [one.id for one in workload.service.state.sessions.values() if not one.is_ended]:
         with suppress(AliquotError):
-            await course.service.sessions.cancel_session(OPERATOR, session, None)
-    for one in course.executor.agents.values():
+            await workload.service.sessions.cancel_session(OPERATOR, session, None)
+    for one in workload.executor.agents.values():
         for kernel in sorted(one.running):
-            course.executor.ends(KernelId(kernel), code=0)
+            workload.executor.end_kernel(KernelId(kernel), code=0)
 
 
-async def until(course: Course, kinds: set[str], kind: str) -> None:
+async def until(workload: RandomWorkload, kinds: set[str], kind: str) -> None:
     """Wait for an event of a kind."""
     async with asyncio.timeout(WAIT_S):
         while kind not in kinds:
-            course.service.allocator.wake()
+            workload.service.allocator.wake()
             await asyncio.sleep(0.02)
 
 
-async def each_kind(course: Course, kinds: set[str]) -> None:
+async def each_kind(workload: RandomWorkload, kinds: set[str]) -> None:
     """One booking is refused, one used, one given back, one lasts to its end, and one expires unused."""
     for number, kind in enumerate(LAST_EVENTS):
-        await empty(course)
+        await empty(workload)
         kinds.clear()
-        name, now = f"last{number}", moment(course.clock.now_us())
+        name, now = f"last{number}", moment(workload.clock.now_us())
         gpus = 99 if kind == "booking.refused" else 1
         ends_at = now + timedelta(minutes=20)
         limit = 60.0 if kind == "booking.no_show" else None
         asked = NewBooking(name=name, starts_at=now, ends_at=ends_at, gpus=gpus, nodes=[], no_show_after=limit)
         with suppress(BookingRefused):
-            await course.service.bookings.reserve(OPERATOR, asked)
+            await workload.service.bookings.reserve(OPERATOR, asked)
         if kind != "booking.refused":
-            await until(course, kinds, "booking.booked")
+            await until(workload, kinds, "booking.booked")
         if kind == "booking.used":
             slots = [("cuda.device", "1")]
             request = NewSession(argv=("true",), shell=None, slots=slots, booking=name, preemptible=True)
-            await course.service.sessions.create_session(OPERATOR, request)
+            await workload.service.sessions.create_session(OPERATOR, request)
         elif kind == "booking.given_back":
-            await course.service.bookings.give_back(OPERATOR, name)
+            await workload.service.bookings.give_back(OPERATOR, name)
         elif kind != "booking.refused":
-            course.clock.passes(90 if kind == "booking.no_show" else 1500)
-        await until(course, kinds, kind)
+            workload.clock.advance(90 if kind == "booking.no_show" else 1500)
+        await until(workload, kinds, kind)
 
 
 @pytest.mark.timeout(600)
 async def test_passes_with_bookings_replay_without_a_difference(place: Place) -> None:
     kinds: set[str] = set()
-    async with course_on(place) as (course, running):
-        course.service.journal.subscribe(lambda event: kinds.add(event.kind))
+    async with workload_on(place) as (workload, running):
+        workload.service.journal.subscribe(lambda event: kinds.add(event.kind))
         for number in range(ROUNDS):
-            await act(course, number)
-            await course.step()
-            course.clock.passes(course.draw.choice([0, 30, 300]))
-            course.service.allocator.wake()
-        await each_kind(course, kinds)
-        await course.until_written(running.ledger, 20)
+            await act(workload, number)
+            await workload.step()
+            workload.clock.advance(workload.draw.choice([0, 30, 300]))
+            workload.service.allocator.wake()
+        await each_kind(workload, kinds)
+        await workload.run_until_entries(running.ledger, 20)
     store = place.store()
     await store.open()
     try:

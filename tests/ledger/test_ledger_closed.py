@@ -19,7 +19,7 @@ from aliquot.store.archive.verification import all_seals, verify_archives
 from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import FINDINGS, LEASES
-from ledger_course import LeapingClock
+from ledger_workload import LeapingClock
 from store_places import Place
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from aliquot.cli import main
 from aliquot.clock import SystemClock
 from aliquot.store.engines.sqlite import FileLock
-from ledger_course import course_on
+from ledger_workload import workload_on
 from store_places import Place
 
 ENTRIES = 40
@@ -26,8 +26,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with some activity."""
 
     async def happen() -> None:
-        async with course_on(Place("", found)) as (course, running):
-            await course.until_written(running.ledger, ENTRIES)
+        async with workload_on(Place("", found)) as (workload, running):
+            await workload.run_until_entries(running.ledger, ENTRIES)
 
     found = tmp_path_factory.mktemp("data")
     asyncio.run(happen())

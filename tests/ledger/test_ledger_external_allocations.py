@@ -10,7 +10,7 @@ from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.views.preview import NewExternalAllocation
-from ledger_course import OPERATOR, Course, course_on
+from ledger_workload import OPERATOR, RandomWorkload, workload_on
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -24,9 +24,9 @@ EVENTS = {"lease.renewed", "session.expired", "orchestration.stopped", "orchestr
 ANSWERS = {"given", "renewed", "released", "not_placed", "not_found"}
 
 
-async def act(course: Course) -> str:
+async def act(workload: RandomWorkload) -> str:
     """One call for an external allocation; its outcome, in a word."""
-    allocations, draw = course.service.external_allocations, course.draw
+    allocations, draw = workload.service.external_allocations, workload.draw
     number = draw.randrange(len(COUNTS))
     job = f"job {number}"
     try:
@@ -44,28 +44,28 @@ async def act(course: Course) -> str:
 async def test_passes_with_external_allocations_replay_without_a_difference(place: Place) -> None:
     seen: set[str] = set()
     kinds: set[str] = set()
-    async with course_on(place) as (course, running):
-        course.service.journal.subscribe(lambda event: kinds.add(event.kind))
-        admin = course.service.administration
+    async with workload_on(place) as (workload, running):
+        workload.service.journal.subscribe(lambda event: kinds.add(event.kind))
+        admin = workload.service.administration
         await admin.policy.update_policy(OPERATOR, {"order": "fair_share"}, None)
         for lease in (60.0, 3600.0):  # later there may be no free GPU, and so nothing to hold
-            await course.service.external_allocations.allocate(
+            await workload.service.external_allocations.allocate(
                 ANN, NewExternalAllocation(job_id="job 1", gpu_count="0.5", lease=lease)
             )
         for number in takewhile(lambda number: number < ROUNDS or not (kinds >= EVENTS and seen >= ANSWERS), count()):
-            seen.add(await act(course))
+            seen.add(await act(workload))
             for _ in range(4):
-                await course.step()
+                await workload.step()
             if number % 20 == 10:
                 await admin.pause.stop_orchestrator(OPERATOR, None)
             if number % 20 == 13:
                 await admin.pause.start_orchestrator(OPERATOR, None)
         await admin.pause.start_orchestrator(OPERATOR, None)
-        course.clock.passes(10_000)
-        course.service.allocator.wake()
-        while course.service.state.external_allocations.ends():
-            await course.step()
-        await course.until_written(running.ledger, 20)
+        workload.clock.advance(10_000)
+        workload.service.allocator.wake()
+        while workload.service.state.external_allocations.ends():
+            await workload.step()
+        await workload.run_until_entries(running.ledger, 20)
     store = place.store()
     await store.open()
     try:

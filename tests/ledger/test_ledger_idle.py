@@ -12,7 +12,7 @@ from aliquot_schema.policies import IdleAction, IdleStep
 from aliquot_schema.requests import NewSession
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState
-from ledger_course import OPERATOR, Course, course_on
+from ledger_workload import OPERATOR, RandomWorkload, workload_on
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -20,20 +20,20 @@ pytestmark = pytest.mark.anyio
 WHOLE = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "4")], cluster_size=3)
 
 
-async def until(course: Course, name: SessionId, state: SessionState) -> None:
+async def until(workload: RandomWorkload, name: SessionId, state: SessionState) -> None:
     """Wait for a state."""
     async with asyncio.timeout(60):
-        while course.service.state.sessions[name].state is not state:
-            course.service.allocator.wake()
+        while workload.service.state.sessions[name].state is not state:
+            workload.service.allocator.wake()
             await asyncio.sleep(0.01)
 
 
 async def test_an_idle_eviction_replays_without_a_difference(place: Place) -> None:
-    async with course_on(place) as (course, running):
-        sessions, state = course.service.sessions, course.service.state
+    async with workload_on(place) as (workload, running):
+        sessions, state = workload.service.sessions, workload.service.state
         name = SessionId((await sessions.create_session(OPERATOR, WHOLE)).session.id)
-        await until(course, name, SessionState.RUNNING)
-        now_us = course.clock.now_us()
+        await until(workload, name, SessionState.RUNNING)
+        now_us = workload.clock.now_us()
         case = IdleCase(
             session_id=name,
             attempt=1,
@@ -44,15 +44,15 @@ async def test_an_idle_eviction_replays_without_a_difference(place: Place) -> No
             was_used=True,
             step_us=now_us,
         )
-        await course.service.journal.persist(
+        await workload.service.journal.persist(
             lambda draft: record(draft, case, name="idle/a/0/0", owner="ann", words="idle"), actor="system:idle"
         )
         waiting = SessionId((await sessions.create_session(OPERATOR, WHOLE)).session.id)
-        await until(course, name, SessionState.PREEMPTING)
+        await until(workload, name, SessionState.PREEMPTING)
         acted = state.idle_cases.of(name)
         assert acted is not None
         assert (acted.step, acted.by_session) == (IdleStep.ACTED, waiting)
-        await course.until_written(running.ledger, 2)
+        await workload.run_until_entries(running.ledger, 2)
     store = place.store()
     await store.open()
     try:

@@ -17,7 +17,7 @@ from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.errors import NotFound
-from ledger_course import Course, course_on
+from ledger_workload import RandomWorkload, workload_on
 from store_places import Place, now_us
 
 pytestmark = pytest.mark.anyio
@@ -28,17 +28,17 @@ async def replayed(ledger: DatabaseLedger, *, first: int | None = None) -> list[
     return [one async for one in replay(ledger, first=first or keys[0].number, last=keys[-1].number)]
 
 
-async def steps(course: Course, count: int) -> None:
+async def steps(workload: RandomWorkload, count: int) -> None:
     for _ in range(count):
-        await course.step()
+        await workload.step()
 
 
 async def test_an_outage_delays_entries_and_loses_none(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, 10)
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 10)
         refused: list[int] = []
 
         async def refuse(entries: Sequence[PassEntry]) -> None:
@@ -48,8 +48,8 @@ async def test_an_outage_delays_entries_and_loses_none(
         with monkeypatch.context() as outage:
             outage.setattr(running.ledger, "append", refuse)
             while len(refused) < 3:
-                await steps(course, 20)
-        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 10)
+                await steps(workload, 20)
+        await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 10)
         found = await replayed(running.ledger)
         assert [one.differences for one in found if one.differences] == []
         assert [one.entry.lost for one in found if one.entry.lost] == []
@@ -59,9 +59,9 @@ async def test_an_outage_delays_entries_and_loses_none(
 async def test_lost_passes_are_recorded_and_the_ledger_continues(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
     monkeypatch.setattr(recording_module, "UNWRITTEN_MAX", 5)
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, 10)
-        recording = course.service.recording
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 10)
+        recording = workload.service.recording
         assert recording is not None
 
         async def refuse(entries: Sequence[PassEntry]) -> None:
@@ -70,8 +70,8 @@ async def test_lost_passes_are_recorded_and_the_ledger_continues(place: Place, m
         with monkeypatch.context() as outage:
             outage.setattr(running.ledger, "append", refuse)
             while not recording.watch.lost:
-                await steps(course, 20)
-        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 20)
+                await steps(workload, 20)
+        await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 20)
         found = await replayed(running.ledger)
         assert [one.differences for one in found if one.differences] == []
         (after,) = [one.entry for one in found if one.entry.lost]
@@ -84,9 +84,9 @@ async def test_scheduling_continues_when_the_ledger_has_a_fault(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recording_module, "RETRY_S", 0.01)
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, 5)
-        recording = course.service.recording
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 5)
+        recording = workload.service.recording
         assert recording is not None
 
         async def fail(entries: Sequence[PassEntry]) -> None:
@@ -95,8 +95,8 @@ async def test_scheduling_continues_when_the_ledger_has_a_fault(
         with monkeypatch.context() as fault:
             fault.setattr(running.ledger, "append", fail)
             while not recording.watch.lost:
-                await steps(course, 20)
-        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 10)
+                await steps(workload, 20)
+        await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 10)
         found = await replayed(running.ledger)
         assert [one.differences for one in found if one.differences] == []
         assert sum(one.entry.lost for one in found) > 0
@@ -114,16 +114,16 @@ async def test_a_gap_left_by_a_killed_server_is_reported_at_the_next_start(
             ends = {"last_number": kept.number, "last_hash": connection.execute(kept_hash).scalar_one()}
             connection.execute(CHAINS.update().values(ends))
 
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, 30)
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 30)
     store = place.store()
     await store.open()
     kept = (await store.ledger.last(20))[0]
     kept_hash = PASSES.select().with_only_columns(PASSES.c.hash).where(PASSES.c.number == kept.number)
     await store.write(forget)
     await store.close()
-    async with course_on(place, seed=2) as (course, running):
-        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 10)
+    async with workload_on(place, seed=2) as (workload, running):
+        await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 10)
         found = await replayed(running.ledger)
     (after,) = [one.entry for one in found if one.entry.lost]
     assert (after.epoch, after.checkpoint is not None) == (3, True)
@@ -133,8 +133,8 @@ async def test_a_gap_left_by_a_killed_server_is_reported_at_the_next_start(
 
 async def test_old_entries_are_removed_up_to_a_checkpoint_and_the_chain_continues(place: Place) -> None:
     for seed in (1, 2, 3):
-        async with course_on(place, seed=seed, keeps_time=True) as (course, running):
-            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
+        async with workload_on(place, seed=seed, keeps_time=True) as (workload, running):
+            await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 15)
     store = place.store()
     await store.open()
     try:
@@ -169,8 +169,8 @@ def starts_before(keys: Sequence[PassKey], number: int) -> int:
 
 
 async def test_a_server_that_leads_no_more_writes_nothing(place: Place) -> None:
-    async with course_on(place) as (course, running):
-        await course.until_written(running.ledger, 10)
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 10)
     store = place.store()
     await store.open()
     try:

@@ -10,7 +10,7 @@ from aliquot.store.ledger.encoding import verify
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.policies import PolicyDocument, Weights
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
-from ledger_course import course_on
+from ledger_workload import workload_on
 from long_tests import LONG
 from store_places import Place
 
@@ -34,9 +34,9 @@ async def replayed(ledger: LedgerReader, *, policy: Policy | None = None) -> lis
 )
 async def test_a_busy_run_replays_without_a_difference(place: Place, entries: int) -> None:
     """The long run contains a checkpoint; how that is stored elsewhere is tested by a restart."""
-    async with course_on(place) as (course, running):
-        await course.until_happened(running, KINDS)
-        await course.until_written(running.ledger, entries)
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_events(running, KINDS)
+        await workload.run_until_entries(running.ledger, entries)
     store = place.store()
     await store.open()
     try:
@@ -53,8 +53,8 @@ async def test_a_busy_run_replays_without_a_difference(place: Place, entries: in
 
 async def test_a_restart_begins_with_a_checkpoint_and_continues_the_pass_numbers(place: Place) -> None:
     for _ in range(2):
-        async with course_on(place) as (course, running):
-            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 30)
+        async with workload_on(place) as (workload, running):
+            await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 30)
     store = place.store()
     await store.open()
     try:
@@ -77,16 +77,16 @@ async def test_a_restart_begins_with_a_checkpoint_and_continues_the_pass_numbers
 
 
 async def test_foreign_usage_of_devices_is_recorded_as_input_of_a_pass(place: Place) -> None:
-    async with course_on(place) as (course, running):
-        reaper = course.service.reaper
-        blocked = course.service.state.foreign_usage
-        await course.until_written(running.ledger, 5)
+    async with workload_on(place) as (workload, running):
+        reaper = workload.service.reaper
+        blocked = workload.service.state.foreign_usage
+        await workload.run_until_entries(running.ledger, 5)
         for pids in ((4711,), ()):
             while bool(blocked.blocked) is not bool(pids):
-                course.executor.measures(AgentId("b"), _readings(pids))
-                await course.step()
+                workload.executor.report_readings(AgentId("b"), _readings(pids))
+                await workload.step()
                 await reaper.run_once()
-            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 15)
+            await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 15)
         found = await replayed(running.ledger)
     assert [one.differences for one in found if one.differences][:3] == []
     assert len([one for one in found if one.entry.inputs.foreign_usage is not None]) >= 3

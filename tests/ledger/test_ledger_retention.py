@@ -30,7 +30,7 @@ from aliquot.store.audit.holdings import follow_all
 from aliquot.store.integrity import checked, verified
 from aliquot.store.store import DatabaseStore
 from aliquot.store.tables import EVENTS, SESSIONS
-from ledger_course import Course, LeapingClock, course_on, two_terms
+from ledger_workload import LeapingClock, RandomWorkload, two_terms, workload_on
 from lone_service import load_state
 from store_places import Place
 
@@ -41,7 +41,7 @@ ALL = Periods(sessions_us=DAY_US, events_us=DAY_US, ledger_us=DAY_US)
 
 def later(days: float) -> LeapingClock:
     clock = LeapingClock()
-    clock.passes(days * 86_400)
+    clock.advance(days * 86_400)
     return clock
 
 
@@ -135,8 +135,8 @@ async def test_a_tampered_event_stops_archiving(store: DatabaseStore, tmp_path: 
 async def test_events_after_an_archive_are_chained_to_it(store: DatabaseStore, place: Place, tmp_path: Path) -> None:
     await remove(store, tmp_path, days=500)
     await store.close()
-    async with course_on(place, seed=4) as (course, running):
-        await course.until_written(running.ledger, len(await running.ledger.last(1000)) + 12)
+    async with workload_on(place, seed=4) as (workload, running):
+        await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 12)
     await store.open()
     await store.write(follow_all)
     again = await remove(store, tmp_path, days=1000)
@@ -150,19 +150,19 @@ async def test_events_after_an_archive_are_chained_to_it(store: DatabaseStore, p
 async def test_a_busy_leader_removes_old_records_while_it_works(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with course_on(place, seed=1) as (course, running):
-        await course.until_written(running.ledger, 12)
+    async with workload_on(place, seed=1) as (course, running):
+        await course.run_until_entries(running.ledger, 12)
         old = set(course.service.state.sessions)
     monkeypatch.setattr(retention, "FIRST_S", 0.1)
     monkeypatch.setattr(retention, "EVERY_S", 0.1)
     monkeypatch.setattr(retention, "PATIENCE_S", 0.0)  # these days pass on the wall clock only
-    async with course_on(place, seed=2, retention=partial(plan_of, tmp_path)) as (course, running):
-        course.clock.passes(500 * 86_400)
+    async with workload_on(place, seed=2, retention=partial(plan_of, tmp_path)) as (workload, running):
+        workload.clock.advance(500 * 86_400)
         async with asyncio.timeout(300):
             while not (gone := old - await known(running)):
-                await course.step()
-        assert not gone & set(course.service.state.sessions)
-        await course.until_written(running.ledger, 20)
+                await workload.step()
+        assert not gone & set(workload.service.state.sessions)
+        await workload.run_until_entries(running.ledger, 20)
         assert (await running.read(checked)).faults == []
     store = place.store()
     await store.open()
@@ -187,36 +187,36 @@ async def test_a_clock_leap_of_400_days_removes_nothing_for_a_day_on_any_leader(
     def plan(store: DatabaseStore) -> RetentionPlan:
         return RetentionPlan(periods=Periods(), open_history=lambda epoch: Asked(store, asked, epoch=epoch))
 
-    async def looks(course: Course) -> None:
+    async def looks(workload: RandomWorkload) -> None:
         for _ in range(60):
-            await course.step()
+            await workload.step()
             await asyncio.sleep(0.01)
 
-    async with course_on(place, seed=1, retention=plan) as (course, running):
-        await course.until_written(running.ledger, 6)
-        course.clock.passes(20 * 86_400)
-        course.clock.waits(20 * 86_400)
-        await course.until_written(running.ledger, 12)
-        before_us = course.clock.wall_us()
-        course.clock.is_set(leap_s)
-        await course.service.keeper.run_once()
-        course.clock.waits(clock_keeper.PATIENCE_S)
-        await course.service.keeper.run_once()
-        await looks(course)
+    async with workload_on(place, seed=1, retention=plan) as (workload, running):
+        await workload.run_until_entries(running.ledger, 6)
+        workload.clock.advance(20 * 86_400)
+        workload.clock.advance_monotonic(20 * 86_400)
+        await workload.run_until_entries(running.ledger, 12)
+        before_us = workload.clock.wall_us()
+        workload.clock.set_wall_clock(leap_s)
+        await workload.service.keeper.run_once()
+        workload.clock.advance_monotonic(clock_keeper.PATIENCE_S)
+        await workload.service.keeper.run_once()
+        await looks(workload)
         kept = await known(running)
-    async with course_on(place, seed=2, retention=plan, keeps_time=True) as (course, running):
-        assert course.service.state.clock_correction is not None
-        await looks(course)
+    async with workload_on(place, seed=2, retention=plan, keeps_time=True) as (workload, running):
+        assert workload.service.state.clock_correction is not None
+        await looks(workload)
         assert all(one < before_us for one in asked), "a run that had begun before goes on by the time before"
         asked.clear()
         assert kept <= await known(running)
         if is_put_right:
-            course.clock.is_set(-leap_s)
+            workload.clock.set_wall_clock(-leap_s)
         else:
-            course.clock.waits(retention.PATIENCE_S)
+            workload.clock.advance_monotonic(retention.PATIENCE_S)
         async with asyncio.timeout(120):
             while len(asked) < 3:
-                await course.step()
+                await workload.step()
         assert kept <= await known(running) or not is_put_right
 
 

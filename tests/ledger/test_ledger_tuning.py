@@ -12,7 +12,7 @@ from aliquot.service.backtests.recording import record
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.policies import PolicyDocument, Weights
 from aliquot_schema.views.backtests import TuningReport
-from recorded_courses import RecordedCluster, recorded_cluster
+from recorded_workloads import RecordedCluster, recorded_cluster
 from store_places import Place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("place", ["sqlite"], indirect=True)]
@@ -22,9 +22,9 @@ PRESENT = PolicyDocument(weights=replace(Weights(), short=0, age=64), version=3)
 async def lived(cluster: RecordedCluster) -> tuple[int, int]:
     """(split, end) of a run of two parts."""
     await cluster.settle()
-    await cluster.live(150)
+    await cluster.run(150)
     split_us = cluster.on.clock.now_us()
-    await cluster.live(150)
+    await cluster.run(150)
     return split_us, cluster.on.clock.now_us()
 
 
@@ -88,9 +88,9 @@ async def test_a_record_shorter_than_the_requested_time_is_split_by_its_own_leng
 async def test_tuning_with_too_few_sessions_is_refused(place: Place) -> None:
     async with recorded_cluster(place) as (cluster, store):
         await cluster.settle()
-        await cluster.live(20)
+        await cluster.run(20)
         middle_us = cluster.on.clock.now_us()
-        await cluster.live(20)
+        await cluster.run(20)
         history = await record(store.ledger, since_us=0, until_us=middle_us)
     with pytest.raises(InvalidRequest, match="20 are needed"):
         tune(history, history, TuningTask(document=PRESENT, tries=4))

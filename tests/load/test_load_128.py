@@ -11,8 +11,8 @@ import pytest
 from aliquot.cli.acceptance.checks import MapCheck, live_kernels
 from aliquot.cli.acceptance.cluster_view import read_cluster
 from aliquot.client import Client
-from load_cluster import check_log, load_server, patiently
-from load_people import PEOPLE, everybody, meddle, submit_all
+from load_cluster import check_log, load_server, wait_until
+from load_users import USERS_COUNT, change_sessions_forever, load_users, submit_all
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -30,7 +30,7 @@ async def counted(client: Client, *states: str) -> int:
 @pytest.mark.timeout(600)
 async def test_128_sessions_run_while_500_wait_and_users_cancel_and_change_priorities(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    async with load_server(tmp_path) as server, server.client() as client, everybody(server, client) as people:
+    async with load_server(tmp_path) as server, server.client() as client, load_users(server, client) as people:
         gate = _gate(server.folder / "gate")
         first: dict[str, str] = {}
         rest: dict[str, str] = {}
@@ -39,8 +39,8 @@ async def test_128_sessions_run_while_500_wait_and_users_cancel_and_change_prior
         async def all_run() -> bool:
             return len(live_kernels(server.data_folder)) == AT_ONCE and await counted(client, "running") == AT_ONCE
 
-        await patiently(all_run)
-        meddling = asyncio.create_task(meddle(people, rest, counts))
+        await wait_until(all_run)
+        meddling = asyncio.create_task(change_sessions_forever(people, rest, counts))
         check = MapCheck(client=client, data_folder=server.data_folder)
         await submit_all(people, "sleep 0.2", count=QUEUED, owners=rest, slots=HALF)
         await check.compare()
@@ -51,7 +51,7 @@ async def test_128_sessions_run_while_500_wait_and_users_cancel_and_change_prior
             assert not meddling.done(), meddling.exception()
             return await counted(client, "completed", "failed", "canceled") == AT_ONCE + QUEUED
 
-        await patiently(all_ended)
+        await wait_until(all_ended)
         meddling.cancel()
         with suppress(asyncio.CancelledError):
             await meddling
@@ -59,21 +59,21 @@ async def test_128_sessions_run_while_500_wait_and_users_cancel_and_change_prior
         async def is_idle() -> bool:
             return (await read_cluster(client)).is_idle
 
-        await patiently(is_idle)
+        await wait_until(is_idle)
         await check.compare()
         assert check.differences == []
         assert live_kernels(server.data_folder) == {}
         assert await counted(client, "failed") == 0
         await server.stop()
-        truth = check_log(server.data_folder / "server" / "aliquot.db")
-    truth.charges.check_all_settled()
-    assert len(truth.sessions) == AT_ONCE + QUEUED
-    assert {session.id: session.owner for session in truth.sessions.values()} == first | rest
-    assert {user for _, user in truth.charges.accounts} == set(people)
-    assert len(people) == PEOPLE
+        model = check_log(server.data_folder / "server" / "aliquot.db")
+    model.charges.check_all_settled()
+    assert len(model.sessions) == AT_ONCE + QUEUED
+    assert {session.id: session.owner for session in model.sessions.values()} == first | rest
+    assert {user for _, user in model.charges.accounts} == set(people)
+    assert len(people) == USERS_COUNT
     assert counts["forbidden"] > 5
-    assert truth.kinds["session.canceled"] > 5
-    assert truth.kinds["session.priority_changed"] > 20
+    assert model.kinds["session.canceled"] > 5
+    assert model.kinds["session.priority_changed"] > 20
 
 
 def _gate(path: Path) -> Path:

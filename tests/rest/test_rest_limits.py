@@ -20,7 +20,7 @@ from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.accounts import NewApiKey, NewUser
-from oidc_stand import Stand, stand
+from oidc_server import OidcServer, oidc_server
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def user_of(on: Stand, name: str, *projects: str) -> AsyncIterator[httpx.AsyncClient]:
+async def user_of(on: OidcServer, name: str, *projects: str) -> AsyncIterator[httpx.AsyncClient]:
     await on.accounts.create_user(ROOT, NewUser(name=name, role=Role.USER, projects=projects))
     made = await on.accounts.create_api_key(ROOT, NewApiKey(user=name, name="test", scope=KeyScope.SUBMIT))
     async with on.client(made.secret) as client:
@@ -53,7 +53,7 @@ def is_problem(answer: httpx.Response, status: int, code: str) -> bool:
 
 
 async def test_rest_requests_of_users_are_rate_limited_and_operators_are_exempt() -> None:
-    async with stand(ISSUER, limits=Limits(cost_per_minute=6_000)) as on, user_of(on, "ann") as ann:
+    async with oidc_server(ISSUER, limits=Limits(cost_per_minute=6_000)) as on, user_of(on, "ann") as ann:
         assert (await ann.get("/queue")).status_code == 200
         refused = await ann.get("/queue")
         assert is_problem(refused, 429, "rate_limited")
@@ -66,17 +66,17 @@ async def test_rest_requests_of_users_are_rate_limited_and_operators_are_exempt(
 
 
 async def test_an_allocation_that_times_out_holds_no_devices_later() -> None:
-    async with stand(ISSUER, limits=Limits(request_s=2)) as on, user_of(on, "ann") as ann:
+    async with oidc_server(ISSUER, limits=Limits(request_s=2)) as on, user_of(on, "ann") as ann:
         refused = await ann.post("/cluster/gpu-allocate", json={"job_id": "job"})  # no pass runs here
         assert is_problem(refused, 504, "timeout")
-        on.stage.clock.passes(WAITED_US_MAX / 1e6 + 1)
+        on.stage.clock.advance(WAITED_US_MAX / 1e6 + 1)
         await on.stage.advance()
         (session,) = on.stage.state.sessions.values()
         assert (session.state, on.stage.held()) == (SessionState.FAILED, {})
 
 
 async def test_a_job_lists_its_hidden_fields() -> None:
-    async with stand(ISSUER) as on, user_of(on, "ann") as ann, user_of(on, "bob") as bob:
+    async with oidc_server(ISSUER) as on, user_of(on, "ann") as ann, user_of(on, "bob") as bob:
         made = (await ann.post("/queue/submit", json={"command": "secret", "run_id": "exp-7"})).json()
         assert made["hidden"] == []
         (seen,) = (await bob.get("/queue")).json()["jobs"]
@@ -85,7 +85,7 @@ async def test_a_job_lists_its_hidden_fields() -> None:
 
 
 async def test_filters_do_not_match_hidden_fields() -> None:
-    async with stand(ISSUER) as on, user_of(on, "ann", "cv") as ann, user_of(on, "bob", "cv") as bob:
+    async with oidc_server(ISSUER) as on, user_of(on, "ann", "cv") as ann, user_of(on, "bob", "cv") as bob:
         for project in ("default", "cv"):
             body = {"command": "true", "run_id": "exp-7", "project": project}
             assert (await ann.post("/queue/submit", json=body)).status_code == 200
@@ -109,7 +109,7 @@ async def test_filters_do_not_match_hidden_fields() -> None:
 async def test_wrong_hosts_and_origins_are_refused_in_the_format_of_each_interface(
     headers: dict[str, str], status: int
 ) -> None:
-    async with stand(ISSUER) as on, on.client("the-servers-own-token") as root:
+    async with oidc_server(ISSUER) as on, on.client("the-servers-own-token") as root:
         for path in ("/queue", "/cluster/gpu-status", "/orchestrator/status", "/openapi.json"):
             assert is_problem(await root.get(path, headers=headers), status, "forbidden")
         assert (await root.get("/graphql", headers=headers)).json()["errors"][0]["extensions"]["code"] == "forbidden"
@@ -121,7 +121,7 @@ async def test_oversized_bodies_with_and_without_a_declared_size_get_413() -> No
             yield b" " * 1000
 
     headers = {"content-type": "application/json"}
-    async with stand(ISSUER, limits=Limits(body_bytes=5000)) as on, on.client("the-servers-own-token") as root:
+    async with oidc_server(ISSUER, limits=Limits(body_bytes=5000)) as on, on.client("the-servers-own-token") as root:
         for content in (b" " * 20_000, pieces()):
             assert is_problem(await root.post("/queue/submit", content=content, headers=headers), 413, "limit_exceeded")
 
@@ -131,7 +131,7 @@ async def test_a_client_that_reads_after_sending_everything_gets_the_413_respons
 ) -> None:
     monkeypatch.setattr(middleware, "_LINGER_S", 60.0)  # on slow machines too
     head = "POST /queue/submit HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer the-servers-own-token\r\n"
-    async with stand(ISSUER, limits=Limits(body_bytes=5000)) as on:
+    async with oidc_server(ISSUER, limits=Limits(body_bytes=5000)) as on:
         reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(on.url).port)
         writer.write(f"{head}content-length: 8000000\r\n\r\n".encode())
         for _ in range(80):
@@ -151,7 +151,7 @@ async def test_a_slow_body_gets_408_as_a_problem() -> None:
 
 
 async def test_unknown_paths_and_methods_are_problems() -> None:
-    async with stand(ISSUER) as on, on.client("the-servers-own-token") as root:
+    async with oidc_server(ISSUER) as on, on.client("the-servers-own-token") as root:
         assert is_problem(await root.get("/queue/no/such/place"), 404, "not_found")
         refused = await root.put("/queue/statistics", json={})
         assert is_problem(refused, 405, "method_not_allowed")
@@ -159,19 +159,19 @@ async def test_unknown_paths_and_methods_are_problems() -> None:
 
 
 async def test_head_requests_are_answered() -> None:
-    async with stand(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as browser:
+    async with oidc_server(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as browser:
         entered = await browser.post("/login", data={"key": "the-servers-own-token"}, headers={"origin": on.url})
         assert entered.status_code == 303
         assert (await browser.head("/queue")).status_code == 200
 
 
 async def test_requests_without_a_key_get_401() -> None:
-    async with stand(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as nobody:
+    async with oidc_server(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as nobody:
         assert is_problem(await nobody.get("/queue"), 401, "unauthenticated")
 
 
 async def test_simultaneous_allocations_of_one_job_create_one_session() -> None:
-    async with stand(ISSUER) as on, user_of(on, "ann") as ann:
+    async with oidc_server(ISSUER) as on, user_of(on, "ann") as ann:
         passes = asyncio.create_task(on.stage.allocator.run())
         try:
             answers = await asyncio.gather(*(ann.post("/cluster/gpu-allocate", json={"job_id": "j"}) for _ in range(4)))

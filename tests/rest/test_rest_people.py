@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from oidc_stand import provider
+from oidc_server import provider
 from rest_server import RestServer, rest_server
 
 MAKE = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename ... on Error { message } } }"

@@ -43,7 +43,7 @@ def federation_of(on: Stage, *, trust: Trust = Trust.SHARED, is_open: bool = Tru
     return found, accounts
 
 
-def told(on: Stage, **more: Any) -> Identity:
+def claims(on: Stage, **more: Any) -> Identity:
     """The claims of a token issued now."""
     return replace(ANN, issued_us=on.clock.now_us(), **more)
 
@@ -51,7 +51,7 @@ def told(on: Stage, **more: Any) -> Identity:
 async def test_concurrent_first_sign_ins_create_the_user_once() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
-        names = await asyncio.gather(*(federation.user_of(told(on)) for _ in range(4)))
+        names = await asyncio.gather(*(federation.user_of(claims(on)) for _ in range(4)))
         assert set(names) == {"ann"}
         user = on.state.people.users[UserId("ann")]
         assert (user.role, user.subject, user.version) == (Role.USER, ANN.subject, 1)
@@ -62,13 +62,13 @@ async def test_a_user_created_by_an_admin_is_matched_by_name_once_and_then_by_su
     async with stage([]) as on:
         federation, accounts = federation_of(on, is_open=False)
         with pytest.raises(Unauthenticated, match="no user ann"):
-            await federation.user_of(told(on))
+            await federation.user_of(claims(on))
         await accounts.create_user(ROOT, NewUser(name="ann", role=Role.OPERATOR))
-        assert await federation.user_of(told(on)) == "ann"
+        assert await federation.user_of(claims(on)) == "ann"
         assert on.state.people.users[UserId("ann")].role is Role.OPERATOR
         with pytest.raises(Unauthenticated, match="belongs to another identity"):
-            await federation.user_of(told(on, subject="https://id#2"))
-        assert await federation.user_of(told(on, name="renamed")) == "ann"
+            await federation.user_of(claims(on, subject="https://id#2"))
+        assert await federation.user_of(claims(on, name="renamed")) == "ann"
 
 
 async def test_reserved_and_invalid_user_names_are_refused() -> None:
@@ -76,16 +76,16 @@ async def test_reserved_and_invalid_user_names_are_refused() -> None:
         federation, _ = federation_of(on)
         for name in ("root", "system:allocator", "a/b", "", "x" * 65):
             with pytest.raises(Unauthenticated):
-                await federation.user_of(told(on, name=name))
+                await federation.user_of(claims(on, name=name))
         assert on.state.people.users == {}
 
 
 async def test_only_newer_tokens_change_the_user_record() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
-        before = told(on, has_role=True, role=Role.ADMIN, projects=("a", "b"))
+        before = claims(on, has_role=True, role=Role.ADMIN, projects=("a", "b"))
         await federation.user_of(before)
-        await federation.user_of(told(on, has_role=True, role=Role.VIEWER, projects=("a",)))
+        await federation.user_of(claims(on, has_role=True, role=Role.VIEWER, projects=("a",)))
         await federation.user_of(before)
         user = on.state.people.users[UserId("ann")]
         assert (user.role, user.projects, user.version) == (Role.VIEWER, ("a",), 2)
@@ -94,7 +94,7 @@ async def test_only_newer_tokens_change_the_user_record() -> None:
 async def test_older_tokens_change_nothing_when_the_clock_of_the_provider_is_ahead() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
-        await federation.user_of(told(on, has_role=True))
+        await federation.user_of(claims(on, has_role=True))
         ahead = on.clock.now_us() + 20_000_000
         admin = replace(ANN, has_role=True, role=Role.ADMIN, issued_us=ahead)
         viewer = replace(admin, role=Role.VIEWER, issued_us=ahead + 1_000_000)
@@ -107,17 +107,17 @@ async def test_older_tokens_change_nothing_when_the_clock_of_the_provider_is_ahe
 async def test_a_user_without_any_role_group_is_refused_and_loses_role_and_projects() -> None:
     async with stage([]) as on:
         federation, _ = federation_of(on)
-        out = told(on, has_role=True, role=None)
+        out = claims(on, has_role=True, role=None)
         with pytest.raises(Unauthenticated, match="oidc-roles"):
             await federation.user_of(out)
         assert on.state.people.users == {}
-        await federation.user_of(told(on, has_role=True, role=Role.OPERATOR, projects=("a",)))
+        await federation.user_of(claims(on, has_role=True, role=Role.OPERATOR, projects=("a",)))
         with pytest.raises(Unauthenticated, match="oidc-roles"):
             await federation.user_of(out)
         assert on.state.people.users[UserId("ann")].role is Role.OPERATOR, "that token was older"
         for _ in range(2):
             with pytest.raises(Unauthenticated, match="oidc-roles"):
-                await federation.user_of(told(on, has_role=True, role=None, projects=()))
+                await federation.user_of(claims(on, has_role=True, role=None, projects=()))
         user = on.state.people.users[UserId("ann")]
         assert (user.role, user.projects, user.version) == (Role.VIEWER, (), 2)
 
@@ -125,23 +125,23 @@ async def test_a_user_without_any_role_group_is_refused_and_loses_role_and_proje
 async def test_a_new_user_whose_name_differs_only_in_case_is_refused() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on)
-        await federation.user_of(told(on))
+        await federation.user_of(claims(on))
         for name, words in (
             ("Ann", "the name Ann differs only in case from the existing user ann"),
             ("Root", "the name Root differs only in case from the existing user root"),
             ("root", "server's"),
         ):
             with pytest.raises(Unauthenticated, match=words):
-                await federation.user_of(told(on, name=name, subject="https://id#2"))
+                await federation.user_of(claims(on, name=name, subject="https://id#2"))
         await accounts.create_user(ROOT, NewUser(name="ANN", role=Role.VIEWER))
-        assert await federation.user_of(told(on, name="ANN", subject="https://id#2")) == "ANN"
+        assert await federation.user_of(claims(on, name="ANN", subject="https://id#2")) == "ANN"
 
 
 async def test_forgetting_the_identity_gives_a_user_name_to_a_new_identity() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on)
-        await federation.user_of(told(on))
-        later = told(on, subject="https://new#1")
+        await federation.user_of(claims(on))
+        later = claims(on, subject="https://new#1")
         with pytest.raises(Unauthenticated, match="--forget-identity"):
             await federation.user_of(later)
         await accounts.update_user(ROOT, "ann", UserChanges(forget_identity=True), None)
@@ -153,25 +153,25 @@ async def test_forgetting_the_identity_gives_a_user_name_to_a_new_identity() -> 
 async def test_a_disabled_user_stays_disabled_after_a_new_token() -> None:
     async with stage([]) as on:
         federation, accounts = federation_of(on)
-        await federation.user_of(told(on))
+        await federation.user_of(claims(on))
         await accounts.disable_user(ROOT, "ann", None)
-        await federation.user_of(told(on, has_role=True, role=Role.ADMIN))
+        await federation.user_of(claims(on, has_role=True, role=Role.ADMIN))
         user = on.state.people.users[UserId("ann")]
         assert (user.disabled, user.role) == (True, Role.USER)
         await accounts.create_user(ROOT, NewUser(name="bob", role=Role.USER))
         await accounts.disable_user(ROOT, "bob", None)
         with pytest.raises(Unauthenticated, match="disabled"):
-            await federation.user_of(told(on, name="bob", subject="https://id#2"))
+            await federation.user_of(claims(on, name="bob", subject="https://id#2"))
 
 
 async def test_account_rules_apply_to_federated_users() -> None:
     async with stage([]) as on:
         alone, _ = federation_of(on, trust=Trust.ALONE)
         with pytest.raises(Unauthenticated, match="single-trust-domain"):
-            await alone.user_of(told(on))
-        assert await alone.user_of(told(on, role=Role.VIEWER)) == "ann"
+            await alone.user_of(claims(on))
+        assert await alone.user_of(claims(on, role=Role.VIEWER)) == "ann"
         apart, _ = federation_of(on, trust=Trust.SEPARATE)
-        bob = told(on, name="bob", subject="https://id#2", unix_name="bob1")
+        bob = claims(on, name="bob", subject="https://id#2", unix_name="bob1")
         assert await apart.user_of(bob) == "bob"
         assert on.state.people.users[UserId("bob")].account == "bob1"
         with pytest.raises(Unauthenticated, match="would not be isolated"):

@@ -47,7 +47,7 @@ async def test_a_draining_agent_starts_no_new_session_and_keeps_running_ones() -
         second = await on.submit()
         await on.advance()
         assert (on.session(first).state, on.session(second).state) == (S.RUNNING, S.QUEUED)
-        on.executor.ends(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
+        on.executor.end_kernel(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
         await on.settle()
         view = on.queries.agent(CALLER, "a")
         assert view is not None
@@ -66,7 +66,7 @@ async def test_settings_made_by_operators_survive_a_new_registration_of_the_agen
         await admin.agents.label_agent(CALLER, "a", [("zone", "north")])
         await admin.agents.assign_agent_pool(CALLER, "a", "big")
         await admin.agents.set_agent_schedulable(CALLER, "a", schedulable=False, note=None)
-        on.executor.boots(A)
+        on.executor.reboot_agent(A)
         await on.settle()
         known = on.state.agents[A]
         assert (known.boot_id, known.draining, known.note, known.schedulable) == ("boot-1+", True, "moved", False)
@@ -92,7 +92,7 @@ async def test_a_drain_with_eviction_preempts_running_sessions() -> None:
         assert session.preemption is not None
         assert (session.preemption.cause, session.preemption.by_session) == (PreemptionCause.DRAIN, None)
         await on.settle()
-        on.executor.ends(on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
+        on.executor.end_kernel(on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
         await on.settle()
         assert on.session(first).state is S.QUEUED
         assert on.held() == {}
@@ -192,7 +192,7 @@ async def test_a_quota_of_an_unknown_slot_and_a_label_of_an_unknown_agent_are_re
 async def test_usage_reports_gpu_hours_and_share_per_user() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await running(on)
-        on.clock.passes(3600)
+        on.clock.advance(3600)
         (used,) = office(on).quotas.usage(CALLER, user="ann", project=None)
         assert used.gpu_hours == pytest.approx(1, rel=1e-3)
         assert (used.user, used.share) == ("ann", 1.0)
@@ -210,7 +210,7 @@ async def test_quotas_show_current_use_and_waiting_sessions() -> None:
         await on.submit(devices=2, project="vision")
         await on.submit(devices=4)
         await on.advance()
-        on.clock.passes(1800)
+        on.clock.advance(1800)
         found = {f"{use.scope}:{use.name}": use for use in quotas.quota_use(CALLER)}
         assert set(found) == {"cluster:", "user:ann", "project:vision", "project:default"}
         for name, held, waiting in (("cluster:", "3.00", 2), ("user:ann", "3.00", 2), ("project:vision", "3.00", 1)):
@@ -236,7 +236,7 @@ async def test_the_use_of_quotas_counts_the_gpus_of_a_booking_from_its_start_on(
             return {f"{use.scope}:{use.name}": [slot.amount for slot in use.held] for use in uses}
 
         assert held() == {"cluster:": []}
-        on.clock.passes(61)
+        on.clock.advance(61)
         await on.submit(booking="exp")
         await on.submit()
         await on.advance()

@@ -78,13 +78,13 @@ class Step:
             case "decide":
                 await on.allocator.run_once()
             case "later":
-                on.clock.passes(400)
+                on.clock.advance(400)
             case "silent" | "good-bye":
-                on.executor.falls_silent(AgentId("a"), gone=self.what == "good-bye")
+                on.executor.disconnect_agent(AgentId("a"), gone=self.what == "good-bye")
             case "back":
-                on.executor.comes_back(AgentId("a"))
+                on.executor.reconnect_agent(AgentId("a"))
             case "boot":
-                on.executor.boots(AgentId("a"))
+                on.executor.reboot_agent(AgentId("a"))
             case "deliver":
                 await on.settle()
         on.check()
@@ -95,7 +95,7 @@ STEPS = st.sampled_from(["cancel", "priority", "decide", "later", "silent", "goo
 STORIES = st.lists(REPORTS | REPORTS | st.builds(Step, STEPS), max_size=25)
 
 
-async def tell(story: list[Report | Step], *, kernels: int) -> None:
+async def play(story: list[Report | Step], *, kernels: int) -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         on.executor.start_by_itself = False
         gang = await on.submit(kernels=kernels)
@@ -107,7 +107,7 @@ async def tell(story: list[Report | Step], *, kernels: int) -> None:
 async def end(on: Stage, gang: SessionId) -> None:
     """All agents return, every session is canceled, and every process ends."""
     for name in ("a", "b"):
-        on.executor.comes_back(AgentId(name))
+        on.executor.reconnect_agent(AgentId(name))
     await on.settle()
     if not on.session(gang).is_ended:
         await on.cancel(gang)
@@ -130,7 +130,7 @@ async def end(on: Stage, gang: SessionId) -> None:
 def test_any_sequence_of_reports_keeps_the_state_valid_and_frees_all_devices(
     story: list[Report | Step], kernels: int
 ) -> None:
-    asyncio.run(tell([Step("decide"), Step("deliver"), *story], kernels=kernels))
+    asyncio.run(play([Step("decide"), Step("deliver"), *story], kernels=kernels))
 
 
 @settings(max_examples=60, deadline=None)
@@ -212,7 +212,7 @@ async def test_reports_by_other_agents_or_about_unsent_kernels_are_ignored(word:
         await on.on_event(says(KernelId(f"{first}.2.0"), word, agent_id="a"))
         await on.on_event(says(KernelId("ses_none.1.0"), word, agent_id="a"))
         assert on.state.revision == before
-        on.executor.comes_back(AgentId("a"))
+        on.executor.reconnect_agent(AgentId("a"))
         await on.settle()
         assert on.session(first).state is S.RUNNING
 
@@ -263,7 +263,7 @@ async def test_a_kernel_in_unknown_state_is_started_only_if_not_cancelled(unwant
         await on.on_event(*about(on, first, 0, "uncertain"))
         assert on.state.kernels[KernelId(f"{first}.1.0")].state is K.UNKNOWN
         on.executor.agents[AgentId("a")].loses_orders = False
-        on.executor.comes_back(AgentId("a"))
+        on.executor.reconnect_agent(AgentId("a"))
         await on.settle()
         assert on.executor.agents[AgentId("a")].starts == ([] if unwanted else [f"{first}.1.0"])
         assert on.session(first).state is (S.CANCELED if unwanted else S.RUNNING)

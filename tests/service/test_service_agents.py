@@ -72,14 +72,14 @@ async def test_a_silent_agent_gets_no_new_session_and_keeps_its_running_ones(
 ) -> None:
     async with stage([agent("a", devices=2)]) as on:
         session = await running(on) if holds else None
-        on.executor.falls_silent(A, gone=gone)
+        on.executor.disconnect_agent(A, gone=gone)
         await on.settle()
         assert on.state.agents[A].state is state
         waiting = await on.submit()
         await on.advance()
         assert on.state.verdicts[waiting].reason is Reason.CLUSTER_UNAVAILABLE
         assert on.held() == ({"a-gpu-1": 1000} if holds else {})
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert on.state.agents[A].state is AgentState.ALIVE
         await on.advance()
@@ -93,8 +93,8 @@ async def test_silence_of_an_agent_that_said_goodbye_changes_nothing() -> None:
     async with stage([agent("a", devices=1), agent("b", devices=1)]) as on:
         await running(on)
         for name, state in ((A, AgentState.LOST), (B, AgentState.LEFT)):
-            on.executor.falls_silent(name, gone=True)
-            on.executor.falls_silent(name)
+            on.executor.disconnect_agent(name, gone=True)
+            on.executor.disconnect_agent(name)
             await on.settle()
             assert on.state.agents[name].state is state
         await on.on_event(AgentSilent(agent_id=AgentId("unknown")), AgentSilent(agent_id=AgentId("unknown"), gone=True))
@@ -103,11 +103,11 @@ async def test_silence_of_an_agent_that_said_goodbye_changes_nothing() -> None:
 async def test_a_goodbye_during_a_pass_leaves_a_consistent_state() -> None:
     async with stage([agent("a", devices=1)]) as on:
         first = await on.submit()
-        on.executor.falls_silent(A, gone=True)
+        on.executor.disconnect_agent(A, gone=True)
         await asyncio.gather(on.allocator.run_once(), on.settle())
         on.check()
         assert on.state.agents[A].state in (AgentState.LEFT, AgentState.LOST)
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         await on.advance()
         assert on.session(first).state is S.RUNNING
@@ -116,12 +116,12 @@ async def test_a_goodbye_during_a_pass_leaves_a_consistent_state() -> None:
 async def test_kernels_that_ended_while_the_agent_was_silent_are_reported_on_its_return() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first, second = await running(on), await running(on)
-        on.executor.falls_silent(A)
+        on.executor.disconnect_agent(A)
         await on.settle()
-        on.executor.ends(rank(first), code=7)
+        on.executor.end_kernel(rank(first), code=7)
         await on.settle()
         assert on.session(first).state is S.RUNNING
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert (on.session(first).state, on.session(first).exit_code) == (S.FAILED, 7)
         assert on.session(second).state is S.RUNNING
@@ -137,7 +137,7 @@ async def test_after_a_reboot_running_sessions_are_retried_and_unstarted_orders_
         sent = await on.submit()
         await on.advance()
         on.executor.start_by_itself = True
-        on.executor.boots(A)
+        on.executor.reboot_agent(A)
         await on.settle()
         assert (on.session(ran).state, on.session(ran).retries) == (S.QUEUED, 1)
         assert on.state.leases[LeaseId(rank(ran))].evidence is EndEvidence.BOOT_ID
@@ -150,13 +150,13 @@ async def test_a_kernel_missing_from_an_agent_of_the_same_boot_keeps_its_devices
     async with stage([agent("a", devices=1)]) as on:
         first = await running(on)
         on.executor.agents[A].running.clear()
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert on.state.kernels[rank(first)].state is K.UNKNOWN
         assert on.session(first).state is S.RUNNING
         assert on.held() == {"a-gpu-0": 1000}
         on.executor.agents[A].running.add(rank(first))
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert on.state.kernels[rank(first)].state is K.RUNNING
 
@@ -170,7 +170,7 @@ async def test_grants_that_an_earlier_version_did_not_send_are_sent_when_the_age
         assert on.session(first).state is S.SCHEDULED
         known = KernelReport(kernel_id=rank(first), phase=KernelPhase.STARTED, at_us=1)
         inventory = on.executor.agents[A].inventory()
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         (joined,) = on.executor.take_messages()
         await on.on_event(replace(joined, inventory=replace(inventory, kernels=(known,))))
         await on.settle()
@@ -188,7 +188,7 @@ async def test_a_gang_with_a_failed_rank_starts_no_further_ranks() -> None:
         )
         fake.orders.clear()
         on.executor.start_by_itself = True
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert fake.starts == []
         assert set(fake.stopped) == {rank(gang, 1), rank(gang, 2)}
@@ -203,7 +203,7 @@ async def test_orders_carry_the_configured_grace_also_when_they_are_sent_again()
         fake = on.executor.agents[A]
         assert fake.orders[kernel].grace_ms == GRACE_MS
         fake.orders.clear()
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert fake.orders[kernel].grace_ms == GRACE_MS
 
@@ -211,7 +211,7 @@ async def test_orders_carry_the_configured_grace_also_when_they_are_sent_again()
 async def test_kernels_without_a_lease_are_stopped() -> None:
     async with stage([agent("a", devices=1)]) as on:
         on.executor.agents[A].running.add(KernelId("ses_old.1.0"))
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert on.executor.agents[A].stopped == ["ses_old.1.0"]
 
@@ -219,7 +219,7 @@ async def test_kernels_without_a_lease_are_stopped() -> None:
 async def test_a_device_that_disappears_while_it_is_held_is_kept_as_leaving_until_it_is_free() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
-        on.executor.changes(A, gpus(1))
+        on.executor.change_devices(A, gpus(1))
         await on.settle()
         assert [(d.id, d.health) for d in shown(on).devices] == [
             ("a-gpu-0", DeviceHealth.HEALTHY),
@@ -229,12 +229,12 @@ async def test_a_device_that_disappears_while_it_is_held_is_kept_as_leaving_unti
         assert {one.slot: one.amount for one in shown(on).occupied}["cuda.device"] == "0"
         with pytest.raises(ImpossibleRequest):
             await on.submit(devices=2)
-        on.executor.ends(rank(first))
+        on.executor.end_kernel(rank(first))
         await on.settle()
-        on.executor.changes(A, gpus(1))
+        on.executor.change_devices(A, gpus(1))
         await on.settle()
         assert [device.id for device in shown(on).devices] == ["a-gpu-0"]
-        on.executor.changes(A, gpus(2))
+        on.executor.change_devices(A, gpus(2))
         await on.settle()
         await running(on, devices=2)
 
@@ -243,7 +243,7 @@ async def test_an_unhealthy_device_gets_no_new_session_and_keeps_its_current_hol
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         good, held = gpus(2)
-        on.executor.changes(A, (good, replace(held, health=DeviceHealth.UNHEALTHY)))
+        on.executor.change_devices(A, (good, replace(held, health=DeviceHealth.UNHEALTHY)))
         await on.settle()
         assert on.session(first).state is S.RUNNING
         wide, small = await on.submit(devices=2), await on.submit()
@@ -257,15 +257,15 @@ async def test_held_devices_move_with_the_agent_to_a_new_node_id() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await running(on)
         on.executor.agents[A].node = "elsewhere"
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert dict(on.state.used) == {"node-a": {}, "elsewhere": {"a-gpu-1": 1000}}
         second = await running(on)
         waiting = await on.submit()
         await on.advance()
         assert on.session(waiting).state is S.QUEUED
-        on.executor.ends(rank(first))
-        on.executor.ends(rank(second))
+        on.executor.end_kernel(rank(first))
+        on.executor.end_kernel(rank(second))
         await on.settle()
         assert on.held() == {}
 
@@ -298,10 +298,10 @@ async def test_sessions_survive_devices_and_slots_that_change_during_the_life_of
     async with stage([agent("b", devices=1)]) as on:
         with pytest.raises(ImpossibleRequest):
             await on.submit(devices=2)
-        on.executor.joins(agent("a", devices=2))
+        on.executor.add_agent(agent("a", devices=2))
         await on.settle()
         both = await running(on, devices=2)
-        on.executor.changes(A, ())
+        on.executor.change_devices(A, ())
         await on.settle()
         assert shown(on).capacity == ()
         assert shown(on).gpu_alloc_map == '{"a-gpu-0": "1.00", "a-gpu-1": "1.00"}'
@@ -309,7 +309,7 @@ async def test_sessions_survive_devices_and_slots_that_change_during_the_life_of
 
         fake = on.executor.agents[A]
         fake.devices = renamed(gpus(2), kind="gpu")
-        on.executor.comes_back(A)
+        on.executor.reconnect_agent(A)
         await on.settle()
         assert on.held() == {"a-gpu-0": 1000, "a-gpu-1": 1000}
         assert set(on.state.slots) == {"cuda.device", "cuda.shares", "gpu.device", "gpu.shares"}
@@ -320,19 +320,19 @@ async def test_sessions_survive_devices_and_slots_that_change_during_the_life_of
             await on.submit(slots=[("tpu.device", "1")])
         with pytest.raises(ImpossibleRequest):
             await on.submit(devices=2)
-        on.executor.ends(rank(both))
+        on.executor.end_kernel(rank(both))
         await on.settle()
         await on.advance()
         assert on.session(waiting).state is S.RUNNING
         assert shown(on).gpu_alloc_map == '{"a-gpu-0": "0.00", "a-gpu-1": "0.50"}'
 
-        on.executor.falls_silent(A, gone=True)
+        on.executor.disconnect_agent(A, gone=True)
         await on.settle()
         assert on.state.agents[A].state is AgentState.LOST
-        on.executor.comes_back(A)
-        on.executor.ends(rank(waiting))
+        on.executor.reconnect_agent(A)
+        on.executor.end_kernel(rank(waiting))
         await on.settle()
-        on.executor.falls_silent(A, gone=True)
+        on.executor.disconnect_agent(A, gone=True)
         await on.settle()
         assert on.state.agents[A].state is AgentState.LEFT
         with pytest.raises(ImpossibleRequest):
@@ -343,8 +343,8 @@ async def test_sessions_survive_devices_and_slots_that_change_during_the_life_of
 async def test_a_rejoining_agent_without_changes_writes_no_event() -> None:
     async with stage([FakeAgent(id=A, devices=gpus(1))]) as on:
         before = on.state.revision
-        on.executor.comes_back(A)
-        on.executor.changes(A, gpus(1))
+        on.executor.reconnect_agent(A)
+        on.executor.change_devices(A, gpus(1))
         await on.settle()
         assert on.state.revision == before
 

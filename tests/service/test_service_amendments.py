@@ -87,7 +87,7 @@ async def test_a_session_that_changes_while_a_pass_decides_does_not_fall_back() 
         fallback = NewFallback(slots=[("cuda.device", "1")], after_s=60)
         wide = await on.submit(devices=2, fallbacks=[fallback])
         await on.advance()
-        on.clock.passes(61)
+        on.clock.advance(61)
         with during_a_pass(lambda: change(on, wide, slots=[("cuda.device", "2")])):
             await on.allocator.run_once()
         assert (on.session(wide).fallback_level, on.session(wide).state) == (0, S.QUEUED)

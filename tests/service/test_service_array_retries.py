@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 async def end(on: Stage, names: Sequence[SessionId], *, code: int) -> None:
     """Let tasks exit, with the consequences."""
     for name in names:
-        on.executor.ends(kernel_id(name, attempt=on.session(name).attempt, rank=0), code=code)
+        on.executor.end_kernel(kernel_id(name, attempt=on.session(name).attempt, rank=0), code=code)
     await on.settle()
     await on.advance()
 
@@ -134,7 +134,7 @@ async def test_changing_an_ended_session_that_left_memory_is_refused_with_its_st
         names = [await bench.submit(devices=1) for _ in range(3)]
         for name in names:
             await bench.until_state(name, S.RUNNING)
-            executor.ends(kernel_id(name, attempt=1, rank=0))
+            executor.end_kernel(kernel_id(name, attempt=1, rank=0))
             await bench.until(lambda name=name: name not in bench.state.sessions or bench.session(name).is_ended)  # type: ignore[misc]  # bound now
         await bench.until(lambda: names[0] not in bench.state.sessions)
         sessions = bench.service.sessions

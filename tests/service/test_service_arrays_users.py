@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 async def ends(on: Stage, array: SessionId, index: int, *, code: int = 0) -> None:
     """Let a task exit, with the consequences."""
     name = task_id(array, index=index)
-    on.executor.ends(kernel_id(name, attempt=on.session(name).attempt, rank=0), code=code)
+    on.executor.end_kernel(kernel_id(name, attempt=on.session(name).attempt, rank=0), code=code)
     await on.settle()
     await on.advance()
 
@@ -79,11 +79,11 @@ async def test_tasks_that_have_left_memory_are_run_again_as_new_attempts(tmp_pat
             await bench.until(lambda task=task: task in bench.state.sessions)  # type: ignore[misc]  # bound now
             await bench.until_state(task, S.RUNNING)
         for task in tasks:
-            executor.ends(kernel_id(task, attempt=1, rank=0), code=1)
+            executor.end_kernel(kernel_id(task, attempt=1, rank=0), code=1)
         await bench.until(lambda: array not in bench.state.sessions or bench.session(array).state is S.FAILED)
         last = await bench.submit(devices=1)
         await bench.until_state(last, S.RUNNING)
-        executor.ends(kernel_id(last, attempt=1, rank=0))
+        executor.end_kernel(kernel_id(last, attempt=1, rank=0))
         await bench.until_state(last, S.COMPLETED)
         assert list(bench.state.sessions) == [last]
         await bench.service.sessions.retry_session(OWNER, array if whole else tasks[1], None)

@@ -100,7 +100,7 @@ async def test_a_backtest_runs_and_keeps_its_result() -> None:
 async def test_a_result_is_of_the_time_that_the_record_covers() -> None:
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner()
-        on.clock.passes(30 * 86_400)
+        on.clock.advance(30 * 86_400)
         begins_us, ends_us = on.clock.now_us() - 60_000_000, on.clock.now_us() - 1_000_000
         runner.last = BacktestNews(report=replace(REPORT, since_us=begins_us, until_us=ends_us))
         tests = jobs(on, runner)
@@ -118,9 +118,9 @@ async def test_a_backtest_of_one_year_tolerates_the_delay_of_the_request() -> No
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner()
         tests = jobs(on, runner)
-        on.clock.passes(800 * 86_400)
+        on.clock.advance(800 * 86_400)
         since = moment(on.clock.now_us()) - timedelta(days=365)
-        on.clock.passes(1)
+        on.clock.advance(1)
         await tests.start_backtest(OPERATOR, replace(FCFS, since=since))
         await until(lambda: len(runner.orders) == 1)
         with pytest.raises(InvalidRequest, match="at most 365 days"):

@@ -45,7 +45,7 @@ async def test_a_released_lease_is_charged_to_project_and_user_and_matches_the_e
         await with_prices(on)
         await on.submit(devices=2)
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         await end_all(on)
         mine = statement(on)
         assert mine.held == mine.used == pytest.approx(2 * GPU_HOUR, rel=1e-3)
@@ -71,7 +71,7 @@ async def test_time_lost_to_a_failure_is_charged_to_the_owner() -> None:
         await with_prices(on)
         await on.submit()
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         await end_all(on, code=1)
         mine = statement(on)
         assert mine.used == 0
@@ -86,10 +86,10 @@ async def test_time_lost_to_a_preemption_is_credited() -> None:
         await with_prices(on, order="priority")
         await on.submit(preemptible=True, priority="low")
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         await on.submit(priority="high")
         await on.advance()
-        on.executor.ends(KernelId(on.live()[0]), code=None, signal=15)
+        on.executor.end_kernel(KernelId(on.live()[0]), code=None, signal=15)
         await on.settle()
         mine = statement(on)
         assert mine.lost_preemption == mine.held == pytest.approx(GPU_HOUR, rel=0.1)
@@ -106,7 +106,7 @@ async def test_a_lease_across_months_is_charged_to_each_month() -> None:
         )
         await on.submit()
         await on.advance()
-        on.clock.passes(40 * 24 * HOUR_S)
+        on.clock.advance(40 * 24 * HOUR_S)
         await end_all(on)
         months = [one for one in on.state.statements.values() if one.account == PROJECT]
         assert len(months) >= 2
@@ -121,7 +121,7 @@ async def test_a_spent_budget_holds_the_sessions_of_its_project_until_the_next_m
         await with_budget(on, 3)
         await on.submit()
         await on.advance()
-        on.clock.passes(2 * HOUR_S)  # 4 EUR, not released
+        on.clock.advance(2 * HOUR_S)  # 4 EUR, not released
         waits = await on.submit()
         await on.create_project("free")
         starts = await on.submit(project="free")
@@ -131,7 +131,7 @@ async def test_a_spent_budget_holds_the_sessions_of_its_project_until_the_next_m
         assert verdict.reason is Reason.QUOTA
         assert explain(verdict).startswith("Project default has spent 133 % of its budget of 3.00 EUR this month; the ")
         await end_all(on)
-        on.clock.passes(31 * 24 * HOUR_S)
+        on.clock.advance(31 * 24 * HOUR_S)
         await on.advance()
         assert on.session(waits).state == "running"
 
@@ -143,7 +143,7 @@ async def test_a_budget_lowers_the_priority_instead_where_the_policy_says_so() -
         await with_budget(on, 1, QuotaScope.USER, CALLER.user)
         await on.submit(preemptible=False)
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         late = await on.submit()
         await on.advance()
         verdict = on.state.verdicts[late]

@@ -44,7 +44,7 @@ async def test_repeated_bookings_keep_their_length_or_whole_days_over_a_clock_ch
 ) -> None:
     first = datetime.fromisoformat(f"{starts_at}+00:00")
     async with stage([agent("a", devices=1)]) as on:
-        on.clock.passes((first - moment(on.clock.now_us())) / timedelta(seconds=1) - 3600)
+        on.clock.advance((first - moment(on.clock.now_us())) / timedelta(seconds=1) - 3600)
         asked = NewBooking(
             name="night",
             starts_at=first.astimezone(ZoneInfo("Europe/Berlin")),

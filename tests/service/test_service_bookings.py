@@ -99,7 +99,7 @@ async def test_a_session_is_submitted_into_a_booking_by_name_and_starts_with_it(
         await on.advance()
         assert [on.session(name).state for name in endless] == [S.RUNNING, S.QUEUED]
         assert on.state.verdicts[endless[1]].evidence.booking == "exp"
-        on.clock.passes(3601)
+        on.clock.advance(3601)
         await on.advance()
         assert on.session(mine).state is S.RUNNING
         (shown,) = on.bookings.bookings(CALLER)
@@ -127,7 +127,7 @@ async def test_preemptible_sessions_are_preempted_for_a_session_of_the_booking()
         guest = await on.submit(preemptible=True)
         await on.advance()
         await reserve(on)
-        on.clock.passes(3601)
+        on.clock.advance(3601)
         mine = await on.submit(booking="exp")
         await on.allocator.run_once()
         preempted = on.session(guest)
@@ -161,7 +161,7 @@ async def test_a_booking_is_extended_shortened_and_given_back() -> None:
         shorter = await called(on, on.bookings.extend(CALLER, "exp", made.ends_at))
         assert shorter.booking.ends_at == made.ends_at
         assert (await on.bookings.give_back(CALLER, "exp")).booking.state is BookingState.CANCELED
-        on.clock.passes(3 * 3600 + 1)
+        on.clock.advance(3 * 3600 + 1)
         assert (await on.bookings.give_back(CALLER, "next")).booking.state is BookingState.GIVEN_BACK
         assert (await on.bookings.give_back(CALLER, made.id)).booking.state is BookingState.CANCELED
         with pytest.raises(NotFound):
@@ -173,7 +173,7 @@ async def test_a_booking_is_extended_while_its_gpu_is_lost() -> None:
         made = (await reserve(on, gpus=1)).booking
         lost, *good = gpus(3)
         assert [gpu.device_id for gpu in made.devices] == [lost.id]
-        on.executor.changes(AgentId("a"), (replace(lost, health=DeviceHealth.UNHEALTHY), *good))
+        on.executor.change_devices(AgentId("a"), (replace(lost, health=DeviceHealth.UNHEALTHY), *good))
         await on.settle()
         longer = (await called(on, on.bookings.extend(CALLER, "exp", made.ends_at + HOUR))).booking
         assert (longer.state, longer.ends_at) == (BookingState.BOOKED, made.ends_at + HOUR)
@@ -186,7 +186,7 @@ async def test_an_unused_booking_is_released_as_a_no_show_and_waiting_sessions_s
         waits = await on.submit()
         await on.advance()
         assert on.session(waits).state is S.QUEUED
-        on.clock.passes(3600 + 61)
+        on.clock.advance(3600 + 61)
         await on.advance()
         assert on.session(waits).state is S.RUNNING
         (shown,) = on.bookings.bookings(CALLER, with_ended=True)
@@ -246,11 +246,11 @@ async def test_an_owner_cannot_have_two_open_bookings_of_one_name() -> None:
 async def test_idle_time_of_a_booking_is_charged_to_its_owner_when_it_ends() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await reserve(on, gpus=2, starts=timedelta(minutes=1), no_show_after=3600.0)
-        on.clock.passes(61)
+        on.clock.advance(61)
         mine = await on.submit(booking="exp")
         await on.advance()
         assert on.session(mine).state is S.RUNNING
-        on.clock.passes(1800)
+        on.clock.advance(1800)
         given = (await on.bookings.give_back(CALLER, "exp")).booking
         assert given.held_back_gpu_hours == pytest.approx(0.5, abs=0.01)  # the other GPU, for half an hour
         (account,) = on.state.accounts.values()
@@ -262,13 +262,13 @@ async def test_idle_time_of_a_booking_is_charged_to_its_owner_when_it_ends() -> 
 async def test_time_held_by_sessions_of_a_booking_is_not_charged_twice() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await reserve(on, starts=timedelta(minutes=1))
-        on.clock.passes(61)
+        on.clock.advance(61)
         mine = await on.submit(booking="exp")
         await on.advance()
-        on.clock.passes(900)
-        on.executor.ends(kernel_id(mine, attempt=1, rank=0))
+        on.clock.advance(900)
+        on.executor.end_kernel(kernel_id(mine, attempt=1, rank=0))
         await on.settle()
-        on.clock.passes(900)
+        on.clock.advance(900)
         given = (await on.bookings.give_back(CALLER, "exp")).booking
         assert given.held_back_gpu_hours == pytest.approx(0.25, abs=0.01)
         (account,) = on.state.accounts.values()

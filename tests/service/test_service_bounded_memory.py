@@ -18,7 +18,7 @@ KEPT = 100
 SESSIONS = 3000
 
 
-def told(state: State, record: Record) -> None:
+def apply_event(state: State, record: Record) -> None:
     """The next event."""
     kind = f"{type(record).__name__.lower()}.changed"
     state.apply(event_of(record, kind, number=state.revision + 1, at_us=state.revision))
@@ -31,15 +31,15 @@ def live_and_end(state: State, number: int) -> None:
     running = make.moved(queued, SessionState.RUNNING, attempt=1, started_us=queued.queued_us)
     kernel = make.kernel(running)
     lease = make.lease(kernel)
-    told(state, queued)
-    told(state, running)
-    told(state, kernel)
-    told(state, lease)
+    apply_event(state, queued)
+    apply_event(state, running)
+    apply_event(state, kernel)
+    apply_event(state, lease)
     exited = replace(kernel, version=2, state=KernelState.EXITED, ended_us=running.queued_us + 10**6)
-    told(state, exited)
+    apply_event(state, exited)
     released = replace(lease, version=2, released_us=exited.ended_us, evidence=EndEvidence.EXIT_FILE)
-    told(state, released)
-    told(state, make.moved(running, SessionState.COMPLETED, ended_us=exited.ended_us))
+    apply_event(state, released)
+    apply_event(state, make.moved(running, SessionState.COMPLETED, ended_us=exited.ended_us))
     state.queue_rows.queue()  # both as in every pass
     state.running_rows.rows()
 
@@ -57,7 +57,7 @@ def large(part: object, path: str, *, seen: set[int]) -> Iterator[tuple[str, int
 
 def test_memory_does_not_grow_with_the_number_of_ended_sessions() -> None:
     state = State(ended_kept=KEPT)
-    told(state, make.agent())
+    apply_event(state, make.agent())
     for number in range(SESSIONS):
         live_and_end(state, number)
     assert len(state.sessions) == KEPT
@@ -66,7 +66,7 @@ def test_memory_does_not_grow_with_the_number_of_ended_sessions() -> None:
 
 def test_sessions_deleted_from_the_store_leave_memory_unless_they_are_needed() -> None:
     state = State(ended_kept=KEPT)
-    told(state, make.agent())
+    apply_event(state, make.agent())
     for number in range(3):
         live_and_end(state, number)
     first, second, third = state.sessions

@@ -22,7 +22,7 @@ def two_nodes() -> list[FakeAgent]:
     return [fake_agent("a", devices=2), fake_agent("b", devices=2)]
 
 
-def told(on: Stage) -> list[str]:
+def unhealthy_devices(on: Stage) -> list[str]:
     rule = Rules(on.state.alert_index).of(AlertRule.DEVICE_UNHEALTHY)
     return [one.words for one in device_unhealthy(on.state, rule, on.clock.now_us())]
 
@@ -39,7 +39,7 @@ async def test_a_second_node_with_the_same_gpus_is_refused_and_the_alert_names_b
         await on.messages.run_once([DevicesChanged(inventory=two.inventory())])
         assert on.state.agents[B].devices == ()
         assert sum(len(each.devices) for each in on.state.agents.values()) == 2
-        words = "; ".join(told(on))
+        words = "; ".join(unhealthy_devices(on))
         assert "agent b on b" in words
         assert "belongs to agent a on a" in words
         refusal = agent_rejection(on.state, two.describe())
@@ -54,7 +54,7 @@ async def test_a_gpu_that_was_moved_belongs_to_the_new_node_once_the_old_agent_l
         assert on.state.agents[A].state is AgentState.LEFT
         await on.messages.run_once([DevicesChanged(inventory=two.inventory())])
         assert len(on.state.agents[B].devices) == 2
-        assert told(on) == []
+        assert unhealthy_devices(on) == []
 
 
 async def test_a_lost_agent_that_holds_devices_keeps_its_claim() -> None:

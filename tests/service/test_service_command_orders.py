@@ -134,7 +134,7 @@ async def test_an_evicting_drain_also_preempts_what_was_starting() -> None:
         (kernel,) = on.state.kernels_in(on.session(name))
         await administration(on).drain_agent(CALLER, kernel.agent_id, note=None, evicts=True)
         await on.settle()
-        on.clock.passes(5)
+        on.clock.advance(5)
         await on.advance()
         seen = on.session(name)
         assert (seen.state, seen.preemption and seen.preemption.cause) == (S.PREEMPTING, "drain")
@@ -160,7 +160,7 @@ async def test_a_new_attempt_is_not_preempted_for_idleness_of_the_one_before() -
         place = on.state.kernels[kernel_id].agent_id
         await administration(on).drain_agent(CALLER, place, note=None, evicts=True)
         await on.settle()
-        on.executor.ends(kernel_id, code=None, signal=15)
+        on.executor.end_kernel(kernel_id, code=None, signal=15)
         await on.settle()
         await on.advance()
         assert (on.session(name).attempt, on.session(name).state) == (2, S.RUNNING)
@@ -189,7 +189,7 @@ async def test_a_what_if_without_a_real_change_reports_no_effect() -> None:
             found = await on.what_ifs.what_if(CALLER, nothing)
             assert (found.later_count, found.sooner_count) == (0, 0)
             assert found.wait_before == found.wait_after
-            on.clock.passes(3600)
+            on.clock.advance(3600)
 
 
 async def test_an_elastic_gang_may_be_changed_to_less_than_its_minimum_size() -> None:
@@ -227,7 +227,7 @@ async def test_a_task_that_runs_again_has_the_priority_of_its_array() -> None:
         array = (await on.sessions.create_session(CALLER, asks(array="0-1", max_parallel=1))).session
         await on.advance()
         (kernel,) = on.state.live_kernels.by_id.values()
-        on.executor.ends(kernel.id, code=1)
+        on.executor.end_kernel(kernel.id, code=1)
         await on.settle()
         await on.sessions.retry_session(CALLER, kernel.session_id, None)
         await on.sessions.update_session_priority(CALLER, array.id, "low", None)
@@ -235,7 +235,7 @@ async def test_a_task_that_runs_again_has_the_priority_of_its_array() -> None:
             await on.advance()
             (kernel,) = on.state.live_kernels.by_id.values()
             assert on.session(kernel.session_id).priority == on.session(SessionId(array.id)).priority
-            on.executor.ends(kernel.id, code=0)
+            on.executor.end_kernel(kernel.id, code=0)
             await on.settle()
 
 
@@ -291,7 +291,7 @@ async def test_the_sweep_of_workspaces_goes_on_after_a_fault(tmp_path: Path, mon
 async def test_the_output_of_a_session_that_left_memory_can_be_read() -> None:
     async with stage([agent("a", devices=1)], ended_kept=1) as on:
         name, kernel_id = await running(on)
-        on.executor.ends(kernel_id, code=0)
+        on.executor.end_kernel(kernel_id, code=0)
         await on.settle()
         for _ in range(2):
             await on.cancel(SessionId((await on.sessions.create_session(CALLER, asks(held=True))).session.id))

@@ -59,7 +59,7 @@ async def test_a_cancellation_concurrent_with_the_last_report_gives_one_consiste
         sessions = [await on.submit() for _ in range(8)]
         await on.advance()
         for session_id in sessions:
-            on.executor.ends(KernelId(f"{session_id}.1.0"))
+            on.executor.end_kernel(KernelId(f"{session_id}.1.0"))
         messages = on.executor.take_messages()
         answers = await asyncio.gather(
             *(on.cancel(session_id) for session_id in sessions), on.on_event(*messages), return_exceptions=True
@@ -233,7 +233,7 @@ async def test_the_end_of_a_session_during_a_grant_waits_only_for_the_commit_of_
         granting = asyncio.create_task(on.allocator.run_once())
         await asyncio.wait_for(store.arrived.acquire(), 20)
         store.is_late, store.read = False, 0
-        on.executor.ends(KernelId(f"{first}.1.0"))
+        on.executor.end_kernel(KernelId(f"{first}.1.0"))
         ending = asyncio.create_task(on.on_event(*on.executor.take_messages()))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -291,13 +291,13 @@ async def test_tasks_of_an_array_that_end_during_a_pass_do_not_outdate_the_place
         await on.advance()
         first = [KernelId(f"{task_id(array, index=index)}.1.0") for index in range(60)]
         for kernel in first[:58]:
-            on.executor.ends(kernel)
+            on.executor.end_kernel(kernel)
         await on.settle()
         during = Interrupted(monkeypatch)
         deciding = asyncio.create_task(on.allocator.run_once())
         await during.decides()
         for kernel in first[58:]:
-            on.executor.ends(kernel)
+            on.executor.end_kernel(kernel)
         await on.settle()
         during.go_on()
         counts, _ = await deciding
@@ -348,7 +348,7 @@ async def test_an_unknown_kernel_is_stopped_and_its_attempt_number_is_not_reused
         session_id = await on.submit(held=True)
         stray = kernel_id(session_id, attempt=2, rank=0)
         on.executor.agents[AgentId("a")].running.add(stray)
-        on.executor.comes_back(AgentId("a"))
+        on.executor.reconnect_agent(AgentId("a"))
         await on.settle()
         assert on.executor.agents[AgentId("a")].stopped == [stray]
         await on.sessions.release_session(CALLER, session_id, None)

@@ -17,7 +17,7 @@ A, B = AgentId("a"), AgentId("b")
 FULL = "the disk of /data has 3 MiB free; 1 GiB must stay free"
 
 
-async def told(on: Stage, name: AgentId, shortage: str | None) -> None:
+async def report_disk_shortage(on: Stage, name: AgentId, shortage: str | None) -> None:
     await on.on_event(NewReadings(agent_id=name, at_us=1, readings=(), disk_shortage=shortage))
 
 
@@ -57,7 +57,7 @@ async def test_nothing_is_launched_while_the_servers_disk_is_nearly_full() -> No
 
 async def test_an_agent_with_a_full_disk_gets_nothing_new() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=1)]) as on:
-        await told(on, A, FULL)
+        await report_disk_shortage(on, A, FULL)
         sessions = [await on.submit() for _ in range(2)]
         await on.advance()
         states = [on.session(session_id).state for session_id in sessions]
@@ -68,7 +68,7 @@ async def test_an_agent_with_a_full_disk_gets_nothing_new() -> None:
         assert said.endswith(f"; agent a: launches are paused: {FULL}")
         assert ".;" not in said
         assert await why(on, waiting) == said
-        await told(on, A, None)
+        await report_disk_shortage(on, A, None)
         await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING
         on.check()
@@ -77,7 +77,7 @@ async def test_an_agent_with_a_full_disk_gets_nothing_new() -> None:
 async def test_a_plan_is_checked_against_the_disk_before_it_is_carried_out() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id = await on.submit()
-        await told(on, A, FULL)
+        await report_disk_shortage(on, A, FULL)
         await on.advance()
         assert on.session(session_id).state is SessionState.QUEUED
 

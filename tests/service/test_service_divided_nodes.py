@@ -64,7 +64,7 @@ async def test_a_whole_device_is_not_granted_while_its_old_partitions_are_held()
         for session_id in old:
             assert on.session(waiting).state is SessionState.QUEUED
             (kernel_id,) = on.state.kernels_of[session_id]
-            on.executor.ends(kernel_id)
+            on.executor.end_kernel(kernel_id)
             await on.settle()
             await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING
@@ -83,7 +83,7 @@ async def test_partitions_are_not_granted_while_the_whole_device_is_held() -> No
         waiting = await submit(on, "512m")
         assert on.session(waiting).state is SessionState.QUEUED
         (kernel_id,) = on.state.kernels_of[old]
-        on.executor.ends(kernel_id)
+        on.executor.end_kernel(kernel_id)
         await on.settle()
         await on.advance()
         assert on.session(waiting).state is SessionState.RUNNING

@@ -96,7 +96,7 @@ async def test_queue_updates_come_in_order_from_a_given_event_number() -> None:
         before = on.state.revision
         first = await on.submit()
         await on.advance()
-        on.executor.ends(KernelId(f"{first}.1.0"))
+        on.executor.end_kernel(KernelId(f"{first}.1.0"))
         await on.settle()
         async with asyncio.timeout(20), aclosing(on.watching.queue_updates(CALLER, before)) as updates:
             seen = [await anext(updates) for _ in range(5)]

@@ -49,7 +49,7 @@ async def test_a_session_query_explains_the_place_in_the_queue() -> None:
         await on.advance()
         waits = await on.submit(estimated_duration=600)
         await on.advance()
-        on.clock.passes(1800)
+        on.clock.advance(1800)
         found = (await view(on, waits)).order_explanation
         assert found is not None
         assert found.startswith("waited 30 min of 2 h")

@@ -22,7 +22,7 @@ from aliquot_schema.requests import Caller, Role, SessionAmendment
 from aliquot_schema.resources.slots import SlotAmounts
 from aliquot_schema.states import SessionState as S
 from aliquot_schema.views.explanations import ExplanationView, RemedyView
-from forecast_records import told
+from forecast_records import shown_forecast
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -210,7 +210,7 @@ async def test_an_explanation_is_cached_for_30_seconds_or_until_a_change() -> No
         _, head, _ = await crowded(on)
         first = await why(on, head)
         assert await why(on, head) is first
-        on.clock.passes(31)
+        on.clock.advance(31)
         later = await why(on, head)
         assert later.at > first.at
         await on.submit(devices=1)
@@ -262,7 +262,10 @@ def answered(on: Stage, *, sooner: RemedyKind | None = None) -> list[PendingRow]
     now_us = on.clock.now_us()
     hours = [1 if sooner is RemedyKind.FEWER_GPUS and row in fewer[:1] else 3 for row in rows]
     question.answer.set_result(
-        tuple(told(row.session_id, now_us, (50, 60 * count, 600)) for row, count in zip(rows, hours, strict=True))
+        tuple(
+            shown_forecast(row.session_id, now_us, (50, 60 * count, 600))
+            for row, count in zip(rows, hours, strict=True)
+        )
     )
     return rows
 
@@ -319,7 +322,7 @@ async def test_forecasts_of_remedies_are_renewed_after_a_minute_and_shown_until_
             await why_once_asked(on, waits)
             answered(on, sooner=RemedyKind.FEWER_GPUS)
             await anyio.lowlevel.checkpoint()
-            on.clock.passes(61)
+            on.clock.advance(61)
             found = await why_once_asked(on, waits)
             assert found.is_forecasting is False
             assert RemedyKind.FEWER_GPUS in by_kind(found)

@@ -85,7 +85,7 @@ async def test_a_rejoining_agent_gets_the_extended_time_limit_again() -> None:
         await called(on, on.sessions.extend_session(CALLER, name, HOUR_S, None))
         await on.settle()
         before = len(heard(on))
-        on.executor.joins(on.executor.agents["a"])  # type: ignore[index]
+        on.executor.add_agent(on.executor.agents["a"])  # type: ignore[index]
         await on.settle()
         assert heard(on)[before:] == heard(on)[:1]
 

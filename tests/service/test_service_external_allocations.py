@@ -125,7 +125,7 @@ async def test_a_refused_external_allocation_gets_nothing_and_names_the_holders_
 async def test_a_repeated_allocation_of_one_job_keeps_its_devices_and_renews_the_lease() -> None:
     async with stage([agent("a", devices=2)]) as on:
         first = await allocate(on, lease=60.0)
-        on.clock.passes(30)
+        on.clock.advance(30)
         second = await allocate(on, lease=60.0)
         assert (second.session_id, second.gpu_ids, second.renewed) == (first.session_id, first.gpu_ids, True)
         assert first.expires_at is not None
@@ -189,7 +189,7 @@ async def test_an_expired_external_allocation_is_released_with_events() -> None:
         assert wake_at_us == lease.until_us
         kinds: list[str] = []
         on.journal.subscribe(lambda event: kinds.append(f"{event.kind} {event.actor}"))
-        on.clock.passes(61)
+        on.clock.advance(61)
         await on.allocator.run_once()
         on.check()
         session = on.session(session_of(view))
@@ -215,7 +215,7 @@ async def test_command_rules_do_not_apply_to_external_allocations() -> None:
 async def test_an_expired_external_allocation_does_not_count_in_the_failure_rate() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await allocate(on, lease=60.0)
-        on.clock.passes(61)
+        on.clock.advance(61)
         await on.allocator.run_once()
         assert failure_rate(on.state, now_us=on.clock.now_us()) == (0, 0)
 
@@ -229,7 +229,7 @@ async def test_external_allocations_expire_but_none_is_granted_while_scheduling_
         with pytest.raises(NotPlaced) as refused:
             await allocate(on, job="other")
         assert refused.value.reason == "stopped"
-        on.clock.passes(121)
+        on.clock.advance(121)
         await on.allocator.run_once()
         assert on.held() == {}
 
@@ -272,7 +272,7 @@ async def test_an_external_allocation_neither_preempts_nor_is_preempted() -> Non
         with pytest.raises(NotPlaced):
             await allocate(on)
         assert on.session(low).state is S.RUNNING
-        on.executor.ends(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
+        on.executor.end_kernel(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
         await on.settle()
         view = await allocate(on)
         await on.submit(priority="critical")
@@ -283,7 +283,7 @@ async def test_an_external_allocation_neither_preempts_nor_is_preempted() -> Non
 async def test_an_external_allocation_is_charged_to_its_owner() -> None:
     async with stage([agent("a", devices=1)]) as on:
         view = await allocate(on)
-        on.clock.passes(3600)
+        on.clock.advance(3600)
         await on.external_allocations.release(CALLER, "job")
         session = on.session(session_of(view))
         (account,) = [known for known in on.state.accounts.values() if known.user == "ann"]

@@ -64,7 +64,7 @@ async def test_rate_limits_and_lowered_quotas_do_not_prevent_renewals() -> None:
 async def test_a_new_larger_agent_does_not_prevent_renewals() -> None:
     async with stage([agent("a", devices=2), agent("b", devices=2)]) as on:
         first = await allocated(on, count="3")
-        on.executor.joins(agent("c", devices=8))
+        on.executor.add_agent(agent("c", devices=8))
         await on.settle()
         assert (await allocated(on, count="3")).session_id == first.session_id
         with pytest.raises(IdempotencyMismatch):
@@ -103,7 +103,7 @@ async def test_an_allocation_whose_caller_no_longer_waits_is_refused_by_a_late_p
     async with stage([agent("a", devices=1)]) as on:
         request = request_of(on.state, NewExternalAllocation(job_id="job", gpu_count="1"))
         session, _ = await on.external_allocations._creation.create(CALLER, request)
-        on.clock.passes(WAITED_US_MAX / 1e6 + 1)
+        on.clock.advance(WAITED_US_MAX / 1e6 + 1)
         await on.advance()
         assert (on.session(session.id).state, on.held()) == (S.FAILED, {})
         assert (await allocated(on)).gpu_ids == ("a-gpu-0",)
@@ -154,14 +154,14 @@ async def test_an_allocation_with_a_time_limit_is_backfilled_and_not_renewed_bey
         promised = on.state.promised_us[head]
         first = await allocated(on, lease=60.0, time_limit=300.0)
         ends = moment(on.clock.now_us()) + timedelta(seconds=300)
-        on.clock.passes(30)
+        on.clock.advance(30)
         second = await allocated(on, lease=3600.0, time_limit=300.0)
         assert (second.session_id, second.renewed) == (first.session_id, True)
         assert second.expires_at is not None
         assert abs(second.expires_at - ends) < timedelta(seconds=1)
         await on.advance()
         assert on.state.promised_us[head] == promised
-        on.clock.passes(271)
+        on.clock.advance(271)
         await on.advance()
         assert len(on.held()) == 2
 

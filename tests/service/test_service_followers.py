@@ -29,7 +29,7 @@ async def test_a_session_submitted_to_a_follower_runs_and_its_end_is_seen_there(
         assert (leader.leads, follower.leads) == (True, False)
         session_id = await follower.submit()
         await follower.until_state(session_id, SessionState.RUNNING)
-        leader.executors[-1].ends(kernel_of(session_id), code=3)
+        leader.executors[-1].end_kernel(kernel_of(session_id), code=3)
         await follower.until_state(session_id, SessionState.FAILED)
         # The follower may learn of a commit before the leader gets its answer.
         await leader.until_state(session_id, SessionState.FAILED)
@@ -45,7 +45,7 @@ async def test_a_cancel_at_a_follower_makes_the_leader_stop_the_kernel(database_
         await follower.until_state(session_id, SessionState.RUNNING)
         await follower.cases.sessions.cancel_session(CALLER, session_id, None)
         await leader.until(lambda: fake.stopped == [kernel_of(session_id)])
-        leader.executors[-1].ends(kernel_of(session_id), code=None, signal=15)
+        leader.executors[-1].end_kernel(kernel_of(session_id), code=None, signal=15)
         await follower.until(lambda: not follower.cases.state.holds_devices(session_id))
 
 
@@ -58,7 +58,7 @@ async def test_a_drain_and_a_resume_at_a_follower_take_effect(database_url: str)
         await follower.until_state(session_id, SessionState.RUNNING)
         await follower.cases.administration.agents.drain_agent(OPERATOR, "a", note=None, evicts=True)
         await leader.until(lambda: fake.stopped == [kernel_of(session_id)])
-        leader.executors[-1].ends(kernel_of(session_id), code=None, signal=15)
+        leader.executors[-1].end_kernel(kernel_of(session_id), code=None, signal=15)
         await leader.until_state(session_id, SessionState.QUEUED)
         await follower.cases.administration.agents.resume_agent(OPERATOR, "a")
         await leader.until_state(session_id, SessionState.RUNNING)
@@ -139,7 +139,7 @@ async def test_a_session_may_depend_on_a_session_that_left_the_memory_of_the_lea
         leader, follower = servers.all
         first = await leader.submit()
         await leader.until_state(first, SessionState.RUNNING)
-        leader.executors[-1].ends(kernel_of(first))
+        leader.executors[-1].end_kernel(kernel_of(first))
         await follower.until_state(first, SessionState.COMPLETED)
         _forget_ended(leader)
         assert first not in leader.cases.state.sessions

@@ -17,7 +17,7 @@ from aliquot.store.store import DatabaseStore
 from aliquot_schema.events import Event
 from aliquot_schema.ids import SessionId, kernel_id, task_id
 from aliquot_schema.intervals import Intervals
-from forecast_records import record, told
+from forecast_records import record, shown_forecast
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -53,7 +53,7 @@ def recorder(on: Stage, database: DatabaseStore) -> Recorder:
 
 
 async def end(on: Stage, session_id: SessionId) -> None:
-    on.executor.ends(kernel_id(session_id, attempt=1, rank=0))
+    on.executor.end_kernel(kernel_id(session_id, attempt=1, rank=0))
     await on.settle()
     await on.advance()
 
@@ -68,7 +68,7 @@ async def moved_on(on: Stage, database: DatabaseStore) -> tuple[SessionId, Sessi
     """A session that started while no server recorded it, and one still waiting; both have open records."""
     first, second, third = await submitted(on), await submitted(on), await submitted(on)
     await database.forecasts.add([record(name, on.clock.now_us()) for name in (second, third)])
-    on.clock.passes(20 * 60)
+    on.clock.advance(20 * 60)
     await end(on, first)
     return second, third
 
@@ -87,7 +87,7 @@ async def test_changes_of_sessions_while_forecast_records_are_loaded_are_recorde
 
         async def move_on() -> None:
             await (end(on, second) if how == "starts" else on.cancel(third))
-            made.note([told(third, on.clock.now_us(), (1, 2, 3))])
+            made.note([shown_forecast(third, on.clock.now_us(), (1, 2, 3))])
 
         events: Any = Interrupted(on.store, move_on)
         await made.load(events=events, now_us=on.clock.now_us())

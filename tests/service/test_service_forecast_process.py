@@ -91,7 +91,7 @@ async def test_an_outcome_is_taught_once_whenever_it_becomes_known(
         read = database.forecasts.page
 
         async def start() -> None:
-            on.executor.ends(kernel_id(first, attempt=1, rank=0))
+            on.executor.end_kernel(kernel_id(first, attempt=1, rank=0))
             await on.settle()
             await on.advance()
             forecasting._apply_events()

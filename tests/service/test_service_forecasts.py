@@ -24,7 +24,7 @@ from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import SessionId, kernel_id
 from aliquot_schema.views.forecasts import ForecastView
-from forecast_records import HOUR_US, MINUTE_US, forecast, record, told
+from forecast_records import HOUR_US, MINUTE_US, forecast, record, shown_forecast
 from service_bench import agent
 from service_stage import CALLER, Stage, StepClock, stage
 
@@ -56,7 +56,7 @@ async def waiting(on: Stage) -> tuple[SessionId, SessionId]:
 
 async def make_way(on: Stage, running: SessionId) -> None:
     """End a running session, so that the next one starts."""
-    on.executor.ends(kernel_id(running, attempt=1, rank=0))
+    on.executor.end_kernel(kernel_id(running, attempt=1, rank=0))
     await on.settle()
     await on.advance()
 
@@ -73,7 +73,7 @@ async def stored(database: DatabaseStore, session_id: str) -> dict[int, Forecast
     return {record.age_s: record for record in found if record.session_id == session_id}
 
 
-def tell(on: Stage, made: Recorder, one: ShownForecast) -> None:
+def publish(on: Stage, made: Recorder, one: ShownForecast) -> None:
     on.state.board.tick(on.clock.now_us())
     on.state.board.show([one])
     made.note([one])
@@ -83,12 +83,12 @@ async def test_a_forecast_comes_true_if_the_session_starts_inside_the_band(datab
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, second = await waiting(on)
-        tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (10, 30, 90)))
         view = await shown(on, second)
         assert view.now is not None
         assert view.now.start is not None
         assert view.at_submission == view.now
-        on.clock.passes(30 * 60)
+        on.clock.advance(30 * 60)
         await make_way(on, first)
         await made.flush(now_us=on.clock.now_us())
         found = (await stored(database, second))[0]
@@ -105,11 +105,11 @@ async def test_a_session_that_waits_past_its_band_is_late_before_it_starts(datab
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
-        tell(on, made, told(second, on.clock.now_us(), (1, 3, 9)))
-        on.clock.passes(8 * 60)
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (1, 3, 9)))
+        on.clock.advance(8 * 60)
         made.tick(on.clock.now_us())
         assert made.scores() == ()
-        on.clock.passes(2 * 60)
+        on.clock.advance(2 * 60)
         now_us = on.clock.now_us()
         made.tick(now_us)
         on.state.board.tick(now_us)
@@ -127,10 +127,10 @@ async def test_a_forecast_is_recorded_again_at_three_ages_and_scored_at_each(dat
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, second = await waiting(on)
-        tell(on, made, told(second, on.clock.now_us(), (600, 700, 900)))
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (600, 700, 900)))
         for minutes in (16, 50, 200):
-            on.clock.passes(minutes * 60)
-            on.state.board.show([told(second, on.clock.now_us(), (300, 400, 500))])
+            on.clock.advance(minutes * 60)
+            on.state.board.show([shown_forecast(second, on.clock.now_us(), (300, 400, 500))])
             made.tick(on.clock.now_us())
         await make_way(on, first)
         await made.flush(now_us=on.clock.now_us())
@@ -154,17 +154,17 @@ async def test_an_array_is_judged_by_its_first_task(database: DatabaseStore) -> 
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, array = await waiting_array(on)
-        tell(on, made, told(array, on.clock.now_us(), (10, 30, 90)))
-        on.clock.passes(30 * 60)
+        publish(on, made, shown_forecast(array, on.clock.now_us(), (10, 30, 90)))
+        on.clock.advance(30 * 60)
         await make_way(on, first)
         task = on.state.sessions[SessionId(f"{array}_3")]
         assert (await shown(on, array)).came_true is True
-        again = told(array, on.clock.now_us(), (20, 40, 80))
-        tell(on, made, again)
-        on.clock.passes(5 * 60)
+        again = shown_forecast(array, on.clock.now_us(), (20, 40, 80))
+        publish(on, made, again)
+        on.clock.advance(5 * 60)
         await make_way(on, task.id)
         assert on.state.board.now[array] == again
-        on.clock.passes(5 * 60)
+        on.clock.advance(5 * 60)
         await make_way(on, SessionId(f"{array}_4"))
         await made.flush(now_us=on.clock.now_us())
         found = await stored(database, array)
@@ -179,20 +179,20 @@ async def test_a_restart_scores_the_forecast_of_an_array_by_its_first_task(datab
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, array = await waiting_array(on)
-        tell(on, made, told(array, on.clock.now_us(), (10, 30, 90)))
+        publish(on, made, shown_forecast(array, on.clock.now_us(), (10, 30, 90)))
         await made.flush(now_us=on.clock.now_us())
         on.journal.unsubscribe(on.journal.subscriptions[-1])
-        on.clock.passes(20 * 60)
+        on.clock.advance(20 * 60)
         await make_way(on, first)
         task = SessionId(f"{array}_3")
         started_us = on.state.sessions[task].scheduled_us
         if ends:
-            on.clock.passes(60)
+            on.clock.advance(60)
             await make_way(on, task)
         again = recorder(on, database)
         await again.load(events=on.store, now_us=on.clock.now_us())
         if not ends:
-            on.clock.passes(60)
+            on.clock.advance(60)
             await make_way(on, task)
         scores = again.scores()
         assert [one.settled_us for one in scores] == [started_us, started_us]
@@ -203,7 +203,7 @@ async def test_an_array_that_is_canceled_before_any_task_starts_is_censored(data
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, array = await waiting_array(on)
-        tell(on, made, told(array, on.clock.now_us(), (10, 30, 90)))
+        publish(on, made, shown_forecast(array, on.clock.now_us(), (10, 30, 90)))
         await on.cancel(array)
         assert [score.outcome for score in made.scores()] == [ForecastOutcome.CANCELED]
 
@@ -213,7 +213,7 @@ async def test_a_canceled_or_held_session_has_its_forecast_canceled(database: Da
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
-        tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (10, 30, 90)))
         if how == "cancel":
             await on.cancel(second)
         else:
@@ -226,12 +226,12 @@ async def test_a_forecast_settled_by_a_hold_is_not_scored_again(database: Databa
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         first, second = await waiting(on)
-        tell(on, made, told(second, on.clock.now_us(), (1, 2, 3)))
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (1, 2, 3)))
         await on.sessions.hold_session(CALLER, second, None)
-        on.clock.passes(300)
+        on.clock.advance(300)
         await on.sessions.release_session(CALLER, second, None)
         await on.advance()
-        tell(on, made, told(second, on.clock.now_us(), (1, 2, 3)))
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (1, 2, 3)))
         await make_way(on, first)
         await made.flush(now_us=on.clock.now_us())
         assert (await stored(database, second))[0].outcome is ForecastOutcome.CANCELED
@@ -242,9 +242,9 @@ async def test_a_forecast_to_start_now_is_dropped_when_the_session_does_not_star
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
-        tell(on, made, told(second, on.clock.now_us(), (0, 0, 0), starts_now=True))
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (0, 0, 0), starts_now=True))
         for passed_s, starts_now in ((30, True), (40, False)):
-            on.clock.passes(passed_s)
+            on.clock.advance(passed_s)
             on.state.board.tick(on.clock.now_us())
             now = (await shown(on, second)).now
             assert now is not None
@@ -258,10 +258,10 @@ async def test_after_a_restart_open_forecasts_are_loaded_and_settled(database: D
         third = await on.submit()
         await on.advance()
         for name in (second, third):
-            tell(on, made, told(name, on.clock.now_us(), (10, 30, 90)))
+            publish(on, made, shown_forecast(name, on.clock.now_us(), (10, 30, 90)))
         await made.flush(now_us=on.clock.now_us())
         on.journal.unsubscribe(on.journal.subscriptions[-1])
-        on.clock.passes(20 * 60)
+        on.clock.advance(20 * 60)
         await make_way(on, first)
         again = recorder(on, database)
         await again.load(events=on.store, now_us=on.clock.now_us())
@@ -339,7 +339,7 @@ async def test_past_sessions_read_from_the_store_equal_those_learned_from_events
         first, second = await waiting(on)
         third = await on.submit()
         await on.cancel(third)
-        on.clock.passes(60)
+        on.clock.advance(60)
         await make_way(on, first)
         heard = learner.take()
         past = PastSessions(on.store, on.clock)
@@ -368,7 +368,7 @@ async def test_the_packed_forecast_board_unpacks_to_the_same_content(database: D
     async with stage([agent("a", devices=1)]) as on:
         made = recorder(on, database)
         _, second = await waiting(on)
-        tell(on, made, told(second, on.clock.now_us(), (10, 30, 90)))
+        publish(on, made, shown_forecast(second, on.clock.now_us(), (10, 30, 90)))
         on.state.board.show(ShownForecast(forecast=forecast(f"ses_{number}", 5, (1, 2, 3))) for number in range(250))
         content = on.state.board.content()
         assert unpacked(packed(content)) == content
@@ -380,7 +380,7 @@ async def test_a_follower_accepts_forecasts_only_from_the_leader_of_the_current_
     epoch = (await database.begin_term()).epoch
     publisher = BoardPublisher(leader, relay=database.forecasts, epoch=epoch)
     receiver = BoardReceiver(follower, relay=database.forecasts, clock=StepClock())
-    leader.show([told("ses_a", 5, (1, 2, 3))])
+    leader.show([shown_forecast("ses_a", 5, (1, 2, 3))])
     leader.put(record("ses_a", 5))
     leader.report(AccuracyReport(runs=7), made_us=5)
     await publisher.publish()

@@ -19,7 +19,7 @@ async def test_a_kernel_is_forgotten_once_its_end_is_durable_and_not_before() ->
         await on.settle()
         (kernel_id,) = agent.starts
         assert agent.forgotten == []
-        on.executor.ends(kernel_id)
+        on.executor.end_kernel(kernel_id)
         await on.settle()
         assert agent.forgotten == [kernel_id]
 

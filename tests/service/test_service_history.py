@@ -21,7 +21,7 @@ from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SlotName, UserId, kernel_id
 from aliquot_schema.resources.devices import DeviceReading
-from history_places import HOUR, SECOND, T0, roster, sample
+from history_stores import HOUR, SECOND, T0, roster, sample
 from service_bench import agent, gpus
 
 GRID = Grid(start_us=T0, step_us=HOUR, points=4)
@@ -144,10 +144,10 @@ async def test_a_queue_sample_counts_submitted_started_and_ended_sessions() -> N
         sampling = QueueSampling(stage.state, take=taken.append)
         stage.journal.subscribe(sampling.on_event)
         first, second = await stage.submit(), await stage.submit()
-        stage.clock.passes(30)
+        stage.clock.advance(30)
         await stage.advance()
         sampling.sample(1)
-        stage.executor.ends(kernel_id(first, attempt=1, rank=0))
+        stage.executor.end_kernel(kernel_id(first, attempt=1, rank=0))
         await stage.settle()
         await stage.cancel(second)
         sampling.sample(2)

@@ -80,13 +80,13 @@ async def test_history_queries_answer_from_the_readings_of_agents(tmp_path: Path
     await store.open()
     async with service_on(tmp_path, executor, parts=parts) as bench:
         history, service = bench.service.history, bench.service
-        await service.until_reachable(frozenset({AGENT}))
+        await service.wait_for_agents(frozenset({AGENT}))
         without = History(state=service.state, queries=service.queries, clock=service.clock)
         with pytest.raises(HistoryUnavailable, match="keeps no history"):
             await ask(without)
         session_id = await bench.submit(devices=1)
         await bench.until_state(session_id, SessionState.RUNNING)
-        executor.measures(AGENT, tuple(DeviceReading(device_id=one.id, utilization_pct=80.0) for one in gpus(2)))
+        executor.report_readings(AGENT, tuple(DeviceReading(device_id=one.id, utilization_pct=80.0) for one in gpus(2)))
         found = await until_measured(history)
         assert {(one.metric, one.agent_id) for one in found.series} == {("utilization", "a"), ("held", "a")}
         assert [value for one in found.series if one.metric == "utilization" for value in one.values if value] == [
@@ -107,7 +107,7 @@ async def test_history_queries_answer_from_the_readings_of_agents(tmp_path: Path
             await history.session_stats(stranger, session_id)
         with pytest.raises(Forbidden):
             await history.session_history(stranger, session_id, points=10)
-        executor.ends(kernel_id(session_id, attempt=1, rank=0))
+        executor.end_kernel(kernel_id(session_id, attempt=1, rank=0))
         await bench.until_state(session_id, SessionState.COMPLETED)
         usage = await history.usage_history(stranger, by=UsageBy.USER, since=None, until=None, step=None)
         assert [(one.name, sum(one.gpu_hours) > 0) for one in usage.series] == [("ann", True)]

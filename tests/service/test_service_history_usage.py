@@ -16,7 +16,7 @@ from aliquot.service.history.usage import HOURS_ONLY, POINTS_PER_READ, UsageSums
 from aliquot.service.views.terms import moment
 from aliquot_schema.ids import AgentId, DeviceId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.views.statistics import UsageBy
-from history_places import DAY, HOUR, T0
+from history_stores import DAY, HOUR, T0
 from service_bench import agent
 from service_stage import CALLER, stage
 

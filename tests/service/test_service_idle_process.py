@@ -17,7 +17,7 @@ from aliquot_schema.ids import AgentId, KernelId, SessionId, UserId
 from aliquot_schema.requests import NewSession, Role
 from aliquot_schema.resources.devices import DeviceReading
 from aliquot_schema.states import SessionState
-from notices_stage import Notices, notices
+from notices_pipeline import AlertPipeline, alert_pipeline
 from service_bench import agent
 from service_stage import CALLER, Stage
 
@@ -39,7 +39,7 @@ async def idle_for(on: Stage, minutes: int, *, utilization_pct: float | None = 0
     process = IdleProcess(state=on.state, journal=on.journal, clock=on.clock, wake=on.allocator.wake)
     (device,) = on.state.agents[AgentId("a")].devices
     for _ in range(minutes):
-        on.clock.passes(60)
+        on.clock.advance(60)
         reading = DeviceReading(device_id=device.id, utilization_pct=utilization_pct)
         await on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
         await process.run_once()
@@ -58,19 +58,19 @@ async def ben_waits(on: Stage) -> SessionId:
     return SessionId((await on.sessions.create_session(BEN, asked)).session.id)
 
 
-async def told(on: Notices) -> list[str]:
-    await on.tell()
-    return [words for letter in on.boxes["chat"].words for words in letter]
+async def delivered_texts(on: AlertPipeline) -> list[str]:
+    await on.deliver()
+    return [words for letter in on.senders["chat"].texts for words in letter]
 
 
 async def test_an_idle_session_is_preempted_for_a_waiting_one_after_two_notices_to_its_owner() -> None:
-    async with notices(CHAT, agents=ONE) as stage:
-        on = stage.on
-        await stage.tell()  # notices begin with the next event
+    async with alert_pipeline(CHAT, agents=ONE) as stage:
+        on = stage.stage
+        await stage.deliver()  # notices begin with the next event
         await set_policy(on, "preempt")
         name = await begun(on)
         assert await idle_for(on, 100) == ["told", "told_again", "due"]
-        assert await told(stage) == [
+        assert await delivered_texts(stage) == [
             f"{name} has not used its GPU for {text}, nor at any time since it started. From 1970-01-01 01:31 UTC on "
             f"it is preempted and queued again as soon as a waiting session starts for it. Still needed, or give back: "
             f"`aliquot session keep {name}` or `aliquot session give-back {name}`"
@@ -90,7 +90,7 @@ async def test_an_idle_session_is_preempted_for_a_waiting_one_after_two_notices_
         waits = session_view(on.state, on.state.sessions[waiting]).waits
         assert waits is not None
         assert waits.message == f"Starts when {name} has released its GPUs, which it had not used for 1 h 30 min."
-        on.executor.ends(KernelId(f"{name}.1.0"), code=143)
+        on.executor.end_kernel(KernelId(f"{name}.1.0"), code=143)
         await on.settle()
         await on.advance()
         assert on.state.sessions[waiting].state is SessionState.RUNNING
@@ -98,34 +98,34 @@ async def test_an_idle_session_is_preempted_for_a_waiting_one_after_two_notices_
             f"{name} was preempted for it, because it has not used its GPU for 1 h 30 min, nor at any time since it "
             "started."
         )
-        assert (await told(stage))[-2].startswith(f"preempted for {waiting} of ben: it has not used its GPU")
+        assert (await delivered_texts(stage))[-2].startswith(f"preempted for {waiting} of ben: it has not used its GPU")
 
 
 async def test_the_observe_action_records_the_steps_without_notices_or_preemption() -> None:
-    async with notices(CHAT, agents=ONE) as stage:
-        on = stage.on
-        await stage.tell()  # notices begin with the next event
+    async with alert_pipeline(CHAT, agents=ONE) as stage:
+        on = stage.stage
+        await stage.deliver()  # notices begin with the next event
         await set_policy(on, "observe")
         name = await begun(on)
         assert await idle_for(on, 100) == ["told", "told_again", "due"]
         await ben_waits(on)
         await on.advance()
         assert on.state.sessions[name].state is SessionState.RUNNING
-        assert await told(stage) == []
+        assert await delivered_texts(stage) == []
         assert session_view(on.state, on.state.sessions[name]).idle is None
 
 
 async def test_a_session_ended_by_the_idle_policy_fails_and_is_not_requeued() -> None:
-    async with notices(CHAT, agents=ONE) as stage:
-        on = stage.on
-        await stage.tell()  # notices begin with the next event
+    async with alert_pipeline(CHAT, agents=ONE) as stage:
+        on = stage.stage
+        await stage.deliver()  # notices begin with the next event
         await set_policy(on, "off", pools={**on.state.policy.pools, "default": replace_idle(on.state, "end")})
         name = await begun(on)
         assert await idle_for(on, 100) == ["told", "told_again", "due"]
         waiting = await ben_waits(on)
         await on.advance()
         assert on.state.sessions[name].state is SessionState.PREEMPTING
-        on.executor.ends(KernelId(f"{name}.1.0"), code=143)
+        on.executor.end_kernel(KernelId(f"{name}.1.0"), code=143)
         await on.settle()
         ended = on.state.sessions[name]
         assert ended.failure is not None
@@ -141,9 +141,9 @@ def replace_idle(state: State, action: str) -> Any:
 
 
 async def test_only_the_owner_may_keep_an_idle_session_and_that_ends_the_steps() -> None:
-    async with notices(CHAT, agents=ONE) as stage:
-        on = stage.on
-        await stage.tell()  # notices begin with the next event
+    async with alert_pipeline(CHAT, agents=ONE) as stage:
+        on = stage.stage
+        await stage.deliver()  # notices begin with the next event
         await set_policy(on, "preempt")
         name = await begun(on)
         with pytest.raises(StateConflict, match="not reported for unused GPUs"):
@@ -164,18 +164,18 @@ async def test_only_the_owner_may_keep_an_idle_session_and_that_ends_the_steps()
 
 
 async def test_the_idle_action_of_a_project_overrides_its_pool_and_idle_cases_survive_a_reload() -> None:
-    async with notices(CHAT, agents=ONE) as stage:
-        on = stage.on
-        await stage.tell()  # notices begin with the next event
+    async with alert_pipeline(CHAT, agents=ONE) as stage:
+        on = stage.stage
+        await stage.deliver()  # notices begin with the next event
         await set_policy(on, "end", preemption={"idle": {"action": "end", "projects": {"default": "tell"}}})
         await on.journal.transact(lambda draft: draft.put(Subscriber(id=UserId("ann"), notify=()), "set"), actor="test")
         name = await begun(on)
         assert await idle_for(on, 100) == ["told", "told_again"]
-        assert len(await told(stage)) == 2  # ignoring preferences
+        assert len(await delivered_texts(stage)) == 2  # ignoring preferences
         loaded = State()
         loaded.load(on.state.idle_cases.records(), revision=on.state.revision, ended_complete=True)
         assert loaded.idle_cases.of(name) == on.state.idle_cases.of(name)
         await on.cancel(name)
-        on.executor.ends(KernelId(f"{name}.1.0"), code=143)
+        on.executor.end_kernel(KernelId(f"{name}.1.0"), code=143)
         await on.settle()
         assert await idle_for(on, 1) == ["over"]

@@ -153,7 +153,7 @@ async def test_a_registry_that_cannot_be_reached_is_tried_again_while_retries_ar
             if on.session(session_id).state is SessionState.QUEUED:
                 retries += 1
                 assert on.session(session_id).failure is None
-                on.clock.passes(3_600)
+                on.clock.advance(3_600)
                 await on.advance()
         session = on.session(session_id)
         assert (session.state, retries) == (SessionState.FAILED, on.state.policy.retries.tries_min)

@@ -30,5 +30,5 @@ async def test_a_message_about_a_running_kernel_is_stored_once_and_can_be_withdr
         await on.on_event(remark(kernel, None))
         assert on.state.kernels[kernel].message is None
         assert on.session(session).state is SessionState.RUNNING
-        on.executor.ends(kernel)
+        on.executor.end_kernel(kernel)
         await on.settle()

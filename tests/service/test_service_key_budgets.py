@@ -74,14 +74,14 @@ async def test_gpu_hours_are_counted_while_a_session_runs_and_after_its_end() ->
         await with_key(on, gpu_use_max=2 * GPU_HOUR)
         first = await on.sessions.create_session(BOT, request())
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         await on.sessions.create_session(BOT, request())
         await on.advance()
-        on.clock.passes(HOUR_S / 2)
+        on.clock.advance(HOUR_S / 2)
         with pytest.raises(QuotaExceeded, match=r"is 2 GPU-hours; it has used 2\.00"):
             await on.sessions.create_session(BOT, request())
         for kernel in list(on.state.kernels.values()):
-            on.executor.ends(kernel.id)
+            on.executor.end_kernel(kernel.id)
         await on.settle()
         assert counted(on).gpu_use == pytest.approx(2 * GPU_HOUR, rel=1e-3)
         assert recomputed(await on.events()) == (counted(on).submitted, counted(on).gpu_use)
@@ -98,7 +98,7 @@ async def test_a_key_that_must_preview_may_submit_only_previewed_requests() -> N
         with pytest.raises(Forbidden):
             await on.sessions.create_session(BOT, request(name="another"))
         await on.sessions.create_session(BOT, request(idempotency_key="once"))
-        on.clock.passes(PREVIEWED_S + 1)
+        on.clock.advance(PREVIEWED_S + 1)
         with pytest.raises(Forbidden):
             await on.sessions.create_session(BOT, request())
         assert not (await on.sessions.create_session(BOT, request(idempotency_key="once"))).created
@@ -123,7 +123,7 @@ async def ended(on: Stage, caller: Caller) -> str:
     made = await on.sessions.create_session(caller, request())
     await on.advance()
     for kernel in list(on.state.kernels.values()):
-        on.executor.ends(kernel.id)
+        on.executor.end_kernel(kernel.id)
     await on.settle()
     return made.session.id
 

@@ -35,7 +35,7 @@ async def test_when_the_leader_stops_the_follower_takes_over(database_url: str) 
         assert await servers.leader() is new
         after = await new.submit()
         await new.until_state(after, SessionState.RUNNING)
-        new.executors[-1].ends(KernelId(f"{runs}.1.0"), code=7)
+        new.executors[-1].end_kernel(KernelId(f"{runs}.1.0"), code=7)
         await new.until_state(runs, SessionState.FAILED)
         assert fake.starts == [KernelId(f"{runs}.1.0"), KernelId(f"{after}.1.0")]
         assert new.duty.standing.epoch == 2

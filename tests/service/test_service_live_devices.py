@@ -24,7 +24,7 @@ Known = dict[str, tuple[str, dict[str, Any]]]
 """By agent: its map, and its devices by id."""
 
 
-def told(known: Known, update: DeviceUpdateView) -> Known:
+def apply_update(known: Known, update: DeviceUpdateView) -> Known:
     """The client's state afterwards."""
     known = {} if update.is_snapshot else {name: one for name, one in known.items() if name not in update.agents_gone}
     for one in update.agents:
@@ -63,7 +63,7 @@ class Crowd:
 
     async def _end(self) -> None:
         if live := self._on.live():
-            self._on.executor.ends(KernelId(self._chance.choice(live)))
+            self._on.executor.end_kernel(KernelId(self._chance.choice(live)))
             await self._on.settle()
 
     async def _cancel(self) -> None:
@@ -89,21 +89,21 @@ class Crowd:
         fake = self._chance.choice(there)
         health = self._chance.choice(list(DeviceHealth))
         found = gpus(self._chance.randint(2, 5), agent=fake.id)
-        self._on.executor.changes(fake.id, (replace(found[0], health=health), *found[1:]))
+        self._on.executor.change_devices(fake.id, (replace(found[0], health=health), *found[1:]))
         await self._on.settle()
 
     async def _leave(self) -> None:
         """An agent disconnects, and returns immediately or when called again; a foreign process appears."""
         name = self._chance.choice(list(self._on.executor.agents))
         if name not in self._on.executor.silent:
-            self._on.executor.falls_silent(name, gone=True)
+            self._on.executor.disconnect_agent(name, gone=True)
             await self._on.settle()
             if self._chance.random() < 0.5:
                 return
         if self._chance.random() < 0.5:
             self._on.executor.agents[name].devices = gpus(self._chance.randint(1, 2), agent=name)
         self._on.state.foreign_usage.set({self._on.state.node_of(name): {DeviceId(f"{name}-gpu-0"): 1000}})
-        self._on.executor.comes_back(name)
+        self._on.executor.reconnect_agent(name)
         await self._on.settle()
 
 
@@ -123,7 +123,7 @@ async def test_device_updates_applied_in_order_give_the_current_state_of_the_dev
                 before, number = known[every]
                 await board.refresh()
                 update = board.since(number)
-                known[every] = told(before, update), update.number
+                known[every] = apply_update(before, update), update.number
                 assert known[every][0] == polled(on), (seed, step, every)
 
 
@@ -196,17 +196,17 @@ async def test_the_number_of_remembered_removed_devices_is_limited(monkeypatch: 
     async with stage([agent("a", devices=1)]) as on:
         board = DeviceBoard(on.state, begun=7)
         await board.refresh()
-        known, numbers = told({}, board.since(None)), [board.number]
+        known, numbers = apply_update({}, board.since(None)), [board.number]
         first = known
         for count in range(10):
             devices = tuple(replace(one, id=DeviceId(f"slice-{count}")) for one in gpus(1, agent="a"))
-            on.executor.changes(AgentId("a"), devices)
+            on.executor.change_devices(AgentId("a"), devices)
             await on.settle()
             board.measured(AgentId("a"))
             await board.refresh()
-            known = told(known, board.since(numbers[-1]))
+            known = apply_update(known, board.since(numbers[-1]))
             numbers.append(board.number)
             assert known == polled(on), count
         assert len(board._entries[AgentId("a")].gone) <= 3
-        assert told(first, board.since(numbers[0])) == polled(on)
+        assert apply_update(first, board.since(numbers[0])) == polled(on)
         assert [board.since(number).is_snapshot for number in (numbers[0], numbers[-2])] == [True, False]

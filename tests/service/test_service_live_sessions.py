@@ -23,7 +23,7 @@ async def live(on: Stage, chance: random.Random, known: list[SessionId]) -> None
         known.append(await on.submit(kernels=chance.randint(1, 3)))
     running = on.live()
     if running and chance.random() < 0.4:
-        on.executor.ends(KernelId(chance.choice(running)), code=chance.choice([0, 1]))
+        on.executor.end_kernel(KernelId(chance.choice(running)), code=chance.choice([0, 1]))
     await on.advance()
     waiting = list(on.state.pending)
     if waiting and chance.random() < 0.3:
@@ -114,7 +114,7 @@ async def test_updates_of_a_session_that_left_memory_include_its_kernels() -> No
     async with stage([agent("a", devices=1)], ended_kept=0) as on:
         session_id = await on.submit()
         await on.advance()
-        on.executor.ends(KernelId(on.live()[0]), code=3)
+        on.executor.end_kernel(KernelId(on.live()[0]), code=3)
         await on.settle()
         assert session_id not in on.state.sessions
         wanted = [event for event in await on.events() if session_of(event) == session_id]

@@ -13,9 +13,9 @@ def test_waiting_for_the_leader_lock_ends_when_one_server_holds_it_too_long() ->
     clock = StepClock()
     patience = LockTimeout(clock=clock)
     patience.check(THEY)
-    clock.passes(PATIENCE_S - 1)
+    clock.advance(PATIENCE_S - 1)
     patience.check(THEY)
-    clock.passes(2)
+    clock.advance(2)
     with pytest.raises(Unavailable, match=f"{THEY} leads this database.*--no-local-agents"):
         patience.check(THEY)
 
@@ -24,10 +24,10 @@ def test_the_lock_timeout_starts_again_when_the_lock_was_free() -> None:
     clock = StepClock()
     patience = LockTimeout(clock=clock)
     patience.check(THEY)
-    clock.passes(PATIENCE_S - 1)
+    clock.advance(PATIENCE_S - 1)
     patience.check(None)
     patience.check(THEY)
-    clock.passes(2)
+    clock.advance(2)
     patience.check(THEY)
 
 
@@ -35,6 +35,6 @@ def test_a_leader_without_an_address_also_counts_for_the_lock_timeout() -> None:
     clock = StepClock()
     patience = LockTimeout(clock=clock)
     patience.check("")
-    clock.passes(PATIENCE_S + 1)
+    clock.advance(PATIENCE_S + 1)
     with pytest.raises(Unavailable, match="another server leads"):
         patience.check("")

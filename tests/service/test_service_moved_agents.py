@@ -27,7 +27,7 @@ async def test_an_agent_on_another_machine_is_refused_only_while_devices_are_hel
         assert refused is not None
         assert "release_lost_agent" in refused
         (kernel,) = on.state.kernels_of[session]
-        on.executor.ends(kernel)
+        on.executor.end_kernel(kernel)
         await on.settle()
         assert words(on, node="other", boot="boot-2") is None
         assert elsewhere(on.state, AgentId("unknown"), node_id=NodeId("n"), boot_id="b") is None

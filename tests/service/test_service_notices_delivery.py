@@ -15,7 +15,7 @@ from aliquot_schema.cluster.launching import OUTPUT_END, AgentSilent, LogChunk
 from aliquot_schema.events import Event
 from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from notices_stage import alert, fails, notices, of_stage
+from notices_pipeline import alert_pipeline, fail_session, open_alert, pipeline_on
 
 pytestmark = pytest.mark.anyio
 
@@ -26,40 +26,40 @@ DAY_S = 86_400
 
 
 async def test_a_failed_notice_is_sent_again_with_growing_delays() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        on.boxes["ops"].errors.extend([NotDelivered("it answered 500"), NotDelivered("no answer within 10 s")])
-        await alert(on, "it burns")
-        await on.tell()
-        (waiting,) = on.on.state.alert_index.deliveries.values()
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        on.senders["ops"].errors.extend([NotDelivered("it answered 500"), NotDelivered("no answer within 10 s")])
+        await open_alert(on, "it burns")
+        await on.deliver()
+        (waiting,) = on.stage.state.alert_index.deliveries.values()
         assert (waiting.tries, waiting.error) == (1, "it answered 500")
-        on.on.clock.passes(9)
-        await on.tell()
-        assert len(on.boxes["ops"].errors) == 1
-        on.on.clock.passes(2)
-        await on.tell()
-        on.on.clock.passes(19)
-        await on.tell()
-        assert on.boxes["ops"].letters == []
-        on.on.clock.passes(2)
-        await on.tell()
-        assert on.boxes["ops"].words == [["it burns"]]
+        on.stage.clock.advance(9)
+        await on.deliver()
+        assert len(on.senders["ops"].errors) == 1
+        on.stage.clock.advance(2)
+        await on.deliver()
+        on.stage.clock.advance(19)
+        await on.deliver()
+        assert on.senders["ops"].messages == []
+        on.stage.clock.advance(2)
+        await on.deliver()
+        assert on.senders["ops"].texts == [["it burns"]]
         assert on.kinds("delivery") == ["queued", "failed", "failed", "sent"]
-        assert on.on.state.alert_index.deliveries == {}
+        assert on.stage.state.alert_index.deliveries == {}
 
 
 async def test_a_failing_notice_is_given_up_after_a_day() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(100))
-        await alert(on, "it burns")
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        on.senders["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(100))
+        await open_alert(on, "it burns")
         for _ in range(60):
-            await on.tell()
-            on.on.clock.passes(3600)
+            await on.deliver()
+            on.stage.clock.advance(3600)
         kinds = on.kinds("delivery")
         assert (kinds[0], kinds[-1], set(kinds[1:-1])) == ("queued", "given_up", {"failed"})
         assert 20 <= len(kinds) <= 40
-        assert on.boxes["ops"].letters == []
+        assert on.senders["ops"].messages == []
 
 
 @pytest.mark.parametrize(
@@ -80,63 +80,63 @@ def test_quiet_hours_never_end_before_now_when_the_clocks_are_changed(end: str, 
 
 
 async def test_invalid_characters_in_notices_and_alerts_are_replaced() -> None:
-    async with notices(OWNERS) as on:
-        await on.tell()
-        await fails(on, name="one\r\ntwo")
-        on.on.state.disk_space.server = "half \ud800 and \0"
-        await on.look(31)
-        await on.look(31)
-        await on.tell()
-        (alert,) = on.on.state.alert_index.alerts.values()
+    async with alert_pipeline(OWNERS) as on:
+        await on.deliver()
+        await fail_session(on, name="one\r\ntwo")
+        on.stage.state.disk_space.server = "half \ud800 and \0"
+        await on.evaluate(31)
+        await on.evaluate(31)
+        await on.deliver()
+        (alert,) = on.stage.state.alert_index.alerts.values()
         assert alert.words == "the server's disk: half \N{REPLACEMENT CHARACTER} and \N{REPLACEMENT CHARACTER}"
-        ((words,),) = on.boxes["owners"].words
+        ((words,),) = on.senders["owners"].texts
         assert words.startswith("one\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}two (ses_")
 
 
 async def test_a_finally_refused_notice_is_not_sent_again_and_does_not_block_others() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        on.boxes["ops"].errors.append(NotDelivered("it answered 410", is_final=True))
-        await alert(on, "first")
-        await alert(on, "second")
-        await on.tell()
-        assert on.boxes["ops"].words == [["second"]]
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        on.senders["ops"].errors.append(NotDelivered("it answered 410", is_final=True))
+        await open_alert(on, "first")
+        await open_alert(on, "second")
+        await on.deliver()
+        assert on.senders["ops"].texts == [["second"]]
         assert on.kinds("delivery") == ["queued", "queued", "given_up", "sent"]
 
 
 async def test_a_notice_that_cannot_be_encoded_is_recorded_as_failed() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        on.boxes["ops"].errors.append(UnicodeEncodeError("utf-8", "?", 0, 1, "odd"))  # type: ignore[arg-type]
-        await alert(on, "odd")
-        await on.tell()
-        (waiting,) = on.on.state.alert_index.deliveries.values()
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        on.senders["ops"].errors.append(UnicodeEncodeError("utf-8", "?", 0, 1, "odd"))  # type: ignore[arg-type]
+        await open_alert(on, "odd")
+        await on.deliver()
+        (waiting,) = on.stage.state.alert_index.deliveries.values()
         assert waiting.error == "internal error of the server: UnicodeEncodeError"
 
 
 async def test_the_next_leader_sends_unsent_notices_under_the_same_key_and_none_twice() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        await alert(on, "first")
-        await on.tell()
-        await alert(on, "second")
-        await on.scribe.run_once()
-        (left,) = on.on.state.alert_index.deliveries
-        await alert(on, "third")
-        successor = of_stage(on.on, OPS)
-        await successor.tell()
-        assert successor.boxes["ops"].words == [["second"], ["third"]]
-        assert successor.boxes["ops"].letters[0].key == left
-        await on.tell()
-        assert on.boxes["ops"].words == [["first"]]
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        await open_alert(on, "first")
+        await on.deliver()
+        await open_alert(on, "second")
+        await on.notifier.run_once()
+        (left,) = on.stage.state.alert_index.deliveries
+        await open_alert(on, "third")
+        successor = pipeline_on(on.stage, OPS)
+        await successor.deliver()
+        assert successor.senders["ops"].texts == [["second"], ["third"]]
+        assert successor.senders["ops"].messages[0].key == left
+        await on.deliver()
+        assert on.senders["ops"].texts == [["first"]]
 
 
 async def test_notices_are_sent_once_an_unreadable_event_log_can_be_read_again() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        await alert(on, "first")
-        await alert(on, "second")
-        page, faults = on.on.feed.page, [StoreUnavailable("the database cannot be reached")]
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        await open_alert(on, "first")
+        await open_alert(on, "second")
+        page, faults = on.stage.feed.page, [StoreUnavailable("the database cannot be reached")]
 
         async def halting(after: int) -> tuple[Event, ...]:
             events = (await page(after))[:1]
@@ -144,58 +144,58 @@ async def test_notices_are_sent_once_an_unreadable_event_log_can_be_read_again()
                 raise faults.pop()
             return events
 
-        (first, *_) = on.on.state.alert_index.alerts.values()
-        on.on.feed.page = halting  # type: ignore[method-assign]
+        (first, *_) = on.stage.state.alert_index.alerts.values()
+        on.stage.feed.page = halting  # type: ignore[method-assign]
         queued = asyncio.Semaphore(0)
-        on.on.journal.subscribe(lambda event: queued.release() if event.kind == "delivery.queued" else None)
+        on.stage.journal.subscribe(lambda event: queued.release() if event.kind == "delivery.queued" else None)
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-            telling = tasks.create_task(on.scribe.run())
+            telling = tasks.create_task(on.notifier.run())
             await queued.acquire()
             await queued.acquire()
             telling.cancel()
-        assert [one.words for one in on.on.state.alert_index.deliveries.values()] == ["first", "second"]
+        assert [one.words for one in on.stage.state.alert_index.deliveries.values()] == ["first", "second"]
         assert faults == []
 
 
 async def test_events_before_the_first_start_of_notices_send_no_notices() -> None:
-    async with notices(OPS) as on:
-        await alert(on, "old")
-        await on.tell()
-        await alert(on, "new")
-        await on.tell()
-        assert on.boxes["ops"].words == [["new"]]
+    async with alert_pipeline(OPS) as on:
+        await open_alert(on, "old")
+        await on.deliver()
+        await open_alert(on, "new")
+        await on.deliver()
+        assert on.senders["ops"].texts == [["new"]]
 
 
 async def test_events_older_than_a_day_send_no_notices() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        await alert(on, "old")
-        on.on.clock.passes(DAY_S + 60)
-        await alert(on, "new")
-        await on.tell()
-        assert on.boxes["ops"].words == [["new"]]
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        await open_alert(on, "old")
+        on.stage.clock.advance(DAY_S + 60)
+        await open_alert(on, "new")
+        await on.deliver()
+        assert on.senders["ops"].texts == [["new"]]
 
 
 async def test_notices_that_are_not_critical_are_sent_together_after_quiet_hours() -> None:
     quiet = QuietHours(begin=time(22), end=time(7), zone=ZoneInfo("Europe/Berlin"))
     receiver = Receiver(name="ops", kind="webhook", quiet=quiet)
-    async with notices(receiver) as on:
-        on.on.clock.passes(datetime(2026, 11, 20, 23, tzinfo=UTC).timestamp())  # midnight in Berlin
-        await on.tell()
-        await alert(on, "slow")
-        await alert(on, "burning", severity=Severity.CRITICAL)
-        await on.tell()
-        on.on.clock.passes(3600)
-        await alert(on, "slower")
-        await on.tell()
-        assert on.boxes["ops"].words == [["burning"]]
-        on.boxes["ops"].errors.append(NotDelivered("it answered 500"))
-        on.on.clock.passes(6 * 3600)
-        await on.tell()
-        await alert(on, "of the morning")
-        on.on.clock.passes(60)
-        await on.tell()
-        burning, *morning = on.boxes["ops"].letters
+    async with alert_pipeline(receiver) as on:
+        on.stage.clock.advance(datetime(2026, 11, 20, 23, tzinfo=UTC).timestamp())  # midnight in Berlin
+        await on.deliver()
+        await open_alert(on, "slow")
+        await open_alert(on, "burning", severity=Severity.CRITICAL)
+        await on.deliver()
+        on.stage.clock.advance(3600)
+        await open_alert(on, "slower")
+        await on.deliver()
+        assert on.senders["ops"].texts == [["burning"]]
+        on.senders["ops"].errors.append(NotDelivered("it answered 500"))
+        on.stage.clock.advance(6 * 3600)
+        await on.deliver()
+        await open_alert(on, "of the morning")
+        on.stage.clock.advance(60)
+        await on.deliver()
+        burning, *morning = on.senders["ops"].messages
         assert sorted(letter.subject for letter in morning) == ["2 notices; the first: slow", "of the morning"]
         assert {letter.key for letter in morning if len(letter.notices) == 2} != {burning.key}
 
@@ -221,91 +221,91 @@ def test_quiet_hours_follow_the_local_time(begin: str, end: str, now: str, until
 
 async def test_sessions_that_fail_together_send_one_notice_to_their_owner() -> None:
     mail = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True, gather_s=10)
-    async with notices(mail) as on:
-        await on.tell()
+    async with alert_pipeline(mail) as on:
+        await on.deliver()
         subscriber = Subscriber(id=ANN, email="ann@example.org")
-        await on.on.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
+        await on.stage.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
         for _ in range(3):
-            await fails(on)
-        await on.tell()
-        on.on.clock.passes(10)
-        await on.tell()
-        (letter,) = on.boxes["mail"].letters
+            await fail_session(on)
+        await on.deliver()
+        on.stage.clock.advance(10)
+        await on.deliver()
+        (letter,) = on.senders["mail"].messages
         assert (letter.user, letter.email, len(letter.notices)) == (ANN, "ann@example.org", 3)
 
 
 async def test_owners_get_the_notices_they_chose_and_mail_only_with_an_address() -> None:
     mail = Receiver(name="mail", kind="email", tells_alerts=False, tells_owners=True)
-    async with notices(OWNERS, mail) as on:
-        await on.tell()
-        failed = await fails(on, name="train")
-        await fails(on, code=0)
-        await on.tell()
-        (words,) = on.boxes["owners"].words
+    async with alert_pipeline(OWNERS, mail) as on:
+        await on.deliver()
+        failed = await fail_session(on, name="train")
+        await fail_session(on, code=0)
+        await on.deliver()
+        (words,) = on.senders["owners"].texts
         assert words[0].startswith(f"train ({failed}) has failed after 0 s: ")
         assert words[0].endswith("(exit code 3)")
-        assert on.boxes["mail"].letters == []
+        assert on.senders["mail"].messages == []
         likes = Subscriber(id=ANN, email="ann@example.org", notify=(NoticeKind.SESSION_COMPLETED,))
-        await on.on.journal.transact(lambda draft: draft.put(likes, "changed"), actor=ANN)
-        await fails(on)
-        await fails(on, code=0)
-        await on.tell()
-        (letter,) = on.boxes["mail"].letters
+        await on.stage.journal.transact(lambda draft: draft.put(likes, "changed"), actor=ANN)
+        await fail_session(on)
+        await fail_session(on, code=0)
+        await on.deliver()
+        (letter,) = on.senders["mail"].messages
         assert letter.notices[0].kind is NoticeKind.SESSION_COMPLETED
 
 
 async def test_a_disabled_user_gets_no_notices() -> None:
-    async with notices(OWNERS) as on:
-        await on.tell()
+    async with alert_pipeline(OWNERS) as on:
+        await on.deliver()
         gone = User(id=ANN, role=Role.USER, created_us=1, disabled=True)
-        await on.on.journal.transact(lambda draft: draft.put(gone, "disabled"), actor="root")
-        await fails(on)
-        await on.tell()
-        assert on.boxes["owners"].letters == []
+        await on.stage.journal.transact(lambda draft: draft.put(gone, "disabled"), actor="root")
+        await fail_session(on)
+        await on.deliver()
+        assert on.senders["owners"].messages == []
 
 
 async def test_the_notice_of_the_last_failure_says_that_all_retries_are_used() -> None:
-    async with notices(OWNERS) as on:
-        await on.tell()
-        name = await on.on.submit(max_retries=1, retries_own_failures=True)
+    async with alert_pipeline(OWNERS) as on:
+        await on.deliver()
+        name = await on.stage.submit(max_retries=1, retries_own_failures=True)
         for attempt in (1, 2):
-            await on.on.advance()
-            on.on.executor.ends(KernelId(f"{name}.{attempt}.0"), code=1)
-            await on.on.settle()
-            on.on.clock.passes(3600)
-        await on.tell()
-        (letter,) = on.boxes["owners"].letters
+            await on.stage.advance()
+            on.stage.executor.end_kernel(KernelId(f"{name}.{attempt}.0"), code=1)
+            await on.stage.settle()
+            on.stage.clock.advance(3600)
+        await on.deliver()
+        (letter,) = on.senders["owners"].messages
         assert letter.notices[0].kind is NoticeKind.RETRIES_SPENT
         assert letter.notices[0].words.endswith("all 1 retries are used")
 
 
 async def test_failed_tasks_of_an_array_send_one_notice() -> None:
-    async with notices(OWNERS) as on:
-        await on.tell()
-        array = await on.on.submit(array="0-1")
-        await on.on.advance()
+    async with alert_pipeline(OWNERS) as on:
+        await on.deliver()
+        array = await on.stage.submit(array="0-1")
+        await on.stage.advance()
         for index in (0, 1):
-            on.on.executor.ends(KernelId(f"{array}_{index}.1.0"), code=1)
-        await on.on.settle()
-        await on.tell()
-        assert [letter.notices[0].subject for letter in on.boxes["owners"].letters] == [array]
+            on.stage.executor.end_kernel(KernelId(f"{array}_{index}.1.0"), code=1)
+        await on.stage.settle()
+        await on.deliver()
+        assert [letter.notices[0].subject for letter in on.senders["owners"].messages] == [array]
 
 
 async def test_owners_and_operators_get_notices_of_a_lost_agent_and_of_its_return() -> None:
-    async with notices(OWNERS, OPS) as on:
-        await on.tell()
-        await on.on.submit(name="train")
-        await on.on.advance()
-        await on.on.on_event(AgentSilent(agent_id=AgentId("a"), lost=True))
-        await on.look()
-        await on.tell()
-        on.on.executor.comes_back(AgentId("a"))
-        await on.on.settle()
-        await on.look(1)
-        await on.look(31)
-        await on.tell()
-        for box in on.boxes.values():
-            (lost,), (back,) = box.words
+    async with alert_pipeline(OWNERS, OPS) as on:
+        await on.deliver()
+        await on.stage.submit(name="train")
+        await on.stage.advance()
+        await on.stage.on_event(AgentSilent(agent_id=AgentId("a"), lost=True))
+        await on.evaluate()
+        await on.deliver()
+        on.stage.executor.reconnect_agent(AgentId("a"))
+        await on.stage.settle()
+        await on.evaluate(1)
+        await on.evaluate(31)
+        await on.deliver()
+        for box in on.senders.values():
+            (lost,), (back,) = box.texts
             assert lost.startswith("agent a on a is lost; its processes may still run: train")
             assert back.startswith("over, after ")
 
@@ -331,29 +331,29 @@ class Printed:
 @pytest.mark.parametrize("length", [0, 1, 100, 16_384, 16_385, 32_768, 1_000_000, 20_000_000])
 async def test_a_failure_notice_includes_the_end_of_the_output_if_configured(length: int) -> None:
     mail = Receiver(name="mail", kind="webhook", tells_alerts=False, tells_owners=True, output_lines=2)
-    async with notices(mail) as on:
-        await on.tell()
+    async with alert_pipeline(mail) as on:
+        await on.deliver()
         printed = Printed(b"x" * length + b"\none\ntwo\n\x1b[31mthree\n")
-        on.on.executor.follow_log = printed.follow_log  # type: ignore[method-assign]
-        await fails(on)
-        await on.tell()
-        (letter,) = on.boxes["mail"].letters
+        on.stage.executor.follow_log = printed.follow_log  # type: ignore[method-assign]
+        await fail_session(on)
+        await on.deliver()
+        (letter,) = on.senders["mail"].messages
         assert letter.details == ("two\n\N{REPLACEMENT CHARACTER}[31mthree",)
         assert printed.read < 3_000_000
 
 
 async def test_a_muted_rule_sends_no_notices() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        until_us = on.on.clock.now_us() + 60_000_000
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        until_us = on.stage.clock.now_us() + 60_000_000
         mute = NoticeRule(id=AlertRule.DISK_LOW.value, muted_until_us=until_us)
-        await on.on.journal.transact(lambda draft: draft.put(mute, "muted"), actor="root")
-        await alert(on, "muted")
-        await on.tell()
-        on.on.clock.passes(61)
-        await alert(on, "told")
-        await on.tell()
-        assert on.boxes["ops"].words == [["told"]]
+        await on.stage.journal.transact(lambda draft: draft.put(mute, "muted"), actor="root")
+        await open_alert(on, "muted")
+        await on.deliver()
+        on.stage.clock.advance(61)
+        await open_alert(on, "told")
+        await on.deliver()
+        assert on.senders["ops"].texts == [["told"]]
 
 
 @pytest.mark.parametrize(
@@ -367,17 +367,17 @@ async def test_a_muted_rule_sends_no_notices() -> None:
     ],
 )
 async def test_receivers_get_only_the_alerts_they_are_configured_for(receiver: Receiver, hears: bool) -> None:
-    async with notices(receiver) as on:
-        await on.tell()
-        await alert(on, "low")
-        await on.tell()
-        assert bool(on.boxes["x"].letters) is hears
+    async with alert_pipeline(receiver) as on:
+        await on.deliver()
+        await open_alert(on, "low")
+        await on.deliver()
+        assert bool(on.senders["x"].messages) is hears
 
 
 async def test_notices_for_a_removed_receiver_are_given_up() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        await alert(on, "low")
-        await on.scribe.run_once()
-        await of_stage(on.on).outbox.give_up_unknown()
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        await open_alert(on, "low")
+        await on.notifier.run_once()
+        await pipeline_on(on.stage).outbox.give_up_unknown()
         assert on.kinds("delivery") == ["queued", "given_up"]

@@ -68,7 +68,7 @@ async def test_mail_goes_encrypted_with_a_password(folder: Path, security: str) 
     more = {"user": USER, "password_file": folder / "password", "ca_file": authority.file, "security": security}
     async with mail_server(**how, asks_password=True) as server:
         await email(server.port, **more).deliver(LETTER)
-        ((to, letter),) = server.letters
+        ((to, letter),) = server.mails
         assert to == ["ops@example.org"]
         assert letter["Subject"] == "[aliquot] <!channel> größer & train (ses_1) has failed"
         assert letter["Message-ID"] == "<dlv_1@example.org>"
@@ -88,20 +88,20 @@ async def test_a_mail_server_with_an_untrusted_certificate_is_refused(folder: Pa
     async with mail_server(**how) as server:
         with pytest.raises(NotDelivered, match="connection failed"):
             await email(server.port, security=security, ca_file=stranger.file).deliver(LETTER)
-        assert server.letters == []
+        assert server.mails == []
 
 
 async def test_a_server_without_starttls_gets_nothing() -> None:
     async with mail_server() as server:
         with pytest.raises(NotDelivered):
             await email(server.port, security="starttls").deliver(LETTER)
-        assert server.letters == []
+        assert server.mails == []
 
 
 async def test_mail_for_an_owner_goes_to_the_address_in_the_preferences() -> None:
     async with mail_server() as server:
         await email(server.port).deliver(FOR_ANN)
-        assert server.letters[0][0] == ["ann@example.org"]
+        assert server.mails[0][0] == ["ann@example.org"]
         server.refuses.add("ann@example.org")
         with pytest.raises(NotDelivered) as refused:
             await email(server.port).deliver(FOR_ANN)
@@ -126,7 +126,7 @@ async def test_a_webhook_request_is_json_with_a_signature_and_an_idempotency_key
     async with http_receiver() as hook:
         table = WebhookTable(name="x", kind="webhook", url=hook.url, key_file=key)
         await Webhook(table, now_us=lambda: NOW_US).deliver(LETTER)
-        (taken,) = hook.taken
+        (taken,) = hook.requests
         assert taken.headers["aliquot-signature"].startswith("t=1790000000,v1=")
         assert taken.is_signed("sesame")
         assert not taken.is_signed("another")
@@ -166,7 +166,7 @@ async def test_the_error_of_a_failed_webhook_does_not_contain_its_url(answer: in
             await Webhook(table, now_us=lambda: NOW_US).deliver(LETTER)
         assert failed.value.is_final is is_final
         assert "127.0.0.1" not in str(failed.value)
-        assert len(hook.taken) == 1
+        assert len(hook.requests) == 1
 
 
 async def test_a_webhook_with_an_unreadable_key_file_sends_nothing(folder: Path) -> None:
@@ -174,7 +174,7 @@ async def test_a_webhook_with_an_unreadable_key_file_sends_nothing(folder: Path)
         table = WebhookTable(name="x", kind="webhook", url=hook.url, key_file=folder / "none")
         with pytest.raises(NotDelivered, match="cannot be read: No such file"):
             await Webhook(table, now_us=lambda: NOW_US).deliver(LETTER)
-        assert hook.taken == []
+        assert hook.requests == []
 
 
 async def test_slack_messages_are_escaped_and_limited_in_length(folder: Path) -> None:
@@ -184,7 +184,7 @@ async def test_slack_messages_are_escaped_and_limited_in_length(folder: Path) ->
         many = replace(LETTER, notices=(ONE,) * 120, details=())
         for letter in (LETTER, many):
             await Slack(SlackTable(name="x", kind="slack", url_file=address)).deliver(letter)
-        short, long = (json.loads(taken.body)["text"] for taken in hook.taken)
+        short, long = (json.loads(taken.body)["text"] for taken in hook.requests)
         assert short.startswith("[warning] &lt;!channel&gt; größer &amp; train")
         assert len(long) == 4000
 
@@ -195,9 +195,9 @@ async def test_session_names_cannot_forge_notices_mentions_or_links(folder: Path
     async with http_receiver() as hook, mail_server() as server:
         await Slack(SlackTable(name="x", kind="slack", url=hook.url)).deliver(letter)
         await email(server.port).deliver(letter)
-        told = json.loads(hook.taken[0].body)["text"]
+        told = json.loads(hook.requests[0].body)["text"]
         assert not any(sign in told for sign in ("\n", "@channel", "http://"))
-        ((_, mail),) = server.letters
+        ((_, mail),) = server.mails
         assert text_of(mail).splitlines()[0].endswith("has failed")
 
 

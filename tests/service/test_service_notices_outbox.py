@@ -14,7 +14,7 @@ from aliquot.service.alerts.routing import Receiver
 from aliquot_schema.alerts import Delivery, NoticeKind, Severity
 from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.ids import AgentId, KernelId, UserId
-from notices_stage import Box, Notices, alert, fails, notices
+from notices_pipeline import AlertPipeline, FakeSender, alert_pipeline, fail_session, open_alert
 
 pytestmark = pytest.mark.anyio
 
@@ -35,84 +35,90 @@ ONE = Delivery(
 
 
 async def test_notices_that_wait_behind_others_for_a_day_are_given_up() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
-        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(100))
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        on.senders["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(100))
         for number in range(60):
-            await alert(on, f"alert {number}")
+            await open_alert(on, f"alert {number}")
         for _ in range(26):
-            await on.tell()
-            on.on.clock.passes(3600)
-        assert on.on.state.alert_index.deliveries == {}
+            await on.deliver()
+            on.stage.clock.advance(3600)
+        assert on.stage.state.alert_index.deliveries == {}
         assert on.kinds("delivery").count("given_up") == 60
-        on.boxes["ops"].errors.clear()
-        await on.tell()
-        assert on.boxes["ops"].letters == []
+        on.senders["ops"].errors.clear()
+        await on.deliver()
+        assert on.senders["ops"].messages == []
 
 
 async def test_critical_notices_are_sent_first_and_without_a_retry_delay() -> None:
-    async with notices(OPS) as on:
-        await on.tell()
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
         for number in range(ROUND_MESSAGES + 5):
-            await alert(on, f"alert {number}")
-        await alert(on, "burning", severity=Severity.CRITICAL)
-        await on.tell()
-        assert on.boxes["ops"].words[0] == ["burning"]
-        assert len(on.boxes["ops"].words) == ROUND_MESSAGES
-        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(3))
+            await open_alert(on, f"alert {number}")
+        await open_alert(on, "burning", severity=Severity.CRITICAL)
+        await on.deliver()
+        assert on.senders["ops"].texts[0] == ["burning"]
+        assert len(on.senders["ops"].texts) == ROUND_MESSAGES
+        on.senders["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(3))
         for _ in range(3):
-            await alert(on, "burning", severity=Severity.CRITICAL)
-        await on.tell()
-        await on.tell()
-        assert len(on.boxes["ops"].errors) == 2, "what was made before the failure waits"
-        await alert(on, "worse", severity=Severity.CRITICAL)
-        await on.tell()
-        assert len(on.boxes["ops"].errors) == 1
-        on.on.clock.passes(20)
-        on.boxes["ops"].errors.clear()
-        await on.tell()
-        assert ["worse"] in on.boxes["ops"].words
+            await open_alert(on, "burning", severity=Severity.CRITICAL)
+        await on.deliver()
+        await on.deliver()
+        assert len(on.senders["ops"].errors) == 2, "what was made before the failure waits"
+        await open_alert(on, "worse", severity=Severity.CRITICAL)
+        await on.deliver()
+        assert len(on.senders["ops"].errors) == 1
+        on.stage.clock.advance(20)
+        on.senders["ops"].errors.clear()
+        await on.deliver()
+        assert ["worse"] in on.senders["ops"].texts
 
 
 async def test_a_critical_notice_that_arrives_during_a_round_is_sent_next() -> None:
-    class Slow(Box):
+    class Slow(FakeSender):
         async def deliver(self, letter: Message) -> None:
             await super().deliver(letter)
-            if len(self.letters) == 2:
-                await alert(on, "burning", severity=Severity.CRITICAL)
-                await on.scribe.run_once()
+            if len(self.messages) == 2:
+                await open_alert(on, "burning", severity=Severity.CRITICAL)
+                await on.notifier.run_once()
 
-    async with notices(OPS, sender=Slow()) as on:
-        await on.tell()
+    async with alert_pipeline(OPS, sender=Slow()) as on:
+        await on.deliver()
         for number in range(4):
-            await alert(on, f"alert {number}")
-        await on.tell()
-        await on.tell()
-        assert [words for (words,) in on.boxes["ops"].words] == ["alert 0", "alert 1", "burning", "alert 2", "alert 3"]
+            await open_alert(on, f"alert {number}")
+        await on.deliver()
+        await on.deliver()
+        assert [words for (words,) in on.senders["ops"].texts] == [
+            "alert 0",
+            "alert 1",
+            "burning",
+            "alert 2",
+            "alert 3",
+        ]
 
 
 async def test_a_refused_address_does_not_delay_notices_to_other_users() -> None:
-    async with notices(OWNERS) as on:
-        box = on.boxes["owners"]
+    async with alert_pipeline(OWNERS) as on:
+        box = on.senders["owners"]
         box.errors.extend([NotDelivered("no", is_message_specific=True)] * 2)
         for user in ("ann", "ann", "bob"):
             await waiting_for(on, user)
         await on.outbox.run_once("owners")
-        assert (len(box.errors), box.letters) == (0, []), "her second letter was not tried"
+        assert (len(box.errors), box.messages) == (0, []), "her second letter was not tried"
         for user in ("ann", "cat"):
             await waiting_for(on, user)
         await on.outbox.run_once("owners")
-        assert [letter.user for letter in box.letters] == ["cat"]
-        on.on.clock.passes(11)
+        assert [letter.user for letter in box.messages] == ["cat"]
+        on.stage.clock.advance(11)
         await on.outbox.run_once("owners")
-        assert sorted(str(letter.user) for letter in box.letters) == ["ann", "ann", "ann", "bob", "cat"]
+        assert sorted(str(letter.user) for letter in box.messages) == ["ann", "ann", "ann", "bob", "cat"]
 
 
-async def waiting_for(on: Notices, user: str) -> None:
+async def waiting_for(on: AlertPipeline, user: str) -> None:
     """A mail due now."""
-    now_us = on.on.clock.now_us()
+    now_us = on.stage.clock.now_us()
     made = replace(ONE, id=f"dlv_{now_us}", user=UserId(user), is_gathered=False, made_us=now_us, next_us=now_us)
-    await on.on.journal.transact(lambda draft: draft.put(made, "queued"), actor=ACTOR)
+    await on.stage.journal.transact(lambda draft: draft.put(made, "queued"), actor=ACTOR)
 
 
 def test_a_message_has_a_maximum_number_of_notices_and_the_rest_keep_their_keys() -> None:
@@ -124,13 +130,13 @@ def test_a_message_has_a_maximum_number_of_notices_and_the_rest_keep_their_keys(
 
 
 async def test_a_delivery_that_hangs_fails_by_timeout() -> None:
-    class Hung(Box):
+    class Hung(FakeSender):
         async def deliver(self, letter: Message) -> None:
             await asyncio.Event().wait()
 
-    async with notices(OPS) as on:
-        one = await alert(on, "low")
-        await on.tell()
+    async with alert_pipeline(OPS) as on:
+        one = await open_alert(on, "low")
+        await on.deliver()
         letter = Message(key=one.id, user=None, email=None, notices=())
         error = await attempt_delivery(Address(receiver=OPS, sender=Hung()), letter, most_s=0.01)
         assert str(error) == "not delivered within 0.01 s"
@@ -138,31 +144,31 @@ async def test_a_delivery_that_hangs_fails_by_timeout() -> None:
 
 async def test_the_number_of_outputs_read_for_one_message_is_limited() -> None:
     mail = Receiver(name="mail", kind="webhook", tells_alerts=False, tells_owners=True, output_lines=2, gather_s=3600)
-    async with notices(mail) as on:
-        await on.tell()
-        follow, asked = on.on.executor.follow_log, set[str]()
+    async with alert_pipeline(mail) as on:
+        await on.deliver()
+        follow, asked = on.stage.executor.follow_log, set[str]()
 
         def counted(agent: AgentId, kernel: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
             asked.add(kernel)
             return follow(agent, kernel, offset=offset)
 
-        on.on.executor.follow_log = counted  # type: ignore[method-assign, assignment]
+        on.stage.executor.follow_log = counted  # type: ignore[method-assign, assignment]
         for _ in range(OUTPUTS_MAX + 3):
-            await fails(on)
-        await on.tell()
-        on.on.clock.passes(3601)
-        await on.tell()
-        (letter,) = on.boxes["mail"].letters
+            await fail_session(on)
+        await on.deliver()
+        on.stage.clock.advance(3601)
+        await on.deliver()
+        (letter,) = on.senders["mail"].messages
         assert len(letter.notices) == len(letter.details) == OUTPUTS_MAX + 3
         assert len(asked) == OUTPUTS_MAX
 
 
 async def test_a_receiver_that_is_down_does_not_keep_the_others_waiting() -> None:
-    async with notices(OPS, Receiver(name="chat", kind="slack")) as on:
-        await on.tell()
-        on.boxes["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(9))
+    async with alert_pipeline(OPS, Receiver(name="chat", kind="slack")) as on:
+        await on.deliver()
+        on.senders["ops"].errors.extend(NotDelivered("it answered 500") for _ in range(9))
         for number in range(5):
-            await alert(on, f"alert {number}")
-        await on.tell()
-        assert len(on.boxes["chat"].letters) == 5
-        assert len(on.boxes["ops"].errors) == 8, "the first failure ends the round"
+            await open_alert(on, f"alert {number}")
+        await on.deliver()
+        assert len(on.senders["chat"].messages) == 5
+        assert len(on.senders["ops"].errors) == 8, "the first failure ends the round"

@@ -11,7 +11,7 @@ from aliquot_schema.alerts import NoticeKind, Severity, Subscriber
 from aliquot_schema.ids import SessionId, UserId, task_id
 from aliquot_schema.sessions import PreemptionCause
 from aliquot_schema.states import SessionState
-from notices_stage import Notices, notices
+from notices_pipeline import AlertPipeline, alert_pipeline
 from service_bench import agent
 from service_stage import CALLER
 
@@ -35,15 +35,15 @@ CAUSES: Final = {
 }
 
 
-async def runs(on: Notices, **asked: Any) -> SessionId:
-    await on.tell()
-    session_id = await on.on.submit(**asked)
-    await on.on.advance()
+async def runs(on: AlertPipeline, **asked: Any) -> SessionId:
+    await on.deliver()
+    session_id = await on.stage.submit(**asked)
+    await on.stage.advance()
     return session_id
 
 
 async def makes_room(
-    on: Notices,
+    on: AlertPipeline,
     session_id: SessionId,
     *,
     cause: PreemptionCause = PreemptionCause.PRIORITY,
@@ -52,20 +52,20 @@ async def makes_room(
     """Carry out a plan that preempts a session for one of ben's, and notify."""
     eviction = Eviction(
         session_id=session_id,
-        version=on.on.session(session_id).version,
+        version=on.stage.session(session_id).version,
         cause=cause,
         by_session=by_session,
         by_user=UserId("ben"),
         grace_ms=60_000,
     )
-    await on.on.allocator.carry_out(Plan(evictions=(eviction,)))
-    assert on.on.session(session_id).state is SessionState.PREEMPTING
-    await on.tell()
+    await on.stage.allocator.carry_out(Plan(evictions=(eviction,)))
+    assert on.stage.session(session_id).state is SessionState.PREEMPTING
+    await on.deliver()
 
 
-async def likes(on: Notices, *kinds: NoticeKind) -> None:
+async def likes(on: AlertPipeline, *kinds: NoticeKind) -> None:
     subscriber = Subscriber(id=ANN, email="ann@example.org", notify=kinds)
-    await on.on.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
+    await on.stage.journal.transact(lambda draft: draft.put(subscriber, "changed"), actor=ANN)
 
 
 # An eviction for idle GPUs needs an earlier notice to the owner; see test_ledger_idle.
@@ -74,10 +74,10 @@ async def likes(on: Notices, *kinds: NoticeKind) -> None:
 async def test_the_owner_of_a_preempted_session_gets_a_notice_with_the_cause(
     cause: PreemptionCause, by_session: SessionId | None, by: str
 ) -> None:
-    async with notices(OWNERS, OPS) as on:
+    async with alert_pipeline(OWNERS, OPS) as on:
         session = await runs(on, name="train")
         await makes_room(on, session, cause=cause, by_session=by_session)
-        (letter,) = on.boxes["owners"].letters
+        (letter,) = on.senders["owners"].messages
         (told,) = letter.notices
         assert (letter.user, told.kind, told.severity, told.subject) == (
             ANN,
@@ -86,41 +86,41 @@ async def test_the_owner_of_a_preempted_session_gets_a_notice_with_the_cause(
             session,
         )
         assert told.words == f"train ({session}) is being preempted, {CAUSES[cause]}{by}{AFTER}"
-        assert on.boxes["ops"].letters == []
+        assert on.senders["ops"].messages == []
 
 
 async def test_a_drain_sends_one_notice_and_the_end_of_the_attempt_sends_none() -> None:
-    async with notices(OWNERS) as on:
+    async with alert_pipeline(OWNERS) as on:
         session = await runs(on)
-        office = Administration(state=on.on.state, journal=on.on.journal, clock=on.on.clock)
+        office = Administration(state=on.stage.state, journal=on.stage.journal, clock=on.stage.clock)
         await office.agents.drain_agent(CALLER, "a", note=None, evicts=True)
-        await on.tell()
-        await on.on.settle()
-        on.on.executor.ends(on.on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
-        await on.on.settle()
-        await on.tell()
-        assert on.on.session(session).state is SessionState.QUEUED
-        assert on.boxes["owners"].words == [
+        await on.deliver()
+        await on.stage.settle()
+        on.stage.executor.end_kernel(on.stage.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
+        await on.stage.settle()
+        await on.deliver()
+        assert on.stage.session(session).state is SessionState.QUEUED
+        assert on.senders["owners"].texts == [
             [f"{session} is being preempted, {CAUSES[PreemptionCause.DRAIN]}{AFTER}"],
         ]
 
 
 async def test_preemption_notices_are_sent_by_default_and_can_be_deselected() -> None:
-    async with notices(OWNERS, MAIL, agents=[agent("a", devices=3)]) as on:
+    async with alert_pipeline(OWNERS, MAIL, agents=[agent("a", devices=3)]) as on:
         first, second, third = [await runs(on) for _ in range(3)]
         await makes_room(on, first)
-        assert (len(on.boxes["owners"].letters), on.boxes["mail"].letters) == (1, [])
+        assert (len(on.senders["owners"].messages), on.senders["mail"].messages) == (1, [])
         await likes(on, NoticeKind.SESSION_PREEMPTED)
         await makes_room(on, second)
-        (letter,) = on.boxes["mail"].letters
+        (letter,) = on.senders["mail"].messages
         assert (letter.email, letter.notices[0].subject) == ("ann@example.org", second)
         await likes(on, NoticeKind.SESSION_FAILED)
         await makes_room(on, third)
-        assert (len(on.boxes["owners"].letters), len(on.boxes["mail"].letters)) == (2, 1)
+        assert (len(on.senders["owners"].messages), len(on.senders["mail"].messages)) == (2, 1)
 
 
 async def test_a_preempted_task_of_an_array_sends_no_notice() -> None:
-    async with notices(OWNERS) as on:
+    async with alert_pipeline(OWNERS) as on:
         array = await runs(on, array="0-1")
         await makes_room(on, task_id(array, index=0))
-        assert on.boxes["owners"].letters == []
+        assert on.senders["owners"].messages == []

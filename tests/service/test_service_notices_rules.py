@@ -10,7 +10,7 @@ from aliquot.service.alerts.rules import DEFAULTS
 from aliquot_schema.alerts import AlertRule
 from aliquot_schema.errors import VersionConflict
 from aliquot_schema.views.alerts import NoticeRuleChanges
-from notices_stage import Notices, notices
+from notices_pipeline import AlertPipeline, alert_pipeline
 from service_stage import CALLER
 
 pytestmark = pytest.mark.anyio
@@ -18,15 +18,15 @@ pytestmark = pytest.mark.anyio
 RULE = AlertRule.QUEUE_BACKLOG
 
 
-def office(on: Notices, *, threshold: int) -> AlertCommands:
+def office(on: AlertPipeline, *, threshold: int) -> AlertCommands:
     """For a server whose settings change the rule's threshold."""
     rules = {**DEFAULTS, RULE: replace(DEFAULTS[RULE], threshold=threshold)}
     plan = AlertPlan(ids=RandomIds(), rules=rules)
-    return AlertCommands(state=on.on.state, journal=on.on.journal, clock=on.on.clock, plan=plan)
+    return AlertCommands(state=on.stage.state, journal=on.stage.journal, clock=on.stage.clock, plan=plan)
 
 
 async def test_muting_a_rule_keeps_its_configured_threshold() -> None:
-    async with notices() as on:
+    async with alert_pipeline() as on:
         muted = (await office(on, threshold=7).mute_notice_rule(CALLER, RULE, 60)).rule
         assert (muted.threshold, muted.version, muted.muted_until is None) == (7, 0, False)
         after = office(on, threshold=9)
@@ -37,7 +37,7 @@ async def test_muting_a_rule_keeps_its_configured_threshold() -> None:
 
 
 async def test_a_rule_changed_by_an_admin_overrides_the_settings_also_when_muted() -> None:
-    async with notices() as on:
+    async with alert_pipeline() as on:
         changes = NoticeRuleChanges(rule=RULE, threshold=3)
         await office(on, threshold=7).mute_notice_rule(CALLER, RULE, 60)
         changed = (await office(on, threshold=7).set_notice_rule(CALLER, changes, 0)).rule

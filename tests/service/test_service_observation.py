@@ -15,7 +15,7 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId
 from aliquot_schema.orchestration import OperatingMode
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
-from notices_stage import Notices, notices
+from notices_pipeline import AlertPipeline, alert_pipeline
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -27,7 +27,7 @@ PAIR = [agent("a", devices=2)]
 
 async def minute(on: Stage, observation: Observation, *, use: float = 0.0) -> None:
     """One minute in which anna, not a user here, has a process on the first GPU."""
-    on.clock.passes(60)
+    on.clock.advance(60)
     first, second = on.state.agents[AgentId("a")].devices
     process = DeviceProcess(pid=7, memory_bytes=5 << 30, user="anna", is_job=False)
     readings = (
@@ -42,9 +42,9 @@ def observing(on: Stage) -> Observation:
     return Observation(state=on.state, journal=on.journal, clock=on.clock)
 
 
-async def told(on: Notices) -> list[str]:
-    await on.tell()
-    return [words for letter in on.boxes["chat"].words for words in letter]
+async def delivered_texts(on: AlertPipeline) -> list[str]:
+    await on.deliver()
+    return [words for letter in on.senders["chat"].texts for words in letter]
 
 
 async def test_gpu_use_is_attributed_to_users_by_their_processes_and_summed_per_week() -> None:
@@ -73,21 +73,21 @@ async def test_gpu_use_is_attributed_to_users_by_their_processes_and_summed_per_
 
 
 async def test_a_report_of_the_week_goes_to_operators_once() -> None:
-    async with notices(OPS, agents=PAIR) as stage:
-        on = stage.on
-        await stage.tell()
+    async with alert_pipeline(OPS, agents=PAIR) as stage:
+        on = stage.stage
+        await stage.deliver()
         watch = observing(on)
         for _ in range(20):
             await minute(on, watch, use=80.0)
-        on.clock.passes(7 * 86_400)
+        on.clock.advance(7 * 86_400)
         await minute(on, watch)
         await minute(on, watch)
-        (words,) = await told(stage)
+        (words,) = await delivered_texts(stage)
         assert words.startswith(
             "GPUs in week 1970-W01: 50 % of 0.6 GPU-hours were taken, 0 % of that without use. anna"
         )
         await minute(on, observing(on))
-        assert len(await told(stage)) == 1
+        assert len(await delivered_texts(stage)) == 1
 
 
 async def test_a_server_in_observe_mode_starts_no_sessions_and_cannot_be_switched_on() -> None:

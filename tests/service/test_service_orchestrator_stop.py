@@ -41,7 +41,7 @@ async def test_a_stopped_orchestrator_starts_no_new_session_and_running_ones_con
         await on.advance()
         assert (on.session(first).state, on.session(second).state) == (S.RUNNING, S.QUEUED)
         assert await waits(on, second) is Reason.STOPPED
-        on.executor.ends(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
+        on.executor.end_kernel(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
         await on.settle()
         await on.advance()
         assert (on.session(first).state, on.session(second).state) == (S.COMPLETED, S.QUEUED)
@@ -109,7 +109,7 @@ async def test_a_stopped_orchestrator_still_stops_preempted_sessions_after_their
         await office(on).pause.stop_orchestrator(CALLER, None)
         _, wake_at_us = await on.allocator.run_once()
         assert wake_at_us is not None
-        on.clock.passes(2)
+        on.clock.advance(2)
         await on.allocator.run_once()
         assert [kernel.state for kernel in on.state.kernels_in(on.session(low))] == [KernelState.STOPPING]
 

@@ -175,7 +175,7 @@ async def test_log_pieces_of_a_session_before_during_and_after_its_run() -> None
         running = await look(on, first)
         assert (running.text, running.attempt) == (f"output of {first}.1.0\n", 1)
         assert (running.has_more, running.at_end) == (False, False)
-        on.executor.ends(KernelId(f"{first}.1.0"))
+        on.executor.end_kernel(KernelId(f"{first}.1.0"))
         await on.settle()
         assert (await look(on, first)).at_end
         await on.cancel(second)
@@ -194,7 +194,7 @@ async def test_a_requeued_session_shows_the_log_of_its_previous_attempt() -> Non
     async with stage([agent("a", devices=1)]) as on:
         first = await on.submit(max_retries=1, retries_own_failures=True)
         await on.advance()
-        on.executor.ends(KernelId(f"{first}.1.0"), code=1)
+        on.executor.end_kernel(KernelId(f"{first}.1.0"), code=1)
         await on.settle()
         waits = await look(on, first)
         assert (on.session(first).is_pending, waits.attempt, waits.at_end) == (True, 1, True)

@@ -51,7 +51,7 @@ async def test_reading_the_output_of_a_waiting_session_waits_for_its_start() -> 
         await until_it_waits(reader)
         await on.dispatch.close()
         await until_it_waits(reader)
-        on.executor.started(KernelId(f"{first}.1.0"))
+        on.executor.start_kernel(KernelId(f"{first}.1.0"))
         await on.settle()
         views = await reader
         assert "".join(view.text for view in views) == f"output of {first}.1.0\n"
@@ -90,7 +90,7 @@ async def test_after_a_refused_launch_reading_the_output_waits_for_the_next_atte
         (old,) = await read(on, first, attempt=1)
         assert (old.text, old.at_end, old.kernel_id) == ("", True, f"{first}.1.0")
         on.executor.agents[A].refuse = None
-        on.clock.passes(2)
+        on.clock.advance(2)
         await on.advance()
         assert "".join(view.text for view in await reader) == f"output of {first}.2.0\n"
 
@@ -122,7 +122,7 @@ async def test_output_of_an_attempt_without_records_is_not_found() -> None:
         first = await on.submit()
         await on.advance()
         on.executor.agents[A].refuse = None
-        on.clock.passes(2)
+        on.clock.advance(2)
         await on.advance()
         del on.state.kernels[KernelId(f"{first}.1.0")]
         with pytest.raises(NotFound):

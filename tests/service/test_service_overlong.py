@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from aliquot.core.prediction import Prediction
 from aliquot_schema.ids import KernelId
-from notices_stage import notices
+from notices_pipeline import alert_pipeline
 from service_bench import agent
 
 pytestmark = pytest.mark.anyio
@@ -22,22 +22,22 @@ def test_a_run_is_overlong_only_far_beyond_the_mean_of_enough_runs() -> None:
 
 
 async def test_the_overlong_alert_names_the_run_time_and_the_mean_of_similar_runs() -> None:
-    async with notices(agents=[agent("a", devices=1)]) as stage:
-        on = stage.on
+    async with alert_pipeline(agents=[agent("a", devices=1)]) as stage:
+        on = stage.stage
         for _ in range(5):
             name = await on.submit()
             await on.advance()
-            on.clock.passes(10 * MINUTE_S)
-            on.executor.ends(KernelId(f"{name}.1.0"), code=0)
+            on.clock.advance(10 * MINUTE_S)
+            on.executor.end_kernel(KernelId(f"{name}.1.0"), code=0)
             await on.settle()
         name = await on.submit()
         await on.advance()
-        assert await stage.look(159 * MINUTE_S) == (0, 0)
-        assert await stage.look(2 * MINUTE_S) == (1, 0)
+        assert await stage.evaluate(159 * MINUTE_S) == (0, 0)
+        assert await stage.evaluate(2 * MINUTE_S) == (1, 0)
         (alert,) = on.state.alert_index.alerts.values()
         assert (alert.rule, alert.subject, alert.owners) == ("session_overlong", name, ("ann",))
         assert alert.words.startswith(f"{name} of ann has run for 2 h; mean of ann's last 5 runs of true")
-        on.executor.ends(KernelId(f"{name}.1.0"), code=0)
+        on.executor.end_kernel(KernelId(f"{name}.1.0"), code=0)
         await on.settle()
-        await stage.look()
-        assert await stage.look(600) == (0, 1)
+        await stage.evaluate()
+        assert await stage.evaluate(600) == (0, 1)

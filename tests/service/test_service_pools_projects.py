@@ -86,7 +86,7 @@ async def test_a_project_shows_its_users_use_and_quota() -> None:
         await on.create_project("vision")
         await on.submit(project="vision", slots=[("cuda.shares", "0.5")])
         await on.advance()
-        on.clock.passes(3600)
+        on.clock.advance(3600)
         waiting = await on.submit(project="vision", devices=2)
         await on.advance()
         seen = projects(on)

@@ -80,7 +80,7 @@ async def test_a_preview_names_the_sessions_it_would_preempt_and_preempts_none()
         await on.journal.transact(lambda draft: draft.put(rules, "changed"), actor="ann")
         low = await on.submit(priority="low")
         await on.advance()
-        on.clock.passes(30)
+        on.clock.advance(30)
         shown = await preview(on, priority="normal")
         [displaced] = shown.displaces
         assert (displaced.session_id, displaced.owner) == (low, CALLER.user)

@@ -135,7 +135,7 @@ async def test_sessions_that_left_memory_show_their_kernels_and_devices_also_in_
         await bench.until(lambda: AgentId("a") in bench.state.reachable)
         old = await bench.submit(shares="1.2")
         await bench.until_state(old, S.RUNNING)
-        executor.ends(KernelId(f"{old}.1.0"))
+        executor.end_kernel(KernelId(f"{old}.1.0"))
         await bench.until_state(old, S.COMPLETED)
         remembered = await bench.service.queries.session(CALLER, old)
         for _ in range(2):
@@ -143,7 +143,7 @@ async def test_sessions_that_left_memory_show_their_kernels_and_devices_also_in_
             await bench.service.sessions.cancel_session(CALLER, newer, None)
             for kernel_id in [name for name in bench.state.kernels if name.startswith(newer)]:
                 await bench.until(lambda name=kernel_id: name in executor.agents[AgentId("a")].stopped)  # type: ignore[misc]
-                executor.ends(kernel_id, code=None, signal=15)
+                executor.end_kernel(kernel_id, code=None, signal=15)
         await bench.until(lambda: old not in bench.state.sessions)
         again = await bench.service.queries.session(CALLER, old)
         assert again == remembered
@@ -161,12 +161,12 @@ async def test_dependencies_and_idempotency_keys_work_with_sessions_that_left_me
         await bench.until_state(old, S.RUNNING)
         blocker = await bench.submit(devices=1)
         waiting = await bench.submit(devices=1, depends_on=[(old, "after_ok"), (blocker, "after_any")])
-        executor.ends(KernelId(f"{old}.1.0"))
+        executor.end_kernel(KernelId(f"{old}.1.0"))
         await bench.until_state(blocker, S.RUNNING)
         for _ in range(3):
             await bench.service.sessions.cancel_session(CALLER, await bench.submit(devices=1), None)
         assert old in bench.state.sessions
-        executor.ends(KernelId(f"{blocker}.1.0"))
+        executor.end_kernel(KernelId(f"{blocker}.1.0"))
         await bench.until_state(waiting, S.RUNNING)
         for _ in range(3):
             await bench.service.sessions.cancel_session(CALLER, await bench.submit(devices=1), None)
@@ -176,7 +176,7 @@ async def test_dependencies_and_idempotency_keys_work_with_sessions_that_left_me
             await bench.submit(devices=1, name="other", idempotency_key="k")
         late = await bench.submit(devices=1, depends_on=[(old, "after_ok")])
         never = await bench.submit(devices=1, depends_on=[(old, "after_fail")])
-        executor.ends(KernelId(f"{waiting}.1.0"))
+        executor.end_kernel(KernelId(f"{waiting}.1.0"))
         await bench.until_state(late, S.RUNNING)
         failed = await bench.service.queries.session(CALLER, never)
         assert failed is not None
@@ -230,8 +230,8 @@ async def test_the_next_page_of_the_queue_is_found_after_the_last_sessions_of_a_
 
 async def test_agents_are_listed_in_natural_order_and_those_that_left_only_when_asked_for() -> None:
     async with stage([agent(name, devices=1) for name in ("n10", "n9", "n1", "gone")]) as on:
-        on.executor.falls_silent(AgentId("gone"), gone=True)
-        on.executor.falls_silent(AgentId("n9"))
+        on.executor.disconnect_agent(AgentId("gone"), gone=True)
+        on.executor.disconnect_agent(AgentId("n9"))
         await on.settle()
 
         def listed(

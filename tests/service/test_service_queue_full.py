@@ -180,7 +180,7 @@ async def test_all_tasks_of_a_retried_array_count_against_the_queue_limit() -> N
         array = await on.submit(array="0-2")
         await on.advance()
         for index in range(3):
-            on.executor.ends(kernel_id(task_id(array, index=index), attempt=1, rank=0), code=1)
+            on.executor.end_kernel(kernel_id(task_id(array, index=index), attempt=1, rank=0), code=1)
         await on.settle()
         room(on, 2)
         with pytest.raises(QueueFull):

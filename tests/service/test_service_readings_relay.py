@@ -66,7 +66,7 @@ async def test_a_follower_shows_the_same_device_readings_as_the_leader(database_
     async with servers_on(database_url, [fake]) as servers:
         leader, follower = servers.all
         await leader.until(lambda: A in leader.cases.state.reachable)
-        leader.executors[-1].measures(A, measured(fake, 37.123456789))
+        leader.executors[-1].report_readings(A, measured(fake, 37.123456789))
         await follower.until(lambda: 37.123456789 in shown(follower))
         assert follower.cases.queries.agent(CALLER, A) == leader.cases.queries.agent(CALLER, A)
         ours, theirs = (server.cases.queries.cluster(CALLER, None).gpus for server in (follower, leader))
@@ -82,7 +82,7 @@ async def test_a_follower_shows_cpu_and_memory_of_sessions_too(database_url: str
         await leader.until_state(session_id, SessionState.RUNNING)
         [kernel] = leader.cases.state.kernels.values()
         use = HostUse(cpu_ms=5, memory_bytes=7)
-        leader.executors[-1].measures(A, (), {kernel.id: use})
+        leader.executors[-1].report_readings(A, (), {kernel.id: use})
         await follower.until(lambda: follower.cases.state.host_uses.of(kernel) == use)
 
 
@@ -95,7 +95,7 @@ async def test_device_updates_at_a_follower_contain_each_change(database_url: st
         async with aclosing(follower.cases.watching.device_updates(CALLER, None)) as updates:
             seen = [await anext(updates)]
             for percent in (10.0, 90.0):
-                leader.executors[-1].measures(A, measured(fake, percent))
+                leader.executors[-1].report_readings(A, measured(fake, percent))
                 while not any(view.utilization_pct == percent for view in _devices(seen[-1])):
                     seen.append(await anext(updates))
             assert [update.is_snapshot for update in seen] == [True] + [False] * (len(seen) - 1)
@@ -106,7 +106,7 @@ async def test_after_a_takeover_readings_come_only_from_the_new_leader(database_
     async with servers_on(database_url, [fake]) as servers:
         old, new = servers.all
         await old.until(lambda: A in old.cases.state.reachable)
-        old.executors[-1].measures(A, measured(fake, 10.0))
+        old.executors[-1].report_readings(A, measured(fake, 10.0))
         await new.until(lambda: shown(new) == [10.0])
         await old.stop()
         assert await servers.leader() is new
@@ -114,7 +114,7 @@ async def test_after_a_takeover_readings_come_only_from_the_new_leader(database_
         third = await servers.start()
         assert shown(third) == [None]
         await new.until(lambda: A in new.cases.state.reachable)
-        new.executors[-1].measures(A, measured(fake, 20.0))
+        new.executors[-1].report_readings(A, measured(fake, 20.0))
         await third.until(lambda: shown(third) == [20.0])
 
 
@@ -125,7 +125,7 @@ async def test_an_unreadable_readings_row_is_logged_and_the_next_one_is_used(
     async with servers_on(database_url, [fake]) as servers:
         leader, follower = servers.all
         await leader.until(lambda: A in leader.cases.state.reachable)
-        leader.executors[-1].measures(A, measured(fake, 10.0))
+        leader.executors[-1].report_readings(A, measured(fake, 10.0))
         await follower.until(lambda: shown(follower) == [10.0])
         connection = await asyncpg.connect(database_url)
         try:
@@ -133,7 +133,7 @@ async def test_an_unreadable_readings_row_is_logged_and_the_next_one_is_used(
         finally:
             await connection.close()
         await follower.until(lambda: "device readings cannot be exchanged with the other servers" in caplog.text)
-        leader.executors[-1].measures(A, measured(fake, 20.0))
+        leader.executors[-1].report_readings(A, measured(fake, 20.0))
         await follower.until(lambda: shown(follower) == [20.0])
 
 
@@ -148,7 +148,7 @@ async def test_a_follower_says_that_history_of_the_last_minutes_may_be_with_the_
         )
         leader, follower = servers.all
         await leader.until(lambda: A in leader.cases.state.reachable)
-        leader.executors[-1].measures(A, measured(fake, 10.0))
+        leader.executors[-1].report_readings(A, measured(fake, 10.0))
         async with asyncio.timeout(60):
             while not (told := await _asked(leader)).series:  # noqa: ASYNC110 # there is no event
                 await asyncio.sleep(0.01)
@@ -229,10 +229,10 @@ async def test_readings_are_kept_for_a_limited_time_without_the_database(known: 
     await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
     await hearing.run_once()
     relay.is_away = True
-    clock.passes(STALE_S - 1)
+    clock.advance(STALE_S - 1)
     await hearing.run_once()
     assert len(known.readings) == 1
-    clock.passes(2)
+    clock.advance(2)
     await hearing.run_once()
     assert known.readings == {}
 
@@ -286,7 +286,7 @@ async def test_only_changed_readings_are_published_and_unchanged_ones_are_confir
     for _ in range(3):
         await telling.run_once(1)
     assert (relay.puts, relay.kept) == (1, 0)
-    clock.passes(KEEP_S)
+    clock.advance(KEEP_S)
     await telling.run_once(1)
     assert (relay.puts, relay.kept) == (1, 1)
     known.readings.take(A, measured(fake, 11.0))

@@ -62,7 +62,7 @@ async def test_a_lease_without_a_process_is_released_only_with_evidence_from_the
         assert fake.stopped == [kernel_id]
         fake.orders[kernel_id] = _order(kernel_id)
         fake.ended[kernel_id] = tombstone(kernel_id)
-        on.executor.repeat(kernel_id)
+        on.executor.repeat_report(kernel_id)
         await on.settle()
         assert on.held() == {}
         assert on.session(session_id).state in (S.FAILED, S.QUEUED)
@@ -77,7 +77,7 @@ async def test_a_lease_without_a_process_is_released_only_with_evidence_from_the
 async def test_the_reaper_records_a_kernel_end_whose_report_was_lost() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await running(on)
-        on.executor.ends(kernel_id, code=3)
+        on.executor.end_kernel(kernel_id, code=3)
         assert len(on.executor.take_messages()) == 1
         reaper = reaper_of(on)
         await reaper.run_once()
@@ -104,7 +104,7 @@ async def test_a_lost_order_is_sent_again() -> None:
 async def test_a_process_without_a_lease_is_ended() -> None:
     async with stage([agent("a", devices=2)]) as on:
         _, kernel_id = await running(on)
-        on.executor.ends(kernel_id)
+        on.executor.end_kernel(kernel_id)
         await on.settle()
         fake = on.executor.agents[A]
         stranger = KernelId("ses_old.1.0")
@@ -128,13 +128,13 @@ async def test_a_kernel_that_still_runs_after_a_cancel_is_stopped_again_after_it
         await on.settle()
         reaper = reaper_of(on)
         assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0], "it has its grace to end in"
-        on.clock.passes(1)
+        on.clock.advance(1)
         for _ in range(2):
             await reaper.run_once()
         await on.dispatch.close()
         assert on.executor.agents[A].stopped == [kernel_id, kernel_id]
         assert kinds(on.state) == [D.PROCESS_AFTER_END]
-        on.executor.ends(kernel_id, code=None, signal=9)
+        on.executor.end_kernel(kernel_id, code=None, signal=9)
         await on.settle()
 
 
@@ -146,14 +146,14 @@ async def test_the_reaper_leaves_a_preempted_session_its_grace_period() -> None:
         await on.settle()
         assert on.session(session_id).state is S.PREEMPTING
         reaper = reaper_of(on)
-        on.clock.passes(10)
+        on.clock.advance(10)
         assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0]
-        on.clock.passes(30)
+        on.clock.advance(30)
         await on.allocator.run_once()
         for _ in range(2):
             await reaper.run_once()
         assert kinds(on.state) == [D.PROCESS_AFTER_END]
-        on.executor.ends(kernel_id)
+        on.executor.end_kernel(kernel_id)
         await on.settle()
 
 
@@ -185,7 +185,7 @@ async def test_changes_during_an_inspection_give_no_findings() -> None:
         _, kernel_id = await running(on)
         fake = on.executor.agents[A]
         told = fake.inventory()
-        on.executor.ends(kernel_id)
+        on.executor.end_kernel(kernel_id)
         await on.settle()
         second, _ = await running(on)
         asked = on.executor.inventory
@@ -224,7 +224,7 @@ async def test_a_kernel_that_starts_while_a_finding_is_confirmed_is_not_stopped(
         async def starts_first(*args: Any, **more: Any) -> Any:
             monkeypatch.setattr(on.journal, "persist", persist)
             fake.orders[kernel_id] = order
-            on.executor.started(kernel_id)
+            on.executor.start_kernel(kernel_id)
             await on.settle()
             return await persist(*args, **more)
 

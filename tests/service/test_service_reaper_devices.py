@@ -23,7 +23,7 @@ async def breaks(on: Stage, device: DeviceId, health: str, *, agent_id: AgentId 
     """The agent reports this health of a device from now on."""
     found = on.executor.agents[agent_id].devices
     sick = tuple(replace(known, health=DeviceHealth(health)) if known.id == device else known for known in found)
-    on.executor.changes(agent_id, sick)
+    on.executor.change_devices(agent_id, sick)
     await on.settle()
 
 
@@ -42,7 +42,7 @@ async def test_a_device_that_leaves_the_configuration_keeps_its_holder_and_takes
         if is_told:
             await breaks(on, held, "leaving")
         else:
-            on.executor.changes(A, tuple(device for device in found if device.id != held))
+            on.executor.change_devices(A, tuple(device for device in found if device.id != held))
             await on.settle()
         reaper = reaper_of(on)
         for _ in range(3):
@@ -54,7 +54,7 @@ async def test_a_device_that_leaves_the_configuration_keeps_its_holder_and_takes
         beside, waiting = await on.submit(), await on.submit()
         await on.advance()
         assert (on.session(beside).state, on.session(waiting).state) == (S.RUNNING, S.QUEUED)
-        on.executor.ends(kernel_id)
+        on.executor.end_kernel(kernel_id)
         await on.settle()
         await on.advance()
         assert on.session(waiting).state is S.QUEUED
@@ -88,7 +88,7 @@ async def test_a_session_on_a_missing_device_is_preempted_and_restarted_on_anoth
         assert receipt is not None
         assert (receipt.cause, receipt.by_user) == (PreemptionCause.DEVICE, "system:reaper")
         assert on.executor.agents[A].stopped == [kernel_id]
-        on.executor.ends(kernel_id, code=None, signal=15)
+        on.executor.end_kernel(kernel_id, code=None, signal=15)
         await on.settle()
         await on.advance()
         session = on.session(session_id)

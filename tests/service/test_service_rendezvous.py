@@ -67,11 +67,11 @@ async def test_a_port_is_reserved_until_the_last_rank_exits_and_none_is_given_wh
         assert {port(first, a), port(second, a)} == {"30000", "30001"}
         assert all("MASTER_PORT" not in each and "MASTER_ADDR" not in each for each in variables(third, a))
         rank_0, rank_1 = sorted(kernel for kernel in a.running if kernel.startswith(first))
-        on.executor.ends(rank_0)
+        on.executor.end_kernel(rank_0)
         await on.settle()
         fourth = await gang(on, kernels=1, devices=1)
         assert "MASTER_PORT" not in variables(fourth, a)[0]
-        on.executor.ends(rank_1)
+        on.executor.end_kernel(rank_1)
         await on.settle()
         assert port(await gang(on, kernels=1, devices=1), a) == port(first, a)
 

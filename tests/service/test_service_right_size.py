@@ -24,7 +24,7 @@ from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.right_size import RightSizeKind
 from aliquot_schema.views.statistics import GpuStatsView
-from notices_stage import fails, notices
+from notices_pipeline import alert_pipeline, fail_session
 from service_bench import CALLER, agent, service_on
 from service_fakes import FakeExecutor
 
@@ -37,13 +37,13 @@ async def test_previews_and_statistics_advise_the_time_limit_of_past_runs(tmp_pa
     executor = FakeExecutor([agent("a", devices=2)])
     more = {"time_limit": 4 * 3600}
     async with service_on(tmp_path, executor, parts=lambda store: ServiceParts(holdings=DatabaseHoldings(store))) as on:
-        await on.service.until_reachable(frozenset({AgentId("a")}))
+        await on.service.wait_for_agents(frozenset({AgentId("a")}))
         again = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")], **more)  # type: ignore[arg-type]
         assert (await on.service.previews.preview(CALLER, again)).right_size is None
         for _ in range(4):
             session_id = await on.submit(devices=1, **more)
             await on.until_state(session_id, SessionState.RUNNING)
-            executor.ends(kernel_id(session_id, attempt=1, rank=0))
+            executor.end_kernel(kernel_id(session_id, attempt=1, rank=0))
             await on.until_state(session_id, SessionState.COMPLETED)
         found = (await on.service.previews.preview(CALLER, again)).right_size
         assert found is not None
@@ -77,10 +77,10 @@ async def past_runs(tmp_path: Path, count: int) -> Past:
     """Runs of an hour on 2 GPUs; the clock of a test would take too long."""
     executor = FakeExecutor([agent("a", devices=2)])
     async with service_on(tmp_path, executor) as on:
-        await on.service.until_reachable(frozenset({AgentId("a")}))
+        await on.service.wait_for_agents(frozenset({AgentId("a")}))
         session_id = await on.submit(devices=2)
         await on.until_state(session_id, SessionState.RUNNING)
-        executor.ends(kernel_id(session_id, attempt=1, rank=0))
+        executor.end_kernel(kernel_id(session_id, attempt=1, rank=0))
         one = await on.until_state(session_id, SessionState.COMPLETED)
         [kernel] = on.state.kernels_in(one)
     assert one.started_us is not None
@@ -128,26 +128,26 @@ class Advisor:
 
 
 async def test_owners_get_advice_once_a_week_unless_they_disable_it() -> None:
-    async with notices(OWNERS) as on:
-        await on.tell()
-        await fails(on, name="one")
-        context = AlertContext(state=on.on.state, journal=on.on.journal, clock=on.on.clock, ids=RandomIds())
+    async with alert_pipeline(OWNERS) as on:
+        await on.deliver()
+        await fail_session(on, name="one")
+        context = AlertContext(state=on.stage.state, journal=on.stage.journal, clock=on.stage.clock, ids=RandomIds())
         advice = WeeklyAdvice(context, advisor=Advisor(), receivers=[OWNERS])
         counts = []
         for _ in range(15 * 24):
-            on.on.clock.passes(3600)
+            on.stage.clock.advance(3600)
             counts.append(await advice.run_once())
-            await on.tell()
+            await on.deliver()
         assert sum(counts) in (2, 3), "15 days have two or three Mondays"
-        told = [one for letter in on.boxes["owners"].letters for one in letter.notices]
+        told = [one for letter in on.senders["owners"].messages for one in letter.notices]
         advised = [one for one in told if one.kind is NoticeKind.RIGHT_SIZE]
         assert len(advised) == sum(counts)
         assert advised[0].words == "what your commands needed in the last weeks: Request 1."
         owner = advised[0].user
         assert owner is not None
-        await on.on.journal.transact(lambda draft: draft.put(Subscriber(id=owner, notify=()), "changed"), actor="x")
+        await on.stage.journal.transact(lambda draft: draft.put(Subscriber(id=owner, notify=()), "changed"), actor="x")
         for _ in range(8):
-            on.on.clock.passes(86_400)
+            on.stage.clock.advance(86_400)
             assert await advice.run_once() == 0
 
 

@@ -23,14 +23,14 @@ HOUR_S = 3600
 def ends(on: Stage, session_id: SessionId, *, code: int = 0) -> None:
     """Its first rank exits."""
     attempt = on.session(session_id).attempt
-    on.executor.ends(kernel_id(session_id, attempt=attempt, rank=0), code=code)
+    on.executor.end_kernel(kernel_id(session_id, attempt=attempt, rank=0), code=code)
 
 
 async def ran(on: Stage, seconds: float, **more: object) -> SessionId:
     """A session that ran for so long."""
     session_id = await on.submit(**more)
     await on.advance()
-    on.clock.passes(seconds)
+    on.clock.advance(seconds)
     ends(on, session_id)
     await on.settle()
     return session_id
@@ -163,7 +163,7 @@ async def test_the_end_of_a_similar_run_updates_the_prediction_of_waiting_sessio
         runs = next(name for name, one in on.state.sessions.items() if one.state is S.RUNNING)
         rest = next(iter(on.state.pending))
         assert on.state.forecasts.of(rest) is None
-        on.clock.passes(400)
+        on.clock.advance(400)
         ends(on, runs)
         await on.settle()
         found = on.state.forecasts.of(rest)
@@ -176,7 +176,7 @@ async def test_canceled_sessions_give_no_prediction() -> None:
     async with stage([agent("a", devices=1)]) as on:
         session = await on.submit()
         await on.advance()
-        on.clock.passes(50)
+        on.clock.advance(50)
         await on.cancel(session)
         ends(on, session)
         await on.settle()
@@ -188,9 +188,9 @@ async def test_held_devices_are_charged_to_the_owner_when_released() -> None:
     async with stage([agent("a", devices=4)]) as on:
         gang = await on.submit(kernels=2)
         await on.advance()
-        on.clock.passes(10)
+        on.clock.advance(10)
         for rank in range(2):
-            on.executor.ends(kernel_id(gang, attempt=1, rank=rank))
+            on.executor.end_kernel(kernel_id(gang, attempt=1, rank=rank))
         await on.settle()
         (account,) = on.state.accounts.values()
         assert (account.user, account.project, account.version) == (CALLER.user, DEFAULT_PROJECT, 1)
@@ -198,7 +198,7 @@ async def test_held_devices_are_charged_to_the_owner_when_released() -> None:
         assert [event.kind for event in await on.events() if isinstance(event.record, Account)] == ["account.charged"]
         held = await on.submit(devices=2)
         await on.advance()
-        on.clock.passes(5)
+        on.clock.advance(5)
         again = await loaded(on)
         now_us = on.clock.now_us()
         place = (DEFAULT_PROJECT, CALLER.user)

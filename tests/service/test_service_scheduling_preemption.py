@@ -52,8 +52,8 @@ async def test_without_a_checkpoint_signal_a_preempted_session_is_stopped_and_re
         session = await runs(on)
         await evicts(on, session)
         assert on.executor.agents[AgentId("a")].stopped == [rank(session)]
-        on.clock.passes(2)
-        on.executor.ends(rank(session), code=None, signal=15)
+        on.clock.advance(2)
+        on.executor.end_kernel(rank(session), code=None, signal=15)
         await on.settle()
         waits = on.session(session)
         assert (waits.state, waits.preemptions, waits.retries, waits.attempt) == (S.QUEUED, 1, 0, 1)
@@ -73,10 +73,10 @@ async def test_a_preempted_session_gets_its_checkpoint_signal_and_is_stopped_aft
         receipt = on.session(session).preemption
         assert receipt is not None
         assert (stopped, wake_at_us) == ([], receipt.until_us)
-        on.clock.passes(61)
+        on.clock.advance(61)
         await on.advance()
         assert stopped == [rank(session)]
-        on.executor.ends(rank(session), code=None, signal=9)
+        on.executor.end_kernel(rank(session), code=None, signal=9)
         await on.settle()
         assert on.session(session).state is S.QUEUED
 
@@ -86,12 +86,12 @@ async def test_a_checkpoint_signal_is_sent_again_to_a_returning_agent_within_the
         session = await runs(on, checkpoint_signal=10)
         await evicts(on, session)
         signals, once = on.executor.agents[AgentId("a")].signals, (rank(session), 10)
-        on.executor.falls_silent(AgentId("a"))
-        on.executor.comes_back(AgentId("a"))
+        on.executor.disconnect_agent(AgentId("a"))
+        on.executor.reconnect_agent(AgentId("a"))
         await on.settle()
         assert signals == [once, once]
-        on.clock.passes(61)
-        on.executor.comes_back(AgentId("a"))
+        on.clock.advance(61)
+        on.executor.reconnect_agent(AgentId("a"))
         await on.settle()
         assert signals == [once, once]
 
@@ -105,7 +105,7 @@ async def test_a_preempted_session_that_ends_within_its_grace_keeps_its_own_resu
     async with stage([agent("a", devices=1)]) as on:
         session = await runs(on, checkpoint_signal=10)
         await evicts(on, session)
-        on.executor.ends(rank(session), code=code, signal=signal)
+        on.executor.end_kernel(rank(session), code=code, signal=signal)
         await on.settle()
         assert (on.session(session).state, on.session(session).exit_code) == (state, code)
         assert on.held() == {}
@@ -192,18 +192,18 @@ async def test_the_results_of_all_tasks_determine_the_end_of_their_array() -> No
         assert on.session(array).state is S.QUEUED
         (third,) = await starts(on, array, 2)
         assert on.session(array).state is S.RUNNING
-        on.executor.ends(rank(first))
-        on.executor.ends(rank(second), code=1)
+        on.executor.end_kernel(rank(first))
+        on.executor.end_kernel(rank(second), code=1)
         await on.settle()
         tasks = on.session(array).tasks
         assert tasks is not None
         assert [str(part) for part in (tasks.active, tasks.completed, tasks.failed)] == ["2", "0", "1"]
         await evicts(on, third)
-        on.executor.ends(rank(third), code=None, signal=15)
+        on.executor.end_kernel(rank(third), code=None, signal=15)
         await on.settle()
         assert (on.session(third).state, on.session(array).state) == (S.QUEUED, S.RUNNING)
         await on.advance()
-        on.executor.ends(rank(third, attempt=2))
+        on.executor.end_kernel(rank(third, attempt=2))
         await on.settle()
         assert (on.session(third).state, on.session(array).state) == (S.COMPLETED, S.FAILED)
         assert on.held() == {}
@@ -213,7 +213,7 @@ async def test_an_array_completes_when_all_tasks_completed() -> None:
     async with stage([agent("a", devices=2)]) as on:
         array = await array_of(on, "0-1")
         for task in await starts(on, array, 0, 1):
-            on.executor.ends(rank(task))
+            on.executor.end_kernel(rank(task))
         await on.settle()
         assert on.session(array).state is S.COMPLETED
 
@@ -230,7 +230,7 @@ async def test_a_session_submitted_during_a_pass_is_not_scheduled_before_its_sub
     async with stage([agent("a", devices=1)]) as on:
 
         async def take_long() -> None:
-            on.clock.passes(5)
+            on.clock.advance(5)
             await on.submit()
 
         monkeypatch.setattr(on.allocator, "_stop_overdue", take_long)

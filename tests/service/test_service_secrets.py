@@ -15,7 +15,7 @@ from aliquot_schema.identity.secrets import SECRETS_MAX, VALUE_BYTES_MAX, Secret
 from aliquot_schema.ids import KernelId, UserId
 from aliquot_schema.requests import Caller, NewSession
 from service_bench import agent
-from service_secrets import Drawer
+from service_memory_secrets import MemorySecrets
 from service_stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -26,8 +26,8 @@ LOOKER = Caller(user=UserId("vera"), request_id="r", role=Role.VIEWER)
 
 
 @pytest.fixture
-def drawer() -> Drawer:
-    return Drawer()
+def drawer() -> MemorySecrets:
+    return MemorySecrets()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def scene() -> AsyncIterator[Stage]:
 
 
 @pytest.fixture
-def vault(drawer: Drawer, scene: Stage) -> Secrets:
+def vault(drawer: MemorySecrets, scene: Stage) -> Secrets:
     return Secrets(clock=scene.clock, journal=scene.journal, store=drawer)
 
 
@@ -88,9 +88,9 @@ async def test_secrets_set_concurrently_are_all_recorded_in_the_log(vault: Secre
 
 
 async def test_names_of_secrets_that_were_never_stored_do_not_accumulate(
-    vault: Secrets, scene: Stage, drawer: Drawer
+    vault: Secrets, scene: Stage, drawer: MemorySecrets
 ) -> None:
-    drawer.lost_key = True
+    drawer.is_key_lost = True
     for number in range(SECRETS_MAX + 10):
         with pytest.raises(Unavailable):
             await vault.set_secret(ANNA, f"s{number}", "hers")
@@ -107,7 +107,7 @@ async def test_start_orders_get_secret_values_that_repr_does_not_show(vault: Sec
 
 
 async def test_an_unavailable_secret_store_raises_and_a_lost_key_is_reported_in_the_order(
-    vault: Secrets, drawer: Drawer
+    vault: Secrets, drawer: MemorySecrets
 ) -> None:
     drawer.fault = StoreUnavailable("down")
     with pytest.raises(StoreUnavailable):
@@ -117,10 +117,10 @@ async def test_an_unavailable_secret_store_raises_and_a_lost_key_is_reported_in_
     assert (filled.secrets[0].value, filled.secrets[0].why_not) == (None, "no such key")
 
 
-async def test_an_unreadable_secret_does_not_block_the_other_secrets(vault: Secrets, drawer: Drawer) -> None:
+async def test_an_unreadable_secret_does_not_block_the_other_secrets(vault: Secrets, drawer: MemorySecrets) -> None:
     for name in ("token", "spoilt"):
         await vault.set_secret(ANNA, name, "hers")
-    drawer.spoilt = "spoilt"
+    drawer.corrupted = "spoilt"
     [filled, other] = await vault.filled([order("token", "spoilt"), order("token")])
     assert [(grant.value, grant.why_not) for grant in filled.secrets] == [("hers", None), (None, "it was changed")]
     assert [grant.value for grant in other.secrets] == ["hers"]
@@ -141,13 +141,13 @@ async def test_secret_values_that_no_environment_variable_can_hold_are_refused(v
     assert not value or value not in refused.value.message
 
 
-async def test_limits_on_the_size_name_and_number_of_secrets(vault: Secrets, drawer: Drawer) -> None:
+async def test_limits_on_the_size_name_and_number_of_secrets(vault: Secrets, drawer: MemorySecrets) -> None:
     with pytest.raises(LimitExceeded):
         await vault.set_secret(ANNA, "token", "x" * (VALUE_BYTES_MAX + 1))
     for name in ("", "1a", "a b", "../x", "a" * 65):
         with pytest.raises(InvalidRequest):
             await vault.set_secret(ANNA, name, "x")
-    drawer.kept = {(ANNA.user, f"s{number}"): "x" for number in range(SECRETS_MAX)}
+    drawer.stored = {(ANNA.user, f"s{number}"): "x" for number in range(SECRETS_MAX)}
     with pytest.raises(LimitExceeded):
         await vault.set_secret(ANNA, "one_more", "x")
     await vault.set_secret(ANNA, "s0", "in its place")

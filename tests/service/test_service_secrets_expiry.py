@@ -10,7 +10,7 @@ from aliquot_schema.identity.accounts import Role, User
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller
 from service_bench import agent
-from service_secrets import Drawer
+from service_memory_secrets import MemorySecrets
 from service_stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ async def test_secrets_are_deleted_after_their_owner_was_disabled_for_a_month() 
         bare = Secrets(clock=on.clock, journal=on.journal)
         jumps = ClockJumps(on.clock)
         assert await SecretCleanup(bare, state=on.state, clock=on.clock, jumps=jumps).run_once() == 0, "it keeps none"
-        drawer = Drawer()
+        drawer = MemorySecrets()
         vault = Secrets(clock=on.clock, journal=on.journal, store=drawer)
         clearing = SecretCleanup(vault, state=on.state, clock=on.clock, jumps=jumps)
         users = [User(id=UserId(name), role=Role.USER, created_us=1) for name in ("ann", "bob", "cat")]
@@ -36,21 +36,21 @@ async def test_secrets_are_deleted_after_their_owner_was_disabled_for_a_month() 
             await put_user(on, user, disabled=False)
             for name in ("one", "two"):
                 await vault.set_secret(Caller(user=user.id, request_id="r", role=Role.USER), name, "x")
-        on.clock.passes(100 * DAY_S)
+        on.clock.advance(100 * DAY_S)
         assert await clearing.run_once() == 0
         for user in users[:2]:
             await put_user(on, user, disabled=True)
-        on.clock.passes(KEPT_US / 1e6 - 60)
+        on.clock.advance(KEPT_US / 1e6 - 60)
         assert await clearing.run_once() == 0
         await put_user(on, users[1], disabled=False)
-        on.clock.passes(120)
-        drawer.may_delete = False
+        on.clock.advance(120)
+        drawer.can_delete = False
         with pytest.raises(StoreUnavailable):
             await clearing.run_once()
-        drawer.may_delete = True
+        drawer.can_delete = True
         assert await clearing.run_once() == 2
         assert await clearing.run_once() == 0
-        assert sorted({owner for owner, _ in drawer.kept}) == ["bob", "cat"]
+        assert sorted({owner for owner, _ in drawer.stored}) == ["bob", "cat"]
         assert on.state.secret_names[UserId("ann")].set_us == {}
         told = [event for event in await on.events() if event.kind == "secrets.deleted"]
         assert {(event.entity_id, event.actor) for event in told} == {("ann", "system:secrets")}

@@ -36,7 +36,7 @@ async def lived(folder: Path, *, ended_kept: int) -> AsyncIterator[tuple[Bench, 
         await bench.until(lambda: AgentId("a") in bench.state.reachable)
         ids = {"failed": await bench.submit(devices=1, name="b", priority="low")}
         await bench.until_state(ids["failed"], S.RUNNING)
-        executor.ends(KernelId(f"{ids['failed']}.1.0"), code=7)
+        executor.end_kernel(KernelId(f"{ids['failed']}.1.0"), code=7)
         await bench.until_state(ids["failed"], S.FAILED)
         ids["running"] = await bench.submit(devices=1, name="a", priority="high", tags=(("lr", "0.1"), ("sweep", "")))
         await bench.until_state(ids["running"], S.RUNNING)

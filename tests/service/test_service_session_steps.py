@@ -43,7 +43,7 @@ async def makes_room(on: Stage, session_id: SessionId, *, for_whom: str) -> None
     )
     await on.allocator.carry_out(Plan(evictions=(eviction,)))
     await on.settle()
-    on.executor.ends(on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
+    on.executor.end_kernel(on.live()[0], code=None, signal=15)  # type: ignore[arg-type]  # a kernel's id
     await on.settle()
 
 
@@ -57,7 +57,7 @@ async def test_session_steps_list_every_state_change_and_preemption_of_every_att
             await on.advance()
             await makes_room(on, session_id, for_whom=whom)
         await on.advance()
-        on.executor.ends(on.live()[0], code=0)  # type: ignore[arg-type]  # a kernel's id
+        on.executor.end_kernel(on.live()[0], code=0)  # type: ignore[arg-type]  # a kernel's id
         await on.settle()
         assert on.session(session_id).state is SessionState.COMPLETED
 

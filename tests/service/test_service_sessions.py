@@ -49,8 +49,8 @@ async def test_a_session_gets_exact_devices_runs_and_gives_them_back(tmp_path: P
         assert view is not None
         assert view.gpu_alloc_map == '{"a-gpu-0": "0.60", "a-gpu-1": "0.80"}'
         assert [[holder.share for holder in device.holders] for device in view.devices] == [["0.60"], ["0.20", "0.60"]]
-        executor.ends(kernel(first))
-        executor.ends(kernel(second), code=7)
+        executor.end_kernel(kernel(first))
+        executor.end_kernel(kernel(second), code=7)
         assert (await bench.until_state(first, S.COMPLETED)).exit_code == 0
         failed = await bench.until_state(second, S.FAILED)
         assert (failed.exit_code, failed.failure and failed.failure.code) == (7, "exit_code")
@@ -92,7 +92,7 @@ async def test_sessions_start_in_order_and_say_why_they_wait(tmp_path: Path) -> 
         assert verdicts[head].evidence.blocked_by == (holder,)
         assert verdicts[behind].reason is Reason.RESERVED
         assert [*bench.state.queue()] == [head, behind]
-        executor.ends(kernel(holder))
+        executor.end_kernel(kernel(holder))
         await bench.until_state(head, S.RUNNING)
         assert bench.session(behind).state is S.QUEUED
 
@@ -106,10 +106,10 @@ async def test_a_gang_starts_whole_and_one_failure_stops_the_others(tmp_path: Pa
         orders = [order for fake in executor.agents.values() for order in fake.orders.values()]
         assert {order.environment["RANK"] for order in orders} == {"0", "1"}
         assert {order.environment["WORLD_SIZE"] for order in orders} == {"2"}
-        executor.ends(kernel(gang, rank=1), code=3)
+        executor.end_kernel(kernel(gang, rank=1), code=3)
         await bench.until(lambda: bench.state.kernels[kernel(gang, rank=0)].state is KernelState.STOPPING)
         assert bench.session(gang).state is S.RUNNING
-        executor.ends(kernel(gang, rank=0), code=None, signal=15)
+        executor.end_kernel(kernel(gang, rank=0), code=None, signal=15)
         assert (await bench.until_state(gang, S.FAILED)).exit_code == 3
 
 
@@ -136,12 +136,12 @@ async def test_a_cancelled_session_holds_its_devices_until_its_kernels_have_ende
         second = await bench.submit(devices=1)
         await bench.service.allocator.run_once()
         assert bench.session(second).state is S.QUEUED
-        executor.ends(kernel(first), code=None, signal=15)
+        executor.end_kernel(kernel(first), code=None, signal=15)
         await bench.until_state(second, S.RUNNING)
         assert bench.session(first).state is S.CANCELED
         again = await bench.service.sessions.cancel_session(CALLER, first, None)
         assert again.session.state is S.CANCELED
-        executor.ends(kernel(second))
+        executor.end_kernel(kernel(second))
         await bench.until_state(second, S.COMPLETED)
         with pytest.raises(StateConflict):
             await bench.service.sessions.cancel_session(CALLER, second, None)
@@ -156,13 +156,13 @@ async def test_sessions_survive_a_server_restart(tmp_path: Path) -> None:
         ends_meanwhile = await bench.submit(devices=1)
         await bench.until_state(ends_meanwhile, S.RUNNING)
         waiting = await bench.submit(devices=1)
-    executor.ends(kernel(ends_meanwhile), code=5)
+    executor.end_kernel(kernel(ends_meanwhile), code=5)
     async with service_on(tmp_path, executor) as bench:
         assert (await bench.until_state(ends_meanwhile, S.FAILED)).exit_code == 5
         await bench.until_state(waiting, S.RUNNING)
         assert bench.session(running).state is S.RUNNING
-        executor.repeat(kernel(ends_meanwhile))
-        executor.ends(kernel(running))
+        executor.repeat_report(kernel(ends_meanwhile))
+        executor.end_kernel(kernel(running))
         await bench.until_state(running, S.COMPLETED)
     assert executor.agents[AgentId("a")].starts == [kernel(running), kernel(ends_meanwhile), kernel(waiting)]
 
@@ -174,7 +174,7 @@ async def test_an_order_that_was_not_delivered_is_sent_when_the_agent_is_back(tm
         executor.silent.add(AgentId("a"))
         session = await bench.submit(devices=1)
         await bench.until_state(session, S.ALLOCATING)
-        executor.comes_back(AgentId("a"))
+        executor.reconnect_agent(AgentId("a"))
         await bench.until_state(session, S.RUNNING)
 
 
@@ -209,7 +209,7 @@ async def test_a_session_waits_for_its_dependencies_and_fails_if_one_cannot_be_m
         await bench.until_state(first, S.RUNNING)
         await bench.service.allocator.run_once()
         assert bench.state.verdicts[after_ok].reason is Reason.DEPENDENCY
-        executor.ends(kernel(first), code=1)
+        executor.end_kernel(kernel(first), code=1)
         assert (await bench.until_state(after_ok, S.FAILED)).failure.code == "dependency"  # type: ignore[union-attr]
         await bench.until_state(after_fail, S.RUNNING)
 

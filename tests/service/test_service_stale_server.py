@@ -24,7 +24,7 @@ async def behind(on: Stage, *, ended_kept: int = 1000) -> AsyncIterator[Stage]:
 
 async def ran(on: Stage, session_id: SessionId, *, attempt: int = 1) -> None:
     await on.advance()
-    on.executor.ends(KernelId(f"{session_id}.{attempt}.0"))
+    on.executor.end_kernel(KernelId(f"{session_id}.{attempt}.0"))
     await on.settle()
     assert on.session(session_id).state is S.COMPLETED
 
@@ -52,8 +52,8 @@ async def test_a_forgotten_session_retried_on_another_agent_is_loaded_again() ->
         await ran(on, last)
         await other.journal.catch_up()
         assert other.state.sessions == {}
-        on.executor.falls_silent(AgentId("a"))
-        on.executor.joins(agent("b", devices=1))
+        on.executor.disconnect_agent(AgentId("a"))
+        on.executor.add_agent(agent("b", devices=1))
         await on.settle()
         await on.sessions.retry_session(CALLER, first, None)
         await ran(on, first, attempt=2)
@@ -62,7 +62,7 @@ async def test_a_forgotten_session_retried_on_another_agent_is_loaded_again() ->
         assert other.state.revision == on.state.revision
         assert other.session(first) == on.session(first)
         assert other.held() == {}
-        on.executor.comes_back(AgentId("a"))
+        on.executor.reconnect_agent(AgentId("a"))
         await on.settle()
 
 
@@ -79,5 +79,5 @@ async def test_a_forgotten_session_that_runs_again_is_loaded_for_its_dependents(
         await other.journal.catch_up()
         assert other.session(first) == on.session(first)
         assert other.held() == on.held()
-        on.executor.ends(KernelId(f"{first}.2.0"))
+        on.executor.end_kernel(KernelId(f"{first}.2.0"))
         await on.settle()

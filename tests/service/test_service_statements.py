@@ -42,7 +42,7 @@ async def test_a_statement_shows_gpu_hours_cost_share_and_reasons_for_waiting() 
         await on.submit(devices=2)
         await on.submit(project="vision")
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         await end_all(on)
         found = billing(on).statement(CALLER, project="default", month=None)
         assert found.gpu_hours == pytest.approx(2, rel=1e-3)
@@ -72,7 +72,7 @@ async def test_a_statement_is_exported_as_html_and_csv() -> None:
         await on.create_project("=<b>")
         await on.submit(project="=<b>")
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         view = billing(on).statement(CALLER, project="=<b>", month=None)
         assert (view.gpu_hours, view.open_gpu_hours) == (0, pytest.approx(1, rel=1e-3))
         assert [one.project for one in billing(on).statements(CALLER, month=None)] == ["=<b>"]
@@ -111,7 +111,7 @@ async def test_fair_shares_say_what_would_move_a_user_up() -> None:
         slots = [("cuda.device", "1")]
         await on.sessions.create_session(bob, NewSession(argv=("true",), shell=None, slots=slots))
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         ann, other = billing(on).fair_shares(CALLER, user=None, project=None)
         assert (ann.user, other.user) == ("ann", "bob")
         assert (ann.share, ann.entitlement) == (pytest.approx(2 / 3, rel=1e-3), 0.5)
@@ -136,9 +136,9 @@ async def test_a_budget_is_a_quota_and_warns_from_80_percent() -> None:
             await quotas.set_quota(CALLER, NewQuota(scope=QuotaScope.KEY, name="key_a", weight=1), None)
         await on.submit()
         await on.advance()
-        on.clock.passes(1.5 * HOUR_S)
+        on.clock.advance(1.5 * HOUR_S)
         assert list(budget_spent(on.state, rule, on.clock.now_us())) == []
-        on.clock.passes(0.2 * HOUR_S)
+        on.clock.advance(0.2 * HOUR_S)
         [warned] = budget_spent(on.state, rule, on.clock.now_us())
         assert warned.words == "Project default has spent 3.40 EUR of a budget of 4.00 EUR (85 %) this month"
         assert warned.owners == ()
@@ -154,7 +154,7 @@ async def test_the_check_of_a_database_computes_its_statements_again(tmp_path: P
         await with_prices(on)
         await on.submit()
         await on.advance()
-        on.clock.passes(HOUR_S)
+        on.clock.advance(HOUR_S)
         await end_all(on, code=1)
         if isinstance(on.store, DatabaseStore):
             check, database = partial(statement_faults, folder=tmp_path), on.store._database

@@ -34,8 +34,8 @@ async def test_waits_are_from_submission_to_devices() -> None:
         await on.submit()
         await on.advance()
         await on.submit(array="0-3")
-        on.clock.passes(30)
-        on.executor.ends(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
+        on.clock.advance(30)
+        on.executor.end_kernel(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
         await on.settle()
         await on.advance()
         seen = queue(on)
@@ -50,24 +50,24 @@ async def test_waits_are_from_submission_to_devices() -> None:
 
 async def test_queue_statistics_ignore_events_before_the_last_hour() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        on.clock.passes(7200)
+        on.clock.advance(7200)
         await on.submit()
         await on.advance()
         assert (queue(on).started, queue(on).window) == (1, 3600.0)
-        on.clock.passes(3601)
+        on.clock.advance(3601)
         assert (queue(on).started, queue(on).average_wait_time) == (0, None)
 
 
 async def test_the_statistics_window_is_shorter_if_older_sessions_left_memory() -> None:
     async with stage([agent("a", devices=1)], ended_kept=1) as on:
-        on.clock.passes(7200)
+        on.clock.advance(7200)
         for _ in range(3):
             await on.submit()
             await on.advance()
-            on.clock.passes(60)
-            on.executor.ends(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
+            on.clock.advance(60)
+            on.executor.end_kernel(on.live()[0])  # type: ignore[arg-type]  # a kernel's id
             await on.settle()
-        on.clock.passes(100)
+        on.clock.advance(100)
         seen = queue(on)
         assert seen.window == pytest.approx(100, abs=1)
         assert seen.finished == 0

@@ -29,7 +29,7 @@ async def test_a_database_outage_delays_changes_and_loses_none(tmp_path: Path, m
 
         with monkeypatch.context() as outage:
             outage.setattr(bench.service.journal._store, "commit", refuse)
-            executor.ends(KernelId(f"{session}.1.0"), code=4)
+            executor.end_kernel(KernelId(f"{session}.1.0"), code=4)
             with pytest.raises(Unavailable):
                 await bench.service.sessions.update_session_priority(CALLER, session, "high", None)
             await bench.until(lambda: refused.count("system:agents") >= 2)

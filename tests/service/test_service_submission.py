@@ -55,7 +55,7 @@ async def submitted(on: Stage, requests: Sequence[NewSession]) -> list[SessionId
 
 async def ended(on: Stage, session_id: SessionId, *, code: int = 0) -> None:
     """Let its first rank exit, with the consequences."""
-    on.executor.ends(kernel_id(session_id, attempt=on.session(session_id).attempt, rank=0), code=code)
+    on.executor.end_kernel(kernel_id(session_id, attempt=on.session(session_id).attempt, rank=0), code=code)
     await on.settle()
     await on.advance()
 
@@ -370,7 +370,7 @@ async def test_a_session_whose_dependency_is_retried_while_a_pass_decides_does_n
         first = await on.submit()
         after = await on.submit(depends_on=[(first, "after_ok")])
         await on.advance()
-        on.executor.ends(kernel_id(first, attempt=1, rank=0), code=1)
+        on.executor.end_kernel(kernel_id(first, attempt=1, rank=0), code=1)
         await on.settle()
         with during_a_pass(lambda: on.sessions.retry_session(CALLER, first, None)):
             await on.allocator.run_once()

@@ -161,10 +161,10 @@ async def test_a_policy_on_trial_is_taken_back_when_waits_stay_above_the_band() 
         assert await trial.run_once() is None
         late(on, 0.5)
         assert await trial.run_once() == "policy_trial_left_band"
-        on.clock.passes(LEFT_US / 2e6)
+        on.clock.advance(LEFT_US / 2e6)
         assert await trial.run_once() is None
         restarted = PolicyTrial(state=on.state, journal=on.journal, clock=on.clock)
-        on.clock.passes(LEFT_US / 1.9e6)
+        on.clock.advance(LEFT_US / 1.9e6)
         assert await restarted.run_once() == "policy_trial_taken_back"
         assert on.state.policy.weights == Weights()
         assert "50%" in on.state.actions[TRIAL_ID].facts["reason"]
@@ -182,7 +182,7 @@ async def test_a_policy_on_trial_that_returns_into_the_band_is_kept() -> None:
         assert await trial.run_once() == "policy_trial_left_band"
         late(on, 0.12)
         assert await trial.run_once() == "policy_trial_in_band"
-        on.clock.passes(TRIAL_US / 1e6)
+        on.clock.advance(TRIAL_US / 1e6)
         assert await trial.run_once() == "policy_trial_ended"
         assert on.state.policy.weights.age == 16
         assert on.state.actions[TRIAL_ID].facts["state"] == "kept"
@@ -208,7 +208,7 @@ async def test_a_trial_without_forecasts_is_not_called_inside_the_band() -> None
         on.state.board.accuracy = AccuracyReport()
         assert await trial.run_once() is None, "a restarted server has no accuracy yet"
         assert "left_us" in on.state.actions[TRIAL_ID].facts
-        on.clock.passes(TRIAL_US / 1e6)
+        on.clock.advance(TRIAL_US / 1e6)
         assert await trial.run_once() == "policy_trial_ended"
         facts = on.state.actions[TRIAL_ID].facts
         assert facts["state"] == "kept"
@@ -218,10 +218,10 @@ async def test_a_trial_without_forecasts_is_not_called_inside_the_band() -> None
 async def test_waits_that_are_outside_the_band_when_a_trial_ends_are_not_called_inside_it() -> None:
     async with stage([agent("a", devices=4)]) as on:
         trial = await on_trial(on)
-        on.clock.passes((TRIAL_US - LEFT_US / 2) / 1e6)
+        on.clock.advance((TRIAL_US - LEFT_US / 2) / 1e6)
         late(on, 0.5)
         assert await trial.run_once() == "policy_trial_left_band"
-        on.clock.passes(LEFT_US / 2e6)
+        on.clock.advance(LEFT_US / 2e6)
         assert await trial.run_once() == "policy_trial_ended"
         reason = on.state.actions[TRIAL_ID].facts["reason"]
         assert reason == "waits have been outside the forecasts' band for less than 6 h"

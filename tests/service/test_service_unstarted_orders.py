@@ -37,10 +37,10 @@ async def test_an_unclaimed_start_order_of_a_canceled_session_is_stopped(tmp_pat
         session = await bench.submit(devices=1)
         kernel = KernelId(f"{session}.1.0")
         await bench.until(lambda: bool(fake.orders))
-        executor.falls_silent(A)
+        executor.disconnect_agent(A)
         await bench.until(lambda: A not in bench.state.reachable)
         await bench.service.sessions.cancel_session(CALLER, session, None)
-        executor.comes_back(A)
+        executor.reconnect_agent(A)
         await bench.until(lambda: fake.stopped == [kernel])
         assert bench.state.kernels[kernel].state is KernelState.STOPPING
         assert not fake.starts

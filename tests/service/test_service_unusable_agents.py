@@ -67,7 +67,7 @@ async def test_a_pass_skips_an_agent_with_an_invalid_record(
         assert on.session(first).state is SessionState.RUNNING
         assert on.session(second).state is SessionState.QUEUED
         assert agent_view(on.state, on.state.agents[B]).devices == ()
-        on.executor.comes_back(B)
+        on.executor.reconnect_agent(B)
         await on.settle()
         assert B not in on.state.faults.unusable
         await on.advance()
@@ -92,7 +92,7 @@ async def test_a_change_of_an_agent_with_an_invalid_record_keeps_the_stored_devi
         for one in written:
             assert isinstance(one, Agent)
             assert (one.devices, one.slot_types, one.registered_us) == (odd.devices, odd.slot_types, odd.registered_us)
-        on.executor.comes_back(B)
+        on.executor.reconnect_agent(B)
         await on.settle()
         assert [device.budget for device in on.state.agents[B].devices] == [device.budget for device in known.devices]
 
@@ -152,6 +152,6 @@ async def test_record_versions_sent_by_an_agent_are_ignored() -> None:
         newcomer = agent("a", devices=1)
         told = replace(newcomer.describe(), version=2**53, registered_us=7)
         newcomer.describe = lambda: told  # type: ignore[method-assign]
-        on.executor.joins(newcomer)
+        on.executor.add_agent(newcomer)
         await on.settle()
         assert on.state.agents[A].version == 1

@@ -76,8 +76,8 @@ async def test_a_what_if_uses_run_times_of_similar_sessions_for_the_additional_s
         for _ in range(3):
             name = await on.submit(devices=2)
             await on.advance()
-            on.clock.passes(HOUR_S / 6)
-            on.executor.ends(kernel_id(name, attempt=1, rank=0))
+            on.clock.advance(HOUR_S / 6)
+            on.executor.end_kernel(kernel_id(name, attempt=1, rank=0))
             await on.settle()
         known = await on.submit(devices=2, time_limit=HOUR_S)
         await on.advance()

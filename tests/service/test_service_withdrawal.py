@@ -52,7 +52,7 @@ async def test_an_eviction_notice_preempts_the_sessions_of_the_node_until_it_is_
         await on.advance()
         seen = on.session(session_id)
         assert (seen.state, seen.preemption and seen.preemption.cause) == (S.PREEMPTING, PreemptionCause.EVICTION)
-        on.executor.ends(kernel_id, code=None, signal=15)
+        on.executor.end_kernel(kernel_id, code=None, signal=15)
         await on.settle()
         await on.advance()
         assert (on.session(session_id).state, on.session(session_id).retries) == (S.QUEUED, 0)
@@ -72,7 +72,7 @@ async def test_sessions_without_a_fitting_time_limit_are_preempted_before_their_
         stays, _ = await running(on, time_limit=599.0)
         _, wake_at_us = await on.allocator.run_once()
         assert wake_at_us == round(until.timestamp() * 1e6) - 60_000_000
-        on.clock.passes(541)
+        on.clock.advance(541)
         await on.advance()
         assert (on.session(gives).state, on.session(stays).state) == (S.PREEMPTING, S.RUNNING)
         assert on.session(gives).preemption is not None
@@ -94,9 +94,9 @@ async def test_a_hardware_fault_preempts_with_five_seconds_grace_at_most_and_use
         assert seen.preemption is not None
         assert (seen.state, seen.preemption.cause) == (S.PREEMPTING, PreemptionCause.DEVICE)
         assert seen.preemption.until_us - seen.preemption.at_us == 5_000_000
-        on.clock.passes(5)
+        on.clock.advance(5)
         await on.advance()
-        on.executor.ends(kernel_id, code=None, signal=9)
+        on.executor.end_kernel(kernel_id, code=None, signal=9)
         await on.settle()
         await on.advance()
         assert (on.session(session_id).state, on.session(session_id).retries) == (S.RUNNING, 0)
@@ -107,7 +107,7 @@ async def test_a_hardware_fault_preempts_with_five_seconds_grace_at_most_and_use
 async def test_a_session_ended_by_a_hardware_fault_runs_again_without_using_a_retry(asked: dict[str, Any]) -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await has_fault(on, **asked)
-        on.executor.ends(kernel_id, code=1)
+        on.executor.end_kernel(kernel_id, code=1)
         await on.settle()
         seen = on.session(session_id)
         assert (seen.state, seen.retries, seen.preemptions) == (S.QUEUED, 0, 1)
@@ -120,7 +120,7 @@ async def test_a_session_that_may_not_run_again_fails_with_the_fault() -> None:
         session_id, kernel_id = await has_fault(on)
         faulty = device_of(on, kernel_id)
         await on.advance()
-        on.executor.ends(kernel_id, code=None, signal=15)
+        on.executor.end_kernel(kernel_id, code=None, signal=15)
         await on.settle()
         failure = on.session(session_id).failure
         assert failure is not None
@@ -130,7 +130,7 @@ async def test_a_session_that_may_not_run_again_fails_with_the_fault() -> None:
 async def test_a_session_that_completes_on_a_faulty_device_is_completed() -> None:
     async with stage([agent("a", devices=2)]) as on:
         session_id, kernel_id = await has_fault(on)
-        on.executor.ends(kernel_id, code=0)
+        on.executor.end_kernel(kernel_id, code=0)
         await on.settle()
         assert on.session(session_id).state is S.COMPLETED
 

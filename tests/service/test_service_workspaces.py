@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import order
+from agent_harness import order
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache, WorkspaceStream
 from aliquot.service.accounts.workspaces import Workspaces
 from aliquot.service.ports import Executor

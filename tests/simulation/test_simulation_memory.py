@@ -2,13 +2,13 @@
 
 import pytest
 
-from simulation_crowd import blocks_over_time
+from simulation_long_queue import memory_blocks_over_time
 
 GROWTH_MAX = 1.03
 
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_time() -> None:
-    looks = blocks_over_time(pending=10_000, seconds=3600.0)
+    looks = memory_blocks_over_time(pending=10_000, seconds=3600.0)
     print(looks)
     assert looks[-1] <= looks[0] * GROWTH_MAX, looks

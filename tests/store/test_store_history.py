@@ -9,7 +9,7 @@ from aliquot.service.history.grids import Grid, covering
 from aliquot.service.history.measures import WHOLE, MeasureKind, index_of
 from aliquot.store.timeseries.history_store import HistoryDatabase
 from aliquot.store.timeseries.tiers import Tier, TierRetention
-from history_places import AGENT, DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
+from history_stores import AGENT, DAY, HOUR, SECOND, T0, HistoryStage, fill, queue_sample, roster, sample
 from store_places import Place
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from aliquot.service.history.ports import HistoryUnavailable
 from aliquot.store.engines.sqlite import connect_writer
 from aliquot.store.timeseries import history_store
 from aliquot.store.timeseries.history_store import FILE, HistoryDatabase
-from history_places import AGENT, SECOND, T0, HistoryStage, fill, roster
+from history_stores import AGENT, SECOND, T0, HistoryStage, fill, roster
 from store_places import Place
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from aliquot.service.history.measures import MeasureKind
 from aliquot.store.timeseries.history_store import FILE, HistoryDatabase, HistoryFile, HistoryPlan
 from aliquot.store.timeseries.tiers import TierRetention
 from aliquot_schema.async_tasks import run_shielded
-from history_places import AGENT, SECOND, T0, Hands, fill, roster
+from history_stores import AGENT, SECOND, T0, ManualClock, fill, roster
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ class SlowDatabase(HistoryFile):
     """Takes turns as slowly as over a network, and finishes after its caller stopped waiting."""
 
     def __init__(self, place: Place) -> None:
-        super().__init__(place.folder / FILE, now_us=Hands().now_us)
+        super().__init__(place.folder / FILE, now_us=ManualClock().now_us)
         self._tasks: set[asyncio.Future[Any]] = set()
         self.opened = 0
         self.writing = self.writing_most = 0
@@ -70,7 +70,7 @@ def database(sqlite_place: Place) -> SlowDatabase:
 
 @pytest.fixture
 def store(database: SlowDatabase) -> HistoryDatabase:
-    now_us = Hands().now_us
+    now_us = ManualClock().now_us
     plan = HistoryPlan(
         make_database=lambda: database, kept=TierRetention(), interval_s=2.0, now_us=now_us, wall_us=now_us
     )

@@ -24,7 +24,7 @@ from aliquot_schema.ids import task_id
 from aliquot_schema.resources.leases import EndEvidence
 from aliquot_schema.sessions import Dependency, DependencyCondition, Session
 from aliquot_schema.states import KernelState, SessionState
-from ledger_course import LeapingClock
+from ledger_workload import LeapingClock
 
 pytestmark = pytest.mark.anyio
 
@@ -148,7 +148,7 @@ async def test_an_archived_session_with_a_new_dependent_is_kept(store: Store) ->
     assert isinstance(store, DatabaseStore)
     history = SubmittedMeanwhile(store, state, depending_on(needed))
     clock = LeapingClock()
-    clock.passes(2 * 86_400)
+    clock.advance(2 * 86_400)
     periods = Periods(sessions_us=DAY_US, events_us=None, ledger_us=None, findings_us=None)
     removed = await RetentionLoop(history, memory=state, clock=clock, periods=periods).run_once()
     assert removed.sessions == 1

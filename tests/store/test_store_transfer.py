@@ -20,7 +20,7 @@ from aliquot.store.export import ALL_TABLES, export, import_archive
 from aliquot.store.hash_chain import ChainBroken
 from aliquot.store.integrity import checked
 from aliquot.store.store import Database
-from ledger_course import course_on
+from ledger_workload import workload_on
 from lone_service import load_state
 from store_places import Place
 
@@ -76,8 +76,8 @@ async def test_a_running_installation_is_moved_to_another_database(
     places = (sqlite_place, postgres_place) if direction == "to postgres" else (postgres_place, sqlite_place)
     source, target = places
     archive = sqlite_place.folder / "archive"
-    async with course_on(source) as (course, running):
-        await course.until_written(running.ledger, 40)
+    async with workload_on(source) as (course, running):
+        await course.run_until_entries(running.ledger, 40)
     before = await exported(source, archive)
     database = target.database()
     await database.open()
@@ -86,9 +86,9 @@ async def test_a_running_installation_is_moved_to_another_database(
     assert await database.read(rows) == before
     assert (await database.read(checked)).faults == []
     await database.close()
-    async with course_on(target, seed=2) as (course, running):
+    async with workload_on(target, seed=2) as (workload, running):
         held = len(await running.ledger.last(1000))
-        await course.until_written(running.ledger, held + 10)
+        await workload.run_until_entries(running.ledger, held + 10)
     state, _ = await load_state(store := target.store())
     assert state.revision > len(before["events"])
     await store.close()

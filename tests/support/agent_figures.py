@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from agent_stand import Stand, agent_config, order, process_state, shell, shims, until
+from agent_harness import AgentHarness, agent_config, order, process_state, shell, shim_pids, wait_until
 from aliquot_schema.cluster.launching import KernelPhase
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
@@ -36,84 +36,84 @@ def children_cpu_s(pid: int) -> float:
     return (int(fields[13]) + int(fields[14])) / TICKS_PER_S
 
 
-async def idle_shims(stand: Stand, count: int) -> list[int]:
+async def idle_shims(harness: AgentHarness, count: int) -> list[int]:
     """Start kernels that sleep, and wait until their shims are idle."""
     asked = [order("sleep", "1000") for _ in range(count)]
-    await stand.core.launch(asked)
+    await harness.core.launch(asked)
     for each in asked:
-        await stand.told(each.kernel_id, KernelPhase.STARTED)
-    await until(lambda: all(process_state(pid) == "S" for pid in shims(stand.config.folder)))
-    return shims(stand.config.folder)
+        await harness.wait_for_report(each.kernel_id, KernelPhase.STARTED)
+    await wait_until(lambda: all(process_state(pid) == "S" for pid in shim_pids(harness.config.folder)))
+    return shim_pids(harness.config.folder)
 
 
-async def stop_all(stand: Stand) -> None:
+async def stop_all(harness: AgentHarness) -> None:
     """End every kernel that runs."""
-    for report in (await stand.core.inventory()).kernels:
-        await stand.core.stop(report.kernel_id, epoch=1, grace_ms=0)
-        await stand.ended(report.kernel_id)
+    for report in (await harness.core.inventory()).kernels:
+        await harness.core.stop(report.kernel_id, epoch=1, grace_ms=0)
+        await harness.wait_for_end(report.kernel_id)
 
 
-async def trivial_cpu_ms(stand: Stand, count: int) -> float:
+async def trivial_cpu_ms(harness: AgentHarness, count: int) -> float:
     """CPU time of one shim with its `true`, from the fork to the end, milliseconds."""
-    spawner = stand.core.spawner_pid
+    spawner = harness.core.spawner_pid
     assert spawner is not None
     before = children_cpu_s(spawner)
     asked = [order("true") for _ in range(count)]
-    await stand.core.launch(asked)
+    await harness.core.launch(asked)
     for each in asked:
-        await stand.ended(each.kernel_id)
-    await until(lambda: shims(stand.config.folder) == [])
+        await harness.wait_for_end(each.kernel_id)
+    await wait_until(lambda: shim_pids(harness.config.folder) == [])
     return (children_cpu_s(spawner) - before) * 1000 / count
 
 
-async def start_ms(stand: Stand) -> float:
+async def start_ms(harness: AgentHarness) -> float:
     """Milliseconds from the order to the job's first byte."""
     asked = shell("echo x")
     began = time.perf_counter()
-    await stand.core.launch([asked])
-    async for _chunk in stand.core.follow_log(asked.kernel_id, offset=0):
+    await harness.core.launch([asked])
+    async for _chunk in harness.core.follow_log(asked.kernel_id, offset=0):
         break
     took = time.perf_counter() - began
-    await stand.ended(asked.kernel_id)
+    await harness.wait_for_end(asked.kernel_id)
     return took * 1000
 
 
-async def throughput(stand: Stand, count: int, *, at_once: int) -> tuple[float, float]:
+async def throughput(harness: AgentHarness, count: int, *, at_once: int) -> tuple[float, float]:
     """(`true` kernels started and finished per second, CPU milliseconds of this process per kernel)."""
     began, cpu = time.perf_counter(), time.process_time()
     for start in range(0, count, at_once):
         asked = [order("true") for _ in range(min(at_once, count - start))]
-        await stand.core.launch(asked)
+        await harness.core.launch(asked)
         for each in asked:
-            await stand.ended(each.kernel_id)
-        stand.said.clear()
+            await harness.wait_for_end(each.kernel_id)
+        harness.messages.clear()
     return count / (time.perf_counter() - began), (time.process_time() - cpu) * 1000 / count
 
 
 async def _print_all(count: int) -> None:
     with tempfile.TemporaryDirectory(prefix="aliquot-figures-") as home:
         os.chmod(home, 0o711)
-        stand = Stand(agent_config(Path(home) / "agent"))
-        await stand.open()
-        await _print_idle(stand)
-        print(f"CPU of one shim with `true`: {await trivial_cpu_ms(stand, count):.2f} ms")
-        print(f"order to first byte, median of 50: {median([await start_ms(stand) for _ in range(50)]):.2f} ms")
-        per_s, cpu_ms = await throughput(stand, count, at_once=32)
+        harness = AgentHarness(agent_config(Path(home) / "agent"))
+        await harness.open()
+        await _print_idle(harness)
+        print(f"CPU of one shim with `true`: {await trivial_cpu_ms(harness, count):.2f} ms")
+        print(f"order to first byte, median of 50: {median([await start_ms(harness) for _ in range(50)]):.2f} ms")
+        per_s, cpu_ms = await throughput(harness, count, at_once=32)
         print(f"`true` kernels: {per_s:.0f} a second, {cpu_ms:.2f} ms CPU each in the agent's process")
-        await stand.close()
+        await harness.close()
 
 
-async def _print_idle(stand: Stand) -> None:
-    one = await idle_shims(stand, 1)
+async def _print_idle(harness: AgentHarness) -> None:
+    one = await idle_shims(harness, 1)
     print(f"PSS of one shim: {pss_kib(one[0])} KiB")
-    many = await idle_shims(stand, 63)
+    many = await idle_shims(harness, 63)
     print(f"PSS of each of 64: {sum(map(pss_kib, many)) / len(many):.0f} KiB")
     before = {pid: switches(pid) for pid in many}
     began = time.monotonic()
     await asyncio.sleep(60)
     woken = sum(switches(pid) - before[pid] for pid in many)
     print(f"context switches of 64 idle shims in {time.monotonic() - began:.0f} s: {woken}")
-    await stop_all(stand)
+    await stop_all(harness)
 
 
 if __name__ == "__main__":

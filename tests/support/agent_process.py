@@ -7,18 +7,18 @@ import asyncio
 import sys
 from pathlib import Path
 
-from agent_stand import Stand, agent_config, shell
+from agent_harness import AgentHarness, agent_config, shell
 from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.ids import KernelId
 
 
 async def main(folder: Path, text: str, *names: str) -> None:
-    stand = Stand(agent_config(folder))
-    await stand.open()
+    harness = AgentHarness(agent_config(folder))
+    await harness.open()
     kernels = [KernelId(name) for name in names]
-    await stand.core.launch([shell(text, kernel=kernel) for kernel in kernels])
+    await harness.core.launch([shell(text, kernel=kernel) for kernel in kernels])
     for kernel in kernels:
-        await stand.told(kernel, KernelPhase.STARTED)
+        await harness.wait_for_report(kernel, KernelPhase.STARTED)
         print("started", kernel, flush=True)
     await asyncio.Event().wait()
 

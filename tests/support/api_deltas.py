@@ -54,7 +54,7 @@ class Follower:
             turn += 1
             await asyncio.sleep(0.05)
 
-    async def told_of(self, session_id: str) -> None:
+    async def wait_for_session(self, session_id: str) -> None:
         """Wait until a session was received."""
         async with asyncio.timeout(WAIT_S):
             while not self.updates or self.updates[-1]["session"]["id"] != session_id:

@@ -53,7 +53,7 @@ async def poll_devices(client: Client) -> tuple[int, Devices]:
     return found["revision"], known
 
 
-async def audited(client: Client) -> list[dict[str, Any]]:
+async def audit_entries(client: Client) -> list[dict[str, Any]]:
     """The newest audit entries."""
     found, after = [], None
     for _ in range(AUDIT_PAGES):
@@ -63,14 +63,14 @@ async def audited(client: Client) -> list[dict[str, Any]]:
     return found
 
 
-class Runs(Protocol):
+class Runnable(Protocol):
     """Follows until canceled."""
 
     async def run(self) -> None: ...
 
 
 @asynccontextmanager
-async def running(*followers: Runs) -> AsyncIterator[None]:
+async def running_followers(*followers: Runnable) -> AsyncIterator[None]:
     """Run followers, and raise failures at the end."""
     tasks = [asyncio.create_task(follower.run()) for follower in followers]
     try:
@@ -102,7 +102,7 @@ class LiveFollower:
             turn += 1
             await asyncio.sleep(0.05)
 
-    async def until_told(self, is_fact: Callable[[list[dict[str, Any]]], object]) -> None:
+    async def wait_for_updates(self, is_fact: Callable[[list[dict[str, Any]]], object]) -> None:
         """Wait until a condition holds for the updates."""
         async with asyncio.timeout(WAIT_S):
             while not is_fact(self.updates):

@@ -28,9 +28,9 @@ from aliquot.service.sessions.files import SessionFiles
 from aliquot.service.sessions.streams import SessionStreams
 from aliquot_schema.graphql.context import Services
 from aliquot_schema.ids import UserId
-from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
-from api_streams import Echoes
+from api_memory_admin import MemoryAdministration
+from api_streams import FakeStreams
 from workspace_parts import workspaces_of
 
 TOKEN = "a-token-of-the-tests-0123456789"
@@ -49,8 +49,8 @@ class ApiServer:
     watcher: FakeWatcher
     auth: TokenAuth
     http: httpx.AsyncClient
-    office: Office
-    streams: Echoes = field(default_factory=Echoes)
+    admin: MemoryAdministration
+    streams: FakeStreams = field(default_factory=FakeStreams)
     conditions: list[HealthCondition] = field(default_factory=list)
     """Its health conditions."""
 
@@ -110,7 +110,7 @@ async def on_stage(
     """Set a fresh application over fresh fakes."""
     cluster = FakeCluster()
     parts = (FakeReader(cluster), FakeWriter(cluster), FakeWatcher(cluster))
-    office = Office()
+    office = MemoryAdministration()
     auth = TokenAuth(TOKEN, UserId("ada"), source="the file /run/token", people=office.state.people)
     open_connections = OpenConnections(auth)
     office.journal.subscribe(open_connections.note)

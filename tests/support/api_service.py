@@ -15,7 +15,7 @@ from aliquot.service.ports import Clock
 from aliquot.service.sessions.files import SessionFiles
 from aliquot.service.sessions.templates import Templates
 from aliquot_schema.graphql.context import Services
-from api_streams import Echoes
+from api_streams import FakeStreams
 from service_stage import Stage
 
 
@@ -45,7 +45,7 @@ def face_of(
             booking_import=on.booking_imports.run,
             history=history,
             files=SessionFiles(
-                state=on.state, store=on.store, journal=on.journal, clock=on.clock, source=Echoes(), copies=None
+                state=on.state, store=on.store, journal=on.journal, clock=on.clock, source=FakeStreams(), copies=None
             ),
             templates=Templates(state=on.state, journal=on.journal, clock=on.clock),
         ),

@@ -8,7 +8,7 @@ from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
 
-class Echo:
+class EchoStream:
     """Returns the written bytes."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Echo:
         self.is_closed = True
 
 
-class Told(Echo):
+class FixedStream(EchoStream):
     """Returns fixed pieces, whatever is written."""
 
     def __init__(self, *pieces: bytes) -> None:
@@ -40,21 +40,23 @@ class Told(Echo):
         pass
 
 
-class Echoes:
+class FakeStreams:
     """Opens streams, and records the calls."""
 
     def __init__(self) -> None:
-        self.opened: list[tuple[AgentId, KernelId, StreamTarget, Echo]] = []
+        self.opened: list[tuple[AgentId, KernelId, StreamTarget, EchoStream]] = []
         self.listener: int | None = None
         """The local port that all ports lead to."""
 
         self.results: tuple[bytes, ...] | None = None
         """Answer to requests for results; None: the agent is unreachable."""
 
-    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> Echo | SocketStream:
+    async def open_stream(
+        self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget
+    ) -> EchoStream | SocketStream:
         if target.files is not None and self.results is None:
             raise Unavailable("the agent is not connected")
-        echo = Echo() if target.files is None else Told(*self.results or ())
+        echo = EchoStream() if target.files is None else FixedStream(*self.results or ())
         self.opened.append((agent_id, kernel_id, target, echo))
         if self.listener is not None and target.port is not None:
             return SocketStream(*await asyncio.open_connection("127.0.0.1", self.listener))

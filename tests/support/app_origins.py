@@ -64,7 +64,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": json.dumps(got).encode()})
 
 
-async def running(server: ApiServer, owner: str = "ada", **apps: int) -> None:
+async def running_session(server: ApiServer, owner: str = "ada", **apps: int) -> None:
     """A session that runs, with apps."""
 
     def change(draft: UnitOfWork) -> None:
@@ -72,15 +72,15 @@ async def running(server: ApiServer, owner: str = "ada", **apps: int) -> None:
         draft.put(replace(found, spec=replace(found.spec, apps=apps or {"lab": 8888, "board": 6006})), "started")
         draft.put(kernel(KernelState.RUNNING), "started")
 
-    await server.office.journal.transact(change, actor="test")
+    await server.admin.journal.transact(change, actor="test")
 
 
 @asynccontextmanager
-async def stand(**limits: Any) -> AsyncIterator[ApiServer]:
+async def app_server(**limits: Any) -> AsyncIterator[ApiServer]:
     """A server with a session of ada, whose ports all lead to `app`."""
     async with api_server(**limits) as server, listening(app, lifespan="off") as port:
         server.streams.listener = port
-        await running(server)
+        await running_session(server)
         yield server
 
 
@@ -125,7 +125,7 @@ def socket(server: ApiServer, headers: dict[str, str], name: str = "lab-1", **mo
     return connect(url, host="127.0.0.1", port=server.port, additional_headers=headers, compression=None, **more)
 
 
-async def person(server: ApiServer, name: str, role: str) -> tuple[str, dict[str, str]]:
+async def user_with_key(server: ApiServer, name: str, role: str) -> tuple[str, dict[str, str]]:
     """A user: the id of a key of theirs, and the header with it."""
     await server.data(CREATE_USER, input={"name": name, "role": role})
     wanted = {"user": name, "name": "laptop", "scope": "admin"}

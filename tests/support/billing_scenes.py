@@ -29,5 +29,5 @@ async def with_budget(on: Stage, euros: float, scope: QuotaScope = QuotaScope.PR
 
 async def end_all(on: Stage, *, code: int = 0) -> None:
     for kernel_id in on.live():
-        on.executor.ends(KernelId(kernel_id), code=code)
+        on.executor.end_kernel(KernelId(kernel_id), code=code)
     await on.settle()

@@ -22,7 +22,7 @@ try_kernel = FreeCapacity.try_kernel
 
 
 @contextmanager
-def long_way() -> Iterator[None]:
+def without_shortcuts() -> Iterator[None]:
     """Within it, only the general path is used, and all that is tracked by changes is recounted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerators, "fast_accelerators", _nothing)
@@ -31,7 +31,7 @@ def long_way() -> Iterator[None]:
         patch.setattr(SlotLayout, "free_sum", _free_sum)
         patch.setattr(DeviceLayout, "held_with", _held_with)
         patch.setattr(DeviceLayout, "budget_sum", _budget_sum)
-        patch.setattr(FreeMilli, "consumed", _taken)
+        patch.setattr(FreeMilli, "consumed", _consumed)
         patch.setattr(FreeCapacity, "try_kernel", _try_kernel)
         patch.setattr(FreeCapacity, "oldest_holders", _oldest_holders)
         patch.setattr(SchedulingPass, "_untried", _untried)
@@ -54,7 +54,7 @@ def _budget_sum(layout: DeviceLayout, slot: SlotName, amounts: Mapping[DeviceId,
     return sum(occupancy_on(({slot: amounts},), layout.devices).values())
 
 
-def _taken(free: FreeMilli, node_id: NodeId, _spec: ResourceSpec, *, before: Occupancy, now: Occupancy) -> int:
+def _consumed(free: FreeMilli, node_id: NodeId, _spec: ResourceSpec, *, before: Occupancy, now: Occupancy) -> int:
     return free.on(node_id, before) - free.on(node_id, now)
 
 

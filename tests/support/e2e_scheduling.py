@@ -9,13 +9,13 @@ from typing import Any, Final
 from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client import Client
+from e2e_operator import CHANGE_SESSION, QUEUE_UPDATES, SESSION, SESSIONS_IN_STATES
 from e2e_sessions import submit, until
-from e2e_steering import CHANGE_SESSION, OVER, UPDATES, VIEW
 
 ACCELERATORS: Final = Path(__file__).parents[1] / "data" / "accelerators"
 
 
-class Desk:
+class SchedulingHarness:
     """Helpers for one test at a server. Jobs signal by files that they run, and exit with the code in a file."""
 
     def __init__(self, server: OwnServer, client: Client) -> None:
@@ -29,8 +29,8 @@ class Desk:
         """A file that jobs and tests can write."""
         return self._marks / name
 
-    def told(self, name: str) -> str:
-        """Shell code: wait for the file, exit with its code."""
+    def wait_for_end_command(self, name: str) -> str:
+        """Shell code: wait until `end(name)`, exit with its code."""
         flag = self.mark(name)
         return f"while [ ! -e {flag} ]; do sleep 0.05; done; exit $(cat {flag})"
 
@@ -42,27 +42,31 @@ class Desk:
 
     async def submit(self, name: str, *, devices: str = "1", shell: str | None = None, **more: Any) -> str:
         """Submit a session that runs until `end(name)`, or runs `shell`."""
-        return await submit(self.client, shell or self.told(name), {"cuda.device": devices}, name=name, **more)
+        return await submit(
+            self.client, shell or self.wait_for_end_command(name), {"cuda.device": devices}, name=name, **more
+        )
 
-    async def running(self, name: str, **more: Any) -> str:
+    async def submit_running(self, name: str, **more: Any) -> str:
         """Submit a session, and wait until it runs."""
         session_id = await self.submit(name, **more)
-        await self.until(session_id, "running")
+        await self.wait_for_state(session_id, "running")
         return session_id
 
     async def view(self, session_id: str) -> dict[str, Any]:
         """A session as the server shows it."""
-        return dict((await self.client.execute(VIEW, {"id": session_id}))["session"])
+        return dict((await self.client.execute(SESSION, {"id": session_id}))["session"])
 
-    async def until(self, session_id: str, *states: str) -> dict[str, Any]:
+    async def wait_for_state(self, session_id: str, *states: str) -> dict[str, Any]:
         """Wait until a session is in one of the states."""
-        return await self.until_seen(session_id, lambda seen: seen["state"] in states)
+        return await self.wait_for_session(session_id, lambda seen: seen["state"] in states)
 
-    async def until_waits(self, session_id: str, reason: str) -> dict[str, Any]:
+    async def wait_for_reason(self, session_id: str, reason: str) -> dict[str, Any]:
         """Wait until a session waits for this reason."""
-        return await self.until_seen(session_id, lambda seen: bool(seen["waits"]) and seen["waits"]["reason"] == reason)
+        return await self.wait_for_session(
+            session_id, lambda seen: bool(seen["waits"]) and seen["waits"]["reason"] == reason
+        )
 
-    async def until_seen(self, session_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    async def wait_for_session(self, session_id: str, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until a session is as wanted; a failure shows its last view."""
         seen: dict[str, Any] = {}
 
@@ -76,7 +80,7 @@ class Desk:
         except TimeoutError:
             raise AssertionError(f"it stayed {seen}") from None
 
-    async def until_mark(self, name: str) -> str:
+    async def wait_for_mark(self, name: str) -> str:
         """Wait until a job has written to a file; return the text."""
 
         async def look() -> str | None:
@@ -90,24 +94,24 @@ class Desk:
         given = {"id": session_id, "expected_version": version}
         return await self.client.change(CHANGE_SESSION[what], {"input": given})
 
-    async def course(self, *, after: int, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    async def updates_until(self, *, after: int, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
         """Session updates since an event, up to the first wanted one."""
         found: list[dict[str, Any]] = []
-        async with aclosing(self.client.subscribe(UPDATES, {"after": after})) as updates:
+        async with aclosing(self.client.subscribe(QUEUE_UPDATES, {"after": after})) as updates:
             async for data in updates:
                 found.append(data["queue_updates"])
                 if wanted(found[-1]):
                     return found
         raise AssertionError(f"it never came; the last was {found[-1:]}")
 
-    async def course_of(self, session_id: str, *, last: str) -> list[dict[str, Any]]:
+    async def updates_of(self, session_id: str, *, last: str) -> list[dict[str, Any]]:
         """The updates of one session, from its first to this kind."""
-        updates = await self.course(
+        updates = await self.updates_until(
             after=0, wanted=lambda one: one["session"]["id"] == session_id and one["kind"] == last
         )
         return [one for one in updates if one["session"]["id"] == session_id]
 
-    async def clear(self) -> None:
+    async def reset(self) -> None:
         """Cancel all sessions, wait until no device is held, and reset settings."""
         while found := await self._live():
             for session_id in found:
@@ -118,7 +122,7 @@ class Desk:
 
     async def _live(self) -> Sequence[str]:
         live = ["queued", "held", "scheduled", "allocating", "running", "preempting"]
-        page = (await self.client.execute(OVER, {"states": live}))["sessions"]
+        page = (await self.client.execute(SESSIONS_IN_STATES, {"states": live}))["sessions"]
         return [edge["node"]["id"] for edge in page["edges"]]
 
     async def _is_idle(self) -> bool:
@@ -132,9 +136,11 @@ def agents_of(seen: Mapping[str, Any]) -> list[str]:
 
 
 @asynccontextmanager
-async def desk_at(*files: str, environment: Mapping[str, str] | None = None) -> AsyncIterator[Desk]:
+async def scheduling_harness(
+    *files: str, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[SchedulingHarness]:
     """A server with an agent for each of these accelerator files, all joined."""
     options = [text for file in files for text in ("--accelerators", str(ACCELERATORS / file))]
     async with OwnServer(*options, environment=environment) as server, server.client() as client:
         await until_joined(client, agents=len(files))
-        yield Desk(server, client)
+        yield SchedulingHarness(server, client)

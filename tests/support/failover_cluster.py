@@ -56,7 +56,7 @@ class FailoverCluster:
 
         return await until(look)
 
-    async def until_standing(self, server: OwnServer, **expected: object) -> None:
+    async def wait_for_standing(self, server: OwnServer, **expected: object) -> None:
         """Wait for a server's own standing."""
 
         async def look() -> bool:
@@ -65,11 +65,11 @@ class FailoverCluster:
 
         await until(look)
 
-    async def until_joined(self, server: OwnServer) -> None:
+    async def wait_for_agents(self, server: OwnServer) -> None:
         """Wait until a server sees all agents alive."""
-        await self.until_standing(server, agents={agent.id: "alive" for agent in self.agents})
+        await self.wait_for_standing(server, agents={agent.id: "alive" for agent in self.agents})
 
-    async def until_measured(self, server: OwnServer) -> None:
+    async def wait_for_measurements(self, server: OwnServer) -> None:
         """Wait until a server shows the load of each GPU of each agent."""
 
         async def look() -> bool:
@@ -105,10 +105,10 @@ class FailoverCluster:
         """Start a job that records its start, and ends with the code once allowed."""
         script = f"echo run >> {self.mark(name)}; while [ ! -e {self.mark(name)}.go ]; do sleep 0.1; done; exit {code}"
         session_id = await self.submit(script, key=name)
-        await self.until_state(session_id, "running")
+        await self.wait_for_state(session_id, "running")
         return session_id
 
-    def let_end(self, name: str) -> None:
+    def end_job(self, name: str) -> None:
         Path(f"{self.mark(name)}.go").touch()
 
     def runs(self, name: str) -> int:
@@ -123,7 +123,7 @@ class FailoverCluster:
     def mark(self, name: str) -> Path:
         return self.servers[0].folder / "marks" / name
 
-    async def until_state(self, session_id: str, *states: str, at: OwnServer | None = None) -> Mapping[str, Any]:
+    async def wait_for_state(self, session_id: str, *states: str, at: OwnServer | None = None) -> Mapping[str, Any]:
         """Wait for a session's state, at one server or at any; a failure shows each server's last answer."""
         said: dict[str, object] = {}
 
@@ -142,15 +142,15 @@ class FailoverCluster:
             raise AssertionError(f"not {states}: {said}; the servers: {standings}") from None
 
     async def ended(self, session_id: str) -> Mapping[str, Any]:
-        return await self.until_state(session_id, "completed", "failed", "canceled")
+        return await self.wait_for_state(session_id, "completed", "failed", "canceled")
 
 
-def freeze(server: OwnServer) -> None:
+def pause_server(server: OwnServer) -> None:
     """Stop a server at an arbitrary point."""
     os.kill(server.pid, signal.SIGSTOP)
 
 
-def thaw(server: OwnServer) -> None:
+def resume_server(server: OwnServer) -> None:
     """Continue."""
     os.kill(server.pid, signal.SIGCONT)
 
@@ -183,13 +183,13 @@ async def failover_cluster(
             await agent.start()
             stack.push_async_callback(agent.stop)
             on.agents.append(agent)
-        await on.until_joined(servers[0])
-        stack.callback(_thaw_all, servers)
+        await on.wait_for_agents(servers[0])
+        stack.callback(_resume_all, servers)
         yield on
 
 
-def _thaw_all(servers: list[OwnServer]) -> None:
-    """A frozen process would not react to a stop."""
+def _resume_all(servers: list[OwnServer]) -> None:
+    """A paused process would not react to a stop."""
     for server in servers:
         with suppress(ProcessLookupError):
-            thaw(server)
+            resume_server(server)

@@ -38,7 +38,7 @@ def forecast(session_id: str, made_us: int, minutes: tuple[int, int, int] | None
     return Forecast(session_id=SessionId(session_id), made_us=made_us, revision=7, **{**fields, **more})
 
 
-def told(session_id: str, made_us: int, minutes: tuple[int, int, int] | None, **more: Any) -> ShownForecast:
+def shown_forecast(session_id: str, made_us: int, minutes: tuple[int, int, int] | None, **more: Any) -> ShownForecast:
     """The same as shown, from the simulation."""
     made = forecast(session_id, made_us, minutes, **more)
     return ShownForecast(forecast=made, simulated_us=made.start_us, average_us=20 * MINUTE_US)
@@ -59,7 +59,7 @@ def record(
     return ForecastRecord(
         session_id=SessionId(session_id),
         age_s=age_s,
-        shown=told(session_id, made_us, minutes, **more),
+        shown=shown_forecast(session_id, made_us, minutes, **more),
         outcome=outcome,
         settled_us=settled_us,
         ended_us=ended_us,

@@ -33,7 +33,7 @@ ORDERS: Final = ("fair_share", "fair_share", "relative_age", "fcfs", "sjf", "pri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class RandomForecastCase:
     """A state and a future of it."""
 
     snapshot: Snapshot
@@ -42,12 +42,12 @@ class Scene:
     now_us: int
 
 
-def scene(seed: int) -> Scene:
+def random_case(seed: int) -> RandomForecastCase:
     """The scene of a seed."""
-    return _Drawing(seed).scene()
+    return _CaseGenerator(seed).case()
 
 
-class _Drawing:
+class _CaseGenerator:
     def __init__(self, seed: int) -> None:
         self._dice = dice = random.Random(seed)
         self._now_us = NOW_US + dice.randrange(10**9)
@@ -63,7 +63,7 @@ class _Drawing:
         self._array_part = self._array_dice.choice([0, 0.1, 0.5])
         """Share of sessions that are job arrays."""
 
-    def scene(self) -> Scene:
+    def case(self) -> RandomForecastCase:
         """Everything together."""
         dice, now_us = self._dice, self._now_us
         policy = self._policy()
@@ -98,7 +98,7 @@ class _Drawing:
             arrivals=[Arrival(at_us=row.queued_us, row=row, run_us=self._time(3)) for row in coming],
             cancels_us={row.session_id: now_us + self._time(10) for row in everyone if dice.random() < 0.05},
         )
-        return Scene(snapshot=snapshot, policy=policy, future=future, now_us=now_us)
+        return RandomForecastCase(snapshot=snapshot, policy=policy, future=future, now_us=now_us)
 
     def _cluster(self) -> tuple[AgentRow, ...]:
         dice = self._dice

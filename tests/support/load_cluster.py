@@ -9,7 +9,7 @@ from typing import Final
 from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.store.engines.sqlite import connect_reader
-from simulation_truth import Truth
+from simulation_reference_model import ReferenceModel
 
 AGENTS: Final = 8
 GPUS: Final = 8
@@ -28,26 +28,26 @@ async def load_server(folder: Path) -> AsyncIterator[OwnServer]:
         yield server
 
 
-async def patiently(look: Callable[[], Awaitable[bool]]) -> None:
+async def wait_until(look: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a condition on a busy machine."""
     async with asyncio.timeout(WAIT_S_MAX):
         while not await look():  # noqa: ASYNC110  # another process sets it
             await asyncio.sleep(0.1)
 
 
-def check_log(database: Path) -> Truth:
+def check_log(database: Path) -> ReferenceModel:
     """Fold the whole log of a stopped server, and check it against every rule.
 
     Raises:
         AssertionError: the violated rule.
     """
-    truth = Truth({})
+    model = ReferenceModel({})
     connection = connect_reader(database)
     try:
-        truth.follow(connection)
+        model.follow(connection)
     finally:
         connection.close()
-    return truth
+    return model
 
 
 def _device_file(folder: Path, number: int) -> Path:

@@ -15,8 +15,8 @@ import psutil
 from aliquot.cli.acceptance.checks import live_kernels
 from aliquot.cli.acceptance.cluster_view import read_cluster
 from e2e_sessions import until
+from failover_clients import submitting_clients
 from failover_cluster import FailoverCluster, failover_cluster
-from failover_crowd import crowded
 from store_postgres import PostgresCluster
 
 CLIENTS: Final = 4
@@ -57,14 +57,14 @@ async def crash_rounds(url: str, *, rounds: int, seed: int, postgres: PostgresCl
     random = Random(seed)
     found = CrashFindings()
     async with failover_cluster(url, agents=AGENTS) as on:
-        async with crowded(on, clients=CLIENTS, then="sleep 0.3", ahead=AHEAD) as crowd:
+        async with submitting_clients(on, clients=CLIENTS, then="sleep 0.3", ahead=AHEAD) as submitters:
             for _ in range(rounds):
-                await crowd.until_more(random.randrange(4, 20))
+                await submitters.wait_for_more(random.randrange(4, 20))
                 victim = random.choice(("server", "server", "agent", *["database"][: postgres is not None]))
                 found.kills[victim] += 1
                 await _kill(victim, on, postgres, random)
             found.started = on.started()
-        await _take_stock(on, crowd.acknowledged, found)
+        await _take_stock(on, submitters.acknowledged, found)
     return found
 
 

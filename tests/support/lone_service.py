@@ -86,7 +86,7 @@ class Orchestrator(UseCases):
         """See `LeaderTerm.run`."""
         await self._term.run(awaited=awaited)
 
-    async def until_reachable(self, agents: frozenset[AgentId]) -> None:
+    async def wait_for_agents(self, agents: frozenset[AgentId]) -> None:
         """See `LeaderTerm.until_reachable`."""
         await self._term.until_reachable(agents)
 

@@ -24,8 +24,8 @@ from aliquot_schema.graphql.context import Services
 from aliquot_schema.ids import DeviceId, UserId
 from aliquot_schema.resources.devices import DeviceReading
 from allocation_devices import gpu
-from api_administration import Office
 from api_fakes import FakeCluster, FakeReader, FakeWatcher, FakeWriter
+from api_memory_admin import MemoryAdministration
 from api_server import TOKEN, listening
 from core_records import agent
 
@@ -36,7 +36,7 @@ NOW_US = 1_800_000_000_000_000
 class Scraped:
     """A server whose metrics can be scraped."""
 
-    office: Office
+    office: MemoryAdministration
     cluster: FakeCluster
     reader: FakeReader
     measures: Measures
@@ -78,7 +78,7 @@ async def scraped(*, conditions: tuple[HealthCondition, ...] = (), **more: Any) 
     Args:
         more: fields of `MetricsSources`.
     """
-    cluster, office = FakeCluster(), Office()
+    cluster, office = FakeCluster(), MemoryAdministration()
     auth = TokenAuth(TOKEN, UserId("ada"), people=office.state.people)
     open_connections = OpenConnections(auth)
     office.journal.subscribe(open_connections.note)

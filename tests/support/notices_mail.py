@@ -26,15 +26,15 @@ class MailServer:
     """Addresses refused for good."""
     refuses_now: set[str] = field(default_factory=set)
     """Addresses refused temporarily."""
-    letters: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
+    mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
     """(recipient, message)."""
-    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _mail_arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def until(self, count: int) -> list[tuple[list[str], EmailMessage]]:
+    async def wait_for_mails(self, count: int) -> list[tuple[list[str], EmailMessage]]:
         """Wait for a number of messages."""
-        async with asyncio.timeout(PATIENCE_S), self._news:
-            await self._news.wait_for(lambda: len(self.letters) >= count)
-        return self.letters
+        async with asyncio.timeout(PATIENCE_S), self._mail_arrived:
+            await self._mail_arrived.wait_for(lambda: len(self.mails) >= count)
+        return self.mails
 
     async def handle_RCPT(
         self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: Any
@@ -50,9 +50,9 @@ class MailServer:
         assert isinstance(envelope.content, bytes)
         letter = message_from_bytes(envelope.content, policy=default)
         assert isinstance(letter, EmailMessage)
-        async with self._news:
-            self.letters.append((list(envelope.rcpt_tos), letter))
-            self._news.notify_all()
+        async with self._mail_arrived:
+            self.mails.append((list(envelope.rcpt_tos), letter))
+            self._mail_arrived.notify_all()
         return "250 OK"
 
 

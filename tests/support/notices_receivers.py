@@ -16,12 +16,12 @@ HANG: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """One request."""
+class ReceivedRequest:
+    """A request to the receiver, and the status of its answer."""
 
     headers: dict[str, str]
     body: bytes
-    answered: int
+    status: int
 
     @property
     def document(self) -> dict[str, Any]:
@@ -41,30 +41,30 @@ class HttpReceiver:
 
     port: int = 0
     answers: deque[int] = field(default_factory=deque)
-    taken: list[Taken] = field(default_factory=list)
-    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    _request_arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    async def until(self, count: int) -> list[Taken]:
+    async def wait_for_requests(self, count: int) -> list[ReceivedRequest]:
         """Wait for a number of requests."""
-        async with asyncio.timeout(PATIENCE_S), self._news:
-            await self._news.wait_for(lambda: len(self.taken) >= count)
-        return self.taken
+        async with asyncio.timeout(PATIENCE_S), self._request_arrived:
+            await self._request_arrived.wait_for(lambda: len(self.requests) >= count)
+        return self.requests
 
-    async def until_told(self, *kinds: str) -> list[Taken]:
+    async def wait_for_notices(self, *kinds: str) -> list[ReceivedRequest]:
         """Wait until it has accepted a notice of each kind; returns all accepted requests."""
-        async with asyncio.timeout(PATIENCE_S), self._news:
-            await self._news.wait_for(lambda: set(kinds) <= {notice["kind"] for notice in self.told()})
+        async with asyncio.timeout(PATIENCE_S), self._request_arrived:
+            await self._request_arrived.wait_for(lambda: set(kinds) <= {notice["kind"] for notice in self.notices()})
         return self.accepted()
 
-    def accepted(self) -> list[Taken]:
+    def accepted(self) -> list[ReceivedRequest]:
         """Requests answered with 200."""
-        return [one for one in self.taken if one.answered == 200]
+        return [one for one in self.requests if one.status == 200]
 
-    def told(self) -> list[dict[str, Any]]:
+    def notices(self) -> list[dict[str, Any]]:
         """All accepted notices."""
         return [notice for one in self.accepted() for notice in one.document["notices"]]
 
@@ -76,9 +76,9 @@ class HttpReceiver:
             }
             body = await reader.readexactly(int(headers["content-length"]))
             status = self.answers.popleft() if self.answers else 200
-            async with self._news:
-                self.taken.append(Taken(headers=headers, body=body, answered=status))
-                self._news.notify_all()
+            async with self._request_arrived:
+                self.requests.append(ReceivedRequest(headers=headers, body=body, status=status))
+                self._request_arrived.notify_all()
             if status == HANG:
                 await reader.read()
             else:

@@ -77,7 +77,7 @@ async def served(podman: Containers) -> AsyncIterator[tuple[OwnServer, Client]]:
         assert left == []
 
 
-def let_go(folder: Path, session_id: str) -> None:
+def end_job(folder: Path, session_id: str) -> None:
     """Create the file `go` in a job's working directory, below its agent's data folder."""
     (work,) = folder.rglob(f"kernels/{session_id}.1.0/work")
     (work / "go").touch()

@@ -23,7 +23,7 @@ def end(process: "subprocess.Popen[Any]") -> None:
 
 
 @asynccontextmanager
-async def stranger(machine: Path, *, gpu: int) -> AsyncIterator[str]:
+async def foreign_process(machine: Path, *, gpu: int) -> AsyncIterator[str]:
     """A process on a GPU that Aliquot did not start; yields the account that it runs as."""
     account = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     change: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid} if os.geteuid() == 0 else {}

@@ -1,6 +1,6 @@
 """A real registry of container images for tests, on loopback: Debian's docker-registry with a folder of its own.
 
-`Held` is a proxy of a registry that holds back the bytes of large answers until a test releases them.
+`StallingProxy` is a proxy of a registry that holds back the bytes of large answers until a test releases them.
 """
 
 import json
@@ -148,8 +148,8 @@ def _until_open(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"the registry is not open after {_PATIENCE_S:g} s: {log.read_text()}")
 
 
-class Held:
-    """A proxy of a registry that holds back each answer's bytes beyond `bytes_max`, until `go`.
+class StallingProxy:
+    """A proxy of a registry that holds back each answer's bytes beyond `bytes_max`, until `resume`.
 
     Args:
         port: of the registry.
@@ -159,19 +159,19 @@ class Held:
     def __init__(self, port: int, *, bytes_max: int) -> None:
         self._target = port
         self._bytes_max = bytes_max
-        self._go = threading.Event()
+        self._is_resumed = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def go(self) -> None:
+    def resume(self) -> None:
         """Forward everything."""
-        self._go.set()
+        self._is_resumed.set()
 
     def close(self) -> None:
         """End all connections."""
-        self._go.set()
+        self._is_resumed.set()
         for one in (self._listener, *self._sockets):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -192,15 +192,15 @@ class Held:
             while data := source.recv(65_536):
                 passed += len(data)
                 if limit is not None and passed > limit:
-                    self._go.wait()
+                    self._is_resumed.wait()
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
 
 
 @contextmanager
-def held(port: int, *, bytes_max: int) -> Iterator[Held]:
-    """`Held`, closed afterwards."""
-    gate = Held(port, bytes_max=bytes_max)
+def stalling_proxy(port: int, *, bytes_max: int) -> Iterator[StallingProxy]:
+    """A `StallingProxy`, closed afterwards."""
+    gate = StallingProxy(port, bytes_max=bytes_max)
     try:
         yield gate
     finally:

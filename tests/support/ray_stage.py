@@ -111,7 +111,7 @@ class Stage:
         found = await until_state(self.client, session_id, "running")
         return session_id, int(found["kernels"][0]["agent_id"].removeprefix("demo-"))
 
-    def let_end(self, name: str) -> None:
+    def end_job(self, name: str) -> None:
         (self._marks / f"{name}.go").touch()
 
     def runs(self, name: str) -> int:

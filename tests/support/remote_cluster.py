@@ -57,7 +57,7 @@ class Cluster:
         await until_state(self.client, session_id, "running")
         return session_id
 
-    def let_end(self, name: str) -> None:
+    def end_job(self, name: str) -> None:
         self._go(name).touch()
 
     def runs(self, name: str) -> int:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from aliquot.execution.remote.codec import decode, frames
 from aliquot_schema.cluster.agent_protocol import KINDS, Message, Protocols
-from remote_pair import MemoryWire
+from remote_in_memory import MemoryWire
 
 PROTOCOLS_NEXT: Final = Protocols(oldest=1, newest=2)
 NEWS: Final = {"reason": "nobody knows", "numbers": [1, 2.5, None]}

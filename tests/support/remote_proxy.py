@@ -39,7 +39,7 @@ class Proxy:
         """Keep connections, and forward nothing."""
         self._open.clear()
 
-    def mend(self) -> None:
+    def resume(self) -> None:
         """Forward again, including the data held back."""
         self.is_cut = False
         self._open.set()

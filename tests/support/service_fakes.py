@@ -114,7 +114,7 @@ class FakeExecutor:
             if agent.refuse is not None:
                 self._report(agent, _as_refusal(agent.refuse, order.kernel_id))
             elif self.start_by_itself:
-                self.started(order.kernel_id)
+                self.start_kernel(order.kernel_id)
 
     async def stop(self, agent_id: AgentId, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
         self._reachable(agent_id).stopped.append(kernel_id)
@@ -156,7 +156,7 @@ class FakeExecutor:
         yield LogChunk(offset=offset, data=text[offset:], at_end=False)
         yield LogChunk(offset=len(text), data=b"", at_end=True)
 
-    def started(self, kernel_id: KernelId) -> None:
+    def start_kernel(self, kernel_id: KernelId) -> None:
         """The kernel starts."""
         agent = self._holder(kernel_id)
         assert kernel_id not in agent.starts, f"{kernel_id} was started twice"
@@ -164,7 +164,7 @@ class FakeExecutor:
         agent.running.add(kernel_id)
         self._report(agent, agent.alive(kernel_id))
 
-    def ends(self, kernel_id: KernelId, *, code: int | None = 0, signal: int | None = None) -> None:
+    def end_kernel(self, kernel_id: KernelId, *, code: int | None = 0, signal: int | None = None) -> None:
         """The kernel's processes are gone."""
         agent = self._holder(kernel_id)
         agent.running.discard(kernel_id)
@@ -180,36 +180,36 @@ class FakeExecutor:
         agent.ended[kernel_id] = report
         self._report(agent, report)
 
-    def falls_silent(self, agent_id: AgentId, *, gone: bool = False) -> None:
+    def disconnect_agent(self, agent_id: AgentId, *, gone: bool = False) -> None:
         """The agent is unreachable."""
         self.silent.add(agent_id)
         self._messages.put_nowait(AgentSilent(agent_id=agent_id, gone=gone))
 
-    def comes_back(self, agent_id: AgentId) -> None:
+    def reconnect_agent(self, agent_id: AgentId) -> None:
         """The agent is reachable again."""
         self.silent.discard(agent_id)
         self._messages.put_nowait(AgentJoined(inventory=self.agents[agent_id].inventory()))
 
-    def joins(self, agent: FakeAgent) -> None:
+    def add_agent(self, agent: FakeAgent) -> None:
         """A new agent joins, or a closed one returns with other inventory."""
         self.agents[agent.id] = agent
-        self.comes_back(agent.id)
+        self.reconnect_agent(agent.id)
 
-    def boots(self, agent_id: AgentId) -> None:
+    def reboot_agent(self, agent_id: AgentId) -> None:
         """The node is rebooted: its kernels are gone, and the agent has forgotten them."""
         agent = self.agents[agent_id]
         agent.boot_id += "+"
         agent.running.clear()
         agent.orders.clear()
         agent.ended.clear()
-        self.comes_back(agent_id)
+        self.reconnect_agent(agent_id)
 
-    def changes(self, agent_id: AgentId, devices: tuple[Device, ...]) -> None:
+    def change_devices(self, agent_id: AgentId, devices: tuple[Device, ...]) -> None:
         """The agent's plugins find other devices from now on."""
         self.agents[agent_id].devices = devices
         self._messages.put_nowait(DevicesChanged(inventory=self.agents[agent_id].inventory()))
 
-    def measures(
+    def report_readings(
         self,
         agent_id: AgentId,
         readings: tuple[DeviceReading, ...],
@@ -222,7 +222,7 @@ class FakeExecutor:
         """The messages since, for a test that delivers them itself."""
         return [self._messages.get_nowait() for _ in range(self._messages.qsize())]
 
-    def repeat(self, kernel_id: KernelId) -> None:
+    def repeat_report(self, kernel_id: KernelId) -> None:
         """The agent repeats its last report."""
         agent = self._holder(kernel_id)
         self._report(agent, agent.ended[kernel_id])

@@ -72,7 +72,7 @@ class StepClock:
     def correct(self, at_us: int) -> None:
         self._now_us = at_us
 
-    def passes(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Advance time."""
         self._now_us += round(seconds * 1e6)
 
@@ -80,7 +80,7 @@ class StepClock:
         return self._now_us / 1e6
 
     async def sleep(self, seconds: float) -> None:
-        self.passes(seconds)
+        self.advance(seconds)
 
 
 class Stage:

@@ -37,8 +37,8 @@ def main() -> int:
             if asked.seeds == 1:
                 print(outcome)
         if done % TELL_EVERY == 0:
-            _tell(done, failed)
-    _tell(done, failed)
+            _print_result(done, failed)
+    _print_result(done, failed)
     return 1 if failed else 0
 
 
@@ -71,7 +71,7 @@ def _shrink(error: BrokenRun, seed: int) -> None:
     print(str(least).partition("\n")[0], flush=True)
 
 
-def _tell(done: int, failed: list[int]) -> None:
+def _print_result(done: int, failed: list[int]) -> None:
     print(f"{done} seeds, {len(failed)} failed {failed}", flush=True)
 
 

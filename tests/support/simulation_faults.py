@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from simulation_environment import Environment
 from simulation_loop import Process
-from simulation_place import Place
 from simulation_server import Server
 
 DAY_S = 86_400.0
@@ -14,16 +14,16 @@ STEPS_BETWEEN = 450
 class Faults:
     """Faults one after another, until stopped."""
 
-    def __init__(self, place: Place, *, servers: Callable[[], list[Server]]) -> None:
+    def __init__(self, environment: Environment, *, servers: Callable[[], list[Server]]) -> None:
         self.counts: dict[str, int] = {}
-        self._place = place
+        self._environment = environment
         self._servers = servers
         self._kinds: tuple[Callable[[], None], ...] = (
             self.server_killed,
-            self.server_frozen,
-            self.leader_frozen_deciding,
+            self.server_paused,
+            self.leader_paused_deciding,
             self.machine_cut,
-            self.machine_frozen,
+            self.agent_paused,
             self.machine_booted,
             self.clock_set,
             self.clock_wrong,
@@ -32,101 +32,105 @@ class Faults:
             self.statement_failed,
             self.answer_lost,
         )
-        self._lies_in_wait = False
+        self._pauses_next_leader = False
         self._number = 0
         self._next = self._begin_next(0)
-        place.loop.on_step = self._step
-        place.on_decided = self._pounce
+        environment.loop.on_step = self._step
+        environment.on_decided = self._pause_leader
 
     def end(self) -> None:
         """No more faults."""
-        place = self._place
-        place.loop.on_step = lambda step: None
-        place.weather.is_fair = True
-        place.disk.is_full = place.disk.is_away = False
-        place.disk.fails_next = None
-        self._lies_in_wait = False
+        environment = self._environment
+        environment.loop.on_step = lambda step: None
+        environment.network_faults.is_reliable = True
+        environment.disk.is_full = environment.disk.is_away = False
+        environment.disk.fails_next = None
+        self._pauses_next_leader = False
         for server in self._servers():
-            server.process.thaw()
-        for machine in place.machines.values():
-            machine.thaw()
+            server.process.resume()
+        for machine in environment.machines.values():
+            machine.resume()
 
     def server_killed(self) -> None:
         """kill -9; the supervisor restarts it."""
         server = self._pick()
-        place = self._place
-        place.loop.create_task(server.process.kill(), context=place.loop.outside)
+        environment = self._environment
+        environment.loop.create_task(server.process.kill(), context=environment.loop.outside)
 
-    def server_frozen(self) -> None:
+    def server_paused(self) -> None:
         process = self._pick().process
-        if not process.is_frozen:
-            process.freeze()
-            self._place.weather.after(self._random.choice((0.5, 12.0, 40.0)), process.thaw)
+        if not process.is_paused:
+            process.pause()
+            self._environment.network_faults.call_after(self._random.choice((0.5, 12.0, 40.0)), process.resume)
 
-    def leader_frozen_deciding(self) -> None:
+    def leader_paused_deciding(self) -> None:
         """SIGSTOP between the next decision and its commit, for about the time of a failover."""
-        self._lies_in_wait = True
+        self._pauses_next_leader = True
 
     def machine_cut(self) -> None:
-        self._place.machines[self._machine()].hang_up()
+        self._environment.machines[self._machine()].disconnect()
 
-    def machine_frozen(self) -> None:
+    def agent_paused(self) -> None:
         """The agent is stopped, as by SIGSTOP; its jobs go on."""
-        machine = self._place.machines[self._machine()]
-        if not machine.is_frozen:
-            machine.freeze(seconds=self._random.choice((2.0, 10.0, 50.0)))
+        machine = self._environment.machines[self._machine()]
+        if not machine.is_paused:
+            machine.pause(seconds=self._random.choice((2.0, 10.0, 50.0)))
 
     def machine_booted(self) -> None:
-        machine = self._place.machines[self._machine()]
-        machine.hang_up()
+        machine = self._environment.machines[self._machine()]
+        machine.disconnect()
         machine.boot()
 
     def clock_set(self) -> None:
-        self._place.wall.jump(self._random.choice((-3600.0, -5.0, 5.0, 3600.0)))
+        self._environment.wall_clock.jump(self._random.choice((-3600.0, -5.0, 5.0, 3600.0)))
 
     def clock_wrong(self) -> None:
         """Years off; corrected before or after servers follow it."""
         seconds = self._random.choice((-1, 1)) * 20_000 * DAY_S
-        if self._place.wall.is_years_off:
+        if self._environment.wall_clock.is_years_off:
             return
-        self._place.wall.jump(seconds)
-        self._place.weather.after(self._random.choice((2.5, 40.0)), lambda: self._place.wall.jump(-seconds))
+        self._environment.wall_clock.jump(seconds)
+        self._environment.network_faults.call_after(
+            self._random.choice((2.5, 40.0)), lambda: self._environment.wall_clock.jump(-seconds)
+        )
 
     def disk_full(self) -> None:
-        self._place.disk.is_full = True
-        self._place.weather.after(self._random.random() * 20, self._make_room)
+        self._environment.disk.is_full = True
+        self._environment.network_faults.call_after(self._random.random() * 20, self._empty_disk_space)
 
     def database_away(self) -> None:
-        self._place.disk.is_away = True
-        self._place.weather.after(self._random.random() * 10, self._bring_back)
+        self._environment.disk.is_away = True
+        self._environment.network_faults.call_after(self._random.random() * 10, self._restore_database)
 
     def statement_failed(self) -> None:
-        self._place.disk.fails_next = "within"
+        self._environment.disk.fails_next = "within"
 
     def answer_lost(self) -> None:
-        self._place.disk.fails_next = "after"
+        self._environment.disk.fails_next = "after"
 
-    def _make_room(self) -> None:
-        self._place.disk.is_full = False
+    def _empty_disk_space(self) -> None:
+        self._environment.disk.is_full = False
 
-    def _bring_back(self) -> None:
-        self._place.disk.is_away = False
+    def _restore_database(self) -> None:
+        self._environment.disk.is_away = False
 
-    def _pounce(self, process: Process) -> None:
-        if not self._lies_in_wait or process.is_frozen:
+    def _pause_leader(self, process: Process) -> None:
+        if not self._pauses_next_leader or process.is_paused:
             return
-        self._lies_in_wait = False
-        process.freeze()
-        self._place.weather.after(self._random.choice((6.0, 10.0, 20.0)) * (0.5 + self._random.random()), process.thaw)
-        for machine in self._place.machines.values():  # the same fault may break other connections too
+        self._pauses_next_leader = False
+        process.pause()
+        self._environment.network_faults.call_after(
+            self._random.choice((6.0, 10.0, 20.0)) * (0.5 + self._random.random()), process.resume
+        )
+        for machine in self._environment.machines.values():  # the same fault may break other connections too
             if self._random.random() < 0.5:
-                machine.hang_up()
+                machine.disconnect()
 
     def _step(self, step: int) -> None:
         if step >= self._next:
             strike = self._random.choice(self._kinds)
             words = strike.__name__.replace("_", " ")
-            if self._place.schedule.happens(f"fault {self._number}", words, at_s=self._place.loop.time()):
+            if self._environment.schedule.happens(f"fault {self._number}", words, at_s=self._environment.loop.time()):
                 self.counts[strike.__name__] = self.counts.get(strike.__name__, 0) + 1
                 strike()
             self._next = self._begin_next(step)
@@ -134,11 +138,11 @@ class Faults:
     def _begin_next(self, step: int) -> int:
         """The step of the next fault; its details come from a random stream of its own."""
         self._number += 1
-        self._random = self._place.chance.stream(f"fault {self._number}")
+        self._random = self._environment.random_streams.stream(f"fault {self._number}")
         return step + 1 + round(self._random.expovariate(1 / STEPS_BETWEEN))
 
     def _pick(self) -> Server:
         return self._random.choice(self._servers())
 
     def _machine(self) -> str:
-        return self._random.choice(tuple(self._place.machines))
+        return self._random.choice(tuple(self._environment.machines))

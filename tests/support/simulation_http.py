@@ -60,7 +60,7 @@ class Refused(AliquotError):
     """A refusal."""
 
 
-class HttpDoor:
+class HttpClient:
     """A server's ASGI app."""
 
     def __init__(self, cases: UseCases) -> None:

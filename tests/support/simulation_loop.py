@@ -1,7 +1,7 @@
 """An event loop with virtual time and an order drawn from a seed: one seed = one run.
 
 A process is a context variable: its tasks, and their timers and callbacks, inherit it. A process
-can be frozen, as by SIGSTOP, and killed without cleanup, as by SIGKILL.
+can be paused, as by SIGSTOP, and killed without cleanup, as by SIGKILL.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from typing import Any
 
 
 class Process:
-    """A process that can be frozen and killed."""
+    """A process that can be paused and killed."""
 
     def __init__(self, name: str, loop: "SeededLoop") -> None:
         self.name = name
         self.is_alive = True
-        self.is_frozen = False
+        self.is_paused = False
         self._loop = loop
-        self._parked: list[Handle] = []
+        self._deferred: list[Handle] = []
         self.tasks: dict[NumberedTask, None] = {}
         loop.processes.append(self)
 
@@ -33,23 +33,23 @@ class Process:
         context.run(PROCESS.set, self)
         return self._loop.create_task(work, context=context)
 
-    def park(self, handle: Handle) -> None:
-        self._parked.append(handle)
+    def defer(self, handle: Handle) -> None:
+        self._deferred.append(handle)
 
-    def freeze(self) -> None:
-        self.is_frozen = True
+    def pause(self) -> None:
+        self.is_paused = True
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """All callbacks that became due meanwhile run immediately."""
-        self.is_frozen = False
-        for handle in self._parked:
+        self.is_paused = False
+        for handle in self._deferred:
             self._loop.add_ready(handle)
-        self._parked.clear()
+        self._deferred.clear()
 
     async def kill(self) -> None:
         """End all its tasks. It no longer affects other processes, so its cleanup has no effect."""
         self.is_alive = False
-        self.thaw()
+        self.resume()
         while left := [task for task in self.tasks if not task.done()]:
             for task in left:
                 task.cancel()
@@ -119,12 +119,12 @@ class SeededLoop(asyncio.BaseEventLoop):
         """As `call_later`, even if the calling process is killed."""
         self.call_later(seconds, call, context=self.outside)
 
-    def bury(self) -> None:
+    def cancel_all_tasks(self) -> None:
         """End all remaining tasks, even uncooperative ones."""
         self.failure, self.steps_max, self.on_step = None, self.steps + 100_000, lambda step: None
         self.set_exception_handler(lambda loop, context: None)
         for process in self.processes:
-            process.thaw()
+            process.resume()
         while left := asyncio.all_tasks(self):
             for task in left:
                 task.cancel()
@@ -144,14 +144,14 @@ class SeededLoop(asyncio.BaseEventLoop):
             try:
                 answer = func(*args)
             except Exception as error:
-                self.call_later(self._moment(), _tell, told, error, True)
+                self.call_later(self._random_delay_s(), _set_outcome, told, error, True)
             else:
-                self.call_later(self._moment(), _tell, told, answer, False)
+                self.call_later(self._random_delay_s(), _set_outcome, told, answer, False)
 
-        self.call_later(self._moment(), work)
+        self.call_later(self._random_delay_s(), work)
         return told
 
-    def _moment(self) -> float:
+    def _random_delay_s(self) -> float:
         return self.random.random() ** 4 * 0.05
 
     def _run_once(self) -> None:
@@ -186,8 +186,8 @@ class SeededLoop(asyncio.BaseEventLoop):
         if handle._cancelled:
             return
         process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-        if process is not None and process.is_frozen:
-            process.park(handle)
+        if process is not None and process.is_paused:
+            process.defer(handle)
         else:
             handle._run()
 
@@ -207,7 +207,7 @@ def _make_task(loop: Any, work: Any, **more: Any) -> NumberedTask:
     return task
 
 
-def _tell(told: asyncio.Future[Any], answer: Any, has_failed: bool) -> None:
+def _set_outcome(told: asyncio.Future[Any], answer: Any, has_failed: bool) -> None:
     if told.done():
         return
     if has_failed:

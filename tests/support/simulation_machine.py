@@ -36,16 +36,16 @@ class Machine:
         self.devices = gpus(devices, agent=name)
         self.boots = 1
         self.running: dict[KernelId, LaunchOrder] = {}
-        self.tell: Callable[[AgentMessage], None] = lambda message: None
+        self.send: Callable[[AgentMessage], None] = lambda message: None
         """To the connected server, if any."""
-        self.hang_up: Callable[[], None] = lambda: None
+        self.disconnect: Callable[[], None] = lambda: None
         """Close the connection, if any."""
         self.on_start: Callable[[KernelId], None] = lambda kernel_id: None
         self.on_forget: Callable[[KernelId], None] = lambda kernel_id: None
-        self.is_frozen = False
-        self.freezes = 0
-        self._unheard: list[Callable[[], object]] = []
-        self._unsaid: list[AgentMessage] = []
+        self.is_paused = False
+        self.pauses = 0
+        self._queued_requests: list[Callable[[], object]] = []
+        self._queued_messages: list[AgentMessage] = []
         self._orders: dict[KernelId, LaunchOrder] = {}
         self._ends: dict[KernelId, KernelReport] = {}
         self._forgotten: set[KernelId] = set()
@@ -73,7 +73,7 @@ class Machine:
         """Ends not yet acknowledged by a server."""
         return [report for kernel_id, report in self._ends.items() if kernel_id not in self._forgotten]
 
-    def see_epoch(self, epoch: int) -> None:
+    def check_epoch(self, epoch: int) -> None:
         """Refuse former leaders."""
         self._epoch = max(self._epoch, epoch)
         if epoch < self._epoch:
@@ -84,9 +84,9 @@ class Machine:
         for order in orders:
             kernel_id = order.kernel_id
             if kernel_id in self._ends:
-                self._say(self._ends[kernel_id])
+                self._send_report(self._ends[kernel_id])
             elif kernel_id in self.running:
-                self._say(self._report(kernel_id, KernelPhase.STARTED))
+                self._send_report(self._report(kernel_id, KernelPhase.STARTED))
             elif order.epoch < self._epoch:
                 self._end(kernel_id, phase=KernelPhase.REFUSED, evidence=EndEvidence.REFUSED, code="stale_epoch")
             else:
@@ -97,9 +97,9 @@ class Machine:
 
     def stop(self, kernel_id: KernelId, *, epoch: int, grace_ms: int) -> None:
         """As `Executor.stop`; some exit on the signal, some are killed after the grace."""
-        self.see_epoch(epoch)
+        self.check_epoch(epoch)
         if kernel_id in self._ends:
-            self._say(self._ends[kernel_id])
+            self._send_report(self._ends[kernel_id])
         elif kernel_id not in self.running:
             self._end(kernel_id, evidence=EndEvidence.TOMBSTONE)
         else:
@@ -109,7 +109,7 @@ class Machine:
 
     def signal(self, kernel_id: KernelId, *, epoch: int) -> None:
         """A signal before the end: the process may exit on it."""
-        self.see_epoch(epoch)
+        self.check_epoch(epoch)
         if kernel_id not in self.running:
             raise NotFound("it does not run", kind="kernel", id=kernel_id)
         act = (lambda: self._save(kernel_id)) if self._random.random() < 0.5 else lambda: self._exit(kernel_id, code=0)
@@ -134,32 +134,32 @@ class Machine:
         """Specs of unended kernels, from the agent's files."""
         return {kernel_id: order.spec for kernel_id, order in self._orders.items() if kernel_id not in self._ends}
 
-    def freeze(self, *, seconds: float) -> None:
-        """The agent is frozen: its connections time out, its jobs continue."""
-        self.is_frozen = True
-        stops = self.freezes = self.freezes + 1
+    def pause(self, *, seconds: float) -> None:
+        """The agent is paused: its connections time out, its jobs continue."""
+        self.is_paused = True
+        stops = self.pauses = self.pauses + 1
         self._loop.call_outside(SILENT_S, lambda: self._is_missed(stops))
-        self._loop.call_outside(seconds, lambda: self.thaw() if self.freezes == stops else None)
+        self._loop.call_outside(seconds, lambda: self.resume() if self.pauses == stops else None)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """It continues: handles the requests received meanwhile, however old, and reports."""
-        self.is_frozen = False
-        heard, self._unheard = self._unheard, []
+        self.is_paused = False
+        heard, self._queued_requests = self._queued_requests, []
         for work in heard:
             work()
-        said, self._unsaid = self._unsaid, []
+        said, self._queued_messages = self._queued_messages, []
         for message in said:
-            self.tell(message)
+            self.send(message)
 
-    def hear_later(self, work: Callable[[], object]) -> None:
-        """Queue a request while frozen."""
-        self._unheard.append(work)
+    def queue_request(self, work: Callable[[], object]) -> None:
+        """Queue a request that arrives while the agent is paused."""
+        self._queued_requests.append(work)
 
     def boot(self) -> None:
         """Power loss and reboot."""
-        self._unheard.clear()
-        self._unsaid.clear()
-        self.thaw()
+        self._queued_requests.clear()
+        self._queued_messages.clear()
+        self.resume()
         self.boots += 1
         for kernel_id in list(self.running):
             del self.running[kernel_id]
@@ -178,14 +178,14 @@ class Machine:
         self._resumed[order.kernel_id] = self._kept.get(kernel_parts(order.kernel_id)[0], 0)
         if self._random.random() < 0.5:
             self._loop.call_outside(seconds * self._random.random(), lambda: self._save(order.kernel_id))
-        self._say(self._report(order.kernel_id, KernelPhase.STARTED))
+        self._send_report(self._report(order.kernel_id, KernelPhase.STARTED))
 
     def _save(self, kernel_id: KernelId) -> None:
         """The job acknowledges a checkpoint."""
         if kernel_id in self.running:
             ran_ms = max(self._now_us() - self._began_us[kernel_id], 0) // 1000
             self._saved[kernel_id] = self._kept[kernel_parts(kernel_id)[0]] = self._resumed[kernel_id] + ran_ms
-            self._say(self._report(kernel_id, KernelPhase.STARTED))
+            self._send_report(self._report(kernel_id, KernelPhase.STARTED))
 
     def _exit(self, kernel_id: KernelId, *, code: int | None = None, signal: int | None = None) -> None:
         if self.running.pop(kernel_id, None) is not None:
@@ -195,18 +195,18 @@ class Machine:
         self, kernel_id: KernelId, *, evidence: EndEvidence, phase: KernelPhase = KernelPhase.EXITED, **more: object
     ) -> None:
         self._ends[kernel_id] = self._report(kernel_id, phase, evidence=evidence, **more)
-        self._say(self._ends[kernel_id])
+        self._send_report(self._ends[kernel_id])
 
     def _is_missed(self, stops: int) -> None:
-        if self.is_frozen and self.freezes == stops:
-            self.hang_up()
+        if self.is_paused and self.pauses == stops:
+            self.disconnect()
 
-    def _say(self, report: KernelReport) -> None:
+    def _send_report(self, report: KernelReport) -> None:
         message = KernelChanged(agent_id=self.id, report=report)
-        if self.is_frozen:
-            self._unsaid.append(message)
+        if self.is_paused:
+            self._queued_messages.append(message)
         else:
-            self.tell(message)
+            self.send(message)
 
     def _report(self, kernel_id: KernelId, phase: KernelPhase, **more: object) -> KernelReport:
         more |= {"saved_ms": self._saved.get(kernel_id), "resumed_ms": self._resumed.get(kernel_id)}
@@ -226,7 +226,7 @@ class Machine:
         )
 
 
-def one_life(machines: dict[str, Machine]) -> None:
+def check_ranks_run_once(machines: dict[str, Machine]) -> None:
     """No rank of a session runs twice, even in different attempts."""
     alive = Counter((kernel_parts(k)[0], kernel_parts(k)[2]) for machine in machines.values() for k in machine.running)
     twice = [rank for rank, count in alive.items() if count > 1]

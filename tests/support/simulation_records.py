@@ -10,7 +10,7 @@ from aliquot.store.audit.holdings import HOLDINGS, follow_all
 from aliquot.store.integrity import verified
 from aliquot.store.ledger.ledger import DatabaseLedger
 from simulation_disk import Disk
-from simulation_truth import Truth
+from simulation_reference_model import ReferenceModel
 
 T = TypeVar("T")
 
@@ -28,12 +28,12 @@ class _Direct:
         return self._disk.read(work)
 
 
-async def check_records(disk: Disk, truth: Truth) -> int:
+async def check_records(disk: Disk, model: ReferenceModel) -> int:
     """Check that every pass in the ledger replays identically; returns their number."""
     runner = _Direct(disk)
     await runner.write(follow_all)
     disk.read(verified)
-    disk.read(lambda connection: _check_holdings(connection, truth))
+    disk.read(lambda connection: _check_holdings(connection, model))
     ledger = DatabaseLedger(runner)
     keys = await ledger.last(100_000)
     if not keys:
@@ -44,14 +44,14 @@ async def check_records(disk: Disk, truth: Truth) -> int:
     return len(keys)
 
 
-def _check_holdings(connection: Connection, truth: Truth) -> None:
+def _check_holdings(connection: Connection, model: ReferenceModel) -> None:
     """Compare the holdings table with the log."""
     columns = (HOLDINGS.c.lease_id, HOLDINGS.c.slot, HOLDINGS.c.device_id, HOLDINGS.c.amount)
     asked = select(*columns, HOLDINGS.c.from_us, HOLDINGS.c.ended_us)
     found = {tuple(row) for row in connection.execute(asked)}
     told = {
         (lease.id, slot, device_id, amount, lease.granted_us, lease.released_us)
-        for lease in truth.leases.values()
+        for lease in model.leases.values()
         for slot, amounts in lease.spec.items()
         for device_id, amount in amounts.items()
     }

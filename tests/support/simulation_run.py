@@ -16,19 +16,19 @@ from aliquot_schema.ids import KernelId
 from aliquot_schema.states import KernelState
 from simulation_clock import WallClock
 from simulation_disk import Disk
+from simulation_environment import Environment, RandomStreams, Schedule
 from simulation_faults import Faults
 from simulation_http import numbered_requests
 from simulation_loop import SeededLoop
-from simulation_machine import Machine, one_life
-from simulation_people import People
-from simulation_place import Chance, Place, Schedule
+from simulation_machine import Machine, check_ranks_run_once
+from simulation_network_faults import NetworkFaults
 from simulation_records import check_records
+from simulation_reference_model import ReferenceModel
+from simulation_requests import remove_blockers
 from simulation_server import LoneServer, Server
 from simulation_shared import SharedServer
 from simulation_specs import different_specs
-from simulation_truth import Truth
-from simulation_weather import Weather
-from simulation_wishes import lift_all
+from simulation_users import SimulatedUsers
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def simulate(seed: int, *, left_out: frozenset[str] = frozenset()) -> Outcome:
     kinds = (LoneServer,) if seed % 2 else (SharedServer, SharedServer)
     schedule = Schedule(left_out)
     try:
-        return on_new_loop(seed, lambda loop, chance: Run(loop, chance, kinds, schedule=schedule).outcome())
+        return on_new_loop(seed, lambda loop, streams: Run(loop, streams, kinds, schedule=schedule).outcome())
     except Exception as raised:
         raise BrokenRun(seed, _first(raised), schedule) from raised
 
@@ -101,17 +101,17 @@ def _raised_at(error: BaseException) -> tuple[str, str, int]:
 
 
 def on_new_loop(
-    seed: int, work: Callable[[SeededLoop, Chance], Coroutine[Any, Any, T]], *, steps_max: int = STEPS_MAX
+    seed: int, work: Callable[[SeededLoop, RandomStreams], Coroutine[Any, Any, T]], *, steps_max: int = STEPS_MAX
 ) -> T:
     """Run something to its end on a new loop."""
-    chance = Chance(seed)
-    loop = SeededLoop(chance.stream("loop"), steps_max=steps_max)
+    random_streams = RandomStreams(seed)
+    loop = SeededLoop(random_streams.stream("loop"), steps_max=steps_max)
     asyncio.set_event_loop(loop)
     try:
         with _quiet(), numbered_requests():
-            return loop.run_until_complete(work(loop, chance))
+            return loop.run_until_complete(work(loop, random_streams))
     finally:
-        loop.bury()
+        loop.cancel_all_tasks()
         asyncio.set_event_loop(None)
         loop.close()
 
@@ -125,42 +125,42 @@ class Run:
     """All parts of a run, put together."""
 
     def __init__(
-        self, loop: SeededLoop, chance: Chance, kinds: tuple[type[Server], ...], *, schedule: Schedule
+        self, loop: SeededLoop, random_streams: RandomStreams, kinds: tuple[type[Server], ...], *, schedule: Schedule
     ) -> None:
         self._loop = loop
-        wall, weather = WallClock(loop), Weather(loop, chance.stream("weather"))
+        wall, network_faults = WallClock(loop), NetworkFaults(loop, random_streams.stream("weather"))
         self._machines = {
-            name: Machine(name, devices=devices, loop=loop, random=chance.stream(name), now_us=wall.now_us)
+            name: Machine(name, devices=devices, loop=loop, random=random_streams.stream(name), now_us=wall.now_us)
             for name, devices in (("a", 2), ("b", 2), ("c", 3))
         }
-        self._truth = truth = Truth(self._machines)
-        disk = Disk(chance.stream("disk"), on_commit=self._follow)
-        self._place = place = Place(
+        self._truth = model = ReferenceModel(self._machines)
+        disk = Disk(random_streams.stream("disk"), on_commit=self._follow)
+        self._place = environment = Environment(
             loop=loop,
-            chance=chance,
-            wall=wall,
-            weather=weather,
+            random_streams=random_streams,
+            wall_clock=wall,
+            network_faults=network_faults,
             machines=self._machines,
-            truth=truth,
+            model=model,
             disk=disk,
             schedule=schedule,
         )
         for machine in self._machines.values():
             machine.on_start, machine.on_forget = self._check_start, self._check_forgotten
-        self._servers = [kind(place) for kind in kinds]
+        self._servers = [kind(environment) for kind in kinds]
         self._is_over = False
-        self._faults = Faults(place, servers=lambda: self._servers)
-        self._people = People(place, servers=lambda: self._servers)
+        self._faults = Faults(environment, servers=lambda: self._servers)
+        self._people = SimulatedUsers(environment, servers=lambda: self._servers)
         loop.set_exception_handler(self._complain)
 
     async def outcome(self) -> Outcome:
         keeping = [asyncio.create_task(self._keep_up(place)) for place in range(len(self._servers))]
-        await self._people.live(submissions=SUBMISSIONS, seconds=SECONDS)
+        await self._people.run(submissions=SUBMISSIONS, seconds=SECONDS)
         self._faults.end()
         await asyncio.sleep(LAST_WORDS_S)
-        await self._people.settle(lift_all)
+        await self._people.retry_until_done(remove_blockers)
         for machine in self._machines.values():
-            machine.hang_up()
+            machine.disconnect()
         agreed = await self._until_agreed()
         await self._until_quiet()
         await self._check_end()
@@ -183,7 +183,7 @@ class Run:
 
     async def _keep_up(self, place: int) -> None:
         """Restart the server whenever it has ended, as systemd would."""
-        random = self._place.chance.stream(f"restarts {place}")
+        random = self._place.random_streams.stream(f"restarts {place}")
         while not self._is_over:
             server = self._servers[place]
             life = server.process.spawn(server.run())
@@ -233,9 +233,9 @@ class Run:
         return words
 
     async def _check_end(self) -> None:
-        truth = self._truth
-        truth.charges.check_all_settled()
-        lost = [name for name in self._people.acknowledged.values() if name not in truth.sessions]
+        model = self._truth
+        model.charges.check_all_settled()
+        lost = [name for name in self._people.acknowledged.values() if name not in model.sessions]
         assert not lost, f"acknowledged and lost: {lost}"
         await asyncio.sleep(LAST_WORDS_S)  # followers poll the log every few seconds
         for server in self._servers:
@@ -245,31 +245,31 @@ class Run:
 
     def _check_times(self, state: State) -> None:
         """No live session has times of a clock that was years off; an ended one may, if evicted meanwhile."""
-        wall_us = self._place.wall.now_us()
+        wall_us = self._place.wall_clock.now_us()
         for session in state.sessions.values():
             if session.is_ended:
                 continue
             times = (session.queued_us, session.scheduled_us, session.started_us, session.ended_us)
             off = [at_us for at_us in times if at_us is not None and abs(at_us - wall_us) > OFF_US_MAX]
             assert not off, f"{session.id} is dated {off}, and it is {wall_us}"
-        assert self._truth.end[0].at_us - wall_us < OFF_US_MAX, "the log ends years ahead"
+        assert self._truth.end_of_log[0].at_us - wall_us < OFF_US_MAX, "the log ends years ahead"
 
     def _check_state(self, state: State) -> None:
         """A server's state equals the folded log."""
-        truth = self._truth
-        assert state.revision == truth.revision, f"the server is at {state.revision} of {truth.revision}"
-        differing = [name for name, session in state.sessions.items() if truth.sessions[name] != session]
-        differing += [name for name, kernel in state.kernels.items() if truth.kernels[name] != kernel]
+        model = self._truth
+        assert state.revision == model.revision, f"the server is at {state.revision} of {model.revision}"
+        differing = [name for name, session in state.sessions.items() if model.sessions[name] != session]
+        differing += [name for name, kernel in state.kernels.items() if model.kernels[name] != kernel]
         assert not differing, f"the server has others than the log: {differing}"
         held = {device: amount for used in state.used.values() for device, amount in used.items() if amount}
         assert not held, f"the server has devices held: {held}"
         charged = {place: balance.charged for place, balance in state.usage.balances.items() if balance.charged}
-        said = {place: account.charged for place, account in truth.charges.accounts.items() if account.charged}
+        said = {place: account.charged for place, account in model.charges.accounts.items() if account.charged}
         assert charged == said, f"the server charges {charged} where the log says {said}"
 
     @property
     def _digest(self) -> str:
-        return sha256(repr((self._loop.steps, self._loop.time(), self._truth.end)).encode()).hexdigest()[:16]
+        return sha256(repr((self._loop.steps, self._loop.time(), self._truth.end_of_log)).encode()).hexdigest()[:16]
 
     def _follow(self, connection: object) -> None:
         try:
@@ -288,7 +288,7 @@ class Run:
 
     def _check_lives(self) -> None:
         try:
-            one_life(self._machines)
+            check_ranks_run_once(self._machines)
         except AssertionError as error:
             self._loop.fail(error)
 

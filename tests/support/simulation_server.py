@@ -16,10 +16,10 @@ from aliquot_schema.ids import AgentId
 from lone_service import Orchestrator, Ports, load_state
 from simulation_clock import SeededIds
 from simulation_disk import ProcessDatabase
-from simulation_http import HttpDoor
+from simulation_environment import Environment
+from simulation_http import HttpClient
 from simulation_loop import Process
 from simulation_network import Network
-from simulation_place import Place
 
 ENDED_KEPT = 8
 """Few, so that ended sessions are also read from the database."""
@@ -29,28 +29,29 @@ GRACE_MS = 2000
 class Server(ABC):
     """One life of a server process, from its start to its end."""
 
-    def __init__(self, place: Place) -> None:
-        life = place.next_life()
-        self.process = Process(f"server-{life}", place.loop)
+    def __init__(self, environment: Environment) -> None:
+        life = environment.next_life()
+        self.process = Process(f"server-{life}", environment.loop)
         self.cases: UseCases | None = None
         """None until it is up."""
         self.network: Network | None = None
         """Of the current term."""
         self.clock = SystemClock(
-            wall_ns=lambda: place.wall.now_us() * 1000, monotonic_ns=lambda: round(place.loop.time() * 1e9)
+            wall_ns=lambda: environment.wall_clock.now_us() * 1000,
+            monotonic_ns=lambda: round(environment.loop.time() * 1e9),
         )
-        self.ids = SeededIds(place.chance.stream(f"ids {life}"), first=life)
-        self._place = place
+        self.ids = SeededIds(environment.random_streams.stream(f"ids {life}"), first=life)
+        self._environment = environment
 
     @cached_property
-    def http(self) -> HttpDoor:
+    def http(self) -> HttpClient:
         """Once it is up."""
         assert self.cases is not None
-        return HttpDoor(self.cases)
+        return HttpClient(self.cases)
 
     @property
     def is_up(self) -> bool:
-        return self.cases is not None and self.process.is_alive and not self.process.is_frozen
+        return self.cases is not None and self.process.is_alive and not self.process.is_paused
 
     @abstractmethod
     async def run(self) -> None:
@@ -58,11 +59,11 @@ class Server(ABC):
 
     def check_clock(self, loaded: LoadedRows) -> None:
         """If the clock is right, the operator confirms it."""
-        if self._place.wall.is_years_off:
+        if self._environment.wall_clock.is_years_off:
             check_clock(loaded.last_at_us, wall_us=self.clock.wall_us())
 
     def store(self) -> DatabaseStore:
-        database = ProcessDatabase(self._place.disk, self.process, self._place.loop)
+        database = ProcessDatabase(self._environment.disk, self.process, self._environment.loop)
         return DatabaseStore(database, now_us=self.clock.now_us, ended_limit=ENDED_KEPT)
 
     def watch_decisions(self, recording: PassRecorder) -> None:
@@ -72,13 +73,15 @@ class Server(ABC):
         def tell(plan: Plan, **more: Any) -> None:
             note(plan, **more)
             if plan.placements:
-                self._place.on_decided(self.process)
+                self._environment.on_decided(self.process)
 
         recording.watch.ends = tell
 
     def new_network(self, epoch: int) -> Network:
-        place = self._place
-        self.network = Network(place.machines, process=self.process, weather=place.weather, epoch=epoch)
+        environment = self._environment
+        self.network = Network(
+            environment.machines, process=self.process, network_faults=environment.network_faults, epoch=epoch
+        )
         return self.network
 
 
@@ -98,7 +101,7 @@ class LoneServer(Server):
         ports = Ports(store=store, executor=network, clock=self.clock, ids=self.ids, ledger=store.ledger)
         orchestrator = Orchestrator(ports, state=state, loaded=loaded, grace_ms=GRACE_MS)
         self.watch_decisions(orchestrator.recording)
-        await orchestrator.forget_agents(frozenset(AgentId(name) for name in self._place.machines))
+        await orchestrator.forget_agents(frozenset(AgentId(name) for name in self._environment.machines))
         loops = asyncio.create_task(orchestrator.run())
         await network.start()
         self.cases = orchestrator

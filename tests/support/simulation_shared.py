@@ -11,7 +11,7 @@ from aliquot.service.ports import StoreUnavailable
 from aliquot.service.use_cases import UseCases, state_of
 from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.ids import AgentId, KernelId
-from simulation_place import Place, SeatLock
+from simulation_environment import Environment, LeaderLock
 from simulation_server import ENDED_KEPT, GRACE_MS, Server
 
 PING_S: Final = 2.0
@@ -20,19 +20,19 @@ IDLE_S_MAX: Final = 8.0
 """The lock is released after this time without a ping."""
 
 
-class SimulatedSeat:
+class SimulatedElection:
     """A session lock of the database, on its own connection that ends without pings."""
 
-    def __init__(self, server: Server, place: Place) -> None:
+    def __init__(self, server: Server, environment: Environment) -> None:
         self._me = server.process.name
         self._server = server
-        self._place = place
+        self._environment = environment
 
     async def take(self) -> bool:
         lock = self._lock()
-        if lock.holder is not None and self._place.loop.time() - lock.pinged_s <= IDLE_S_MAX:
+        if lock.holder is not None and self._environment.loop.time() - lock.pinged_s <= IDLE_S_MAX:
             return False
-        lock.holder, lock.pinged_s = self._me, self._place.loop.time()
+        lock.holder, lock.pinged_s = self._me, self._environment.loop.time()
         return True
 
     async def holder(self) -> str | None:
@@ -41,33 +41,33 @@ class SimulatedSeat:
     async def hold(self) -> None:
         while True:
             await self._server.clock.sleep(PING_S)
-            if self._place.seat.holder != self._me or self._place.disk.is_away:
+            if self._environment.leader_lock.holder != self._me or self._environment.disk.is_away:
                 raise LeadershipLost("the connection ended")
-            self._place.seat.pinged_s = self._place.loop.time()
+            self._environment.leader_lock.pinged_s = self._environment.loop.time()
 
     async def leave(self) -> None:
-        if self._server.process.is_alive and self._place.seat.holder == self._me:
-            self._place.seat.holder = None
+        if self._server.process.is_alive and self._environment.leader_lock.holder == self._me:
+            self._environment.leader_lock.holder = None
 
-    def _lock(self) -> SeatLock:
-        if self._place.disk.is_away or not self._server.process.is_alive:
+    def _lock(self) -> LeaderLock:
+        if self._environment.disk.is_away or not self._server.process.is_alive:
             raise StoreUnavailable("the database is away")
-        return self._place.seat
+        return self._environment.leader_lock
 
 
-class RareNews:
+class SlowNotifications:
     """Without notifications: polls the log, mostly when it has grown."""
 
-    def __init__(self, server: Server, place: Place) -> None:
+    def __init__(self, server: Server, environment: Environment) -> None:
         self._server = server
-        self._place = place
-        self._random = place.chance.stream(f"news of {server.process.name}")
+        self._environment = environment
+        self._random = environment.random_streams.stream(f"news of {server.process.name}")
 
     async def wait(self, *, seconds: float) -> None:
         for _ in range(LOOKS_MAX):
             await self._server.clock.sleep(seconds * (0.25 + 1.5 * self._random.random()))
             cases = self._server.cases
-            if cases is None or self._place.truth.revision > cases.state.revision:
+            if cases is None or self._environment.model.revision > cases.state.revision:
                 return
 
     async def close(self) -> None:
@@ -100,8 +100,8 @@ class SharedServer(Server):
         duty = LeaderElection(
             cases,
             store=store,
-            seat=SimulatedSeat(self, self._place),
-            news=RareNews(self, self._place),
+            seat=SimulatedElection(self, self._environment),
+            news=SlowNotifications(self, self._environment),
             open_term=self._open_term,
             address=self.process.name,
         )
@@ -117,7 +117,7 @@ class SharedServer(Server):
         self.watch_decisions(term.recording)
         try:
             await network.start()
-            await term.forget_agents(frozenset(AgentId(name) for name in self._place.machines))
+            await term.forget_agents(frozenset(AgentId(name) for name in self._environment.machines))
             yield term
         finally:
             await network.close()

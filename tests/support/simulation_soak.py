@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Final
 
 from aliquot_schema.requests import NewSession
-from simulation_crowd import CALLER, Crowd
-from simulation_place import Schedule
+from simulation_environment import Schedule
+from simulation_long_queue import CALLER, LongQueueRun
 from simulation_run import on_new_loop
 from simulation_server import LoneServer
 from soak_figures import Sample
@@ -30,7 +30,7 @@ SIZES: Final = (
 )
 
 
-class Month(Crowd):
+class Month(LongQueueRun):
     """One server, seven devices, and regular bursts of jobs."""
 
     async def samples(self, *, days: int, bursts: int, jobs: int) -> list[Sample]:
@@ -44,7 +44,7 @@ class Month(Crowd):
         keeping = asyncio.create_task(self._keep_up(0))
         samples = []
         for day in range(days):
-            since_us = self._place.wall.now_us()
+            since_us = self._place.wall_clock.now_us()
             for burst in range(bursts):
                 await self._until_up()
                 await self._submit(jobs)
@@ -106,7 +106,7 @@ def month(*, days: int, bursts: int, jobs: int) -> list[Sample]:
     """See `Month.samples`."""
     return on_new_loop(
         1,
-        lambda loop, chance: Month(loop, chance, (LoneServer,), schedule=Schedule()).samples(
+        lambda loop, streams: Month(loop, streams, (LoneServer,), schedule=Schedule()).samples(
             days=days, bursts=bursts, jobs=jobs
         ),
         steps_max=STEPS_MAX,

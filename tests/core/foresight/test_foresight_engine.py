@@ -30,7 +30,7 @@ from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import ResourceSlot
 from aliquot_schema.sessions import Dependency, DependencyCondition
 from aliquot_schema.states import SessionState
-from foresight_states import HOUR_US, NOW_US, Scene, plain_rows, scene
+from foresight_states import HOUR_US, NOW_US, RandomForecastCase, plain_rows, random_case
 
 STATES = 10_000 if os.environ.get("ALIQUOT_TESTS_LONG") else 200
 PART = 50
@@ -39,7 +39,7 @@ PART = 50
 @pytest.mark.parametrize("first", range(0, STATES, PART))
 def test_the_fast_engine_gives_the_starts_of_decide(first: int) -> None:
     for seed in range(first, first + PART):
-        drawn = scene(seed)
+        drawn = random_case(seed)
         assert unsupported(drawn.snapshot, drawn.policy) is None, seed
         assert _written(drawn, exact=False) == _written(drawn, exact=True), f"seed {seed}"
 
@@ -47,7 +47,7 @@ def test_the_fast_engine_gives_the_starts_of_decide(first: int) -> None:
 def test_the_tested_states_have_immediate_later_and_missing_starts() -> None:
     """Sessions start now, later, and never."""
     at_once = later = never = 0
-    for drawn in map(scene, range(PART)):
+    for drawn in map(random_case, range(PART)):
         found = _found(drawn, exact=False)
         at_once += sum(one.at_us == drawn.now_us for one in found.values())
         later += sum(one.at_us > drawn.now_us for one in found.values())
@@ -57,18 +57,18 @@ def test_the_tested_states_have_immediate_later_and_missing_starts() -> None:
 
 @pytest.mark.parametrize("seed", [1, 16, 41, 45, 55, 64, 67, 73])
 def test_elastic_gangs_that_arrive_take_as_many_kernels_as_decide_gives_them(seed: int) -> None:
-    drawn, dice = scene(seed), random.Random(seed)
+    drawn, dice = random_case(seed), random.Random(seed)
     coming = []
     for one in drawn.future.arrivals:
         wider = replace(one.row, kernels_max=one.row.cluster_size + dice.choice([1, 2, 5]), tasks=None)
         coming.append(replace(one, row=replace(wider, tasks_startable=1)) if dice.random() < 0.5 else one)
     future = replace(drawn.future, arrivals=coming)
-    elastic = Scene(snapshot=drawn.snapshot, policy=drawn.policy, future=future, now_us=drawn.now_us)
+    elastic = RandomForecastCase(snapshot=drawn.snapshot, policy=drawn.policy, future=future, now_us=drawn.now_us)
     assert _written(elastic, exact=False) == _written(elastic, exact=True)
 
 
 def test_an_engine_runs_many_futures_of_one_snapshot() -> None:
-    drawn = scene(7)
+    drawn = random_case(7)
     engine = Engine(drawn.snapshot, drawn.policy, now_us=drawn.now_us)
     longer = replace(drawn.future, run_us={name: 2 * run_us for name, run_us in drawn.future.run_us.items()})
     first = engine.starts(drawn.future)
@@ -77,7 +77,7 @@ def test_an_engine_runs_many_futures_of_one_snapshot() -> None:
 
 
 def test_a_run_stops_when_the_wanted_sessions_have_started() -> None:
-    drawn = scene(7)
+    drawn = random_case(7)
     everything = _found(drawn, exact=False)
     name = next(iter(everything))
     found = starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, wanted=[name])
@@ -86,7 +86,7 @@ def test_a_run_stops_when_the_wanted_sessions_have_started() -> None:
 
 
 def test_a_run_stops_at_the_given_time() -> None:
-    drawn = scene(7)
+    drawn = random_case(7)
     everything = _found(drawn, exact=False)
     until_us = sorted(one.at_us for one in everything.values())[len(everything) // 2]
     found = starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, until_us=until_us)
@@ -162,7 +162,7 @@ def test_a_session_gets_the_reservation_that_the_first_session_can_never_have() 
 
 
 def test_states_that_the_fast_engine_does_not_support_are_run_by_decide() -> None:
-    drawn = scene(7)
+    drawn = random_case(7)
     state, policy = drawn.snapshot, drawn.policy
     identity = quota_id(QuotaScope.PROJECT, "p")
     quota = Quota(id=identity, scope=QuotaScope.PROJECT, name="p")
@@ -291,7 +291,7 @@ def _running_tasks(array: PendingRow, *, count: int) -> Snapshot:
 
 
 def test_the_first_rows_of_a_cut_queue_are_those_that_decide_takes_first() -> None:
-    drawn = scene(7)
+    drawn = random_case(7)
     kept = first_in_order(drawn.snapshot, drawn.policy, now_us=drawn.now_us, count=4)
     assert len(kept.queue) == 4
     assert kept.queue[0].session_id in _found(drawn, exact=True)
@@ -301,9 +301,9 @@ def test_the_first_rows_of_a_cut_queue_are_those_that_decide_takes_first() -> No
     assert whole.backlogs == kept.backlogs
 
 
-def _found(drawn: Scene, *, exact: bool) -> Mapping[SessionId, SimulatedStart]:
+def _found(drawn: RandomForecastCase, *, exact: bool) -> Mapping[SessionId, SimulatedStart]:
     return starts(drawn.snapshot, drawn.policy, drawn.future, now_us=drawn.now_us, exact=exact)
 
 
-def _written(drawn: Scene, *, exact: bool) -> bytes:
+def _written(drawn: RandomForecastCase, *, exact: bool) -> bytes:
     return repr(list(_found(drawn, exact=exact).items())).encode()

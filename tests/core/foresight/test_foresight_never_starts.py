@@ -23,7 +23,7 @@ from aliquot_schema.resources.slots import SlotAmounts
 from aliquot_schema.sessions import Dependency, DependencyCondition
 from aliquot_schema.states import SessionState
 from core_cluster import row
-from foresight_states import HOUR_US, Scene, scene
+from foresight_states import HOUR_US, RandomForecastCase, random_case
 
 NOW_US = 10**15
 WEEK_US = 7 * 24 * HOUR_US
@@ -90,9 +90,9 @@ def test_who_depends_on_one_that_fails_by_its_own_dependency_may_start() -> None
     assert never(replace(rows[0], state=SessionState.HELD), *rows[1:], waited_for=queued) == ["after", "first", "large"]
 
 
-def held_back(seed: int) -> Scene:
+def held_back(seed: int) -> RandomForecastCase:
     """A random scene with held, timed and dependent sessions."""
-    found, dice = scene(seed), random.Random(seed)
+    found, dice = random_case(seed), random.Random(seed)
     rows, states = list(found.snapshot.queue), dict(found.snapshot.dependencies)
     for place, one in enumerate(rows):
         kind, other = dice.choice(["held", "later", "after", *[""] * 7]), dice.choice(rows).session_id
@@ -106,7 +106,7 @@ def held_back(seed: int) -> Scene:
             rows[place] = replace(one, depends_on=(link,))
     snapshot = replace(found.snapshot, queue=rows, dependencies=states)
     future = replace(found.future, cancels_us={})  # waiting sessions are not canceled in futures of forecasts
-    return Scene(snapshot=snapshot, policy=found.policy, future=future, now_us=found.now_us)
+    return RandomForecastCase(snapshot=snapshot, policy=found.policy, future=future, now_us=found.now_us)
 
 
 @pytest.mark.parametrize("seed", range(25))

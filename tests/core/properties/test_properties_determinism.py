@@ -16,8 +16,8 @@ from core_cluster import NOW_US, shuffled
 from core_effort import examples
 from core_plan_probe import encoded
 from core_policies import every_policy, every_rule, some_placement
+from core_simulations import simulations
 from core_states import states
-from core_worlds import worlds
 
 
 @every_policy
@@ -44,11 +44,11 @@ def test_in_a_whole_simulated_run_plans_are_the_same_with_and_without_a_cache(
 ) -> None:
     """Starts, ends, evictions, arrays, fallbacks and quotas change the state; plans depend neither on the cache
     nor on the order of the collections."""
-    world = data.draw(worlds(replace(policy, placement=placement)))
+    simulation = data.draw(simulations(replace(policy, placement=placement)))
     dice = random.Random(data.draw(st.integers()))
 
     def look(plan: Plan) -> None:
-        fresh = shuffled(world.snapshot(), dice)
-        assert encoded(decide(fresh, world.policy, now_us=world.now_us, seed=7)) == encoded(plan)
+        fresh = shuffled(simulation.snapshot(), dice)
+        assert encoded(decide(fresh, simulation.policy, now_us=simulation.now_us, seed=7)) == encoded(plan)
 
-    world.run(look)
+    simulation.run(look)

@@ -20,9 +20,9 @@ from core_cluster import NOW_US, after
 from core_crowds import crowds
 from core_effort import examples
 from core_policies import each, every_promise, policies
+from core_simulation import ClusterSimulation
+from core_simulations import simulations
 from core_states import states
-from core_world import World
-from core_worlds import worlds
 
 PLAIN = states(with_quotas=False) | crowds()
 PEACE = Preemption(preempt=PreemptScope.NONE)
@@ -34,28 +34,28 @@ PEACE = Preemption(preempt=PreemptScope.NONE)
 @given(data=st.data())
 def test_a_head_never_starts_later_than_it_was_promised(policy: Policy, data: st.DataObject) -> None:
     """Sessions end before their limits, and others arrive. An overtaken session is no longer the head."""
-    world = data.draw(worlds(replace(policy, preemption=PEACE), plain=True))
+    simulation = data.draw(simulations(replace(policy, preemption=PEACE), plain=True))
     promised: Reservation | None = None
 
     def look(plan: Plan) -> None:
         nonlocal promised
         now = next(iter(_promises(plan)), None)
-        if promised is not None and not _is_overtaken(promised.session_id, world, plan):
+        if promised is not None and not _is_overtaken(promised.session_id, simulation, plan):
             at_us = _at(promised)
             if any(placement.session_id == promised.session_id for placement in plan.placements):
-                assert world.now_us <= at_us
+                assert simulation.now_us <= at_us
             else:
                 assert now is not None
                 assert now.session_id == promised.session_id
                 assert _at(now) <= at_us
         promised = now
 
-    world.run(look)
+    simulation.run(look)
 
 
-def _is_overtaken(session_id: SessionId, world: World, plan: Plan) -> bool:
+def _is_overtaken(session_id: SessionId, simulation: ClusterSimulation, plan: Plan) -> bool:
     """Whether a startable session is ahead of it now; those ahead at its reservation have all started."""
-    names = [row.session_id for row in world.line(plan)]
+    names = [row.session_id for row in simulation.ordered_queue(plan)]
     before = names[: names.index(session_id)]
     return any(name not in plan.verdicts or plan.verdicts[name].reason is not Reason.NO_AGENT for name in before)
 

@@ -19,7 +19,7 @@ from allocation_devices import gpus
 from core_cluster import on, row, snapshot, standing
 from core_effort import examples
 from core_policies import BACKFILLS, ORDER_NAMES
-from core_world import Work, World
+from core_simulation import ClusterSimulation, Job
 
 SECOND_US = 1_000_000
 HOUR_MS = 3_600_000
@@ -105,21 +105,21 @@ def test_the_widest_session_starts_soon_after_its_bound_despite_favoured_session
 ) -> None:
     """Four GPUs at full load, and one session that wants all four and has nothing in its favour."""
     wide = row("wide", at=START_US, cuda_device="4", priority=Priority.LOW, owner=UserId("a"), limit_ms=20_000)
-    works = [Work(row=replace(wide, estimate_ms=40_000), lasts_ms=20_000)]
+    works = [Job(row=replace(wide, estimate_ms=40_000), duration_ms=20_000)]
     for number in range(200):
         at_us = START_US - 20 * SECOND_US + number // 2 * 10 * SECOND_US
         fields = {"priority": Priority.CRITICAL, "owner": UserId("b"), "estimate_ms": 1, "limit_ms": 20_000}
-        works.append(Work(row=row(f"s{number:03}", at=at_us, **fields), lasts_ms=19_000))
+        works.append(Job(row=row(f"s{number:03}", at=at_us, **fields), duration_ms=19_000))
     usage = Usage().held(4000, user=UserId("a"), project=wide.project, now_us=START_US - 1000 * SECOND_US)
-    world = World(
+    simulation = ClusterSimulation(
         agents=(on("x", gpus(4)),),
         policy=Policy(order=order, backfill=backfill, weights=WEIGHTS),
-        works=works,
+        jobs=works,
         now_us=START_US - 20 * SECOND_US,
         usage=usage,
     )
-    world.run(lambda _: None, passes=400)
-    at_ms = (world.started_us[SessionId("wide")] - START_US) // 1000
+    simulation.run(lambda _: None, passes=400)
+    at_ms = (simulation.started_us[SessionId("wide")] - START_US) // 1000
     # Sessions ahead at the end of the bound start first, and the last of them runs for its limit.
-    unit_ms = HOUR_MS + max((peak.peak_ms for peak in world.backlogs.values()), default=0)
+    unit_ms = HOUR_MS + max((peak.peak_ms for peak in simulation.backlogs.values()), default=0)
     assert at_ms <= bound_ms(order, works[0].row, WEIGHTS, unit_ms=unit_ms) + 3 * 20_000

@@ -18,9 +18,9 @@ from core_cluster import NOW_US, on, placed, row, snapshot
 from core_effort import examples
 from core_plan_probe import encoded
 from core_policies import every_order
-from core_speed_reference import long_way
+from core_simulation import ClusterSimulation, Job
+from core_speed_reference import without_shortcuts
 from core_strategies import snapshots
-from core_world import Work, World
 
 SECOND_US = 1_000_000
 START_US = 1_793_500_000_000_000
@@ -34,21 +34,21 @@ FAVOUR = Weights(age=1, fair=0, short=1000, priority=1000, sjf_age_pct=1)
 def waited_s(order: str, weights: Weights, shorts: list[tuple[int, int]]) -> float:
     """The wait of a session that wants all four GPUs, among favoured ones of one or two GPUs."""
     wide = row("wide", at=START_US, cuda_device="4", priority=Priority.LOW, limit_ms=RUN_S * 1000)
-    works = [Work(row=replace(wide, estimate_ms=RUN_S * 1000), lasts_ms=RUN_S * 1000)]
+    works = [Job(row=replace(wide, estimate_ms=RUN_S * 1000), duration_ms=RUN_S * 1000)]
     at_us = START_US - 2 * RUN_S * SECOND_US
     for number, (gap_s, count) in enumerate(shorts):
         at_us += gap_s * SECOND_US
         fields = {"priority": Priority.CRITICAL, "estimate_ms": 1000, "limit_ms": RUN_S * 1000}
         short = row(f"s{number:03}", at=max(at_us, START_US + number), cuda_device=str(count), **fields)
-        works.append(Work(row=short, lasts_ms=RUN_S * 1000))
-    world = World(
+        works.append(Job(row=short, duration_ms=RUN_S * 1000))
+    simulation = ClusterSimulation(
         agents=(on("x", gpus(4)),),
         policy=Policy(order=order, backfill=Backfill.EASY, weights=weights),
-        works=works,
+        jobs=works,
         now_us=START_US,
     )
-    world.run(lambda _: None, passes=2 * len(works) + 10)
-    return (world.started_us[SessionId("wide")] - START_US) / SECOND_US
+    simulation.run(lambda _: None, passes=2 * len(works) + 10)
+    return (simulation.started_us[SessionId("wide")] - START_US) / SECOND_US
 
 
 @pytest.mark.parametrize("order", ["sjf", "priority", "relative_age"])
@@ -85,7 +85,7 @@ def test_a_wait_bound_that_no_session_reaches_changes_nothing(order: str, state:
 def test_plans_with_promoted_sessions_do_not_depend_on_shortcuts(state: Snapshot, bound_ms: int) -> None:
     policy = Policy(order="sjf", backfill=Backfill.EASY, weights=Weights(wait_bound_ms=bound_ms))
     plan = decide(state, policy, now_us=NOW_US, seed=0)
-    with long_way():
+    with without_shortcuts():
         assert encoded(decide(state, policy, now_us=NOW_US, seed=0)) == encoded(plan)
 
 

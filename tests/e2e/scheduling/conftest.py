@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from e2e_scheduling import Desk, desk_at
-from e2e_steering import Office
+from e2e_operator import Operator
+from e2e_scheduling import SchedulingHarness, scheduling_harness
 
 
 @pytest.fixture(scope="module")
@@ -20,20 +20,20 @@ def accelerators() -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-async def shared_desk(anyio_backend: str, accelerators: tuple[str, ...]) -> AsyncIterator[Desk]:
-    async with desk_at(*accelerators) as desk:
-        yield desk
+async def shared_harness(anyio_backend: str, accelerators: tuple[str, ...]) -> AsyncIterator[SchedulingHarness]:
+    async with scheduling_harness(*accelerators) as harness:
+        yield harness
 
 
 @pytest.fixture
-async def desk(shared_desk: Desk) -> AsyncIterator[Desk]:
-    office = Office(shared_desk.client)
-    usual = await office.policy_now()
-    yield shared_desk
-    await shared_desk.clear()
-    await office.clear(usual)
+async def harness(shared_harness: SchedulingHarness) -> AsyncIterator[SchedulingHarness]:
+    operator = Operator(shared_harness.client)
+    usual = await operator.current_policy()
+    yield shared_harness
+    await shared_harness.reset()
+    await operator.reset(usual)
 
 
 @pytest.fixture
-def office(desk: Desk) -> Office:
-    return Office(desk.client)
+def operator(harness: SchedulingHarness) -> Operator:
+    return Operator(harness.client)

@@ -12,8 +12,8 @@ import pytest
 
 import checkpointing_training as training
 from aliquot.client import Refused
-from e2e_scheduling import Desk, agents_of, desk_at
-from e2e_steering import Office
+from e2e_operator import Operator
+from e2e_scheduling import SchedulingHarness, agents_of, scheduling_harness
 
 pytestmark = pytest.mark.anyio
 
@@ -30,10 +30,14 @@ TORCH: Final = "/usr/bin/python3"
 
 
 @pytest.fixture(scope="module")
-async def shared_desk(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+async def shared_harness(
+    anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[SchedulingHarness]:
     shared = str(tmp_path_factory.mktemp("shared"))
-    async with desk_at(f"{H100}.toml", f"{PLAIN}.toml", environment={"ALIQUOT_CHECKPOINT_FOLDER": shared}) as desk:
-        yield desk
+    async with scheduling_harness(
+        f"{H100}.toml", f"{PLAIN}.toml", environment={"ALIQUOT_CHECKPOINT_FOLDER": shared}
+    ) as harness:
+        yield harness
 
 
 @pytest.fixture(params=["python", "torch"])
@@ -50,8 +54,8 @@ def program(request: pytest.FixtureRequest) -> tuple[str, ...]:
 class Trainings:
     """Trainings of one test, each with its folder."""
 
-    def __init__(self, desk: Desk, program: tuple[str, ...] = ("python3",)) -> None:
-        self._desk = desk
+    def __init__(self, harness: SchedulingHarness, program: tuple[str, ...] = ("python3",)) -> None:
+        self._desk = harness
         self._program = program
 
     async def start(self, name: str, *, until_saved: bool = True, **more: Any) -> str:
@@ -63,14 +67,16 @@ class Trainings:
         interpreter, *kind = self._program
         shell = " ".join([interpreter, str(folder / "training.py"), str(folder), str(STEPS), *kind])
         asked = {"checkpoint_signal": "SIGUSR1", "checkpoint_every": 1, "grace": 3600, **more}
-        session_id = await self._desk.running(name, shell=f"exec {shell}", **asked)
+        session_id = await self._desk.submit_running(name, shell=f"exec {shell}", **asked)
         if until_saved:
             await self.until_kept(session_id)
         return session_id
 
     async def until_kept(self, session_id: str) -> dict[str, Any]:
         """Wait until a checkpoint was acknowledged."""
-        return await self._desk.until_seen(session_id, lambda seen: bool(seen["work"]) and seen["work"]["kept"] > 0)
+        return await self._desk.wait_for_session(
+            session_id, lambda seen: bool(seen["work"]) and seen["work"]["kept"] > 0
+        )
 
     def numbers(self, name: str, what: str) -> list[int]:
         """The steps at which it started, or saved."""
@@ -79,7 +85,7 @@ class Trainings:
     async def finish(self, name: str, session_id: str) -> dict[str, Any]:
         """Let it end, and compare its result with an uninterrupted training."""
         self.let(name)
-        seen = await self._desk.until(session_id, "completed", "failed")
+        seen = await self._desk.wait_for_state(session_id, "completed", "failed")
         assert seen["state"] == "completed", seen
         result = (self._desk.mark(name) / "result").read_text().strip()
         assert result == self._expected()
@@ -97,39 +103,43 @@ class Trainings:
 
 
 async def test_a_preempted_training_loses_nothing_beyond_its_last_checkpoint(
-    desk: Desk, office: Office, program: tuple[str, ...]
+    harness: SchedulingHarness, operator: Operator, program: tuple[str, ...]
 ) -> None:
-    await office.policy(order="priority", preemption={"preempt": "preemptible", "run_min": 0})
-    trainings = Trainings(desk, program)
+    await operator.policy(order="priority", preemption={"preempt": "preemptible", "run_min": 0})
+    trainings = Trainings(harness, program)
     victim = await trainings.start("victim", devices="8", **LENT)
-    urgent = await desk.running("urgent", devices="8", priority="high")
-    seen = await desk.until(victim, "queued")
+    urgent = await harness.submit_running("urgent", devices="8", priority="high")
+    seen = await harness.wait_for_state(victim, "queued")
     work, lost = seen["work"], seen["preemption"]["lost_gpu_seconds"]
     assert seen["preemption"]["by_session"] == urgent, "it held its GPUs for the whole grace of an hour"
     assert (work["lost_gpu_seconds"], work["note"], work["saved_at"] is not None) == (lost, None, True)
     assert 0 <= work["credited_gpu_seconds"] <= lost
-    stats = (await desk.client.execute(STATS, {"id": victim}))["session_stats"]
+    stats = (await harness.client.execute(STATS, {"id": victim}))["session_stats"]
     assert stats["lost_gpu_hours"] == pytest.approx(lost / 3600, abs=1e-4)
     assert stats["lost_gpu_hours"] < stats["gpu_hours"], "all of its work counts as lost"
-    desk.end("urgent")
-    seen = await desk.until(victim, "running", "completed")
+    harness.end("urgent")
+    seen = await harness.wait_for_state(victim, "running", "completed")
     ended = await trainings.finish("victim", victim)
     assert (ended["attempt"], ended["retry_count"], ended["work"]["resumed_from"]) == (2, 0, work["kept"])
     began, saved = trainings.numbers("victim", "began"), trainings.numbers("victim", "saved")
     assert (began[0], len(began)) == (0, 2)
     assert began[1] in saved
-    course = await desk.course_of(victim, last="session.completed")
+    course = await harness.updates_of(victim, last="session.completed")
     kinds = [one["kind"].removeprefix("session.") for one in course]
     assert kinds.index("checkpointed") < kinds.index("preempting") < kinds.index("requeued") < kinds.index("resumed")
 
 
-async def test_a_killed_training_goes_on_from_its_last_checkpoint(desk: Desk, program: tuple[str, ...]) -> None:
-    trainings = Trainings(desk, program)
+async def test_a_killed_training_goes_on_from_its_last_checkpoint(
+    harness: SchedulingHarness, program: tuple[str, ...]
+) -> None:
+    trainings = Trainings(harness, program)
     session_id = await trainings.start("killed", checkpoint_signal="SIGUSR1")
     await trainings.until_kept(session_id)
-    (kernel,) = (await desk.view(session_id))["kernels"]
+    (kernel,) = (await harness.view(session_id))["kernels"]
     os.kill(shim_of(kernel["id"]), signal.SIGKILL)
-    seen = await desk.until_seen(session_id, lambda seen: seen["attempt"] == 2 and seen["work"]["resumed_from"] > 0)
+    seen = await harness.wait_for_session(
+        session_id, lambda seen: seen["attempt"] == 2 and seen["work"]["resumed_from"] > 0
+    )
     assert seen["work"]["lost_gpu_seconds"] >= seen["work"]["credited_gpu_seconds"] >= 0
     await trainings.finish("killed", session_id)
     began, saved = trainings.numbers("killed", "began"), trainings.numbers("killed", "saved")
@@ -137,36 +147,40 @@ async def test_a_killed_training_goes_on_from_its_last_checkpoint(desk: Desk, pr
     assert began[1] in saved
 
 
-async def test_a_training_on_a_drained_agent_resumes_on_another_agent(desk: Desk, office: Office) -> None:
-    trainings = Trainings(desk)
+async def test_a_training_on_a_drained_agent_resumes_on_another_agent(
+    harness: SchedulingHarness, operator: Operator
+) -> None:
+    trainings = Trainings(harness)
     moved = await trainings.start("moved", preferred_models=["CUDA GPU"], **LENT)
-    agents = await office.agents()
-    assert agents_of(await desk.view(moved)) == [PLAIN]
-    await office.act("drain", agents[PLAIN]["id"], evict=True)
-    seen = await desk.until_seen(moved, lambda one: one["attempt"] == 2 and one["work"]["resumed_from"] > 0)
+    agents = await operator.agents()
+    assert agents_of(await harness.view(moved)) == [PLAIN]
+    await operator.change_agent("drain", agents[PLAIN]["id"], evict=True)
+    seen = await harness.wait_for_session(moved, lambda one: one["attempt"] == 2 and one["work"]["resumed_from"] > 0)
     assert (agents_of(seen), seen["work"]["note"]) == ([H100], None)
     await trainings.finish("moved", moved)
     assert trainings.numbers("moved", "began")[1] in trainings.numbers("moved", "saved")
 
 
-async def test_a_training_stopped_at_its_limit_is_retried_from_its_checkpoint(desk: Desk) -> None:
-    trainings = Trainings(desk)
+async def test_a_training_stopped_at_its_limit_is_retried_from_its_checkpoint(harness: SchedulingHarness) -> None:
+    trainings = Trainings(harness)
     asked = {"checkpoint_every": None, "time_limit": 6, "grace": 2}
     session_id = await trainings.start("limited", until_saved=False, **asked)
-    failed = await desk.until(session_id, "failed", "completed")
+    failed = await harness.wait_for_state(session_id, "failed", "completed")
     assert (failed["failure"]["code"], failed["work"]["kept"] > 0) == ("time_limit", True)
-    await desk.client.change(RETRY, {"id": session_id})
-    seen = await desk.until_seen(session_id, lambda one: one["attempt"] == 2 and one["work"]["resumed_from"] > 0)
+    await harness.client.change(RETRY, {"id": session_id})
+    seen = await harness.wait_for_session(
+        session_id, lambda one: one["attempt"] == 2 and one["work"]["resumed_from"] > 0
+    )
     assert seen["work"]["resumed_from"] == failed["work"]["kept"]
     await trainings.finish("limited", session_id)
     assert trainings.numbers("limited", "began") == [0, trainings.numbers("limited", "saved")[0]]
 
 
-async def test_a_retry_from_a_checkpoint_is_refused_without_one(desk: Desk) -> None:
-    session_id = await desk.submit("plain", shell="exit 3")
-    await desk.until(session_id, "failed")
+async def test_a_retry_from_a_checkpoint_is_refused_without_one(harness: SchedulingHarness) -> None:
+    session_id = await harness.submit("plain", shell="exit 3")
+    await harness.wait_for_state(session_id, "failed")
     with pytest.raises(Refused, match="it has acknowledged no checkpoint"):
-        await desk.client.change(RETRY, {"id": session_id})
+        await harness.client.change(RETRY, {"id": session_id})
 
 
 def shim_of(kernel_id: str) -> int:

@@ -4,7 +4,7 @@ import pytest
 
 from aliquot.cli.session.stats import stats_lines
 from aliquot.client.generated.history import SessionStats
-from e2e_scheduling import Desk
+from e2e_scheduling import SchedulingHarness
 from e2e_sessions import submit, until
 
 pytestmark = pytest.mark.anyio
@@ -12,13 +12,13 @@ pytestmark = pytest.mark.anyio
 GIB = 1 << 30
 
 
-async def test_cpu_and_memory_use_of_real_processes_is_measured(desk: Desk) -> None:
-    flag = desk.mark("busy")
-    burn = f"while [ ! -e {flag} ]; do :; done & {desk.told('busy')}"
-    session_id = await submit(desk.client, burn, {"cuda.device": "1", "cpu": "2", "mem": "2g"}, name="busy")
+async def test_cpu_and_memory_use_of_real_processes_is_measured(harness: SchedulingHarness) -> None:
+    flag = harness.mark("busy")
+    burn = f"while [ ! -e {flag} ]; do :; done & {harness.wait_for_end_command('busy')}"
+    session_id = await submit(harness.client, burn, {"cuda.device": "1", "cpu": "2", "mem": "2g"}, name="busy")
 
     async def measured() -> SessionStats | None:
-        found = await desk.client.session_stats(session_id)
+        found = await harness.client.session_stats(session_id)
         return found if found.hosts and (found.hosts[0].cpu or 0.0) > 0.2 else None
 
     seen = await until(measured)
@@ -29,9 +29,9 @@ async def test_cpu_and_memory_use_of_real_processes_is_measured(desk: Desk) -> N
     [line] = [line for line in stats_lines(seen, names={}) if line.startswith("CPU, memory")]
     assert " of 2 (at most " in line
     assert " MiB of 2 GiB" in line
-    desk.end("busy")
-    await desk.until(session_id, "completed")
-    [ended] = (await desk.client.session_stats(session_id)).hosts
+    harness.end("busy")
+    await harness.wait_for_state(session_id, "completed")
+    [ended] = (await harness.client.session_stats(session_id)).hosts
     assert (ended.cpu, ended.memory) == (None, None)
     assert (ended.memory_peak or 0) >= (host.memory_peak or 0)
     assert ended.cpu_seconds >= host.cpu_seconds > 0.2

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import PATIENCE_S, Stand, agent_config, others_in, shims
+from agent_harness import PATIENCE_S, AgentHarness, agent_config, processes_with_files_in, shim_pids
 from aliquot.execution.agent.cgroups import find_groups
 from aliquot.execution.agent.kernel_watch import kill_leftovers
 from aliquot_schema.ids import KernelId
@@ -29,23 +29,23 @@ def agent_home() -> Iterator[Path]:
     folder = home / "agent"
     yield folder
     for path in (path for path in home.iterdir() if (path / "kernels").is_dir()):
-        for pid in shims(path):
+        for pid in shim_pids(path):
             _kill(pid)
         for name in os.listdir(path / "kernels"):
             if not (path / "kernels" / name / "exit.json").exists():
                 _clean_up(path, KernelId(name))
-    for pid in others_in(home):
+    for pid in processes_with_files_in(home):
         _kill(pid)
     shutil.rmtree(home)
 
 
 @pytest.fixture
-async def stand(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+async def harness(agent_home: Path, anyio_backend: str) -> AsyncIterator[AgentHarness]:
     """An open agent."""
-    stand = Stand(agent_config(agent_home))
-    await stand.open()
-    yield stand
-    await stand.close()
+    harness = AgentHarness(agent_config(agent_home))
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
 def _clean_up(folder: Path, kernel: KernelId) -> None:

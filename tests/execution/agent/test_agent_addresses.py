@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from agent_stand import Stand
+from agent_harness import AgentHarness
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.config import NodeEndpoint, own_address
 
@@ -42,6 +42,6 @@ def test_the_own_address_belongs_to_this_machine() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_agent_reports_its_address_and_ports(stand: Stand) -> None:
-    told = stand.inventory.agent.capabilities
+async def test_an_agent_reports_its_address_and_ports(harness: AgentHarness) -> None:
+    told = harness.inventory.agent.capabilities
     assert (told.address, told.port_first, told.port_last) == (own_address(), 29_500, 30_499)

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config, is_running, marked, new_kernel, shell, shims, until
+from agent_harness import (
+    AgentHarness,
+    agent_config,
+    is_running,
+    marked_processes,
+    new_kernel,
+    shell,
+    shim_pids,
+    wait_until,
+)
 from aliquot.execution.agent import spawner_process
 from aliquot_schema.cluster.launching import KernelPhase
 from aliquot_schema.errors import Unavailable
@@ -43,21 +52,21 @@ def killed(agent_home: Path, five: list[KernelId]) -> None:
 async def test_kernels_of_a_killed_agent_are_adopted_and_end_with_their_own_codes(
     agent_home: Path, five: list[KernelId]
 ) -> None:
-    stand = Stand(agent_config(agent_home))
-    await stand.open()
+    harness = AgentHarness(agent_config(agent_home))
+    await harness.open()
     try:
-        assert {each.kernel_id: each.phase for each in stand.inventory.kernels} == dict.fromkeys(
+        assert {each.kernel_id: each.phase for each in harness.inventory.kernels} == dict.fromkeys(
             five, KernelPhase.STARTED
         )
-        assert [each.ended for each in stand.inventory.specs] == [False] * 5
+        assert [each.ended for each in harness.inventory.specs] == [False] * 5
         for code, kernel in enumerate(five):
-            (stand.folder(kernel) / "work" / "go").write_text(str(code))
-        reports = [await stand.ended(kernel) for kernel in five]
+            (harness.folder(kernel) / "work" / "go").write_text(str(code))
+        reports = [await harness.wait_for_end(kernel) for kernel in five]
         assert [report.exit_code for report in reports] == [0, 1, 2, 3, 4]
         assert {report.evidence for report in reports} == {EndEvidence.EXIT_FILE}
-        await until(lambda: shims(agent_home) == [])
+        await wait_until(lambda: shim_pids(agent_home) == [])
     finally:
-        await stand.close()
+        await harness.close()
 
 
 @pytest.mark.usefixtures("killed")
@@ -66,11 +75,11 @@ async def test_kernels_that_end_without_an_agent_are_reported_by_the_next_agent(
 ) -> None:
     for code, kernel in enumerate(five):
         (agent_home / "kernels" / kernel / "work" / "go").write_text(str(code))
-    await until(lambda: shims(agent_home) == [])
-    stand = Stand(agent_config(agent_home))
-    await stand.open()
-    await stand.close()
-    codes = {report.kernel_id: report.exit_code for report in stand.inventory.kernels}
+    await wait_until(lambda: shim_pids(agent_home) == [])
+    harness = AgentHarness(agent_config(agent_home))
+    await harness.open()
+    await harness.close()
+    codes = {report.kernel_id: report.exit_code for report in harness.inventory.kernels}
     assert [codes[kernel] for kernel in five] == [0, 1, 2, 3, 4]
 
 
@@ -78,53 +87,55 @@ async def test_kernels_that_end_without_an_agent_are_reported_by_the_next_agent(
 async def test_shims_killed_without_an_agent_are_detected_by_the_next_agent(
     agent_home: Path, five: list[KernelId]
 ) -> None:
-    for pid in shims(agent_home):
+    for pid in shim_pids(agent_home):
         os.kill(pid, signal.SIGKILL)
-    await until(lambda: shims(agent_home) == [])
-    stand = Stand(agent_config(agent_home))
-    await stand.open()
-    reports = [await stand.ended(kernel) for kernel in five]
-    await stand.close()
+    await wait_until(lambda: shim_pids(agent_home) == [])
+    harness = AgentHarness(agent_config(agent_home))
+    await harness.open()
+    reports = [await harness.wait_for_end(kernel) for kernel in five]
+    await harness.close()
     assert {report.evidence for report in reports} == {EndEvidence.LOCK_AND_GROUP}
-    assert [marked(kernel) for kernel in five] == [[]] * 5
+    assert [marked_processes(kernel) for kernel in five] == [[]] * 5
 
 
 @pytest.mark.usefixtures("killed")
 async def test_the_spawner_of_a_killed_agent_ends_by_itself(agent_home: Path) -> None:
     log = str(agent_home / "spawner.log")
-    await until(lambda: [pid for pid in _spawners() if _has_open(pid, log) and pid not in shims(agent_home)] == [])
+    await wait_until(
+        lambda: [pid for pid in _spawners() if _has_open(pid, log) and pid not in shim_pids(agent_home)] == []
+    )
 
 
-async def test_a_second_agent_on_the_same_folder_is_refused(stand: Stand, agent_home: Path) -> None:
+async def test_a_second_agent_on_the_same_folder_is_refused(harness: AgentHarness, agent_home: Path) -> None:
     with pytest.raises(Unavailable):
-        await Stand(agent_config(agent_home)).open()
+        await AgentHarness(agent_config(agent_home)).open()
 
 
-async def test_a_closed_agent_leaves_its_kernels_running(stand: Stand) -> None:
+async def test_a_closed_agent_leaves_its_kernels_running(harness: AgentHarness) -> None:
     asked = shell("sleep 1000")
-    await stand.core.launch([asked])
-    await stand.told(asked.kernel_id, KernelPhase.STARTED)
-    spawner = stand.core.spawner_pid
-    await stand.reopen()
+    await harness.core.launch([asked])
+    await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    spawner = harness.core.spawner_pid
+    await harness.restart()
     assert spawner is not None
     assert not is_running(spawner)
-    assert [report.phase for report in stand.inventory.kernels] == [KernelPhase.STARTED]
-    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
-    assert (await stand.ended(asked.kernel_id)).signal == signal.SIGKILL
+    assert [report.phase for report in harness.inventory.kernels] == [KernelPhase.STARTED]
+    await harness.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    assert (await harness.wait_for_end(asked.kernel_id)).signal == signal.SIGKILL
 
 
-async def test_a_kernel_with_a_deleted_folder_is_killed_before_it_is_reported_as_ended(stand: Stand) -> None:
+async def test_a_kernel_with_a_deleted_folder_is_killed_before_it_is_reported_as_ended(harness: AgentHarness) -> None:
     asked = shell("sleep 1000")
-    await stand.core.launch([asked])
-    await stand.told(asked.kernel_id, KernelPhase.STARTED)
-    await stand.close()
-    shutil.rmtree(stand.folder(asked.kernel_id))
-    await stand.renew()
-    assert stand.inventory.kernels == ()
-    assert marked(asked.kernel_id) != []
-    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
-    await stand.ended(asked.kernel_id)
-    assert marked(asked.kernel_id) == []
+    await harness.core.launch([asked])
+    await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    await harness.close()
+    shutil.rmtree(harness.folder(asked.kernel_id))
+    await harness.start_again()
+    assert harness.inventory.kernels == ()
+    assert marked_processes(asked.kernel_id) != []
+    await harness.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    await harness.wait_for_end(asked.kernel_id)
+    assert marked_processes(asked.kernel_id) == []
 
 
 def _spawners() -> list[int]:

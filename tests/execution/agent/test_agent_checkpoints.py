@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import Stand, agent_config, new_kernel, shell, until
+from agent_harness import AgentHarness, agent_config, new_kernel, shell, wait_until
 from aliquot.execution.agent import checkpoints
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.checkpoints import Checkpoints
@@ -33,94 +33,94 @@ def after(kernel: KernelId, report: KernelReport, *, agent: str = "agent-1", scr
     return shell(script, kernel=kernel_id(session, attempt=attempt + 1, rank=rank), checkpoint=made)
 
 
-async def saved(stand: Stand, kernel: KernelId, *, above: int = -1) -> KernelReport:
+async def saved(harness: AgentHarness, kernel: KernelId, *, above: int = -1) -> KernelReport:
     """Wait until a running kernel reports a save newer than this."""
 
     def is_told() -> bool:
-        return any((report.saved_ms or -1) > above for report in stand.reports(kernel))
+        return any((report.saved_ms or -1) > above for report in harness.reports(kernel))
 
-    await until(is_told)
-    return stand.reports(kernel)[-1]
+    await wait_until(is_told)
+    return harness.reports(kernel)[-1]
 
 
-async def test_a_done_file_acknowledges_the_work_up_to_its_time(stand: Stand) -> None:
+async def test_a_done_file_acknowledges_the_work_up_to_its_time(harness: AgentHarness) -> None:
     asked = shell(f"sleep 0.2; touch {DONE}; sleep 0.2")
-    report = await stand.run(asked)
+    report = await harness.run(asked)
     assert report.ran_ms is not None
     assert report.saved_ms is not None
     assert 190 <= report.saved_ms <= report.ran_ms - 190
     assert (report.resumed_ms, report.resume_note) == (0, None)
 
 
-async def test_without_a_done_file_no_checkpoint_is_acknowledged(stand: Stand) -> None:
-    assert (await stand.run(shell("echo step > $CHECKPOINT_DIR/step"))).saved_ms is None
-    assert (await stand.run(shell(f"mkdir {DONE}"))).saved_ms is None
-    assert (await stand.run(shell(f"ln -s /etc/passwd {DONE}"))).saved_ms is None
+async def test_without_a_done_file_no_checkpoint_is_acknowledged(harness: AgentHarness) -> None:
+    assert (await harness.run(shell("echo step > $CHECKPOINT_DIR/step"))).saved_ms is None
+    assert (await harness.run(shell(f"mkdir {DONE}"))).saved_ms is None
+    assert (await harness.run(shell(f"ln -s /etc/passwd {DONE}"))).saved_ms is None
 
 
-async def test_exit_code_85_acknowledges_the_whole_run(stand: Stand) -> None:
-    report = await stand.run(shell("sleep 0.2; exit 85"))
+async def test_exit_code_85_acknowledges_the_whole_run(harness: AgentHarness) -> None:
+    report = await harness.run(shell("sleep 0.2; exit 85"))
     assert (report.exit_code, report.saved_ms) == (85, report.ran_ms)
-    assert (await stand.run(shell("exit 84"))).saved_ms is None
+    assert (await harness.run(shell("exit 84"))).saved_ms is None
 
 
-async def test_only_rank_0_acknowledges(stand: Stand) -> None:
-    assert (await stand.run(shell(f"touch {DONE}; exit 85", kernel=new_kernel(rank=1)))).saved_ms is None
+async def test_only_rank_0_acknowledges(harness: AgentHarness) -> None:
+    assert (await harness.run(shell(f"touch {DONE}; exit 85", kernel=new_kernel(rank=1)))).saved_ms is None
 
 
-async def test_a_checkpoint_of_a_running_job_is_reported_and_survives_an_agent_restart(stand: Stand) -> None:
+async def test_a_checkpoint_of_a_running_job_is_reported_and_survives_an_agent_restart(harness: AgentHarness) -> None:
     asked = shell(f"touch {DONE}; exec sleep 600")
-    await stand.core.launch([asked])
-    first = await saved(stand, asked.kernel_id)
+    await harness.core.launch([asked])
+    first = await saved(harness, asked.kernel_id)
     assert first.phase is KernelPhase.STARTED
-    await stand.reopen()
-    assert (await saved(stand, asked.kernel_id)).saved_ms == first.saved_ms
-    await stand.core.stop(asked.kernel_id, epoch=1, grace_ms=100)
-    assert (await stand.ended(asked.kernel_id)).saved_ms == first.saved_ms
+    await harness.restart()
+    assert (await saved(harness, asked.kernel_id)).saved_ms == first.saved_ms
+    await harness.core.stop(asked.kernel_id, epoch=1, grace_ms=100)
+    assert (await harness.wait_for_end(asked.kernel_id)).saved_ms == first.saved_ms
 
 
-async def test_the_next_attempt_resumes_from_a_checkpoint_and_ignores_the_old_done_file(stand: Stand) -> None:
+async def test_the_next_attempt_resumes_from_a_checkpoint_and_ignores_the_old_done_file(harness: AgentHarness) -> None:
     asked = shell(f"sleep 0.1; touch {DONE}")
-    first = await stand.run(asked)
-    second = await stand.run(after(asked.kernel_id, first, script=f"test -e {DONE}"))
+    first = await harness.run(asked)
+    second = await harness.run(after(asked.kernel_id, first, script=f"test -e {DONE}"))
     assert (second.exit_code, second.resumed_ms, second.saved_ms) == (0, first.saved_ms, None)
     third = after(asked.kernel_id, first, script=f"sleep 0.1; touch {DONE}")
     session, _, rank = kernel_parts(third.kernel_id)
-    more = await stand.run(replace(third, kernel_id=kernel_id(session, attempt=3, rank=rank)))
+    more = await harness.run(replace(third, kernel_id=kernel_id(session, attempt=3, rank=rank)))
     assert more.saved_ms is not None
     assert more.saved_ms > (first.saved_ms or 0) + 99
 
 
-async def test_a_job_gets_the_checkpoint_signal_at_regular_intervals(stand: Stand) -> None:
+async def test_a_job_gets_the_checkpoint_signal_at_regular_intervals(harness: AgentHarness) -> None:
     asked = shell(SAVES_WHEN_ASKED, checkpoint=CheckpointOrder(signal=int(SIGUSR1), every_ms=300))
-    await stand.core.launch([asked])
-    await until(lambda: "saved 3" in stand.output(asked.kernel_id))
-    await saved(stand, asked.kernel_id)
+    await harness.core.launch([asked])
+    await wait_until(lambda: "saved 3" in harness.output(asked.kernel_id))
+    await saved(harness, asked.kernel_id)
 
 
-async def test_a_job_gets_one_checkpoint_signal_before_its_time_limit(stand: Stand) -> None:
+async def test_a_job_gets_one_checkpoint_signal_before_its_time_limit(harness: AgentHarness) -> None:
     made = CheckpointOrder(signal=int(SIGUSR1), before_limit_ms=1000)
-    report = await stand.run(shell(SAVES_WHEN_ASKED, time_limit_ms=2000, grace_ms=100, checkpoint=made))
+    report = await harness.run(shell(SAVES_WHEN_ASKED, time_limit_ms=2000, grace_ms=100, checkpoint=made))
     assert report.timed_out
-    assert stand.output(report.kernel_id).split("\n")[:2] == ["ready", "saved 1"]
+    assert harness.output(report.kernel_id).split("\n")[:2] == ["ready", "saved 1"]
     assert report.saved_ms is not None
     assert 900 <= report.saved_ms <= 2000
 
 
-async def test_a_job_without_a_handler_gets_no_checkpoint_signal(stand: Stand) -> None:
+async def test_a_job_without_a_handler_gets_no_checkpoint_signal(harness: AgentHarness) -> None:
     made = CheckpointOrder(signal=int(SIGUSR1), every_ms=50)
-    assert (await stand.run(shell("exec sleep 0.5", checkpoint=made))).exit_code == 0
+    assert (await harness.run(shell("exec sleep 0.5", checkpoint=made))).exit_code == 0
 
 
-async def test_a_checkpoint_on_another_agent_is_not_used_and_the_reason_is_reported(stand: Stand) -> None:
+async def test_a_checkpoint_on_another_agent_is_not_used_and_the_reason_is_reported(harness: AgentHarness) -> None:
     lost = CheckpointOrder(kept_ms=5000, agent_id=AgentId("agent-9"))
-    report = await stand.run(shell("true", checkpoint=lost))
+    report = await harness.run(shell("true", checkpoint=lost))
     assert report.resumed_ms == 0
     assert report.resume_note == (
         "its last checkpoint is on agent agent-9, and agent agent-1 has no shared folder for checkpoints "
         "(checkpoint-folder)"
     )
-    own = await stand.run(shell("true", checkpoint=replace(lost, agent_id=AgentId("agent-1"))))
+    own = await harness.run(shell("true", checkpoint=replace(lost, agent_id=AgentId("agent-1"))))
     assert own.resume_note == "its last checkpoint is no longer in the folder of agent agent-1"
 
 
@@ -128,11 +128,11 @@ async def test_a_shared_folder_brings_a_checkpoint_to_another_agent(agent_home: 
     shared = tmp_path / "shared"
     shared.mkdir()
     here, there = (
-        Stand(agent_config(agent_home / name, id=AgentId(name), disk=DiskRules(checkpoint_folder=shared)))
+        AgentHarness(agent_config(agent_home / name, id=AgentId(name), disk=DiskRules(checkpoint_folder=shared)))
         for name in ("here", "there")
     )
-    for stand in (here, there):
-        await stand.open()
+    for harness in (here, there):
+        await harness.open()
     try:
         work = (
             "mkdir -p $CHECKPOINT_DIR/deep; echo 41 > $CHECKPOINT_DIR/deep/step; ln -s deep/step $CHECKPOINT_DIR/last"
@@ -141,9 +141,9 @@ async def test_a_shared_folder_brings_a_checkpoint_to_another_agent(agent_home: 
         await here.core.launch([asked])
         first = await saved(here, asked.kernel_id)
         session = shared / kernel_parts(asked.kernel_id)[0]
-        await until(lambda: (session / str(first.saved_ms)).exists())
+        await wait_until(lambda: (session / str(first.saved_ms)).exists())
         await here.core.stop(asked.kernel_id, epoch=1, grace_ms=100)
-        await here.ended(asked.kernel_id)
+        await here.wait_for_end(asked.kernel_id)
         reads = f"cat $CHECKPOINT_DIR/last; readlink $CHECKPOINT_DIR/last; sleep 0.1; echo 42 > {DONE}"
         second = after(asked.kernel_id, first, agent="here", script=reads)
         report = await there.run(second)
@@ -158,8 +158,8 @@ async def test_a_shared_folder_brings_a_checkpoint_to_another_agent(agent_home: 
         assert (here.output(third.kernel_id), back.resumed_ms) == ("42\n", report.saved_ms)
         assert back.resume_note == "its last checkpoint was not copied before its agent was lost"
     finally:
-        for stand in (here, there):
-            await stand.close()
+        for harness in (here, there):
+            await harness.close()
 
 
 def test_the_final_checkpoint_check_waits_for_one_in_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

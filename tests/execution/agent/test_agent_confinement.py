@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import Stand, agent_config, order, shell
+from agent_harness import AgentHarness, agent_config, order, shell
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.isolation import isolation, sandbox
 from aliquot.execution.agent.isolation.isolation import AgentConfinement, SecretFolders, device_nodes
@@ -41,20 +41,20 @@ async def test_an_agent_without_bubblewrap_reports_that_it_has_no_sandbox(
     agent_home: Path, monkeypatch: pytest.MonkeyPatch, mode: SandboxMode
 ) -> None:
     monkeypatch.setattr(sandbox, "find_bubblewrap", lambda: None)
-    stand = Stand(agent_config(agent_home, confinement=ConfinementRules(sandbox=mode)))
-    await stand.open()
+    harness = AgentHarness(agent_config(agent_home, confinement=ConfinementRules(sandbox=mode)))
+    await harness.open()
     try:
-        told = stand.inventory.agent.capabilities
+        told = harness.inventory.agent.capabilities
         assert told.sandbox == "none"
         assert "not installed" in told.sandbox_note
-        plain = await stand.run(shell("exit 3"))
+        plain = await harness.run(shell("exit 3"))
         assert (plain.phase is KernelPhase.REFUSED) is (mode is SandboxMode.REQUIRED)
-        demanding = await stand.run(replace(shell("true"), sandbox=SandboxProfile.STANDARD))
+        demanding = await harness.run(replace(shell("true"), sandbox=SandboxProfile.STANDARD))
         assert demanding.phase is KernelPhase.REFUSED
         assert demanding.message is not None
         assert "not installed" in demanding.message
     finally:
-        await stand.close()
+        await harness.close()
 
 
 def test_the_sandbox_test_of_an_account_is_repeated_after_a_timeout(
@@ -80,87 +80,87 @@ def test_the_sandbox_test_of_an_account_is_repeated_after_a_timeout(
         confinement.secrets.close()
 
 
-async def test_a_secret_is_given_to_the_job_and_not_kept_on_disk(stand: Stand) -> None:
+async def test_a_secret_is_given_to_the_job_and_not_kept_on_disk(harness: AgentHarness) -> None:
     text = 'cat "$ALIQUOT_SECRETS_DIR/file"; stat -c %a "$ALIQUOT_SECRETS_DIR/file"; echo "$TOKEN"; echo x >>"$F"'
     asked = with_secrets(shell(text, environment={"F": "more"}), grant(as_env="TOKEN", as_file="file"))
-    await stand.run(asked)
-    assert stand.output(asked.kernel_id) == f"{VALUE}600\n{VALUE}\n"
-    folder = stand.folder(asked.kernel_id)
+    await harness.run(asked)
+    assert harness.output(asked.kernel_id) == f"{VALUE}600\n{VALUE}\n"
+    folder = harness.folder(asked.kernel_id)
     told = json.loads((folder / "order.json").read_text())["order"]["secrets"]
     assert [secret["value"] for secret in told] == [None]
-    secrets = SecretFolders(stand.config.folder)
+    secrets = SecretFolders(harness.config.folder)
     secrets.open()
     assert not secrets.of(folder).exists()
 
 
-async def test_a_folder_that_a_job_made_in_its_secrets_folder_is_removed(stand: Stand) -> None:
+async def test_a_folder_that_a_job_made_in_its_secrets_folder_is_removed(harness: AgentHarness) -> None:
     asked = with_secrets(
         shell('mkdir "$ALIQUOT_SECRETS_DIR/sub"; echo x >"$ALIQUOT_SECRETS_DIR/sub/x"'), grant(as_file="f")
     )
-    await stand.run(asked)
-    secrets = SecretFolders(stand.config.folder)
+    await harness.run(asked)
+    secrets = SecretFolders(harness.config.folder)
     secrets.open()
-    await stand.close()  # waits for orders in progress
-    assert not secrets.of(stand.folder(asked.kernel_id)).exists()
-    await stand.renew()
+    await harness.close()  # waits for orders in progress
+    assert not secrets.of(harness.folder(asked.kernel_id)).exists()
+    await harness.start_again()
 
 
-async def test_an_order_with_a_deleted_secret_is_refused_with_the_reason(stand: Stand) -> None:
-    report = await stand.run(with_secrets(shell("true"), grant(None, as_env="TOKEN")))
+async def test_an_order_with_a_deleted_secret_is_refused_with_the_reason(harness: AgentHarness) -> None:
+    report = await harness.run(with_secrets(shell("true"), grant(None, as_env="TOKEN")))
     assert report.phase is KernelPhase.REFUSED
     assert report.message == "the secret token of anna was deleted; `aliquot secret set token` stores it again"
     lost = replace(grant(None, as_env="TOKEN"), why_not="its key is lost")
-    report = await stand.run(with_secrets(shell("true"), lost))
+    report = await harness.run(with_secrets(shell("true"), lost))
     assert report.message == "the secret token cannot be read: its key is lost"
 
 
-async def test_an_order_that_is_sent_again_after_a_restart_gets_its_secrets(stand: Stand) -> None:
+async def test_an_order_that_is_sent_again_after_a_restart_gets_its_secrets(harness: AgentHarness) -> None:
     """The agent ended between order and start: secrets are not on disk, and the order is sent once more."""
     asked = with_secrets(shell('echo "$TOKEN"'), grant(as_env="TOKEN"))
-    stand.core.pause_at = "forked"
-    await stand.core.launch([asked])
-    await stand.close()
-    await stand.renew()
-    await stand.told(asked.kernel_id, KernelPhase.UNCERTAIN)
-    await stand.core.launch([asked])
-    await stand.ended(asked.kernel_id)
-    assert stand.output(asked.kernel_id) == f"{VALUE}\n"
+    harness.core.pause_at = "forked"
+    await harness.core.launch([asked])
+    await harness.close()
+    await harness.start_again()
+    await harness.wait_for_report(asked.kernel_id, KernelPhase.UNCERTAIN)
+    await harness.core.launch([asked])
+    await harness.wait_for_end(asked.kernel_id)
+    assert harness.output(asked.kernel_id) == f"{VALUE}\n"
 
 
 async def test_an_order_is_refused_when_bubblewrap_was_removed_after_the_agent_started(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isolation, "sandbox_fault", lambda _: None)
     monkeypatch.setattr(isolation, "find_bubblewrap", lambda: "/usr/bin/true")
-    await stand.reopen()
+    await harness.restart()
     monkeypatch.undo()
     for module in (isolation, sandbox):
         monkeypatch.setattr(module, "find_bubblewrap", lambda: None)
-    report = await stand.run(replace(shell("echo ran"), sandbox=SandboxProfile.STANDARD))
+    report = await harness.run(replace(shell("echo ran"), sandbox=SandboxProfile.STANDARD))
     assert report.phase is KernelPhase.REFUSED
     assert "not installed" in str(report.message)
 
 
 async def test_an_order_is_refused_when_its_sandbox_or_secret_is_gone_after_a_restart(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent ended between order and start, and restarts without a sandbox or without the secret."""
     monkeypatch.setattr(isolation, "sandbox_fault", lambda _: None)
     monkeypatch.setattr(isolation, "find_bubblewrap", lambda: "/usr/bin/false")
-    await stand.reopen()
+    await harness.restart()
     demanding = replace(shell("echo ran"), sandbox=SandboxProfile.STANDARD)
     told = with_secrets(shell("echo ran"), grant(as_env="TOKEN"))
-    stand.core.pause_at = "forked"
-    await stand.core.launch([demanding, told])
-    await stand.close()
+    harness.core.pause_at = "forked"
+    await harness.core.launch([demanding, told])
+    await harness.close()
     monkeypatch.setattr(isolation, "sandbox_fault", lambda _: "it was removed")
-    await stand.renew()
-    await stand.core.launch([demanding, with_secrets(told, grant(None, as_env="TOKEN"))])
+    await harness.start_again()
+    await harness.core.launch([demanding, with_secrets(told, grant(None, as_env="TOKEN"))])
     for kernel, words in ((demanding.kernel_id, "it was removed"), (told.kernel_id, "was deleted")):
-        report = await stand.ended(kernel)
+        report = await harness.wait_for_end(kernel)
         assert report.phase is KernelPhase.REFUSED
         assert words in str(report.message)
-        assert stand.output(kernel) == ""
+        assert harness.output(kernel) == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import Stand, agent_config, order, shell
+from agent_harness import AgentHarness, agent_config, order, shell
 from aliquot.execution.agent.isolation import isolation
 from aliquot.execution.agent.isolation.containers import Container, Runtime, command, environment_file, find_runtime
 from aliquot.execution.agent.isolation.settings import Mount
@@ -103,7 +103,7 @@ def test_disabled_containers_are_reported_with_the_setting() -> None:
 
 
 @pytest.fixture
-async def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Stand, Path]]:
+async def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[AgentHarness, Path]]:
     """An agent whose runtime records its command line, and runs the command on the node."""
     folder = tmp_path / "record"
     folder.mkdir()
@@ -114,18 +114,18 @@ async def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     program.write_text(RECORDER.format(folder=folder))
     program.chmod(0o755)
     monkeypatch.setattr(isolation, "find_runtime", lambda *_: (Runtime.PODMAN, str(program), ""))
-    stand = Stand(agent_config(tmp_path / "agent"))
-    await stand.open()
-    yield stand, folder
-    await stand.close()
+    harness = AgentHarness(agent_config(tmp_path / "agent"))
+    await harness.open()
+    yield harness, folder
+    await harness.close()
 
 
 async def test_the_container_runtime_does_not_get_the_variables_of_the_job(
-    recorded: tuple[Stand, Path],
+    recorded: tuple[AgentHarness, Path],
 ) -> None:
-    stand, folder = recorded
-    assert stand.inventory.agent.capabilities.containers == "podman"
-    report = await stand.run(shell("exit 7", image="tiny", environment={"SECRET_NAME": "value", "LD_PRELOAD": "/x"}))
+    harness, folder = recorded
+    assert harness.inventory.agent.capabilities.containers == "podman"
+    report = await harness.run(shell("exit 7", image="tiny", environment={"SECRET_NAME": "value", "LD_PRELOAD": "/x"}))
     assert report.exit_code == 7
     words = (folder / "arguments").read_text().splitlines()
     assert words[-4:] == ["tiny", "/bin/sh", "-c", "exit 7"]
@@ -135,20 +135,22 @@ async def test_the_container_runtime_does_not_get_the_variables_of_the_job(
     assert "LD_PRELOAD" not in own
     assert "SECRET_NAME=value\n" in (folder / "variables").read_text()
     asked = order("true", image="none")
-    failed = await stand.run(asked)
+    failed = await harness.run(asked)
     assert (failed.phase, failed.code) == (KernelPhase.REFUSED, IMAGE_FAILED)
     assert failed.message == "the image none could not be fetched: no such image"
-    held = stand.core._kernels.get(asked.kernel_id)
+    held = harness.core._kernels.get(asked.kernel_id)
     assert held is not None
-    stand.core._watch.reconcile(held)
+    harness.core._watch.reconcile(held)
     assert held.report == failed
 
 
-async def test_registry_credentials_of_the_session_are_used_for_the_pull_only(recorded: tuple[Stand, Path]) -> None:
-    stand, folder = recorded
+async def test_registry_credentials_of_the_session_are_used_for_the_pull_only(
+    recorded: tuple[AgentHarness, Path],
+) -> None:
+    harness, folder = recorded
     use = SecretUse(name="ghcr", as_file="registry.json")
     grant = SecretGrant(owner=UserId("ann"), use=use, value='{"auths": {}}')
-    report = await stand.run(order("env", image="tiny", secrets=(grant,)))
+    report = await harness.run(order("env", image="tiny", secrets=(grant,)))
     assert report.exit_code == 0
     assert report.pull is not None
     assert report.pull.is_done
@@ -157,8 +159,8 @@ async def test_registry_credentials_of_the_session_are_used_for_the_pull_only(re
     assert "auths" not in pulled + (folder / "arguments").read_text()
     assert not is_there(pulled.partition("--authfile=")[2].split()[0])
     assert "ALIQUOT_SECRETS_DIR" not in (folder / "variables").read_text()
-    stand.core._preparation.confinement._runtime = Runtime.DOCKER
-    refused = await stand.run(order("true", image="tiny", secrets=(grant,)))
+    harness.core._preparation.confinement._runtime = Runtime.DOCKER
+    refused = await harness.run(order("true", image="tiny", secrets=(grant,)))
     assert (refused.phase, refused.code) == (KernelPhase.REFUSED, "unsupported_resource")
     assert "Docker reads no credentials" in str(refused.message)
 
@@ -167,7 +169,7 @@ def is_there(path: str) -> bool:
     return os.path.exists(path)
 
 
-async def test_an_agent_without_a_runtime_refuses_images(stand: Stand) -> None:
-    report = await stand.run(order("true", image="tiny"))
+async def test_an_agent_without_a_runtime_refuses_images(harness: AgentHarness) -> None:
+    report = await harness.run(order("true", image="tiny"))
     assert (report.phase, report.code) == (KernelPhase.REFUSED, "unsupported_resource")
     assert json.dumps(report.message).count("containers") == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import SHARES, TOYS, Stand, ToyPlugin, agent_config, shell
+from agent_harness import SHARES, TOYS, AgentHarness, ToyPlugin, agent_config, shell
 from aliquot.execution.devices.plugin import DeviceGate
 from aliquot_schema.resources.devices import DeviceAccess, ResourceSpec
 
@@ -37,23 +37,23 @@ class GatedPlugin(ToyPlugin):
 
 
 @pytest.fixture
-async def gated(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
-    stand = Stand(agent_config(agent_home))
-    stand.plugin = GatedPlugin()
-    stand._new_core()
-    await stand.open()
-    yield stand
-    await stand.close()
+async def gated(agent_home: Path, anyio_backend: str) -> AsyncIterator[AgentHarness]:
+    harness = AgentHarness(agent_config(agent_home))
+    harness.plugin = GatedPlugin()
+    harness._new_core()
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
-async def opened(stand: Stand, *toys: int) -> set[str]:
+async def opened(harness: AgentHarness, *toys: int) -> set[str]:
     """The files that a job with these devices can open."""
     asked = shell(TRY, spec={SHARES: {TOYS[toy]: 200 for toy in toys}} if toys else {})
-    assert (await stand.run(asked)).exit_code == 0, stand.output(asked.kernel_id)
-    return set(stand.output(asked.kernel_id).split())
+    assert (await harness.run(asked)).exit_code == 0, harness.output(asked.kernel_id)
+    return set(harness.output(asked.kernel_id).split())
 
 
-async def test_a_job_can_open_exactly_the_device_files_that_the_agent_reports(gated: Stand) -> None:
+async def test_a_job_can_open_exactly_the_device_files_that_the_agent_reports(gated: AgentHarness) -> None:
     common, own = {"null", "zero", "urandom"}, ({"full"}, {"random"})
     seen = [await opened(gated), await opened(gated, 0), await opened(gated, 1), await opened(gated, 0, 1)]
     if gated.inventory.agent.capabilities.device_access is DeviceAccess.CGROUP:
@@ -62,14 +62,16 @@ async def test_a_job_can_open_exactly_the_device_files_that_the_agent_reports(ga
         assert seen == [common | own[0] | own[1]] * 4
 
 
-async def test_an_agent_reports_no_device_isolation_when_device_files_are_indistinguishable(gated: Stand) -> None:
+async def test_an_agent_reports_no_device_isolation_when_device_files_are_indistinguishable(
+    gated: AgentHarness,
+) -> None:
     assert isinstance(gated.plugin, GatedPlugin)
     gated.plugin.tells_apart = False
     assert (await gated.core.inventory()).agent.capabilities.device_access is DeviceAccess.ENV
     assert await opened(gated) == {"null", "zero", "full", "random", "urandom"}
 
 
-async def test_a_job_does_not_start_when_its_device_gate_cannot_be_set_up(gated: Stand) -> None:
+async def test_a_job_does_not_start_when_its_device_gate_cannot_be_set_up(gated: AgentHarness) -> None:
     assert isinstance(gated.plugin, GatedPlugin)
     gated.plugin.is_closable = False
     asked = shell("echo it runs")
@@ -82,5 +84,5 @@ async def test_a_job_does_not_start_when_its_device_gate_cannot_be_set_up(gated:
         assert report.exit_code == 0
 
 
-async def test_an_agent_without_gated_devices_reports_no_device_isolation(stand: Stand) -> None:
-    assert stand.inventory.agent.capabilities.device_access is DeviceAccess.ENV
+async def test_an_agent_without_gated_devices_reports_no_device_isolation(harness: AgentHarness) -> None:
+    assert harness.inventory.agent.capabilities.device_access is DeviceAccess.ENV

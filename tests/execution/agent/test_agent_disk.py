@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config, order, shell
+from agent_harness import AgentHarness, agent_config, order, shell
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.json_files import claim_file, replace_file
@@ -22,19 +22,19 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("broken", ["kernels", "drafts"])
 async def test_an_order_that_cannot_be_written_to_disk_is_refused_and_the_next_one_runs(
-    stand: Stand, broken: str
+    harness: AgentHarness, broken: str
 ) -> None:
-    folder = stand.config.folder / broken
+    folder = harness.config.folder / broken
     away = folder.rename(folder.with_name("away"))
     folder.write_text("no folder")
     asked = shell("true")
-    await stand.core.launch([asked])
-    report = await stand.told(asked.kernel_id, KernelPhase.REFUSED)
+    await harness.core.launch([asked])
+    report = await harness.wait_for_report(asked.kernel_id, KernelPhase.REFUSED)
     assert (report.code, report.evidence) == ("unavailable", EndEvidence.REFUSED)
     assert "cannot write to its disk" in (report.message or "")
     folder.unlink()
     away.rename(folder)
-    assert (await stand.run(shell("exit 3"))).exit_code == 3
+    assert (await harness.run(shell("exit 3"))).exit_code == 3
 
 
 def test_a_folder_that_cannot_be_filled_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
@@ -64,35 +64,35 @@ def test_a_claim_that_cannot_be_written_leaves_nothing_on_the_disk(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_refused_orders_are_answered_on_a_full_disk(stand: Stand) -> None:
-    folder = stand.config.folder / "kernels"
+async def test_refused_orders_are_answered_on_a_full_disk(harness: AgentHarness) -> None:
+    folder = harness.config.folder / "kernels"
     away = folder.rename(folder.with_name("away"))
     folder.write_text("no folder")
     late, fresh = shell("true", not_after_us=1), shell("true")
-    await stand.core.launch([late, fresh])
+    await harness.core.launch([late, fresh])
     for asked in (late, fresh):
-        assert (await stand.told(asked.kernel_id, KernelPhase.REFUSED)).evidence is EndEvidence.REFUSED
+        assert (await harness.wait_for_report(asked.kernel_id, KernelPhase.REFUSED)).evidence is EndEvidence.REFUSED
     folder.unlink()
     away.rename(folder)
     async with asyncio.timeout(10):
-        await stand.core.stop(late.kernel_id, epoch=1, grace_ms=0)
+        await harness.core.stop(late.kernel_id, epoch=1, grace_ms=0)
 
 
 async def test_a_running_kernel_is_stopped_on_a_full_disk_by_an_order_of_a_new_leader(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "no space left")
 
     asked = shell("sleep 1000")
-    await stand.core.launch([asked])
-    await stand.told(asked.kernel_id, KernelPhase.STARTED)
+    await harness.core.launch([asked])
+    await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
     for module in ("json_files", "agent_folder"):
         monkeypatch.setattr(f"aliquot.execution.agent.{module}.write_file", full)
     with pytest.raises(Unavailable, match=r"cannot write to its disk: .*no space left"):
-        await stand.core.launch([order("true", epoch=5)])
-    await stand.core.stop(asked.kernel_id, epoch=5, grace_ms=1000)
-    assert (await stand.told(asked.kernel_id, KernelPhase.EXITED)).signal == signal.SIGTERM
+        await harness.core.launch([order("true", epoch=5)])
+    await harness.core.stop(asked.kernel_id, epoch=5, grace_ms=1000)
+    assert (await harness.wait_for_report(asked.kernel_id, KernelPhase.EXITED)).signal == signal.SIGTERM
 
 
 def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,12 +107,12 @@ def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypat
 
 
 async def test_drafts_of_every_kind_are_removed_at_the_start(tmp_path: Path) -> None:
-    stand = Stand(agent_config(tmp_path))
+    harness = AgentHarness(agent_config(tmp_path))
     (tmp_path / "drafts").mkdir()
     (tmp_path / "drafts" / "results-1").write_text("half")
     (tmp_path / "drafts" / "kernel-1").mkdir()
-    await stand.open()
+    await harness.open()
     try:
         assert list((tmp_path / "drafts").iterdir()) == []
     finally:
-        await stand.close()
+        await harness.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import Stand, agent_config, shell, until
+from agent_harness import AgentHarness, agent_config, shell, wait_until
 from aliquot.execution.agent.job_user import KEPT_S, JobUserPolicy, JobUsers, open_job_file
 from aliquot.execution.settings import DiskRules
 from aliquot_schema.errors import NotFound
@@ -37,7 +37,7 @@ def hard_link(path: Path, secret: Path) -> None:
 
 @pytest.mark.parametrize("put", [link, pipe, folder, hard_link])
 async def test_a_file_that_replaces_the_output_of_a_job_is_not_read(
-    stand: Stand, agent_home: Path, put: Callable[[Path, Path], None]
+    harness: AgentHarness, agent_home: Path, put: Callable[[Path, Path], None]
 ) -> None:
     """A job of another account cannot do this itself, as it does not own the folder."""
     if put is hard_link and os.geteuid() != 0:
@@ -46,20 +46,20 @@ async def test_a_file_that_replaces_the_output_of_a_job_is_not_read(
     secret.touch(mode=0o600)
     secret.write_text(SECRET)
     asked = shell("echo said")
-    await stand.run(asked)
-    output = stand.folder(asked.kernel_id) / "output.log"
+    await harness.run(asked)
+    output = harness.folder(asked.kernel_id) / "output.log"
     output.unlink()
     put(output, secret)
     with pytest.raises(NotFound):
-        _ = [chunk async for chunk in stand.core.follow_log(asked.kernel_id, offset=0)]
+        _ = [chunk async for chunk in harness.core.follow_log(asked.kernel_id, offset=0)]
 
 
-async def test_a_job_cannot_replace_its_output(stand: Stand) -> None:
+async def test_a_job_cannot_replace_its_output(harness: AgentHarness) -> None:
     asked = shell("cd ..; rm -f output.log; ln -s /etc/passwd output.log; mv work other; echo tried")
-    await stand.run(asked)
+    await harness.run(asked)
     if os.geteuid() == 0:
-        assert not (stand.folder(asked.kernel_id) / "output.log").is_symlink()
-        assert "tried" in stand.output(asked.kernel_id)
+        assert not (harness.folder(asked.kernel_id) / "output.log").is_symlink()
+        assert "tried" in harness.output(asked.kernel_id)
 
 
 def test_an_output_file_is_opened_when_the_agent_owns_the_work_folder(tmp_path: Path) -> None:
@@ -79,24 +79,24 @@ async def test_links_in_results_are_deleted_and_not_followed_while_nothing_runs(
     kept.mkdir(mode=0o777)
     kept.chmod(0o777)
     (kept / "file").touch()
-    stand = Stand(agent_config(agent_home, disk=DiskRules(outputs_kept_s=0.5, results_kept_s=None)))
-    await stand.open()
+    harness = AgentHarness(agent_config(agent_home, disk=DiskRules(outputs_kept_s=0.5, results_kept_s=None)))
+    await harness.open()
     try:
         asked = shell(f'ln -s {kept} "$RESULT_DIR/out"; ln -s {kept} out')
-        await stand.run(asked)
-        await stand.core.forget([asked.kernel_id])
-        await until(lambda: not stand.folder(asked.kernel_id).exists())
+        await harness.run(asked)
+        await harness.core.forget([asked.kernel_id])
+        await wait_until(lambda: not harness.folder(asked.kernel_id).exists())
         assert (agent_home / "sessions" / kernel_parts(asked.kernel_id)[0] / "result" / "out").is_symlink()
         assert (kept / "file").exists()
     finally:
-        await stand.close()
-    stand = Stand(replace(stand.config, disk=DiskRules(results_kept_s=0)))
-    await stand.open()
+        await harness.close()
+    harness = AgentHarness(replace(harness.config, disk=DiskRules(results_kept_s=0)))
+    await harness.open()
     try:
         assert not list((agent_home / "sessions").iterdir())
         assert (kept / "file").exists()
     finally:
-        await stand.close()
+        await harness.close()
 
 
 def test_an_account_is_looked_up_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import SHARES, TOYS, Stand, agent_config, order, shell
+from agent_harness import SHARES, TOYS, AgentHarness, agent_config, order, shell
 from aliquot.execution.agent import cgroups
 from aliquot.execution.agent.cgroups import Groups, find_groups
 from aliquot.execution.agent.isolation.limits import PERIOD_US, LimitGroups, Limits, find_limit_groups, quota_above
@@ -32,46 +32,46 @@ FORKS = (
 )
 
 
-async def test_a_fork_bomb_stops_at_its_limit(stand: Stand) -> None:
-    by = stand.inventory.agent.capabilities.enforced.processes
+async def test_a_fork_bomb_stops_at_its_limit(harness: AgentHarness) -> None:
+    by = harness.inventory.agent.capabilities.enforced.processes
     if by == "rlimit":
         pytest.skip("no cgroup counts processes here, and a limit of the account would count those of others")
     bomb = order("/usr/bin/env", "python3", "-c", FORKS, limits=SessionLimits(processes=20))
-    await stand.run(bomb)
-    made = int(stand.output(bomb.kernel_id).split("made ")[1])
+    await harness.run(bomb)
+    made = int(harness.output(bomb.kernel_id).split("made ")[1])
     assert 10 <= made < 20
 
 
-async def test_open_files_and_core_files_are_limited(stand: Stand) -> None:
-    assert stand.inventory.agent.capabilities.enforced.open_files == "rlimit"
+async def test_open_files_and_core_files_are_limited(harness: AgentHarness) -> None:
+    assert harness.inventory.agent.capabilities.enforced.open_files == "rlimit"
     asked = shell("ulimit -n; ulimit -Hn; ulimit -c", limits=SessionLimits(open_files=77))
-    await stand.run(asked)
-    assert stand.output(asked.kernel_id).split() == ["77", "77", "0"]
+    await harness.run(asked)
+    assert harness.output(asked.kernel_id).split() == ["77", "77", "0"]
 
 
 async def test_the_limits_of_the_operator_are_enforced(agent_home: Path) -> None:
     rules = ConfinementRules(open_files=99, open_files_max=200, processes_max=50, file_bytes_max=4096)
-    stand = Stand(agent_config(agent_home, confinement=rules))
-    await stand.open()
+    harness = AgentHarness(agent_config(agent_home, confinement=rules))
+    await harness.open()
     try:
-        assert stand.inventory.agent.capabilities.enforced.file_size == "rlimit"
+        assert harness.inventory.agent.capabilities.enforced.file_size == "rlimit"
         asked = shell("ulimit -n; head -c 10000 /dev/zero >long; wc -c <long")
-        await stand.run(asked)
-        assert stand.output(asked.kernel_id).split()[0] == "99"
-        assert stand.output(asked.kernel_id).split()[-1] == "4096"
-        refused = await stand.run(shell("true", limits=SessionLimits(open_files=201)))
+        await harness.run(asked)
+        assert harness.output(asked.kernel_id).split()[0] == "99"
+        assert harness.output(asked.kernel_id).split()[-1] == "4096"
+        refused = await harness.run(shell("true", limits=SessionLimits(open_files=201)))
         assert refused.phase is KernelPhase.REFUSED
         assert refused.message == "limits: open_files is 201; the maximum here is 200"
     finally:
-        await stand.close()
+        await harness.close()
 
 
-async def test_the_limit_cgroups_of_a_kernel_are_removed_after_its_end(stand: Stand) -> None:
+async def test_the_limit_cgroups_of_a_kernel_are_removed_after_its_end(harness: AgentHarness) -> None:
     asked = shell("cat /proc/self/cgroup")
-    await stand.run(asked)
-    groups = [line.split(":", 2)[2] for line in stand.output(asked.kernel_id).split("\n") if line]
+    await harness.run(asked)
+    groups = [line.split(":", 2)[2] for line in harness.output(asked.kernel_id).split("\n") if line]
     held = [group for group in groups if group.endswith(asked.kernel_id)]
-    if stand.inventory.agent.capabilities.enforced.processes.startswith("cgroup"):
+    if harness.inventory.agent.capabilities.enforced.processes.startswith("cgroup"):
         assert held
     found = [path for root, names, _ in os.walk("/sys/fs/cgroup") for path in names if asked.kernel_id in path and root]
     assert not found

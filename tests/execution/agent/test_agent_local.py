@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import PATIENCE_S, ToyPlugin, agent_config, marked, order, shell, until
+from agent_harness import PATIENCE_S, ToyPlugin, agent_config, marked_processes, order, shell, wait_until
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.executors import LocalExecutor
@@ -95,7 +95,7 @@ async def test_agents_join_run_and_are_restarted(executor: LocalExecutor) -> Non
         break
     await executor.send_signal(AGENTS[1], asked.kernel_id, epoch=1, signal=9)
     await reports_until(messages, asked.kernel_id, KernelPhase.EXITED)
-    assert marked(asked.kernel_id) == []
+    assert marked_processes(asked.kernel_id) == []
 
 
 async def test_devices_that_disappear_are_reported(executor: LocalExecutor, plugins: dict[AgentId, ToyPlugin]) -> None:
@@ -114,7 +114,7 @@ async def test_messages_end_when_the_local_executor_is_closed(executor: LocalExe
 
 async def test_health_checks_see_local_agents_as_connected(executor: LocalExecutor, agent_home: Path) -> None:
     marks = [agent_home.with_name(agent) / MARK for agent in AGENTS]
-    await until(lambda: all(mark.exists() for mark in marks))
+    await wait_until(lambda: all(mark.exists() for mark in marks))
     await executor.close()
     assert not any(mark.exists() for mark in marks)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import SHARES, TOYS, Stand, ToyPlugin, agent_config, marked, shell, until
+from agent_harness import SHARES, TOYS, AgentHarness, ToyPlugin, agent_config, marked_processes, shell, wait_until
 from aliquot.execution.agent.gpu_memory import MemoryPolicy, MemoryUse, MemoryVerdict, MemoryWatch
 from aliquot.execution.devices.plugin import DeviceUse
 from aliquot_schema.cluster.launching import KernelPhase
@@ -52,78 +52,80 @@ class HungryPlugin(ToyPlugin):
 
     def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
         found = [
-            DeviceProcess(pid=pid, memory_bytes=size) for kernel, size in self.sizes.items() for pid in marked(kernel)
+            DeviceProcess(pid=pid, memory_bytes=size)
+            for kernel, size in self.sizes.items()
+            for pid in marked_processes(kernel)
         ]
         return (DeviceReading(device_id=TOYS[0], processes=tuple(found) if self.can_tell else None),)
 
 
-async def opened(home: Path, policy: MemoryPolicy) -> tuple[Stand, HungryPlugin]:
-    stand = Stand(agent_config(home, memory_policy=policy))
+async def opened(home: Path, policy: MemoryPolicy) -> tuple[AgentHarness, HungryPlugin]:
+    harness = AgentHarness(agent_config(home, memory_policy=policy))
     plugin = HungryPlugin()
     plugin.sizes = {}
-    stand.plugin = plugin
-    stand._new_core()
-    await stand.open()
-    return stand, plugin
+    harness.plugin = plugin
+    harness._new_core()
+    await harness.open()
+    return harness, plugin
 
 
-def remarks(stand: Stand, kernel: KernelId) -> list[str | None]:
-    started = [report for report in stand.reports(kernel) if report.phase is KernelPhase.STARTED]
+def remarks(harness: AgentHarness, kernel: KernelId) -> list[str | None]:
+    started = [report for report in harness.reports(kernel) if report.phase is KernelPhase.STARTED]
     return [report.message for report in started][1:]
 
 
-async def two_half_shares(stand: Stand, plugin: HungryPlugin) -> tuple[KernelId, KernelId]:
+async def two_half_shares(harness: AgentHarness, plugin: HungryPlugin) -> tuple[KernelId, KernelId]:
     """Two kernels with half of a device each; the second uses three quarters of its memory."""
     modest, greedy = (shell(SLEEP, spec={SHARES: {TOYS[0]: 500}}) for _ in range(2))
-    await stand.core.launch([modest, greedy])
+    await harness.core.launch([modest, greedy])
     for asked in (modest, greedy):
-        await stand.told(asked.kernel_id, KernelPhase.STARTED)
+        await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
     plugin.sizes = {modest.kernel_id: GIB // 4, greedy.kernel_id: GIB * 3 // 4}
     return modest.kernel_id, greedy.kernel_id
 
 
-async def stop_all(stand: Stand, *kernels: KernelId) -> None:
+async def stop_all(harness: AgentHarness, *kernels: KernelId) -> None:
     for kernel in kernels:
-        await stand.core.stop(kernel, epoch=1, grace_ms=0)
-        await stand.ended(kernel)
-    await stand.close()
+        await harness.core.stop(kernel, epoch=1, grace_ms=0)
+        await harness.wait_for_end(kernel)
+    await harness.close()
 
 
 @pytest.mark.anyio
 async def test_a_kernel_above_its_memory_share_is_flagged_until_it_frees_memory(agent_home: Path) -> None:
-    stand, plugin = await opened(agent_home, MemoryPolicy.FLAG)
-    modest, greedy = await two_half_shares(stand, plugin)
-    await until(lambda: len(remarks(stand, greedy)) == 1)
-    assert remarks(stand, greedy) == ["uses 768.0 MiB of toy-a and was granted 512.0 MiB"]
-    (told,) = [report for report in (await stand.core.inventory()).kernels if report.kernel_id == greedy]
+    harness, plugin = await opened(agent_home, MemoryPolicy.FLAG)
+    modest, greedy = await two_half_shares(harness, plugin)
+    await wait_until(lambda: len(remarks(harness, greedy)) == 1)
+    assert remarks(harness, greedy) == ["uses 768.0 MiB of toy-a and was granted 512.0 MiB"]
+    (told,) = [report for report in (await harness.core.inventory()).kernels if report.kernel_id == greedy]
     assert (told.phase, told.code) == (KernelPhase.STARTED, "over_memory")
     plugin.sizes = {greedy: GIB // 2}
-    await until(lambda: len(remarks(stand, greedy)) == 2)
-    assert remarks(stand, greedy)[-1] is None
-    assert remarks(stand, modest) == []
-    await stop_all(stand, modest, greedy)
+    await wait_until(lambda: len(remarks(harness, greedy)) == 2)
+    assert remarks(harness, greedy)[-1] is None
+    assert remarks(harness, modest) == []
+    await stop_all(harness, modest, greedy)
 
 
 @pytest.mark.anyio
 async def test_under_the_stop_policy_a_kernel_above_its_memory_share_is_stopped_with_a_reason(agent_home: Path) -> None:
-    stand, plugin = await opened(agent_home, MemoryPolicy.STOP)
-    modest, greedy = await two_half_shares(stand, plugin)
-    assert (await stand.ended(greedy)).signal == 15
-    assert stand.output(greedy) == "\naliquot: stopped because it uses 768.0 MiB of toy-a and was granted 512.0 MiB\n"
-    assert len(marked(modest)) == 1
-    await stop_all(stand, modest)
+    harness, plugin = await opened(agent_home, MemoryPolicy.STOP)
+    modest, greedy = await two_half_shares(harness, plugin)
+    assert (await harness.wait_for_end(greedy)).signal == 15
+    assert harness.output(greedy) == "\naliquot: stopped because it uses 768.0 MiB of toy-a and was granted 512.0 MiB\n"
+    assert len(marked_processes(modest)) == 1
+    await stop_all(harness, modest)
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("blind", ["cannot_tell_processes", "cannot_tell_sizes", "is_off"])
 async def test_memory_that_cannot_be_attributed_is_not_judged(agent_home: Path, blind: str) -> None:
-    stand, plugin = await opened(agent_home, MemoryPolicy.OFF if blind == "is_off" else MemoryPolicy.STOP)
+    harness, plugin = await opened(agent_home, MemoryPolicy.OFF if blind == "is_off" else MemoryPolicy.STOP)
     plugin.can_tell = blind != "cannot_tell_processes"
-    modest, greedy = await two_half_shares(stand, plugin)
+    modest, greedy = await two_half_shares(harness, plugin)
     if blind == "cannot_tell_sizes":
         plugin.sizes = {greedy: None}
-    before = len(stand.said)
-    await until(lambda: len(stand.said) > before + 10)  # at least this many measurements
-    assert (remarks(stand, modest), remarks(stand, greedy)) == ([], [])
-    assert (len(marked(modest)), len(marked(greedy))) == (1, 1)
-    await stop_all(stand, modest, greedy)
+    before = len(harness.messages)
+    await wait_until(lambda: len(harness.messages) > before + 10)  # at least this many measurements
+    assert (remarks(harness, modest), remarks(harness, greedy)) == ([], [])
+    assert (len(marked_processes(modest)), len(marked_processes(greedy))) == (1, 1)
+    await stop_all(harness, modest, greedy)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import Stand, agent_config, new_kernel, shell, until
+from agent_harness import AgentHarness, agent_config, new_kernel, shell, wait_until
 from aliquot.execution.agent.logs import gap_line, truncate_middle
 from aliquot.execution.settings import DiskRules
 from aliquot_schema.cluster.launching import LogChunk
@@ -22,8 +22,8 @@ WRITE = f"awk 'BEGIN {{ for (i = 0; i < {LINES}; i++) printf \"%015d\\n\", i }}'
 
 
 @pytest.fixture
-async def stand(agent_home: Path) -> AsyncIterator[Stand]:
-    opened = Stand(agent_config(agent_home, disk=DiskRules(output_bytes_max=MOST)))
+async def harness(agent_home: Path) -> AsyncIterator[AgentHarness]:
+    opened = AgentHarness(agent_config(agent_home, disk=DiskRules(output_bytes_max=MOST)))
     await opened.open()
     yield opened
     await opened.close()
@@ -57,33 +57,35 @@ def check(chunks: list[LogChunk]) -> int:
     return left_out
 
 
-async def read(stand: Stand, kernel: KernelId, *, offset: int = 0) -> list[LogChunk]:
-    return [chunk async for chunk in stand.core.follow_log(kernel, offset=offset)]
+async def read(harness: AgentHarness, kernel: KernelId, *, offset: int = 0) -> list[LogChunk]:
+    return [chunk async for chunk in harness.core.follow_log(kernel, offset=offset)]
 
 
-async def test_a_long_output_keeps_its_beginning_and_its_end(stand: Stand) -> None:
+async def test_a_long_output_keeps_its_beginning_and_its_end(harness: AgentHarness) -> None:
     asked = shell(f"{WRITE}; while ! [ -e go ]; do sleep 0.05; done; echo the end")
-    await stand.core.launch([asked])
-    output = stand.folder(asked.kernel_id) / "output.log"
-    await until(lambda: output.exists() and output.stat().st_size == LINES * LINE_BYTES and on_disk(output) <= MOST)
-    (stand.folder(asked.kernel_id) / "work" / "go").touch()
-    await stand.ended(asked.kernel_id)
-    chunks = await read(stand, asked.kernel_id)
+    await harness.core.launch([asked])
+    output = harness.folder(asked.kernel_id) / "output.log"
+    await wait_until(
+        lambda: output.exists() and output.stat().st_size == LINES * LINE_BYTES and on_disk(output) <= MOST
+    )
+    (harness.folder(asked.kernel_id) / "work" / "go").touch()
+    await harness.wait_for_end(asked.kernel_id)
+    chunks = await read(harness, asked.kernel_id)
     last = chunks[-1]
     assert last.at_end
     assert last.data.endswith(b"the end\n")
     assert last.offset + len(last.data) == LINES * LINE_BYTES + len("the end\n")
     cut = [*chunks[:-1], LogChunk(offset=last.offset, data=last.data[: -len("the end\n")], at_end=True)]
     assert check(cut) > LINES * LINE_BYTES - MOST
-    in_the_hole = await read(stand, asked.kernel_id, offset=LINES * LINE_BYTES // 2)
+    in_the_hole = await read(harness, asked.kernel_id, offset=LINES * LINE_BYTES // 2)
     assert in_the_hole[0].offset > LINES * LINE_BYTES // 2
     assert in_the_hole[0].data.startswith(b"\n[aliquot: ")
 
 
-async def test_a_reader_that_follows_a_cut_output_gets_the_right_offsets(stand: Stand) -> None:
+async def test_a_reader_that_follows_a_cut_output_gets_the_right_offsets(harness: AgentHarness) -> None:
     asked = shell(WRITE)
-    await stand.core.launch([asked])
-    chunks = await read(stand, asked.kernel_id)
+    await harness.core.launch([asked])
+    chunks = await read(harness, asked.kernel_id)
     position = 0
     for chunk in chunks:
         assert chunk.offset >= position
@@ -94,18 +96,18 @@ async def test_a_reader_that_follows_a_cut_output_gets_the_right_offsets(stand: 
 
 
 async def test_an_output_that_ended_between_two_checks_is_cut_too(agent_home: Path) -> None:
-    stand = Stand(agent_config(agent_home, disk=DiskRules(output_bytes_max=MOST), readings_interval_s=3600.0))
-    await stand.open()
+    harness = AgentHarness(agent_config(agent_home, disk=DiskRules(output_bytes_max=MOST), readings_interval_s=3600.0))
+    await harness.open()
     try:
         asked = shell(WRITE)
-        await stand.run(asked)
-        output = stand.folder(asked.kernel_id) / "output.log"
+        await harness.run(asked)
+        output = harness.folder(asked.kernel_id) / "output.log"
         assert on_disk(output) > MOST
-        await stand.core.forget([asked.kernel_id])
+        await harness.core.forget([asked.kernel_id])
         assert on_disk(output) <= MOST
-        check(await read(stand, asked.kernel_id))
+        check(await read(harness, asked.kernel_id))
     finally:
-        await stand.close()
+        await harness.close()
 
 
 def test_a_short_output_is_not_cut(tmp_path: Path) -> None:

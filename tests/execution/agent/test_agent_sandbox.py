@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import PATIENCE_S, Stand, agent_config, marked, order, parent, process_state, shell, until
+from agent_harness import (
+    PATIENCE_S,
+    AgentHarness,
+    agent_config,
+    marked_processes,
+    order,
+    parent_pid,
+    process_state,
+    shell,
+    wait_until,
+)
 from aliquot.execution.agent.isolation.sandbox import sandbox_fault
 from aliquot.execution.agent.isolation.settings import ConfinementRules, Mount, SandboxMode
 from aliquot.execution.agent.job_user import JobUserPolicy, resolve_user
@@ -31,7 +41,7 @@ def inside(text: str, **fields: object) -> LaunchOrder:
 
 
 @pytest.fixture
-async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
+async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[AgentHarness]:
     """An agent that sandboxes kernels on request; a folder is mounted in each mode."""
     readable, writable = agent_home.parent / "readable", agent_home.parent / "writable"
     for folder in (readable, writable):
@@ -47,13 +57,15 @@ async def walled(agent_home: Path, anyio_backend: str) -> AsyncIterator[Stand]:
         mounts=(Mount(path=readable, writable=False), Mount(path=writable, writable=True)),
         hidden=(server, readable / "link"),
     )
-    stand = Stand(agent_config(agent_home, confinement=rules))
-    await stand.open()
-    yield stand
-    await stand.close()
+    harness = AgentHarness(agent_config(agent_home, confinement=rules))
+    await harness.open()
+    yield harness
+    await harness.close()
 
 
-async def test_a_sandboxed_job_cannot_read_write_or_see_outside_its_own_files(walled: Stand, agent_home: Path) -> None:
+async def test_a_sandboxed_job_cannot_read_write_or_see_outside_its_own_files(
+    walled: AgentHarness, agent_home: Path
+) -> None:
     """Each line tries to get out; its output is what it reached."""
     home = agent_home.parent
     asked = inside(
@@ -81,7 +93,7 @@ async def test_a_sandboxed_job_cannot_read_write_or_see_outside_its_own_files(wa
 
 
 async def test_a_sandboxed_job_can_use_its_mounts_folders_devices_and_variables(
-    walled: Stand, agent_home: Path
+    walled: AgentHarness, agent_home: Path
 ) -> None:
     home = agent_home.parent
     asked = inside(
@@ -102,7 +114,7 @@ async def test_a_sandboxed_job_can_use_its_mounts_folders_devices_and_variables(
 
 @pytest.mark.parametrize(("name", "variable"), [("printer", "some.dotted-name"), ("-x", "A"), ("with=sign", "A")])
 async def test_a_sandboxed_job_gets_all_its_variables(
-    walled: Stand, agent_home: Path, name: str, variable: str
+    walled: AgentHarness, agent_home: Path, name: str, variable: str
 ) -> None:
     """Also those that a shell could not name, and for any name of the program."""
     program = agent_home.parent / "writable" / name
@@ -114,7 +126,9 @@ async def test_a_sandboxed_job_gets_all_its_variables(
     assert variable in walled.output(asked.kernel_id).split()
 
 
-async def test_variables_of_a_sandboxed_job_do_not_affect_the_sandbox_program(walled: Stand, agent_home: Path) -> None:
+async def test_variables_of_a_sandboxed_job_do_not_affect_the_sandbox_program(
+    walled: AgentHarness, agent_home: Path
+) -> None:
     """A preloaded library is looked up inside the sandbox, where it is missing, and not by the sandbox's launcher."""
     library = agent_home.parent / "library.so"
     asked = inside("echo inside", environment={"LD_PRELOAD": str(library)})
@@ -125,82 +139,82 @@ async def test_variables_of_a_sandboxed_job_do_not_affect_the_sandbox_program(wa
     assert "bwrap" not in said
 
 
-async def test_a_missing_program_in_the_sandbox_exits_with_127(walled: Stand) -> None:
+async def test_a_missing_program_in_the_sandbox_exits_with_127(walled: AgentHarness) -> None:
     missing = replace(order("no-such-program"), sandbox=SandboxProfile.STANDARD)
     assert (await walled.run(missing)).exit_code == 127
     assert "no-such-program" in walled.output(missing.kernel_id)
 
 
-async def test_a_stop_signal_reaches_a_sandboxed_job_and_its_grace_time_is_kept(walled: Stand) -> None:
+async def test_a_stop_signal_reaches_a_sandboxed_job_and_its_grace_time_is_kept(walled: AgentHarness) -> None:
     asked = inside(
         "trap 'sleep 0.5; echo saved; exit 3' TERM; echo ready; while :; do sleep 0.05; done", grace_ms=20_000
     )
     await walled.core.launch([asked])
-    await walled.told(asked.kernel_id, KernelPhase.STARTED)
-    await until(lambda: "ready" in walled.output(asked.kernel_id))
+    await walled.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    await wait_until(lambda: "ready" in walled.output(asked.kernel_id))
     await walled.core.stop(asked.kernel_id, epoch=1, grace_ms=20_000)
-    report = await walled.ended(asked.kernel_id)
+    report = await walled.wait_for_end(asked.kernel_id)
     assert "saved" in walled.output(asked.kernel_id)
     assert report.exit_code == 3
 
 
-async def test_a_signal_is_passed_on_to_the_job(walled: Stand) -> None:
+async def test_a_signal_is_passed_on_to_the_job(walled: AgentHarness) -> None:
     asked = inside("trap 'echo heard; exit 0' USR1; echo ready; while :; do sleep 0.05; done")
     await walled.core.launch([asked])
-    await walled.told(asked.kernel_id, KernelPhase.STARTED)
-    await until(lambda: "ready" in walled.output(asked.kernel_id))
+    await walled.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    await wait_until(lambda: "ready" in walled.output(asked.kernel_id))
     await walled.core.send_signal(asked.kernel_id, epoch=1, signal=signal.SIGUSR1)
-    assert (await walled.ended(asked.kernel_id)).exit_code == 0
+    assert (await walled.wait_for_end(asked.kernel_id)).exit_code == 0
     assert "heard" in walled.output(asked.kernel_id)
 
 
-async def test_a_sandboxed_job_that_ignores_sigterm_is_killed_with_its_daemons(walled: Stand) -> None:
+async def test_a_sandboxed_job_that_ignores_sigterm_is_killed_with_its_daemons(walled: AgentHarness) -> None:
     asked = inside("trap '' TERM; (setsid sleep 600 &) ; (setsid sleep 600 &); echo ready; sleep 600")
     await walled.core.launch([asked])
-    await walled.told(asked.kernel_id, KernelPhase.STARTED)
-    await until(lambda: "ready" in walled.output(asked.kernel_id))
+    await walled.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    await wait_until(lambda: "ready" in walled.output(asked.kernel_id))
     await walled.core.stop(asked.kernel_id, epoch=1, grace_ms=100)
-    await walled.ended(asked.kernel_id)
-    assert not marked(asked.kernel_id)
+    await walled.wait_for_end(asked.kernel_id)
+    assert not marked_processes(asked.kernel_id)
 
 
-async def test_processes_left_by_a_sandboxed_job_end_with_it(walled: Stand) -> None:
+async def test_processes_left_by_a_sandboxed_job_end_with_it(walled: AgentHarness) -> None:
     asked = inside("(setsid sleep 600 &); exit 5")
     assert (await walled.run(asked)).exit_code == 5
-    assert not marked(asked.kernel_id)
+    assert not marked_processes(asked.kernel_id)
 
 
-async def test_a_sandboxed_job_survives_an_agent_restart(walled: Stand) -> None:
+async def test_a_sandboxed_job_survives_an_agent_restart(walled: AgentHarness) -> None:
     asked = inside("while [ ! -e go ]; do sleep 0.05; done; exit 4")
     await walled.core.launch([asked])
-    await walled.told(asked.kernel_id, KernelPhase.STARTED)
-    await walled.reopen()
+    await walled.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    await walled.restart()
     work = walled.folder(asked.kernel_id) / "work"
     (work / "go").touch()
-    assert (await walled.ended(asked.kernel_id)).exit_code == 4
+    assert (await walled.wait_for_end(asked.kernel_id)).exit_code == 4
 
 
-async def test_a_killed_shim_leaves_no_process_of_its_sandbox(walled: Stand) -> None:
+async def test_a_killed_shim_leaves_no_process_of_its_sandbox(walled: AgentHarness) -> None:
     asked = inside("echo ready; sleep 600")
     await walled.core.launch([asked])
-    await walled.told(asked.kernel_id, KernelPhase.STARTED)
-    await until(lambda: "ready" in walled.output(asked.kernel_id))
-    children = marked(asked.kernel_id)
+    await walled.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    await wait_until(lambda: "ready" in walled.output(asked.kernel_id))
+    children = marked_processes(asked.kernel_id)
     assert len(children) >= 3  # the two processes of the sandbox, and the job
-    shim = parent(min(children))
+    shim = parent_pid(min(children))
     os.kill(shim, signal.SIGKILL)
-    await walled.ended(asked.kernel_id)
+    await walled.wait_for_end(asked.kernel_id)
     assert all(process_state(pid) in ("", "Z", "X") for pid in children)
 
 
-async def test_a_sandboxed_job_cannot_read_server_files_through_a_link(walled: Stand, agent_home: Path) -> None:
+async def test_a_sandboxed_job_cannot_read_server_files_through_a_link(walled: AgentHarness, agent_home: Path) -> None:
     token = agent_home.parent / "server" / "token"
     asked = inside(f'ln -s {token} "$RESULT_DIR/link" && cat "$RESULT_DIR/link"')
     assert (await walled.run(asked)).exit_code != 0
     assert "own token" not in walled.output(asked.kernel_id)
 
 
-async def test_a_working_directory_outside_the_sandbox_is_refused(walled: Stand, agent_home: Path) -> None:
+async def test_a_working_directory_outside_the_sandbox_is_refused(walled: AgentHarness, agent_home: Path) -> None:
     report = await walled.run(inside("true", working_directory=str(agent_home.parent / "server")))
     assert report.phase is KernelPhase.REFUSED
     assert report.message is not None
@@ -215,24 +229,24 @@ async def test_the_sandbox_mode_decides_which_jobs_run_in_the_sandbox(agent_home
         (SandboxMode.REQUIRED, True),
         (SandboxMode.OFF, False),
     ):
-        stand = Stand(agent_config(agent_home, confinement=ConfinementRules(sandbox=mode)))
-        await stand.open()
+        harness = AgentHarness(agent_config(agent_home, confinement=ConfinementRules(sandbox=mode)))
+        await harness.open()
         try:
-            told = stand.inventory.agent.capabilities
+            told = harness.inventory.agent.capabilities
             assert told.sandbox == ("none" if mode is SandboxMode.OFF else "standard"), told.sandbox_note
             asked = shell("touch /usr/written 2>&1; exec grep -c . /proc/self/mountinfo")
-            await asyncio.wait_for(stand.run(asked), PATIENCE_S)
-            assert ("Read-only" in stand.output(asked.kernel_id)) is expected
+            await asyncio.wait_for(harness.run(asked), PATIENCE_S)
+            assert ("Read-only" in harness.output(asked.kernel_id)) is expected
             if mode is SandboxMode.OFF:
-                report = await stand.run(inside("true"))
+                report = await harness.run(inside("true"))
                 assert report.phase is KernelPhase.REFUSED
         finally:
-            await stand.close()
+            await harness.close()
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, KernelPhase.EXITED), (7, KernelPhase.REFUSED)])
 async def test_a_preflight_check_runs_in_the_sandbox(
-    walled: Stand, agent_home: Path, code: int, phase: KernelPhase
+    walled: AgentHarness, agent_home: Path, code: int, phase: KernelPhase
 ) -> None:
     look = f"cat {agent_home.parent}/server/token; touch /usr/written; kill -0 {os.getpid()} && echo sees the server"
     check = PreflightOrder(argv=("/bin/sh", "-c", f"echo check; {look}; exit {code}"), is_released=True)
@@ -246,8 +260,8 @@ async def test_a_preflight_check_runs_in_the_sandbox(
     assert ("job" in said.splitlines()) is (code == 0)
 
 
-async def test_a_preflight_check_in_the_sandbox_ends_at_its_time_limit(walled: Stand) -> None:
+async def test_a_preflight_check_in_the_sandbox_ends_at_its_time_limit(walled: AgentHarness) -> None:
     asked = inside("true", preflight=PreflightOrder(argv=("/bin/sleep", "600"), limit_ms=300, is_released=True))
     report = await walled.run(asked)
     assert str(report.message).startswith("it ran longer than 0.3 s")
-    assert not marked(asked.kernel_id)
+    assert not marked_processes(asked.kernel_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import Stand, order, shell
+from agent_harness import AgentHarness, order, shell
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.workspaces.activation import activated, packages_of
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
@@ -23,36 +23,36 @@ from workspace_parts import named, tree
 pytestmark = pytest.mark.anyio
 
 
-def brought(stand: Stand, files: Workspace, *contents: bytes) -> WorkspaceUse:
+def brought(harness: AgentHarness, files: Workspace, *contents: bytes) -> WorkspaceUse:
     """A workspace in the agent's cache."""
-    cache = stand.core._preparation.workspaces
+    cache = harness.core._preparation.workspaces
     for data in contents:
         cache.keep(named(data), data)
     cache.finish(files)
     return WorkspaceUse(owner=UserId("ann"), id=files.id)
 
 
-def output(stand: Stand, kernel_id: KernelId) -> str:
-    return (stand.config.folder / "kernels" / kernel_id / "output.log").read_text()
+def output(harness: AgentHarness, kernel_id: KernelId) -> str:
+    return (harness.config.folder / "kernels" / kernel_id / "output.log").read_text()
 
 
-async def test_each_attempt_gets_the_same_files_and_may_change_them(stand: Stand) -> None:
+async def test_each_attempt_gets_the_same_files_and_may_change_them(harness: AgentHarness) -> None:
     files = tree(a__run='#!/bin/sh\necho ran; cat "$(dirname "$0")/../l"\n', b="text\n")
     program = replace(files.files[0], executable=True)
     files = Workspace(files=(program, files.files[1], WorkspaceFile(path="l", link="b")))
-    use = brought(stand, files, b"text\n", b'#!/bin/sh\necho ran; cat "$(dirname "$0")/../l"\n')
+    use = brought(harness, files, b"text\n", b'#!/bin/sh\necho ran; cat "$(dirname "$0")/../l"\n')
     for _ in range(2):
         wanted = shell("a/run; stat -c '%a %U' a/run b a; echo x >> b; touch a/new", workspace=use)
-        report = await stand.run(wanted)
+        report = await harness.run(wanted)
         assert report.exit_code == 0
-        lines = output(stand, wanted.kernel_id).split("\n")
+        lines = output(harness, wanted.kernel_id).split("\n")
         assert lines[:2] == ["ran", "text"]
         assert [line.split()[0] for line in lines[2:5]] == ["755", "644", "755"]
 
 
-async def test_an_order_with_a_missing_workspace_is_refused(stand: Stand) -> None:
+async def test_an_order_with_a_missing_workspace_is_refused(harness: AgentHarness) -> None:
     wanted = order("true", workspace=WorkspaceUse(owner=UserId("ann"), id="0" * 40))
-    report = await stand.run(wanted)
+    report = await harness.run(wanted)
     assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
     assert "--sync" in str(report.message)
 
@@ -69,13 +69,13 @@ def test_a_workspace_file_with_a_wrong_size_is_refused(tmp_path: Path, size: int
     assert (tmp_path / "work" / "a").read_bytes() == b""
 
 
-async def test_a_missing_environment_fails_the_job_with_a_message(stand: Stand, tmp_path: Path) -> None:
+async def test_a_missing_environment_fails_the_job_with_a_message(harness: AgentHarness, tmp_path: Path) -> None:
     wanted = shell("echo $VIRTUAL_ENV; command -v python", activates="/nonexistent")
-    report = await stand.run(wanted)
+    report = await harness.run(wanted)
     assert report.exit_code == 127
-    assert "there is no environment at /nonexistent on this node" in output(stand, wanted.kernel_id)
+    assert "there is no environment at /nonexistent on this node" in output(harness, wanted.kernel_id)
     session_id, _, _ = kernel_parts(wanted.kernel_id)
-    assert not (stand.config.folder / "sessions" / session_id / "result" / RECORD).exists()
+    assert not (harness.config.folder / "sessions" / session_id / "result" / RECORD).exists()
 
 
 async def test_cached_packages_are_per_owner_and_deleted_a_week_after_their_last_use(tmp_path: Path) -> None:

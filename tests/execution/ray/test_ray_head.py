@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import until
+from agent_harness import wait_until
 from aliquot.execution.ray import supervisor
 from aliquot.execution.ray.node import raylet
 from aliquot.execution.ray.node.raylet import Raylet, RayNodeOptions
@@ -119,6 +119,6 @@ async def test_the_output_of_ray_is_shown_only_for_the_first_failed_start(
 async def run_until(options: RayNodeOptions, fact: Callable[[], bool]) -> None:
     stop = asyncio.Event()
     running = asyncio.create_task(Raylet(options, environment={"PATH": "/usr/bin:/bin"}).run(stop))
-    await until(fact)
+    await wait_until(fact)
     stop.set()
     await running

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_stand import is_running, until
+from agent_harness import is_running, wait_until
 from aliquot.execution.ray.supervisor import GatewaySupervisor
 from aliquot.execution.remote.codec import Wire
 from aliquot_schema.ids import AgentId
@@ -42,7 +42,7 @@ async def supervised(head: str) -> AsyncIterator[GatewaySupervisor]:
 
 
 async def another_pid(supervisor: GatewaySupervisor, *, than: int | None) -> int:
-    await until(lambda: supervisor.pid not in (None, than))
+    await wait_until(lambda: supervisor.pid not in (None, than))
     assert supervisor.pid is not None
     return supervisor.pid
 
@@ -51,7 +51,7 @@ async def test_an_unreachable_ray_head_is_reported_and_retried() -> None:
     head = dead_address()
     async with supervised(head) as supervisor:
         first = await another_pid(supervisor, than=None)
-        await until(lambda: head in (supervisor.status.reason or ""))
+        await wait_until(lambda: head in (supervisor.status.reason or ""))
         status = supervisor.status
         assert (status.head_node, status.connected, status.version, status.nodes) == (head, False, None, 0)
         await another_pid(supervisor, than=first)

@@ -51,7 +51,7 @@ from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from aliquot_schema.resources.leases import EndEvidence, HostUse
 from aliquot_schema.states import SessionState
 from api_service import accounts_of, face_of
-from remote_pair import KEY, OneKey, wires
+from remote_in_memory import KEY, OneKey, wire_pair
 from service_bench import agent as fake_agent
 from service_stage import Stage, stage
 
@@ -218,7 +218,7 @@ class Server:
 
     async def connection(self, hello: bytes, said: list[bytes]) -> None:
         """One agent's, from its hello to its end."""
-        server_end, agent_end = wires()
+        server_end, agent_end = wire_pair()
         meeting = asyncio.create_task(self.executor.meet(server_end, agent_id=FUZZED, key=KEY))
         channel, reading = Channel(agent_end), None
         try:
@@ -308,7 +308,7 @@ async def still_works(server: Server, kernel: KernelId) -> None:
     assert on.state.agents[FUZZED].devices == described().devices
     session = await on.submit(devices=2)
     await on.cancel(kernel_parts(kernel)[0])
-    on.executor.ends(kernel)
+    on.executor.end_kernel(kernel)
     await on.settle()
     await on.advance()
     assert on.session(session).state is SessionState.RUNNING

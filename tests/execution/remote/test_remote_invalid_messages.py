@@ -34,7 +34,7 @@ from aliquot_schema.ids import AgentId, DeviceId, KernelId, NodeId, SlotName
 from aliquot_schema.resources.devices import DEVICES_MAX, Device, DeviceProcess, DeviceReading
 from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.resources.slots import SlotType
-from remote_pair import AGENT, KEY, QUICK, Heard, OneKey, hello, wires
+from remote_in_memory import AGENT, KEY, QUICK, MessageRecorder, OneKey, hello, wire_pair
 
 pytestmark = pytest.mark.anyio
 PATIENCE_S: Final = 20
@@ -201,7 +201,7 @@ async def talking(
     executor: RemoteExecutor, agent_id: AgentId = AGENT
 ) -> AsyncIterator[tuple[Channel, asyncio.Task[None]]]:
     """A connection after its welcome."""
-    server_end, agent_end = wires()
+    server_end, agent_end = wire_pair()
     meeting = asyncio.create_task(executor.meet(server_end, agent_id=agent_id, key=KEY))
     channel = Channel(agent_end)
     await introduce(channel, hello(agent_id=agent_id))
@@ -224,7 +224,7 @@ async def test_a_broken_agent_is_refused_and_logged_once_and_does_not_block_a_la
     refused: dict[AgentId, str | None] = {}
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, on_broken=refused.__setitem__)
     await executor.start()
-    heard = Heard(executor)
+    received = MessageRecorder(executor)
     caplog.set_level(logging.WARNING, logger="aliquot.agents")
     refusals: list[Refusal] = []
     for _ in range(2):
@@ -242,9 +242,9 @@ async def test_a_broken_agent_is_refused_and_logged_once_and_does_not_block_a_la
     ]
     async with talking(executor) as (channel, _):
         await channel.send(joined())
-        told = await heard.until(AgentJoined)
+        told = await received.wait_for(AgentJoined)
         assert isinstance(told, AgentJoined)
-        assert heard.messages == [told]
+        assert received.messages == [told]
         assert refused == {AGENT: None}
     await executor.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import PATIENCE_S, Stand, agent_config, until
+from agent_harness import PATIENCE_S, AgentHarness, agent_config, wait_until
 from aliquot.execution.remote.client import AgentSender, RemoteAgent, ServerList
 from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.connection_file import connections
@@ -15,7 +15,7 @@ from aliquot.execution.remote.dialing import Unreachable, introduce, server_addr
 from aliquot.execution.remote.executor import RemoteExecutor, RemoteGateway
 from aliquot.execution.remote.session import AgentSession, NotLeading, Refused
 from aliquot_schema.cluster.agent_protocol import Welcome
-from remote_pair import AGENT, KEY, QUICK, OneKey, hello, wires
+from remote_in_memory import AGENT, KEY, QUICK, OneKey, hello, wire_pair
 
 A, B, C = (f"https://{name}:8090" for name in "abc")
 
@@ -64,7 +64,7 @@ def test_a_welcome_ends_the_round_of_dialling() -> None:
 @pytest.mark.parametrize("leader", [None, B])
 async def test_a_follower_names_the_leader(leader: str | None) -> None:
     door = RemoteGateway(OneKey(), executor=lambda: None, leader=lambda: leader)
-    server, agent = wires()
+    server, agent = wire_pair()
     meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY, on_joined=lambda: None))
     with pytest.raises(NotLeading) as refused:
         await introduce(Channel(agent), hello())
@@ -80,7 +80,7 @@ async def test_a_gateway_with_an_executor_admits_agents_with_a_valid_key() -> No
     door = RemoteGateway(OneKey(), executor=lambda: executor, leader=lambda: None)
     assert door.refusal(AGENT, "another key") is not None
     assert door.refusal(AGENT, KEY) is None
-    server, agent = wires()
+    server, agent = wire_pair()
     meeting = asyncio.create_task(door.meet(server, agent_id=AGENT, key=KEY, on_joined=lambda: None))
     welcome = await introduce(Channel(agent), hello(probe=True))
     assert welcome.epoch == 7
@@ -90,13 +90,13 @@ async def test_a_gateway_with_an_executor_admits_agents_with_a_valid_key() -> No
 @pytest.mark.anyio
 async def test_an_agent_does_not_join_a_former_leader(tmp_path: Path) -> None:
     """Cut off, it believes that it still leads, and accepts connections."""
-    stand = Stand(agent_config(tmp_path))
-    await stand.core.open()
-    voice, joined = AgentSender(stand.core), []
-    await stand.core.check_epoch(5)
+    harness = AgentHarness(agent_config(tmp_path))
+    await harness.core.open()
+    voice, joined = AgentSender(harness.core), []
+    await harness.core.check_epoch(5)
     old = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, epoch=4)
-    server, agent = wires()
-    meeting = asyncio.create_task(old.meet(server, agent_id=stand.core.config.id, key=KEY))
+    server, agent = wire_pair()
+    meeting = asyncio.create_task(old.meet(server, agent_id=harness.core.config.id, key=KEY))
 
     def note(welcome: Welcome) -> None:
         joined.append(welcome)
@@ -105,7 +105,7 @@ async def test_an_agent_does_not_join_a_former_leader(tmp_path: Path) -> None:
         await voice.serve(Channel(agent), welcomed=note)
     await agent.close(code=1000, reason="")
     await meeting
-    await stand.core.close()
+    await harness.core.close()
     assert joined == []
 
 
@@ -125,7 +125,7 @@ async def test_an_agent_stops_even_if_its_connection_is_lost_at_the_same_moment(
     monkeypatch.setattr(AgentSession, "_beat", beat)
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
     await executor.start()
-    server, wire = wires()
+    server, wire = wire_pair()
     dials = [wire]
 
     @asynccontextmanager
@@ -135,10 +135,10 @@ async def test_an_agent_stops_even_if_its_connection_is_lost_at_the_same_moment(
         yield Channel(dials.pop())
 
     monkeypatch.setattr("aliquot.execution.remote.client.dialled", dialled)
-    core, stop = Stand(agent_config(tmp_path / "agents" / "one")).core, asyncio.Event()
+    core, stop = AgentHarness(agent_config(tmp_path / "agents" / "one")).core, asyncio.Event()
     meeting = asyncio.create_task(executor.meet(server, agent_id=core.config.id, key=KEY))
     running = asyncio.create_task(RemoteAgent(core, addresses=[server_address(A)], key=lambda: KEY).run(stop))
-    await until(lambda: connections(tmp_path) == {"one": True})
+    await wait_until(lambda: connections(tmp_path) == {"one": True})
     await wire.close(code=1006, reason="")
     await server.close(code=1006, reason="")
     for _ in range(steps):

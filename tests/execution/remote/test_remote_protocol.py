@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agent_stand import shell
+from agent_harness import shell
 from aliquot.execution.devices.node import demo_cluster
 from aliquot.execution.remote.codec import (
     FRAME_BYTES_MAX,

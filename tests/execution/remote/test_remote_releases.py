@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_stand import PATIENCE_S, Stand, agent_config, shell
+from agent_harness import PATIENCE_S, AgentHarness, agent_config, shell
 from aliquot.execution.remote.codec import Channel, ChannelClosed, ProtocolError
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
@@ -30,7 +30,7 @@ from aliquot_schema.cluster.launching import AgentJoined, Inventory, KernelChang
 from aliquot_schema.ids import NodeId
 from aliquot_schema.resources.leases import EndEvidence
 from remote_future import PROTOCOLS_NEXT, FutureWire
-from remote_pair import AGENT, KEY, QUICK, Heard, OneKey, hello, wires
+from remote_in_memory import AGENT, KEY, QUICK, MessageRecorder, OneKey, hello, wire_pair
 
 pytestmark = pytest.mark.anyio
 
@@ -40,9 +40,9 @@ def welcome(protocol: int) -> Welcome:
 
 
 async def test_a_current_agent_works_with_a_server_of_the_next_release(agent_home: Path) -> None:
-    stand = Stand(agent_config(agent_home))
-    await stand.core.open()
-    here, there = wires()
+    harness = AgentHarness(agent_config(agent_home))
+    await harness.core.open()
+    here, there = wire_pair()
     server = FutureWire(here)
     channel, outbox = Channel(there), Outbox()
 
@@ -50,10 +50,10 @@ async def test_a_current_agent_works_with_a_server_of_the_next_release(agent_hom
         told = await introduce(channel, hello())
         assert told.protocol == 1
         with suppress(ExceptionGroup):
-            await AgentSession(stand.core, channel, outbox=outbox, beat_s=told.beat_s).run()
+            await AgentSession(harness.core, channel, outbox=outbox, beat_s=told.beat_s).run()
 
     async def pass_on() -> None:
-        async for message in stand.core.reports():
+        async for message in harness.core.reports():
             outbox.add(message)
 
     talking, passing = asyncio.create_task(talk()), asyncio.create_task(pass_on())
@@ -73,18 +73,18 @@ async def test_a_current_agent_works_with_a_server_of_the_next_release(agent_hom
             await server.say(Forget(kernel_ids=(asked.kernel_id,)))
             await server.say(Stop(request=2, kernel_id=shell("true").kernel_id, epoch=1, grace_ms=0))
             assert (await server.until(Answer)).failure is None
-            assert (await stand.core.inventory()).kernels[0].evidence is EndEvidence.TOMBSTONE
+            assert (await harness.core.inventory()).kernels[0].evidence is EndEvidence.TOMBSTONE
     finally:
         talking.cancel()
         await asyncio.gather(talking, return_exceptions=True)
-        await stand.core.close()
+        await harness.core.close()
         await passing
 
 
 async def test_a_current_server_works_with_an_agent_of_the_next_release() -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
-    heard = Heard(executor)
-    here, there = wires()
+    received = MessageRecorder(executor)
+    here, there = wire_pair()
     agent = FutureWire(there)
     meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
     try:
@@ -95,7 +95,7 @@ async def test_a_current_server_works_with_an_agent_of_the_next_release() -> Non
                 id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0
             )
             await agent.say(StateReport(number=1, inventory=Inventory(agent=described)))
-            joined = await heard.until(AgentJoined)
+            joined = await received.wait_for(AgentJoined)
             assert isinstance(joined, AgentJoined)
             assert joined.inventory.agent == described
             order = shell("true")
@@ -106,7 +106,7 @@ async def test_a_current_server_works_with_an_agent_of_the_next_release() -> Non
             await launching
             report = KernelReport(kernel_id=order.kernel_id, phase=KernelPhase.STARTED, at_us=1)
             await agent.say(KernelChangeReport(number=2, report=report))
-            assert await heard.until(KernelChanged) == KernelChanged(agent_id=AGENT, report=report)
+            assert await received.wait_for(KernelChanged) == KernelChanged(agent_id=AGENT, report=report)
             assert (await agent.until(Acknowledged)).number >= 1
             asking = asyncio.create_task(executor.has_account(AGENT, "anna"))
             wanted = await agent.until(TellInventory)
@@ -129,7 +129,7 @@ async def test_a_server_refuses_an_agent_without_a_common_protocol_and_names_whi
     theirs: Protocols, old: str
 ) -> None:
     executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1, software_version="aliquot 1")
-    here, there = wires()
+    here, there = wire_pair()
     agent = FutureWire(there)
     meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
     await agent.say(hello(protocols=theirs, software_version="aliquot 9"))
@@ -142,14 +142,14 @@ async def test_a_server_refuses_an_agent_without_a_common_protocol_and_names_whi
 
 
 async def test_an_agent_refuses_a_protocol_version_that_it_does_not_support() -> None:
-    here, there = wires()
+    here, there = wire_pair()
     await FutureWire(here).say(welcome(2))
     with pytest.raises(ProtocolError, match="protocol 2, which this agent does not support"):
         await introduce(Channel(there), hello())
 
 
 async def test_an_agent_shows_the_message_of_an_unknown_refusal() -> None:
-    here, there = wires()
+    here, there = wire_pair()
     await FutureWire(here).say(Refusal(code="something new", message="not today"))
     with pytest.raises(Refused, match="not today"):
         await introduce(Channel(there), hello())

@@ -12,7 +12,7 @@ import pytest
 from aliquot.cli.listener import Certificate
 from aliquot.errors import ConfigurationError
 from aliquot.execution.remote.dialing import Unreachable, dialled, server_address
-from remote_pair import AGENT, KEY
+from remote_in_memory import AGENT, KEY
 from remote_tls import Authority, shown
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from aliquot.client.generated.inputs import CancelSessionInput, UpdateSessionPri
 from aliquot.client.generated.policy_inputs import UpdatePolicyInput
 from e2e_sessions import submit
 
-PEOPLE: Final = 50
+USERS_COUNT: Final = 50
 TEAMS: Final = 10
 AT_A_TIME: Final = 8
 PRIORITIES: Final = ("low", "normal", "high", "critical")
@@ -24,7 +24,7 @@ ACTS: Final = ("cancel", "urge", "urge", "urge", "intrude")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class LoadUser:
     """A user."""
 
     name: str
@@ -35,22 +35,22 @@ class Person:
 
 
 @asynccontextmanager
-async def everybody(server: OwnServer, admin: Client) -> AsyncIterator[Mapping[str, Person]]:
+async def load_users(server: OwnServer, admin: Client) -> AsyncIterator[Mapping[str, LoadUser]]:
     """All users by name, made through the API; any of them may ask for any priority."""
     await admin.update_policy(UpdatePolicyInput(user_priority_max=PRIORITIES[-1]))
-    people: dict[str, Person] = {}
+    people: dict[str, LoadUser] = {}
     async with AsyncExitStack() as stack:
-        for number in range(PEOPLE):
+        for number in range(USERS_COUNT):
             name, team = f"person-{number}", f"team-{number % TEAMS}"
             await admin.create_user(CreateUserInput(name=name, projects=[team]))
             made = await admin.create_api_key(CreateApiKeyInput(user=name, name="load"))
             client = await stack.enter_async_context(Client(server.url, made.secret))
-            people[name] = Person(name=name, team=team, client=client)
+            people[name] = LoadUser(name=name, team=team, client=client)
         yield people
 
 
 async def submit_all(
-    people: Mapping[str, Person], shell: str, *, count: int, owners: dict[str, str], slots: Mapping[str, str]
+    people: Mapping[str, LoadUser], shell: str, *, count: int, owners: dict[str, str], slots: Mapping[str, str]
 ) -> None:
     """Submit sessions for all users in turn; each owner is recorded as soon as the id is known."""
     left = islice(cycle(people.values()), count)
@@ -65,7 +65,9 @@ async def submit_all(
             group.create_task(work())
 
 
-async def meddle(people: Mapping[str, Person], owners: Mapping[str, str], counts: Counter[str]) -> None:
+async def change_sessions_forever(
+    people: Mapping[str, LoadUser], owners: Mapping[str, str], counts: Counter[str]
+) -> None:
     """Without end: cancel or reprioritise own and team sessions, unless ended; try to cancel those of others.
 
     Raises:

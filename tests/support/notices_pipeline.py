@@ -1,4 +1,4 @@
-"""Notices over a stage: a test runs every look, page and delivery by hand, at any time it likes."""
+"""The alert pipeline over a stage: a test runs every evaluation, notification and delivery itself."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
@@ -24,41 +24,41 @@ from service_stage import Stage, stage
 
 
 @dataclass
-class Box:
-    """A courier that keeps letters, and fails on request."""
+class FakeSender:
+    """A sender that keeps its messages, and fails on request."""
 
     errors: deque[NotDelivered] = field(default_factory=deque)
-    letters: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
 
     async def deliver(self, letter: Message) -> None:
         if self.errors:
             raise self.errors.popleft()
-        self.letters.append(letter)
+        self.messages.append(letter)
 
     @property
-    def words(self) -> list[list[str]]:
-        return [[one.words for one in letter.notices] for letter in self.letters]
+    def texts(self) -> list[list[str]]:
+        return [[one.words for one in letter.notices] for letter in self.messages]
 
 
 @dataclass
-class Notices:
-    """The parts, and its receivers' couriers."""
+class AlertPipeline:
+    """Evaluator, notifier and outbox, and the senders of its receivers."""
 
-    on: Stage
-    watch: AlertEvaluator
-    scribe: Notifier
+    stage: Stage
+    evaluator: AlertEvaluator
+    notifier: Notifier
     outbox: Outbox
-    boxes: dict[str, Box]
+    senders: dict[str, FakeSender]
 
-    async def look(self, after_s: float = 0.0) -> tuple[int, int]:
-        """Let time pass, and look once: (opened, closed)."""
-        self.on.clock.passes(after_s)
-        return await self.watch.run_once()
+    async def evaluate(self, after_s: float = 0.0) -> tuple[int, int]:
+        """Advance the clock, and evaluate the rules once: (opened, closed)."""
+        self.stage.clock.advance(after_s)
+        return await self.evaluator.run_once()
 
-    async def tell(self) -> None:
+    async def deliver(self) -> None:
         """Write the notices of new events, and deliver due ones."""
-        await self.scribe.run_once()
-        for name in self.boxes:
+        await self.notifier.run_once()
+        for name in self.senders:
             await self.outbox.run_once(name)
 
     def kinds(self, entity: str) -> list[str]:
@@ -67,45 +67,45 @@ class Notices:
 
     @property
     def log(self) -> list[Event]:
-        return self.on.store.log  # type: ignore[attr-defined]  # it is in memory
+        return self.stage.store.log  # type: ignore[attr-defined]  # it is in memory
 
 
 @asynccontextmanager
-async def notices(
+async def alert_pipeline(
     *receivers: Receiver,
     agents: list[Agent] | None = None,
     looks: Mapping[AlertRule, Check] | None = None,
     reminder_s: int | None = None,
-    sender: Box | None = None,
+    sender: FakeSender | None = None,
     **rules: NoticeRule,
-) -> AsyncIterator[Notices]:
+) -> AsyncIterator[AlertPipeline]:
     """Over a stage with one agent. Rules have their defaults except those given."""
     async with stage(agents or [agent("a", devices=2)]) as on:
-        yield of_stage(on, *receivers, looks=looks, reminder_s=reminder_s, sender=sender, **rules)
+        yield pipeline_on(on, *receivers, looks=looks, reminder_s=reminder_s, sender=sender, **rules)
 
 
-def of_stage(on: Stage, *receivers: Receiver, **more: Any) -> Notices:
+def pipeline_on(on: Stage, *receivers: Receiver, **more: Any) -> AlertPipeline:
     """A leader's parts; several can be made one after another, as after a take-over."""
     looks, reminder_s, sender = (more.pop(name, None) for name in ("looks", "reminder_s", "sender"))
     rules = Rules(on.state.alert_index, DEFAULTS | {AlertRule(name): rule for name, rule in more.items()})
     room = AlertContext(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds())
-    boxes = {receiver.name: sender or Box() for receiver in receivers}
-    return Notices(
-        on=on,
-        watch=AlertEvaluator(room, rules=rules, more=looks, reminder_s=reminder_s),
-        scribe=Notifier(room, feed=on.feed, rules=rules, receivers=receivers),
+    boxes = {receiver.name: sender or FakeSender() for receiver in receivers}
+    return AlertPipeline(
+        stage=on,
+        evaluator=AlertEvaluator(room, rules=rules, more=looks, reminder_s=reminder_s),
+        notifier=Notifier(room, feed=on.feed, rules=rules, receivers=receivers),
         outbox=Outbox(
             room,
             outputs=on.executor,
             addresses={one.name: Address(receiver=one, sender=boxes[one.name]) for one in receivers},
         ),
-        boxes=boxes,
+        senders=boxes,
     )
 
 
-async def alert(on: Notices, words: str, *, severity: Severity = Severity.WARNING) -> Alert:
+async def open_alert(on: AlertPipeline, words: str, *, severity: Severity = Severity.WARNING) -> Alert:
     """An alert opened now."""
-    now_us = on.on.clock.now_us()
+    now_us = on.stage.clock.now_us()
     made = Alert(
         id=f"alr_{now_us}",
         rule=AlertRule.DISK_LOW,
@@ -115,13 +115,13 @@ async def alert(on: Notices, words: str, *, severity: Severity = Severity.WARNIN
         opened_us=now_us,
         told_us=now_us,
     )
-    return await on.on.journal.transact(lambda draft: draft.put(made, "opened"), actor=ACTOR)
+    return await on.stage.journal.transact(lambda draft: draft.put(made, "opened"), actor=ACTOR)
 
 
-async def fails(on: Notices, *, code: int = 3, **asked: Any) -> str:
+async def fail_session(on: AlertPipeline, *, code: int = 3, **asked: Any) -> str:
     """A session that fails by itself."""
-    name = await on.on.submit(**asked)
-    await on.on.advance()
-    on.on.executor.ends(KernelId(f"{name}.1.0"), code=code)
-    await on.on.settle()
+    name = await on.stage.submit(**asked)
+    await on.stage.advance()
+    on.stage.executor.end_kernel(KernelId(f"{name}.1.0"), code=code)
+    await on.stage.settle()
     return name

@@ -31,7 +31,7 @@ HOUR_US = 3_600_000_000
 
 
 @dataclass
-class Scene:
+class AuthorisationServer:
     """What a test acts on."""
 
     stage: Stage
@@ -67,11 +67,11 @@ class Scene:
         made = await self.accounts.create_api_key(ADMIN, NewApiKey(user=owner, name="test", scope=KeyScope.ADMIN))
         return made.api_key.id, made.secret
 
-    async def ask(self, user: str | None, query: str, variables: dict[str, Any]) -> httpx.Response:
+    async def query(self, user: str | None, query: str, variables: dict[str, Any]) -> httpx.Response:
         """A query or mutation."""
         return await self.clients[user].post("/graphql", json={"query": query, "variables": variables})
 
-    async def first(self, user: str | None, query: str, variables: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    async def first_event(self, user: str | None, query: str, variables: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """The status of a subscription, and the first that it tells."""
         body = {"query": query, "variables": variables}
         headers = {"accept": "text/event-stream"}
@@ -88,7 +88,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[Scene]:
+async def authorisation_server() -> AsyncIterator[AuthorisationServer]:
     """Users are named as their roles."""
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(stage([agent(AGENT, devices=4)]))
@@ -97,7 +97,7 @@ async def scene() -> AsyncIterator[Scene]:
         history = History(state=parts.state, queries=parts.queries, clock=parts.clock)
         deps = face_of(parts, accounts=accounts, auth=auth, history=history)
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
-        found = Scene(parts, accounts, f"http://127.0.0.1:{port}")
+        found = AuthorisationServer(parts, accounts, f"http://127.0.0.1:{port}")
         for name, role in ((OTHER, Role.USER), *((role.name.lower(), role) for role in Role)):
             await accounts.create_user(ADMIN, NewUser(name=name, role=role))
             _, secret = await found.key_of(name)

@@ -117,14 +117,14 @@ def shell(text: str, **fields: object) -> LaunchOrder:
     return order("/bin/sh", "-c", text, **fields)  # type: ignore[arg-type] # the fields' own types
 
 
-class Stand:
-    """One opened agent, and all its reports."""
+class AgentHarness:
+    """An open agent, and all messages that it has sent."""
 
     def __init__(self, config: AgentConfig) -> None:
         self.config = config
         self.plugin = ToyPlugin()
-        self.said: list[AgentMessage] = []
-        self.news = asyncio.Condition()
+        self.messages: list[AgentMessage] = []
+        self.message_arrived = asyncio.Condition()
         self._new_core()
 
     def _new_core(self) -> None:
@@ -140,44 +140,44 @@ class Stand:
         await self.core.close()
         await self._reader
 
-    async def reopen(self) -> None:
+    async def restart(self) -> None:
         """A restart of the agent, without a new process."""
         await self.close()
-        await self.renew()
+        await self.start_again()
 
-    async def renew(self) -> None:
-        """The second half of that."""
-        self.said.clear()
+    async def start_again(self) -> None:
+        """The second half of a restart: a new core on the same folder."""
+        self.messages.clear()
         self._new_core()
         await self.open()
 
     async def _read(self, core: AgentCore) -> None:
         async for message in core.reports():
-            async with self.news:
-                self.said.append(message)
-                self.news.notify_all()
+            async with self.message_arrived:
+                self.messages.append(message)
+                self.message_arrived.notify_all()
 
     def reports(self, kernel: KernelId) -> list[KernelReport]:
         """The reports of a kernel, oldest first."""
-        return [m.report for m in self.said if isinstance(m, KernelChanged) and m.report.kernel_id == kernel]
+        return [m.report for m in self.messages if isinstance(m, KernelChanged) and m.report.kernel_id == kernel]
 
-    async def told(self, kernel: KernelId, *phases: KernelPhase) -> KernelReport:
+    async def wait_for_report(self, kernel: KernelId, *phases: KernelPhase) -> KernelReport:
         """Wait until one of the phases is reported; the newest such report."""
 
         def found() -> list[KernelReport]:
             return [report for report in self.reports(kernel) if report.phase in phases]
 
-        async with self.news:
-            await asyncio.wait_for(self.news.wait_for(found), PATIENCE_S)
+        async with self.message_arrived:
+            await asyncio.wait_for(self.message_arrived.wait_for(found), PATIENCE_S)
         return found()[-1]
 
-    async def ended(self, kernel: KernelId) -> KernelReport:
-        return await self.told(kernel, KernelPhase.EXITED, KernelPhase.REFUSED)
+    async def wait_for_end(self, kernel: KernelId) -> KernelReport:
+        return await self.wait_for_report(kernel, KernelPhase.EXITED, KernelPhase.REFUSED)
 
     async def run(self, asked: LaunchOrder) -> KernelReport:
         """Launch, and wait for the end."""
         await self.core.launch([asked])
-        return await self.ended(asked.kernel_id)
+        return await self.wait_for_end(asked.kernel_id)
 
     def folder(self, kernel: KernelId) -> Path:
         return self.config.folder / "kernels" / kernel
@@ -199,7 +199,7 @@ def agent_config(folder: Path, **fields: object) -> AgentConfig:
     return replace(plain, **fields)  # type: ignore[arg-type] # the fields' own types
 
 
-async def until(fact: Callable[[], bool]) -> None:
+async def wait_until(fact: Callable[[], bool]) -> None:
     """Wait for a condition outside of the event loop."""
 
     async def watch() -> None:
@@ -222,7 +222,7 @@ def process_state(pid: int) -> str:
         return ""
 
 
-def parent(pid: int) -> int:
+def parent_pid(pid: int) -> int:
     """The parent's process id; 0 when there is no such process."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1])
@@ -230,13 +230,13 @@ def parent(pid: int) -> int:
         return 0
 
 
-def marked(kernel: KernelId) -> list[int]:
+def marked_processes(kernel: KernelId) -> list[int]:
     """The living processes that carry a kernel's mark."""
     mark = f"ALIQUOT_ATTEMPT={kernel}".encode()
     return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if mark in _environment(pid)]
 
 
-def shims(folder: Path) -> list[int]:
+def shim_pids(folder: Path) -> list[int]:
     """The living processes that hold a file of this folder open as a lock: the shims below it."""
     return [
         pid
@@ -245,7 +245,7 @@ def shims(folder: Path) -> list[int]:
     ]
 
 
-def others_in(folder: Path) -> list[int]:
+def processes_with_files_in(folder: Path) -> list[int]:
     """The living processes but this one that have files open below a folder, including stopped ones."""
     found = (pid for pid, links in _opened() if any(link.startswith(f"{folder}/") for link in links))
     return [pid for pid in found if pid != os.getpid()]

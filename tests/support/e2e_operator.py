@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from aliquot.client import Client
 
-VIEW: Final = """
+SESSION: Final = """
 query ($id: ID!) {
   session(id: $id) {
     id version name state attempt retry_count exit_code queue_position holds_devices owner project pool
@@ -20,14 +20,14 @@ query ($id: ID!) {
   }
 }
 """
-UPDATES: Final = """
+QUEUE_UPDATES: Final = """
 subscription ($after: BigInt) {
   queue_updates(after: $after) {
     event_number at kind session { id state attempt array_id fallback_level preemption { cause lost_gpu_seconds } }
   }
 }
 """
-OVER: Final = """
+SESSIONS_IN_STATES: Final = """
 query ($states: [SessionState!]!) {
   sessions(first: 100, filter: { states: $states }) { edges { node { id } } }
 }
@@ -90,7 +90,7 @@ mutation ($input: SetAgentSchedulableInput!) {{ set_agent_schedulable(input: $in
 }
 
 
-class Office:
+class Operator:
     """Operators' actions at one server."""
 
     def __init__(self, client: Client) -> None:
@@ -100,7 +100,7 @@ class Office:
         """Change policy settings."""
         return await self._client.change(UPDATE_POLICY, {"input": changes})
 
-    async def policy_now(self) -> dict[str, Any]:
+    async def current_policy(self) -> dict[str, Any]:
         """The policy settings that tests change, as input for a change."""
         return dict((await self._client.execute(POLICY))["policy"])
 
@@ -116,19 +116,19 @@ class Office:
         edges = (await self._client.execute(AGENTS))["agents"]["edges"]
         return {str(edge["node"]["id"]).rpartition("-")[2]: edge["node"] for edge in edges}
 
-    async def act(self, what: str, agent_id: str, **more: Any) -> dict[str, Any]:
+    async def change_agent(self, what: str, agent_id: str, **more: Any) -> dict[str, Any]:
         """Run an action on an agent."""
         query = AGENT_ACTS[what]
         variables = {"id": agent_id, **more}
         return await self._client.change(query, {"input": variables} if "$input" in query else variables)
 
-    async def clear(self, policy: dict[str, Any]) -> None:
+    async def reset(self, policy: dict[str, Any]) -> None:
         """Reset the policy, quotas and agents."""
         for agent in (await self.agents()).values():
-            await self.act("resume", agent["id"])
-            await self.act("schedulable", agent["id"], schedulable=True)
-            await self.act("label", agent["id"], labels=[])
-            await self.act("pool", agent["id"], pool="default")
+            await self.change_agent("resume", agent["id"])
+            await self.change_agent("schedulable", agent["id"], schedulable=True)
+            await self.change_agent("label", agent["id"], labels=[])
+            await self.change_agent("pool", agent["id"], pool="default")
         await self.policy(**policy)
         for quota in (await self._client.execute("{ quotas { scope name } }"))["quotas"]:
             await self._client.execute(REMOVE_QUOTA, {"input": quota})

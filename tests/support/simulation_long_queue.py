@@ -6,29 +6,29 @@ import sys
 
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewSession, Role
-from simulation_place import Schedule
+from simulation_environment import Schedule
 from simulation_run import Run, on_new_loop
 from simulation_server import LoneServer
 
 CALLER = Caller(user=UserId("ann"), request_id="req_crowd", role=Role.ADMIN)
 BATCH = 500
-LOOKS = 4
+SAMPLES = 4
 
 
-class Crowd(Run):
+class LongQueueRun(Run):
     """One server, seven devices, and a queue of constant length."""
 
-    async def blocks(self, *, pending: int, seconds: float) -> list[int]:
+    async def memory_blocks(self, *, pending: int, seconds: float) -> list[int]:
         """Python's memory blocks at fixed intervals; each started session is replaced."""
         self._faults.end()
         keeping = asyncio.create_task(self._keep_up(0))
         while not self._servers[0].is_up:  # noqa: ASYNC110  # servers send no event
             await asyncio.sleep(0.1)
         looks = []
-        for _ in range(LOOKS):
+        for _ in range(SAMPLES):
             await self._fill(pending)
             for _ in range(10):
-                await asyncio.sleep(seconds / LOOKS / 10)
+                await asyncio.sleep(seconds / SAMPLES / 10)
                 await self._fill(pending)
             gc.collect()
             looks.append(sys.getallocatedblocks())
@@ -51,11 +51,11 @@ class Crowd(Run):
             await cases.sessions.create_sessions(CALLER, [one] * min(missing, BATCH))
 
 
-def blocks_over_time(*, pending: int, seconds: float) -> list[int]:
-    """See `Crowd.blocks`."""
+def memory_blocks_over_time(*, pending: int, seconds: float) -> list[int]:
+    """See `LongQueueRun.memory_blocks`."""
     return on_new_loop(
         1,
-        lambda loop, chance: Crowd(loop, chance, (LoneServer,), schedule=Schedule()).blocks(
+        lambda loop, streams: LongQueueRun(loop, streams, (LoneServer,), schedule=Schedule()).memory_blocks(
             pending=pending, seconds=seconds
         ),
     )

@@ -11,7 +11,7 @@ from service_memory_store import MemoryStore
 from service_stage import EPOCH, StepClock
 
 
-class Office:
+class MemoryAdministration:
     """Administration and accounts with their own state."""
 
     def __init__(self) -> None:

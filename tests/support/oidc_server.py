@@ -105,12 +105,12 @@ def provider(
 
 
 @dataclass
-class Stand:
+class OidcServer:
     """A server, and what a test acts on."""
 
     stage: Stage
     accounts: Accounts
-    door: OidcAuthenticator
+    authenticator: OidcAuthenticator
     url: str
 
     def client(self, token: str) -> httpx.AsyncClient:
@@ -124,9 +124,9 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(
+async def oidc_server(
     issuer: str, *, keys: ProviderKeys | None = None, limits: Limits | None = None, **settings: Any
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[OidcServer]:
     """The real service behind the real HTTP face, which takes tokens of a provider; passes are made by hand."""
     async with AsyncExitStack() as stack:
         parts = await stack.enter_async_context(stage([agent("a", devices=1)]))
@@ -149,4 +149,4 @@ async def stand(
         auth = TokenAuth("the-servers-own-token", owner, people=people, door=door)
         deps = face_of(parts, accounts=accounts, auth=auth, limits=limits or Limits())
         port = await stack.enter_async_context(listening(create_app(deps), lifespan="off"))
-        yield Stand(parts, accounts, door, f"http://127.0.0.1:{port}")
+        yield OidcServer(parts, accounts, door, f"http://127.0.0.1:{port}")

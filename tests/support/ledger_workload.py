@@ -44,20 +44,20 @@ class LeapingClock(SystemClock):
     def monotonic(self) -> float:
         return (time.monotonic_ns() + self._waited_ns) / 1e9
 
-    def passes(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self._ahead_ns += round(seconds * 1e9)
 
-    def is_set(self, seconds: float) -> None:
+    def set_wall_clock(self, seconds: float) -> None:
         """The machine's clock is set, and stays so for longer than the keeper waits."""
         self._set_ns += round(seconds * 1e9)
 
-    def waits(self, seconds: float) -> None:
+    def advance_monotonic(self, seconds: float) -> None:
         """Advance the time that loops measure."""
         self._waited_ns += round(seconds * 1e9)
 
 
-class Course:
-    """Random events, in steps."""
+class RandomWorkload:
+    """A random workload: submissions, ends, and operators' changes, one per step."""
 
     def __init__(self, service: Orchestrator, executor: FakeExecutor, clock: LeapingClock, *, seed: int) -> None:
         self.service = service
@@ -66,14 +66,14 @@ class Course:
         self.draw = random.Random(seed)
         self.refused = 0
 
-    async def until_written(self, ledger: DatabaseLedger, count: int) -> None:
+    async def run_until_entries(self, ledger: DatabaseLedger, count: int) -> None:
         """Continue until the ledger has a number of entries."""
         async with asyncio.timeout(WAIT_S):
             while len(await ledger.last(count)) < count:
                 for _ in range(50):
                     await self.step()
 
-    async def until_happened(self, store: DatabaseStore, kinds: set[str]) -> None:
+    async def run_until_events(self, store: DatabaseStore, kinds: set[str]) -> None:
         """Go on until each kind has had an event."""
         after = 0
         async with asyncio.timeout(WAIT_S):
@@ -86,7 +86,7 @@ class Course:
 
     async def step(self) -> None:
         """A random action."""
-        self.clock.passes(self.draw.choice((0, 1, 20, 300)))
+        self.clock.advance(self.draw.choice((0, 1, 20, 300)))
         acts = (self.submit, self.submit, self.end, self.end, self.end, self.change_cluster, self.change_rules)
         try:
             await self.draw.choices(acts, weights=(4, 4, 4, 4, 2, 1, 3))[0]()
@@ -131,7 +131,9 @@ class Course:
         running = [kernel for one in self.executor.agents.values() for kernel in sorted(one.running)]
         stopped = [kernel for one in self.executor.agents.values() for kernel in one.stopped if kernel in one.running]
         if stopped or running:
-            self.executor.ends(KernelId(self.draw.choice(stopped or running)), code=self.draw.choice((0, 0, 0, 1)))
+            self.executor.end_kernel(
+                KernelId(self.draw.choice(stopped or running)), code=self.draw.choice((0, 0, 0, 1))
+            )
 
     async def change_cluster(self) -> None:
         name = self.draw.choice(list(self.executor.agents))
@@ -144,9 +146,9 @@ class Course:
             case 3:
                 await admin.agents.label_agent(OPERATOR, name, self.draw.choice(((), (("zone", "north"),))))
             case 4:
-                self.executor.falls_silent(AgentId(name))
+                self.executor.disconnect_agent(AgentId(name))
             case 5:
-                self.executor.comes_back(AgentId(name))
+                self.executor.reconnect_agent(AgentId(name))
 
     async def change_rules(self) -> None:
         draw, admin = self.draw, self.service.administration
@@ -176,13 +178,13 @@ class Course:
 
 
 @asynccontextmanager
-async def course_on(
+async def workload_on(
     place: Place,
     *,
     seed: int = 1,
     retention: Callable[[DatabaseStore], RetentionPlan] | None = None,
     keeps_time: bool = False,
-) -> AsyncIterator[tuple[Course, DatabaseStore]]:
+) -> AsyncIterator[tuple[RandomWorkload, DatabaseStore]]:
     """The service over a database, with three agents of 4 GPUs; everything is saved when it ends.
 
     Args:
@@ -193,7 +195,7 @@ async def course_on(
     store = open_store(place.url, data_folder=place.folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
     if keeps_time:
-        clock.passes(max(0, loaded.last_at_us - clock.now_us()) / 1e6)
+        clock.advance(max(0, loaded.last_at_us - clock.now_us()) / 1e6)
     clock.not_before(loaded.last_at_us)
     executor = FakeExecutor([agent(name, devices=4) for name in ("a", "b", "c")])
     plan = None if retention is None else retention(store)
@@ -210,8 +212,8 @@ async def course_on(
     running = asyncio.create_task(service.run())
     try:
         await executor.start()
-        await service.until_reachable(frozenset(executor.agents))
-        yield Course(service, executor, clock, seed=seed), store
+        await service.wait_for_agents(frozenset(executor.agents))
+        yield RandomWorkload(service, executor, clock, seed=seed), store
         assert not running.done(), running.exception()
     finally:
         running.cancel()
@@ -221,17 +223,17 @@ async def course_on(
         await store.close()
 
 
-async def live_two_terms(place: Place, *, entries: int) -> None:
+async def record_two_terms(place: Place, *, entries: int) -> None:
     """Two busy terms with a minimum number of entries, each with its checkpoint."""
     for seed in (1, 2):
-        async with course_on(place, seed=seed) as (course, running):
-            await course.until_written(running.ledger, len(await running.ledger.last(1000)) + entries)
+        async with workload_on(place, seed=seed) as (workload, running):
+            await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + entries)
 
 
 @asynccontextmanager
 async def two_terms(place: Place, *, entries: int) -> AsyncIterator[DatabaseStore]:
     """A store after two busy terms."""
-    await live_two_terms(place, entries=entries)
+    await record_two_terms(place, entries=entries)
     store = place.store()
     await store.open()
     assert isinstance(store, DatabaseStore)

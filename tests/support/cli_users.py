@@ -15,7 +15,7 @@ from aliquot.cli.acceptance.processes import OwnServer
 PATIENCE_S = 120
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     """A command result."""
 
     code: int
@@ -27,7 +27,7 @@ class Done(NamedTuple):
         return json.loads(self.out)
 
 
-class Person:
+class CliUser:
     """A command-line user with a home folder."""
 
     def __init__(self, *, url: str, token: str, home: Path) -> None:
@@ -39,7 +39,7 @@ class Person:
     def at(cls, server: OwnServer, *, home: Path) -> Self:
         return cls(url=server.url, token=server.token, home=home)
 
-    def run(self, *words: str, code: int = 0) -> Done:
+    def run(self, *words: str, code: int = 0) -> CommandResult:
         """Run a command to its end, expecting this code."""
         done = subprocess.run(
             self._argv(words),
@@ -51,9 +51,9 @@ class Person:
             timeout=PATIENCE_S,
         )
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return Done(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
-    def interrupt(self, *words: str, after: str, answer: str | None) -> Done:
+    def interrupt(self, *words: str, after: str, answer: str | None) -> CommandResult:
         """Run a command, press Ctrl-C after its first line, and answer its question.
 
         Args:
@@ -79,7 +79,7 @@ class Person:
             # Buffered output is in these files only; `communicate` would miss it.
             out = process.stdout.read()
             err = asked if process.stderr is None else process.stderr.read()
-            return Done(process.wait(PATIENCE_S), seen + out, err)
+            return CommandResult(process.wait(PATIENCE_S), seen + out, err)
         finally:
             process.kill()
             process.communicate()

@@ -53,7 +53,7 @@ int fdatasync(int file) {
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class ProcessFaults:
     """Faults that can be switched on and off while the process runs."""
 
     folder: Path
@@ -85,11 +85,11 @@ class Hooks:
         draft.write_text(str(seconds))
         os.replace(draft, self.folder / "shift")
 
-    def stop_names(self) -> None:
+    def fail_name_resolution(self) -> None:
         """Make name resolution fail."""
         (self.folder / "no-names").touch()
 
-    def start_names(self) -> None:
+    def restore_name_resolution(self) -> None:
         """Make name resolution work again."""
         (self.folder / "no-names").unlink()
 
@@ -97,6 +97,6 @@ class Hooks:
         """Make fsync fail as on a full disk."""
         (self.folder / "fsync-fails").touch()
 
-    def mend_fsync(self) -> None:
+    def restore_fsync(self) -> None:
         """Make fsync work again."""
         (self.folder / "fsync-fails").unlink()

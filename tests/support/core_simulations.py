@@ -1,4 +1,4 @@
-"""Random worlds: arrivals, run times and rights of sessions; small enough for many passes."""
+"""Random cluster simulations: arrivals, run times and rights of sessions; small enough for many passes."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +15,7 @@ from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
 from aliquot_schema.sessions import ArrayTasks, Priority
 from allocation_devices import ask, gpus
 from core_cluster import on, row
-from core_world import Work, World
+from core_simulation import ClusterSimulation, Job
 
 SECOND_US: Final = 1_000_000
 START_US: Final = 1_793_500_000_000_000
@@ -32,7 +32,7 @@ PARALLEL: Final = 2
 
 
 @st.composite
-def works(draw: st.DrawFn, name: str, *, whole: bool = False, plain: bool = False) -> Work:
+def jobs(draw: st.DrawFn, name: str, *, whole: bool = False, plain: bool = False) -> Job:
     """A session; optionally with whole GPUs only, or without arrays and fallbacks."""
     asked = draw(st.sampled_from(ASKED[:4] if whole else ASKED))
     limit_s = draw(st.sampled_from([10, 20, 30, 60]))
@@ -49,25 +49,25 @@ def works(draw: st.DrawFn, name: str, *, whole: bool = False, plain: bool = Fals
     )
     lasts_ms = draw(st.integers(limit_s // 3, limit_s)) * 1000
     if plain or draw(st.integers(0, 2)):
-        return Work(row=timed, lasts_ms=lasts_ms)
+        return Job(row=timed, duration_ms=lasts_ms)
     return draw(st.sampled_from([_array, _shrinking]))(timed, lasts_ms)
 
 
 @st.composite
-def overrunning(draw: st.DrawFn, name: str) -> Work:
+def overrunning_jobs(draw: st.DrawFn, name: str) -> Job:
     """A plain session, mostly without a limit, that may run much longer than planned."""
-    work = draw(works(name, plain=True))
+    job = draw(jobs(name, plain=True))
     if draw(st.integers(0, 3)) == 0:
-        return work
+        return job
     came_us = START_US + draw(st.sampled_from([0, 5, 25, 70, 130, 300, 700])) * SECOND_US
-    free = replace(work.row, queued_us=came_us, limit_ms=None)
-    return Work(row=free, lasts_ms=draw(st.sampled_from([2, 9, 30, 65, 100, 250, 800])) * 1000, overruns=True)
+    free = replace(job.row, queued_us=came_us, limit_ms=None)
+    return Job(row=free, duration_ms=draw(st.sampled_from([2, 9, 30, 65, 100, 250, 800])) * 1000, overruns=True)
 
 
 @st.composite
-def worlds(
+def simulations(
     draw: st.DrawFn, policy: Policy, *, whole: bool = False, plain: bool = False, overruns: bool = False
-) -> World:
+) -> ClusterSimulation:
     """A small cluster of GPUs, and up to nine sessions that arrive within half a minute.
 
     Args:
@@ -76,10 +76,10 @@ def worlds(
     sizes = draw(st.lists(st.sampled_from([2, 3, 4, 4]), min_size=1, max_size=2))
     agents: tuple[AgentRow, ...] = tuple(on(f"x{number}", gpus(size)) for number, size in enumerate(sizes))
     names = [f"s{number}" for number in range(draw(st.integers(4, 9)))]
-    return World(
+    return ClusterSimulation(
         agents=agents,
         policy=policy,
-        works=[draw(overrunning(name) if overruns else works(name, whole=whole, plain=plain)) for name in names],
+        jobs=[draw(overrunning_jobs(name) if overruns else jobs(name, whole=whole, plain=plain)) for name in names],
         now_us=START_US,
         quotas={} if plain or overruns else draw(_quotas()),
         parallel=PARALLEL,
@@ -96,15 +96,15 @@ def _quotas(draw: st.DrawFn) -> Mapping[QuotaId, Quota]:
     return draw(st.sampled_from([{}, {}, {}, {user: limit}, {project: owned}, {user: limit, project: owned}]))
 
 
-def _array(plain: PendingRow, lasts_ms: int) -> Work:
+def _array(plain: PendingRow, lasts_ms: int) -> Job:
     tasks = ArrayTasks(max_parallel=PARALLEL, waiting=Intervals.parse("0-2"))
-    return Work(row=replace(plain, tasks=tasks.waiting, tasks_startable=startable(tasks)), lasts_ms=lasts_ms)
+    return Job(row=replace(plain, tasks=tasks.waiting, tasks_startable=startable(tasks)), duration_ms=lasts_ms)
 
 
-def _shrinking(plain: PendingRow, lasts_ms: int) -> Work:
+def _shrinking(plain: PendingRow, lasts_ms: int) -> Job:
     """The row falls back to a whole GPU, and later to a part of one."""
     smaller: tuple[tuple[int, Request], ...] = tuple(
         (plain.queued_us + wait_s * SECOND_US, tuple(ask(cuda_shares=text).items()))
         for wait_s, text in ((7, "1"), (18, "0.3"))
     )
-    return Work(row=replace(plain, falls_back_us=smaller[0][0]), lasts_ms=lasts_ms, smaller=smaller)
+    return Job(row=replace(plain, falls_back_us=smaller[0][0]), duration_ms=lasts_ms, fallbacks=smaller)

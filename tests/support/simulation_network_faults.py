@@ -6,47 +6,49 @@ from random import Random
 from aliquot_schema.errors import AliquotError
 from simulation_loop import SeededLoop
 
-FATES = ("lost", "unanswered", "repeated")
-ODD = 0.06
+MESSAGE_FAULTS = ("lost", "unanswered", "repeated")
+MESSAGE_FAULT_SHARE = 0.06
 """Share of messages lost, unanswered or repeated."""
 
 
-class Weather:
+class NetworkFaults:
     """Drawn from one random stream."""
 
     def __init__(self, loop: SeededLoop, random: Random) -> None:
-        self.is_fair = False
+        self.is_reliable = False
         """No more disturbances."""
         self._loop = loop
         self._random = random
         self._out_until_s: dict[str, float] = {}
 
     def happens(self, likely: float) -> bool:
-        return not self.is_fair and self._random.random() < likely
+        return not self.is_reliable and self._random.random() < likely
 
-    def fate(self) -> str:
-        return self._random.choice(FATES) if self.happens(ODD) else "arrives"
+    def draw_outcome(self) -> str:
+        return self._random.choice(MESSAGE_FAULTS) if self.happens(MESSAGE_FAULT_SHARE) else "arrives"
 
     def delay_s(self, most: float = 0.2) -> float:
         """Usually short."""
         return self._random.random() ** 3 * most
 
-    def later(self, call: Callable[[], object], *, seconds: float = 0.2) -> None:
-        self.after(self.delay_s(seconds), call)
+    def call_delayed(self, call: Callable[[], object], *, seconds: float = 0.2) -> None:
+        self.call_after(self.delay_s(seconds), call)
 
-    def after(self, seconds: float, call: Callable[[], object]) -> None:
+    def call_after(self, seconds: float, call: Callable[[], object]) -> None:
         self._loop.call_outside(seconds, call)
 
-    def outage_s(self, machine: str) -> float:
+    def cut_off(self, machine: str) -> float:
         """Cut a machine off; returns for how long."""
-        seconds = 1.0 if self.is_fair else self._random.choice((0.5, 4.0, 12.0, 50.0)) * (0.5 + self._random.random())
+        seconds = (
+            1.0 if self.is_reliable else self._random.choice((0.5, 4.0, 12.0, 50.0)) * (0.5 + self._random.random())
+        )
         self._out_until_s[machine] = self._loop.time() + seconds
         return seconds
 
-    def is_out(self, machine: str) -> bool:
-        return not self.is_fair and self._loop.time() < self._out_until_s.get(machine, 0.0)
+    def is_cut_off(self, machine: str) -> bool:
+        return not self.is_reliable and self._loop.time() < self._out_until_s.get(machine, 0.0)
 
-    def forgive(self, work: Callable[[], object]) -> bool:
+    def try_call(self, work: Callable[[], object]) -> bool:
         """Send without waiting for the answer; returns whether that was possible."""
         try:
             work()

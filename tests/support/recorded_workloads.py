@@ -38,15 +38,15 @@ class RecordedCluster:
                 break
         await self.recorder.flush()
 
-    async def waits(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         """Time passes, with the passes that are due in it."""
         until_us = self.on.clock.now_us() + round(seconds * 1e6)
         while self.wake_us is not None and self.wake_us <= until_us:
-            self.on.clock.passes(max(self.wake_us - self.on.clock.now_us(), 0) / 1e6)
+            self.on.clock.advance(max(self.wake_us - self.on.clock.now_us(), 0) / 1e6)
             await self.settle()
             if self.wake_us is not None and self.wake_us <= self.on.clock.now_us():
                 break
-        self.on.clock.passes(max(until_us - self.on.clock.now_us(), 0) / 1e6)
+        self.on.clock.advance(max(until_us - self.on.clock.now_us(), 0) / 1e6)
 
     async def submit(self, user: str | None = None, **more: object) -> str:
         """Somebody submits a session."""
@@ -67,7 +67,7 @@ class RecordedCluster:
         """Some kernel ends, well or badly."""
         running = [name for one in self.on.executor.agents.values() for name in sorted(one.running)]
         if running:
-            self.on.executor.ends(KernelId(self.draw.choice(running)), code=self.draw.choice((0, 0, 0, 1)))
+            self.on.executor.end_kernel(KernelId(self.draw.choice(running)), code=self.draw.choice((0, 0, 0, 1)))
             await self.on.settle()
 
     async def cancel(self) -> None:
@@ -76,11 +76,11 @@ class RecordedCluster:
         if alive:
             await self.on.cancel(self.draw.choice(alive))
 
-    async def live(self, steps: int) -> None:
+    async def run(self, steps: int) -> None:
         """People use the cluster."""
         acts = (self.submit, self.end, self.cancel)
         for _ in range(steps):
-            await self.waits(self.draw.choice((1, 20, 300)))
+            await self.advance(self.draw.choice((1, 20, 300)))
             try:
                 await self.draw.choices(acts, weights=(8, 9, 1))[0]()
             except AliquotError:

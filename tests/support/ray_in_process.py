@@ -16,7 +16,7 @@ from aliquot.execution.ray.node_options import VARIABLE, write_options
 from aliquot.execution.ray.protocol import FromGateway, FromServer, Pipe, RayReachable, RayUnreachable
 from aliquot.execution.remote.agent_setup import AgentOptions
 from aliquot.execution.remote.executor import RemoteExecutor
-from remote_pair import QUICK, Heard, OneKey
+from remote_in_memory import QUICK, MessageRecorder, OneKey
 
 
 class DirectActor:
@@ -43,16 +43,16 @@ class _Method:
 
 
 @dataclass(slots=True, kw_only=True)
-class Line:
+class InProcessRay:
     """The parts of one test."""
 
     hosting: Hosting
     executor: RemoteExecutor
-    heard: Heard
+    received: MessageRecorder
     multiplexer: Multiplexer
-    told: list[RayReachable | RayUnreachable]
+    statuses: list[RayReachable | RayUnreachable]
     server_pipe: Pipe[FromGateway]
-    relaying: list[asyncio.Task[None]]
+    relay_tasks: list[asyncio.Task[None]]
 
     async def connect(self, agent_id: str) -> Relay:
         """Do a keeper's work for one agent."""
@@ -63,12 +63,14 @@ class Line:
             if await self.hosting.connect(agent_id, relay.connection) is None:
                 break
             await asyncio.sleep(0.02)
-        self.relaying.append(asyncio.create_task(relay.run()))
+        self.relay_tasks.append(asyncio.create_task(relay.run()))
         return relay
 
 
 @asynccontextmanager
-async def line(folder: Path, *, monkeypatch: Any, options: AgentOptions | None = None) -> AsyncIterator[Line]:
+async def in_process_ray(
+    folder: Path, *, monkeypatch: Any, options: AgentOptions | None = None
+) -> AsyncIterator[InProcessRay]:
     """A line with a node's agents, none of them connected yet."""
     monkeypatch.setenv(VARIABLE, str(write_options(options or AgentOptions(data_folder=folder, demo_node=1))))
     ours, theirs = socket.socketpair()
@@ -82,21 +84,21 @@ async def line(folder: Path, *, monkeypatch: Any, options: AgentOptions | None =
         asyncio.create_task(GatewayClient(at_server, agents=executor, on_status=told.append).run()),
         asyncio.create_task(multiplexer.listen()),
     ]
-    made = Line(
+    made = InProcessRay(
         hosting=Hosting(),
         executor=executor,
-        heard=Heard(executor),
+        received=MessageRecorder(executor),
         multiplexer=multiplexer,
-        told=told,
+        statuses=told,
         server_pipe=at_server,
-        relaying=[],
+        relay_tasks=[],
     )
     try:
         yield made
     finally:
-        for task in (*made.relaying, *tasks):
+        for task in (*made.relay_tasks, *tasks):
             task.cancel()
-        await asyncio.gather(*made.relaying, *tasks, return_exceptions=True)
+        await asyncio.gather(*made.relay_tasks, *tasks, return_exceptions=True)
         await executor.close()
         await made.hosting.close()
         at_gateway.close()

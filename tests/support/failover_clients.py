@@ -16,11 +16,11 @@ LISTED: Final = (
 )
 
 
-class Crowd:
+class SubmittingClients:
     """Each client submits its sessions with its own keys, until they are acknowledged."""
 
     def __init__(self, on: FailoverCluster, *, then: str, ahead: int | None) -> None:
-        """See `crowded`."""
+        """See `submitting_clients`."""
         self._on = on
         self._then = then
         self._ahead = ahead
@@ -28,7 +28,7 @@ class Crowd:
         """Session ids by key."""
         self._news = asyncio.Event()
 
-    async def submit_for_ever(self, client: int) -> None:
+    async def submit_until_cancelled(self, client: int) -> None:
         for count in range(10**6):
             await self._until_not_ahead()
             key = f"{client}-{count}"
@@ -36,7 +36,7 @@ class Crowd:
             self.acknowledged[key] = await self._on.submit(shell, key=key, first=client)
             self._news.set()
 
-    async def until_more(self, count: int) -> None:
+    async def wait_for_more(self, count: int) -> None:
         """Wait until this many more are acknowledged."""
         wanted = len(self.acknowledged) + count
         async with asyncio.timeout(ANSWERED_S_MAX):
@@ -72,19 +72,19 @@ class Crowd:
 
 
 @asynccontextmanager
-async def crowded(
+async def submitting_clients(
     on: FailoverCluster, *, clients: int, then: str = "true", ahead: int | None = None
-) -> AsyncIterator[Crowd]:
-    """A crowd that submits until the end of the block; no client may stop earlier.
+) -> AsyncIterator[SubmittingClients]:
+    """Clients that submit until the end of the block; none may stop earlier.
 
     Args:
         then: the job's action after recording its start.
         ahead: maximum of acknowledged sessions that have not started; None = no limit.
     """
-    crowd = Crowd(on, then=then, ahead=ahead)
-    tasks = [asyncio.create_task(crowd.submit_for_ever(client)) for client in range(clients)]
+    submitters = SubmittingClients(on, then=then, ahead=ahead)
+    tasks = [asyncio.create_task(submitters.submit_until_cancelled(client)) for client in range(clients)]
     try:
-        yield crowd
+        yield submitters
     finally:
         for task in tasks:
             task.cancel()

@@ -22,33 +22,33 @@ from core_cluster import standing
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class Job:
     """A session to be submitted, and its actual run time, unknown to the scheduler."""
 
     row: PendingRow
-    lasts_ms: int
+    duration_ms: int
     """It ends by its guard at the latest, unless it overruns."""
-    smaller: tuple[tuple[int, Request], ...] = ()
+    fallbacks: tuple[tuple[int, Request], ...] = ()
     """Its fallbacks: (time in microseconds, request)."""
     overruns: bool = False
     """Whether it is not ended at its guard."""
 
 
 @dataclass(kw_only=True)
-class _Runner:
+class _RunningJob:
     row: RunningRow
-    work: Work
+    job: Job
     ends_us: int
     index: int | None
 
 
 @dataclass(kw_only=True)
-class World:
+class ClusterSimulation:
     """The state between two passes. `queue` and `used` are derived from their last versions, as in a server."""
 
     agents: tuple[AgentRow, ...]
     policy: Policy
-    works: Iterable[Work]
+    jobs: Iterable[Job]
     now_us: int
     quotas: Mapping[QuotaId, Quota] = field(default_factory=dict)
     parallel: int = 2
@@ -56,22 +56,22 @@ class World:
     usage: Usage = field(default_factory=Usage)
     queue: Queue = field(default_factory=lambda: Queue.of([]))
     used: dict[NodeId, Mapping[DeviceId, int]] = field(default_factory=dict)
-    runners: dict[SessionId, _Runner] = field(default_factory=dict)
+    running: dict[SessionId, _RunningJob] = field(default_factory=dict)
     started_us: dict[SessionId, int] = field(default_factory=dict)
     """First start times of sessions and tasks."""
 
     def __post_init__(self) -> None:
-        self._coming = sorted(self.works, key=lambda work: (work.row.queued_us, work.row.session_id))
-        self._works = {work.row.session_id: work for work in self._coming}
+        self._arrivals = sorted(self.jobs, key=lambda job: (job.row.queued_us, job.row.session_id))
+        self._jobs = {job.row.session_id: job for job in self._arrivals}
         self._preemptions: dict[SessionId, int] = {}
         self._states: dict[SessionId, SessionState] = {}
-        self._memo = PassCache()
+        self._cache = PassCache()
         self.backlogs: dict[PoolId, BacklogPeak] = {}
         self._arrive()
 
     def snapshot(self) -> Snapshot:
         """What a pass sees now."""
-        rows = tuple(runner.row for runner in self.runners.values())
+        rows = tuple(runner.row for runner in self.running.values())
         return Snapshot(
             revision=0,
             agents=self.agents,
@@ -87,30 +87,30 @@ class World:
 
     def decide(self) -> Plan:
         """A pass that uses the cache of earlier ones; its plan is not applied yet."""
-        return decide(self.snapshot(), self.policy, now_us=self.now_us, seed=7, known=self._memo)
+        return decide(self.snapshot(), self.policy, now_us=self.now_us, seed=7, known=self._cache)
 
-    def carry_out(self, plan: Plan) -> None:
+    def apply(self, plan: Plan) -> None:
         """Apply a plan."""
         self.backlogs |= plan.backlogs
         for placement in plan.placements:
             self._start(placement)
         for eviction in plan.evictions:
-            self._make_leave(eviction)
+            self._evict(eviction)
         for session_id, level in plan.fallbacks.items():
-            self._ask_for_less(session_id, level)
+            self._apply_fallback(session_id, level)
         for session_id in plan.failures:
             self._states[session_id] = SessionState.FAILED
             self._requeue(session_id, None)
 
     def advance(self, plan: Plan) -> bool:
         """Go on to the next event; False if there is none."""
-        times = [runner.ends_us for runner in self.runners.values()]
-        times += [work.row.queued_us for work in self._coming[:1]]
+        times = [runner.ends_us for runner in self.running.values()]
+        times += [job.row.queued_us for job in self._arrivals[:1]]
         times += [plan.wake_at_us] if plan.wake_at_us is not None else []
         if not times:
             return False
         self.now_us = max(min(times), self.now_us + 1)
-        for name in [name for name, runner in self.runners.items() if runner.ends_us <= self.now_us]:
+        for name in [name for name, runner in self.running.items() if runner.ends_us <= self.now_us]:
             self._end(name)
         self._arrive()
         return True
@@ -120,11 +120,11 @@ class World:
         for _ in range(passes):
             plan = self.decide()
             look(plan)
-            self.carry_out(plan)
+            self.apply(plan)
             if not self.advance(plan):
                 return
 
-    def line(self, plan: Plan) -> list[PendingRow]:
+    def ordered_queue(self, plan: Plan) -> list[PendingRow]:
         """All waiting rows in order, as seen by a plan that is not applied yet."""
         judged = replace(self.snapshot(), backlogs={**self.backlogs, **plan.backlogs})
         inputs = standing(judged, weights=self.policy.weights, now_us=self.now_us, is_ready=False)
@@ -135,15 +135,15 @@ class World:
         return next((row for row in self.queue if row.session_id == session_id), None)
 
     def _arrive(self) -> None:
-        arrived = [work.row for work in self._coming if work.row.queued_us <= self.now_us]
-        self._coming = self._coming[len(arrived) :]
+        arrived = [job.row for job in self._arrivals if job.row.queued_us <= self.now_us]
+        self._arrivals = self._arrivals[len(arrived) :]
         self.queue = self.queue.changed(joined=arrived)
         self._states |= {row.session_id: row.state for row in arrived}
 
     def _start(self, placement: Placement) -> None:
         row = self.row(placement.session_id)
         assert row is not None, f"{placement.session_id} starts, and does not wait"
-        work, name = self._works[row.session_id], row.session_id
+        job, name = self._jobs[row.session_id], row.session_id
         if placement.index is not None:
             assert row.tasks is not None
             name = task_id(row.session_id, index=placement.index)
@@ -152,10 +152,10 @@ class World:
             self._requeue(row.session_id, rest if left else None)
         else:
             self._requeue(row.session_id, None)
-        lasts_ms = work.lasts_ms if work.overruns else min(work.lasts_ms, self._guard_ms(row))
+        lasts_ms = job.duration_ms if job.overruns else min(job.duration_ms, self._guard_ms(row))
         running = self._running(name, row, placement.kernels, is_task=placement.index is not None)
-        self.runners[name] = _Runner(
-            row=running, work=work, ends_us=self.now_us + lasts_ms * 1000, index=placement.index
+        self.running[name] = _RunningJob(
+            row=running, job=job, ends_us=self.now_us + lasts_ms * 1000, index=placement.index
         )
         self.started_us.setdefault(name, self.now_us)
         self._states[row.session_id] = SessionState.RUNNING
@@ -178,26 +178,26 @@ class World:
             array_id=row.session_id if is_task else None,
         )
 
-    def _make_leave(self, eviction: Eviction) -> None:
-        runner = self.runners[eviction.session_id]
+    def _evict(self, eviction: Eviction) -> None:
+        runner = self.running[eviction.session_id]
         assert not runner.row.is_leaving, f"{eviction.session_id} is asked twice"
         grace_us = self.now_us + eviction.grace_ms * 1000
         runner.row = replace(runner.row, is_leaving=True, ends_us=min(runner.row.ends_us, grace_us))
         runner.ends_us = min(runner.ends_us, grace_us)
 
-    def _ask_for_less(self, session_id: SessionId, level: int) -> None:
+    def _apply_fallback(self, session_id: SessionId, level: int) -> None:
         row = self.row(session_id)
         assert row is not None, f"{session_id} falls back, and does not wait"
-        smaller = self._works[session_id].smaller
+        smaller = self._jobs[session_id].fallbacks
         assert level == row.fallback_level + 1
         due = smaller[level][0] if level < len(smaller) else None
         less = replace(row, request=smaller[level - 1][1], fallback_level=level, falls_back_us=due)
         self._requeue(session_id, replace(less, version=row.version + 1))
 
     def _end(self, name: SessionId) -> None:
-        runner = self.runners.pop(name)
+        runner = self.running.pop(name)
         self._hold(runner.row, sign=-1)
-        row = runner.work.row
+        row = runner.job.row
         if runner.index is not None:
             self._end_task(row, runner)
         elif runner.row.is_leaving and runner.ends_us == runner.row.ends_us:
@@ -206,14 +206,14 @@ class World:
         else:
             self._states[name] = SessionState.COMPLETED
 
-    def _end_task(self, row: PendingRow, runner: _Runner) -> None:
+    def _end_task(self, row: PendingRow, runner: _RunningJob) -> None:
         """A preempted task waits again; another one may start in any case."""
         array = self.row(row.session_id) or replace(row, tasks=type(row.tasks)() if row.tasks is not None else None)
         assert array.tasks is not None
         assert runner.index is not None
         again = runner.row.is_leaving and runner.ends_us == runner.row.ends_us
         tasks = array.tasks.with_number(runner.index) if again else array.tasks
-        active = sum(1 for other in self.runners.values() if other.row.array_id == row.session_id)
+        active = sum(1 for other in self.running.values() if other.row.array_id == row.session_id)
         startable = min(len(tasks), max(self.parallel - active, 0))
         self._requeue(row.session_id, replace(array, tasks=tasks, tasks_startable=startable) if tasks else None)
 

@@ -26,7 +26,7 @@ mutation ($input: CreateApiKeyInput!) {
 REVOKE = "mutation ($id: ID!) { revoke_api_key(id: $id) { __typename } }"
 
 
-async def running(server: ApiServer, owner: str = "ada", *, shares_access: bool = False) -> None:
+async def running_session(server: ApiServer, owner: str = "ada", *, shares_access: bool = False) -> None:
     """A running session."""
     made = session(SessionState.RUNNING, owner=UserId(owner))
     made = replace(made, project=ProjectId(PROJECT), spec=replace(made.spec, shares_access=shares_access))
@@ -37,10 +37,10 @@ async def running(server: ApiServer, owner: str = "ada", *, shares_access: bool 
         draft.put(made, "started")
         draft.put(replace(kernel(KernelState.RUNNING), started_us=1), "started")
 
-    await server.office.journal.transact(change, actor="test")
+    await server.admin.journal.transact(change, actor="test")
 
 
-async def person(server: ApiServer, name: str, role: str, **more: Any) -> tuple[str, str]:
+async def user_with_key(server: ApiServer, name: str, role: str, **more: Any) -> tuple[str, str]:
     """A user with a key: its id and the key."""
     await server.data(CREATE_USER, input={"name": name, "role": role, **more})
     wanted = {"user": name, "name": "laptop", "scope": "admin"}
@@ -48,12 +48,14 @@ async def person(server: ApiServer, name: str, role: str, **more: Any) -> tuple[
     return made["api_key"]["id"], made["secret"]
 
 
-def door(server: ApiServer, path: str = PATH, headers: dict[str, str] | None = None, **options: Any) -> connect:
+def stream_socket(
+    server: ApiServer, path: str = PATH, headers: dict[str, str] | None = None, **options: Any
+) -> connect:
     url = f"ws://127.0.0.1:{server.port}{path}"
     return connect(url, additional_headers=BEARER if headers is None else headers, compression=None, **options)
 
 
-async def opened(socket: ClientConnection, asked: dict[str, Any]) -> dict[str, Any]:
+async def open_session_stream(socket: ClientConnection, asked: dict[str, Any]) -> dict[str, Any]:
     await socket.send(json.dumps(asked))
     answer: dict[str, Any] = json.loads(await socket.recv())
     return answer

@@ -21,12 +21,12 @@ from simulation_machine import Machine
 R = TypeVar("R", bound=Record)
 
 
-class Truth:
-    """The fold of the log. A broken rule raises AssertionError with a sentence."""
+class ReferenceModel:
+    """The reference model: a fold of the log. A broken rule raises AssertionError with a sentence."""
 
     def __init__(self, machines: dict[str, Machine]) -> None:
         """Without machines, no machine checks."""
-        self.end: Sequence[Any] = ()
+        self.end_of_log: Sequence[Any] = ()
         """The row with the end of the log, with its hash."""
         self._was_clock_wrong = False
         self._newest_us = 0
@@ -46,11 +46,11 @@ class Truth:
     def follow(self, connection: Connection) -> None:
         """Fold new commits, and check."""
         with connection.begin():
-            self.end = connection.exec_driver_sql("SELECT * FROM counter").all()
-            is_new = self.end[0].number > self.revision
+            self.end_of_log = connection.exec_driver_sql("SELECT * FROM counter").all()
+            is_new = self.end_of_log[0].number > self.revision
             events = events_after(connection, self.revision, 100_000) if is_new else ()
         for event in events:
-            self._take(event)
+            self._apply(event)
         if events:
             self._check()
 
@@ -60,7 +60,7 @@ class Truth:
     def held(self) -> list[Lease]:
         return [lease for lease in self.leases.values() if lease.released_us is None]
 
-    def _take(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         # Event much earlier than another: one of two servers started by a wrong clock; a correction is due.
         self._newest_us = max(self._newest_us, event.at_us)
         if event.kind == CLOCK_CORRECTED or event.at_us < self._newest_us - AHEAD_US_MAX:
@@ -75,18 +75,18 @@ class Truth:
         assert event.entity_version == record.version == before + 1, f"{key} goes from {before} to {record.version}"
         self._versions[key] = record.version
         if isinstance(record, Session):
-            self._take_session(record)
+            self._apply_session(record)
         elif isinstance(record, Kernel):
-            self._take_kernel(record)
+            self._apply_kernel(record)
         elif isinstance(record, Lease):
             is_timely = record.version > 1 or record.epoch == event.epoch
             assert is_timely, f"{record.id} is granted by who led in epoch {record.epoch}, in epoch {event.epoch}"
-            self._take_lease(record)
+            self._apply_lease(record)
         elif isinstance(record, Agent):
-            self._take_agent(record)
+            self._apply_agent(record)
         self.charges.take(record)
 
-    def _take_session(self, session: Session) -> None:
+    def _apply_session(self, session: Session) -> None:
         before = self.sessions.get(session.id)
         if before is None:
             assert session.idempotency_key is None or (session.owner, session.idempotency_key) not in self._keys
@@ -103,13 +103,13 @@ class Truth:
         self.sessions[session.id] = session
         self.charges.project_of[session.id] = session.project
 
-    def _take_kernel(self, kernel: Kernel) -> None:
+    def _apply_kernel(self, kernel: Kernel) -> None:
         before = self.kernels.get(kernel.id)
         if before is not None and before.state is not kernel.state:
             assert kernel.state in KERNEL_MOVES[before.state], f"{kernel.id}: {before.state} to {kernel.state}"
         self.kernels[kernel.id] = kernel
 
-    def _take_lease(self, lease: Lease) -> None:
+    def _apply_lease(self, lease: Lease) -> None:
         before = self.leases.get(lease.id)
         assert before is None or before.released_us is None, f"lease {lease.id} changes after its release"
         if lease.released_us is not None and lease.kernel_id is not None:
@@ -118,7 +118,7 @@ class Truth:
             assert not runs, f"lease {lease.id} is released by {lease.evidence}, and its process runs"
         self.leases[lease.id] = lease
 
-    def _take_agent(self, agent: Agent) -> None:
+    def _apply_agent(self, agent: Agent) -> None:
         before = self.agents.get(agent.id)
         if before is not None and before.state is not agent.state:
             assert agent.state in AGENT_MOVES[before.state], f"{agent.id}: {before.state} to {agent.state}"

@@ -20,8 +20,8 @@ AGENT = "n561"
 
 
 @dataclass
-class Hands:
-    """A clock that is set by hand."""
+class ManualClock:
+    """A clock that a test sets."""
 
     now: int = T0
 
@@ -34,7 +34,7 @@ class HistoryStage:
     """History stores on one database, opened in turn or together."""
 
     place: Place
-    clock: Hands = field(default_factory=Hands)
+    clock: ManualClock = field(default_factory=ManualClock)
     kept: TierRetention = field(default_factory=TierRetention)
     interval_s: float = 2.0
 

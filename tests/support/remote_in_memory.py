@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from agent_stand import PATIENCE_S, Stand, agent_config
+from agent_harness import PATIENCE_S, AgentHarness, agent_config
 from aliquot.execution.remote.codec import Channel, ChannelClosed
 from aliquot.execution.remote.dialing import introduce
 from aliquot.execution.remote.executor import RemoteExecutor
@@ -64,7 +64,7 @@ class MemoryWire:
         await self._out.put(None)
 
 
-def wires() -> tuple[MemoryWire, MemoryWire]:
+def wire_pair() -> tuple[MemoryWire, MemoryWire]:
     """The server's end and the agent's."""
     down: asyncio.Queue[bytes | None] = asyncio.Queue(64)
     up: asyncio.Queue[bytes | None] = asyncio.Queue(64)
@@ -82,56 +82,56 @@ def hello(**fields: object) -> Hello:
     return Hello(**{**plain, **fields})  # type: ignore[arg-type] # the fields' own types
 
 
-class Heard:
+class MessageRecorder:
     """Records all messages of an executor."""
 
     def __init__(self, executor: RemoteExecutor) -> None:
         self.messages: list[AgentMessage] = []
-        self.news = asyncio.Condition()
+        self.message_arrived = asyncio.Condition()
         self._reading = asyncio.create_task(self._read(executor))
 
     async def _read(self, executor: RemoteExecutor) -> None:
         async for message in executor.messages():
-            async with self.news:
+            async with self.message_arrived:
                 self.messages.append(message)
-                self.news.notify_all()
+                self.message_arrived.notify_all()
 
-    async def until(self, kind: type, *, count: int = 1) -> AgentMessage:
+    async def wait_for(self, kind: type, *, count: int = 1) -> AgentMessage:
         """Wait for a number of messages of a kind, and return the last."""
 
         def found() -> list[AgentMessage]:
             return [message for message in self.messages if isinstance(message, kind)]
 
-        async with self.news:
-            await asyncio.wait_for(self.news.wait_for(lambda: len(found()) >= count), PATIENCE_S)
+        async with self.message_arrived:
+            await asyncio.wait_for(self.message_arrived.wait_for(lambda: len(found()) >= count), PATIENCE_S)
         return found()[count - 1]
 
 
-class Pair:
+class ConnectedAgent:
     """An executor, and an agent that dials it."""
 
     def __init__(self, folder: Path, *, timing: HeartbeatTiming) -> None:
         self.keys = OneKey()
-        self.stand = Stand(agent_config(folder))
+        self.harness = AgentHarness(agent_config(folder))
         self.executor = RemoteExecutor(keys=self.keys, timing=timing, now_us=lambda: time.time_ns() // 1000)
         self.outbox = Outbox()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
-        await self.stand.core.open()
+        await self.harness.core.open()
         await self.executor.start()
-        self.heard = Heard(self.executor)
-        self._tasks.append(asyncio.create_task(self._pass_on()))
+        self.received = MessageRecorder(self.executor)
+        self._tasks.append(asyncio.create_task(self._forward_reports()))
 
     async def dial(self, **fields: object) -> None:
         """Connect; until the connection is lost it is served in the background."""
-        self.server_wire, self.agent_wire = wires()
+        self.server_wire, self.agent_wire = wire_pair()
         meeting = self.executor.meet(self.server_wire, agent_id=AGENT, key=KEY)
         self._tasks.append(asyncio.create_task(meeting))
         channel = Channel(self.agent_wire)
         welcome = await introduce(channel, hello(**fields))
         self.outbox = Outbox()
-        self._tasks.append(asyncio.create_task(self._talk(channel, beat_s=welcome.beat_s)))
+        self._tasks.append(asyncio.create_task(self._run_session(channel, beat_s=welcome.beat_s)))
 
     async def cut(self) -> None:
         """Lose the connection."""
@@ -143,20 +143,20 @@ class Pair:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.stand.core.close()
+        await self.harness.core.close()
 
-    async def _pass_on(self) -> None:
-        async for message in self.stand.core.reports():
+    async def _forward_reports(self) -> None:
+        async for message in self.harness.core.reports():
             self.outbox.add(message)
 
-    async def _talk(self, channel: Channel, *, beat_s: float) -> None:
+    async def _run_session(self, channel: Channel, *, beat_s: float) -> None:
         with suppress(ExceptionGroup, ChannelClosed):
-            await AgentSession(self.stand.core, channel, outbox=self.outbox, beat_s=beat_s).run()
+            await AgentSession(self.harness.core, channel, outbox=self.outbox, beat_s=beat_s).run()
 
 
 @asynccontextmanager
-async def pair(folder: Path, *, timing: HeartbeatTiming = QUICK) -> AsyncIterator[Pair]:
-    joined = Pair(folder, timing=timing)
+async def connected_agent(folder: Path, *, timing: HeartbeatTiming = QUICK) -> AsyncIterator[ConnectedAgent]:
+    joined = ConnectedAgent(folder, timing=timing)
     await joined.open()
     try:
         yield joined

@@ -8,11 +8,11 @@ from simulation_clock import WallClock
 from simulation_disk import Disk
 from simulation_loop import Process, SeededLoop
 from simulation_machine import Machine
-from simulation_truth import Truth
-from simulation_weather import Weather
+from simulation_network_faults import NetworkFaults
+from simulation_reference_model import ReferenceModel
 
 
-class Chance:
+class RandomStreams:
     """Named random streams of one seed.
 
     The number of draws from one stream does not affect other streams: a run that leaves out a fault
@@ -44,7 +44,7 @@ class Schedule:
 
 
 @dataclass
-class SeatLock:
+class LeaderLock:
     """The leader lock of servers that share a database."""
 
     holder: str | None = None
@@ -52,18 +52,18 @@ class SeatLock:
 
 
 @dataclass
-class Place:
-    """Its parts."""
+class Environment:
+    """The parts of a run that outlive its server processes."""
 
     loop: SeededLoop
-    chance: Chance
-    wall: WallClock
-    weather: Weather
+    random_streams: RandomStreams
+    wall_clock: WallClock
+    network_faults: NetworkFaults
     machines: dict[str, Machine]
-    truth: Truth
+    model: ReferenceModel
     disk: Disk
     schedule: Schedule = field(default_factory=Schedule)
-    seat: SeatLock = field(default_factory=SeatLock)
+    leader_lock: LeaderLock = field(default_factory=LeaderLock)
     on_decided: Callable[[Process], None] = lambda process: None
     """A leader's process has decided to place something, and its commit has not begun."""
     _lives: int = field(default=0)

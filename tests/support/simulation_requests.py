@@ -13,7 +13,7 @@ from aliquot_schema.sessions import HELD_BY_ARRAY
 from aliquot_schema.views.admin import NewQuota
 from aliquot_schema.views.preview import NewExternalAllocation
 
-Act = Callable[[UseCases, Caller], Awaitable[Any]]
+Change = Callable[[UseCases, Caller], Awaitable[Any]]
 
 ORDERS = ("fair_share", "priority", "fcfs", "sjf")
 PLACEMENTS = ("least_waste", "pack", "spread", "best_fit")
@@ -45,7 +45,7 @@ def new_session(random: Random, *, key: str, known: Sequence[str]) -> NewSession
     return NewSession(argv=("run", key), shell=None, idempotency_key=key, **asked)
 
 
-def wish(random: Random, *, session_id: str, machine: str) -> tuple[str, Act]:
+def random_change(random: Random, *, session_id: str, machine: str) -> tuple[str, Change]:
     """A random change: its description and its action."""
     priority = random.choice(PRIORITIES)
     changes = {"order": random.choice(ORDERS), "placement": random.choice(PLACEMENTS)}
@@ -57,7 +57,7 @@ def wish(random: Random, *, session_id: str, machine: str) -> tuple[str, Act]:
         job_id=job, gpu_count=random.choice(("1", "1", "2", "0.5")), lease=random.choice((20.0, 300.0))
     )
     session = f"session {session_id}"
-    acts: list[tuple[str, Act]] = [
+    acts: list[tuple[str, Change]] = [
         (f"cancel {session}", lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None)),
         (f"cancel {session}", lambda cases, caller: cases.sessions.cancel_session(caller, session_id, None)),
         (f"hold {session}", lambda cases, caller: cases.sessions.hold_session(caller, session_id, None)),
@@ -89,7 +89,7 @@ def wish(random: Random, *, session_id: str, machine: str) -> tuple[str, Act]:
     return random.choice(acts)
 
 
-async def lift_all(cases: UseCases, caller: Caller) -> None:
+async def remove_blockers(cases: UseCases, caller: Caller) -> None:
     """Undo what would keep sessions pending forever: drains, quotas, holds, and a global stop."""
     await cases.administration.pause.start_orchestrator(caller, None)
     for name in list(cases.state.agents):
