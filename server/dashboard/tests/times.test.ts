@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import DURATIONS from "./durations.json";
 import { clockTime, dayTime, duration, durationText, moment, secondsOf } from "../src/format/times";
 
@@ -36,6 +36,20 @@ test("a time of another day has its date", () => {
   const now = new Date(2026, 4, 2, 12, 0, 0).getTime();
   expect(moment(now - 1000, now)).toBe("11:59:59");
   expect(moment(now - 86_400_000, now)).toContain("2026");
+});
+
+test("the first hour of a day is 00 in every browser", () => {
+  const now = new Date(2026, 4, 2, 0, 5, 6).getTime();
+  expect(moment(now, now)).toBe("00:05:06");
+  expect(clockTime(now, now)).toBe("00:05");
+});
+
+test("no time makes a new format, which would take most of the time of a long table", () => {
+  const made = vi.spyOn(Date.prototype, "toLocaleTimeString");
+  moment(0, 1);
+  clockTime(0, 1);
+  dayTime(0);
+  expect(made).not.toHaveBeenCalled();
 });
 
 test("a time to the minute has its day on request, or if it is not today", () => {

@@ -197,7 +197,7 @@ function timeOf(at: number, isLong: boolean, hasSeconds: boolean): string {
   if (isLong && date.getHours() === 0 && date.getMinutes() === 0)
     return date.toLocaleDateString([], { day: "numeric", month: "short" });
   const seconds = hasSeconds ? ({ second: "2-digit" } as const) : {};
-  return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false, ...seconds });
+  return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...seconds });
 }
 
 function zoomOf(search: URLSearchParams): Span | null {

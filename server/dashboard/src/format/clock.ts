@@ -1,12 +1,24 @@
-import { useEffect } from "react";
+import { useEffect, useSyncExternalStore } from "react";
 import { Observable, useObservable } from "../api/observable";
 
 const now = new Observable(Date.now());
+const MINUTE_MS = 60_000;
 let readers = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** The time, updated once a second for all components together. */
+/** The time, updated once a second for all components together: use it in the smallest part that shows it. */
 export function useNow(): number {
+  useTicks();
+  return useObservable(now);
+}
+
+/** The begin of the present minute, for what needs no more: it renders once a minute. */
+export function useMinute(): number {
+  useTicks();
+  return useSyncExternalStore(now.watch, () => now.get() - (now.get() % MINUTE_MS));
+}
+
+function useTicks(): void {
   useEffect(() => {
     readers += 1;
     timer ??= setInterval(() => now.set(Date.now()), 1_000);
@@ -18,5 +30,4 @@ export function useNow(): number {
       }
     };
   }, []);
-  return useObservable(now);
 }

@@ -14,28 +14,31 @@ function joined(large: number, unit: string, small: number, smallUnit: string): 
   return small ? `${large} ${unit} ${small} ${smallUnit}` : `${large} ${unit}`;
 }
 
+// Kept, as `toLocaleTimeString` makes a new format with each call, which takes 60 times as long.
+const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
+const MINUTES = new Intl.DateTimeFormat([], CLOCK);
+const SECONDS = new Intl.DateTimeFormat([], { ...CLOCK, second: "2-digit" });
+const DAYS = new Intl.DateTimeFormat([], { day: "2-digit", month: "short" });
+const DATES = new Intl.DateTimeFormat([], { day: "2-digit", month: "short", year: "numeric" });
+
 /** A time in the viewer's zone, with the date if it is not today. */
 export function moment(when: string | number, now: number = Date.now()): string {
   const date = new Date(when);
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+  const time = SECONDS.format(date);
   if (date.toDateString() === new Date(now).toDateString()) return time;
-  return `${date.toLocaleDateString([], { day: "2-digit", month: "short", year: "numeric" })} ${time}`;
+  return `${DATES.format(date)} ${time}`;
 }
 
 /** A time in the viewer's zone to the minute: 15:40, with the day if it is another one. */
 export function clockTime(when: string | number, now: number): string {
   const date = new Date(when);
-  return date.toDateString() === new Date(now).toDateString() ? timeOfDay(date) : dayTime(when);
+  return date.toDateString() === new Date(now).toDateString() ? MINUTES.format(date) : dayTime(when);
 }
 
 /** A time in the viewer's zone to the minute with its day: Nov 29 15:40. */
 export function dayTime(when: string | number): string {
   const date = new Date(when);
-  return `${date.toLocaleDateString([], { day: "2-digit", month: "short" })} ${timeOfDay(date)}`;
-}
-
-function timeOfDay(date: Date): string {
-  return date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  return `${DAYS.format(date)} ${MINUTES.format(date)}`;
 }
 
 /** A message of the server, with its times (UTC) in the viewer's zone. */

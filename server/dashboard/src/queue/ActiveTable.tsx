@@ -20,7 +20,6 @@ interface Props {
 
 /** Sessions that run or are starting. */
 export function ActiveTable({ entries, selection, refresh }: Props) {
-  const now = useNow();
   const me = useIdentity();
   const nodes = useNodes();
   return (
@@ -48,10 +47,7 @@ export function ActiveTable({ entries, selection, refresh }: Props) {
             <Status state={session.state} />
             {session.attempt > 1 ? <span className="quiet small"> attempt {session.attempt}</span> : null}
           </td>
-          <td className="figure" data-label="running for">
-            {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
-          </td>
-          <End session={session} now={now} />
+          <Times session={session} />
           <td className="nowrap">
             {mayChange(me, session) ? <CancelButton session={session} onDone={refresh} isPlain /> : null}
           </td>
@@ -61,11 +57,17 @@ export function ActiveTable({ entries, selection, refresh }: Props) {
   );
 }
 
-function End({ session, now }: { readonly session: Props["entries"][number]["session"]; readonly now: number }) {
+function Times({ session }: Pick<Entry, "session">) {
+  const now = useNow();
   const { text, from } = endOf(session, now);
   return (
-    <td className="figure" data-label="ends" title={from}>
-      {text}
-    </td>
+    <>
+      <td className="figure" data-label="running for">
+        {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
+      </td>
+      <td className="figure" data-label="ends" title={from}>
+        {text}
+      </td>
+    </>
   );
 }

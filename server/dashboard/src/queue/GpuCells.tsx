@@ -33,8 +33,7 @@ interface Props {
 
 /** A session's GPUs, nodes, GPU use and GPU-hours. */
 export function GpuCells({ session, nodes: known, isEnded }: Props) {
-  const now = useNow();
-  const [use, hours, nodes] = [gpuUse(session), gpuHours(session, now), nodesOf(session, known)];
+  const [use, nodes] = [gpuUse(session), nodesOf(session, known)];
   return (
     <>
       <td className="figure" data-label="GPUs" title={asked(session)}>
@@ -57,8 +56,17 @@ export function GpuCells({ session, nodes: known, isEnded }: Props) {
         </td>
       )}
       <td className="figure" data-label="GPU-hours">
-        {hours === null ? "—" : hoursText(hours)}
+        {isEnded ? hoursOf(session, 0) : <HoursNow session={session} />}
       </td>
     </>
   );
+}
+
+function HoursNow({ session }: Pick<Props, "session">) {
+  return hoursOf(session, useNow());
+}
+
+function hoursOf(session: Row, now: number): string {
+  const hours = gpuHours(session, now);
+  return hours === null ? "—" : hoursText(hours);
 }

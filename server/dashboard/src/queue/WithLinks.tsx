@@ -1,5 +1,5 @@
 import { Link } from "wouter";
-import { useNow } from "../format/clock";
+import { useMinute } from "../format/clock";
 import { withLocalTimes } from "../format/times";
 import { titleOf } from "../session/names";
 
@@ -12,7 +12,7 @@ export function idsIn(text: string): string[] {
 
 /** A message of the server, with ids of sessions as links and times in the viewer's zone. */
 export function WithLinks({ text }: { readonly text: string }) {
-  const now = useNow();
+  const now = useMinute();
   return (
     <>
       {text.split(ID).map((part, index) =>
