@@ -1,15 +1,16 @@
 """`aliquot why`: changes that were tried, and forecast changes."""
 
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import convert
 
-from aliquot.cli.session.why import SHOWN_MAX, explanation_lines, in_width, why
+from aliquot.cli.session.why import SHOWN_MAX, explanation_lines, in_width, other_text, why
 from aliquot.client.generated.enums import SessionState
-from aliquot.client.generated.explanations import SessionExplanation
+from aliquot.client.generated.explanations import OtherSession, SessionExplanation
 from aliquot.client.generated.pages import SessionConnection
 from aliquot.client.generated.sessions import ArrayTasks, Session, TaskSet
 from cli_tables import filled
@@ -107,6 +108,13 @@ def test_the_first_sessions_in_the_way_are_listed_with_short_ids() -> None:
     )
     head, first, *_, more, _ = explanation_lines(found)
     assert (head, first, more) == ("in the way:", "  job-0 (1dbad414) of ada, 1 GPU, running", "  and 2 more")
+
+
+def test_a_session_past_its_expected_run_time_is_not_called_overdue() -> None:
+    late = {"owner": "ada", "state": "running", "gpus": 1.0, "until": None, "is_overdue": True, "preemptible": False}
+    other = convert({"session_id": ID, "name": "train", **late}, OtherSession)
+    said = other_text(other, now=datetime(2026, 11, 23, 12, tzinfo=UTC))
+    assert said == "train (1dbad414) of ada, 1 GPU, running, longer than expected"
 
 
 def test_long_lines_break_between_words_and_commands_stay_whole() -> None:

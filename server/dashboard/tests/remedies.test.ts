@@ -54,7 +54,7 @@ test("only applicable remedies have a button", () => {
 test("times and holders are in words", () => {
   expect(whenOf(remedy({}), 0)).toBe("now");
   expect(whenOf(remedy({ starts_now: false }), 0)).toMatch(/^by /);
-  expect(standingOf(OTHER, 0)).toBe("2 GPUs, running, overdue");
+  expect(standingOf(OTHER, 0)).toBe("2 GPUs, running, longer than expected");
   expect(standingOf({ ...OTHER, gpus: 0.5, is_overdue: false, preemptible: true }, 0)).toBe(
     "0.5 GPU, running, preemptible",
   );

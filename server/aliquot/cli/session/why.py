@@ -159,7 +159,7 @@ def other_text(other: "OtherSession", *, now: "datetime") -> str:
     if other.until is not None:
         word = "starts by" if other.state in ("queued", "held") else "expected to end by"
         until = f", {word} {moment(other.until)} (in {rough_duration((other.until - now).total_seconds())})"
-    late = ", overdue" if other.is_overdue else ""
+    late = ", longer than expected" if other.is_overdue else ""
     able = ", preemptible" if other.preemptible else ""
     return f"{name_text(other)} of {printable(other.owner)}, {gpus}{other.state}{until}{late}{able}"
 

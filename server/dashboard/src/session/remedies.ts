@@ -26,6 +26,12 @@ export function standingOf(other: OtherSession, now: number): string {
   const gpus = other.gpus ? `${other.gpus} GPU${other.gpus > 1 ? "s" : ""}` : "";
   const waits = other.state === "queued" || other.state === "held";
   const until = other.until ? `${waits ? "starts by" : "until"} ${moment(other.until, now)}` : "";
-  const parts = [gpus, other.state, until, other.is_overdue ? "overdue" : "", other.preemptible ? "preemptible" : ""];
+  const parts = [
+    gpus,
+    other.state,
+    until,
+    other.is_overdue ? "longer than expected" : "",
+    other.preemptible ? "preemptible" : "",
+  ];
   return parts.filter(Boolean).join(", ");
 }
