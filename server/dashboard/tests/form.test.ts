@@ -40,6 +40,9 @@ describe("validation", () => {
     [{ grace: "long" }, "grace"],
   ])("%o: %s", (part, field) => expect(Object.keys(wrongsOf(form(part)))).toEqual([field]));
 
+  test("a decimal comma is named", () =>
+    expect(wrongsOf(form({ amount: "1,5" })).amount).toBe("Write a point, not a comma: 1.5."));
+
   test("no amount is needed without a slot", () => expect(wrongsOf(form({ slot: "", amount: "" }))).toEqual({}));
 });
 

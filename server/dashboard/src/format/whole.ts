@@ -14,3 +14,12 @@ export function wholeWrong(text: string, least = 0): string | undefined {
     ? `Enter at most ${WHOLE_MAX}.`
     : `Enter a whole number, ${least} or more.`;
 }
+
+/** The message about a text that is no decimal number above 0; undefined if it is one. */
+export function positiveWrong(text: string): string | undefined {
+  const written = text.trim();
+  if (/^\d+(\.\d+)?$/.test(written) && Number(written) > 0) return undefined;
+  return /^\d+,\d{1,2}$/.test(written)
+    ? `Write a point, not a comma: ${written.replace(",", ".")}.`
+    : "Enter a number above 0.";
+}

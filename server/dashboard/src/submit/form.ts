@@ -1,5 +1,5 @@
 import { amountOf } from "../format/amounts";
-import { wholeWrong } from "../format/whole";
+import { positiveWrong, wholeWrong } from "../format/whole";
 import { DURATION_FORM, secondsOf } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
 import { wordsAround } from "../session/command";
@@ -345,7 +345,8 @@ function commandWrong(command: string): string | undefined {
 }
 
 function amountWrong(slot: string, text: string): string | undefined {
-  if (!/^\d+(\.\d+)?$/.test(text.trim()) || !(Number(text) > 0)) return "Enter a number above 0.";
+  const wrong = positiveWrong(text);
+  if (wrong) return wrong;
   if (slot.endsWith(".device") && !Number.isInteger(Number(text))) {
     return "Enter a whole number of devices; choose shares for a part of one.";
   }

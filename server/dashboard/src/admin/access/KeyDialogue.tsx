@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import { CreateApiKeyDocument } from "../../generated/graphql";
-import { isWhole, wholeWrong } from "../../format/whole";
+import { isWhole, positiveWrong, wholeWrong } from "../../format/whole";
 import { Check } from "../../parts/Check";
 import { Choice } from "../../parts/Choice";
 import { CopyButton } from "../../parts/CopyButton";
@@ -93,7 +93,7 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
           label="Budget in GPU-hours"
           value={hours}
           hint="For programs. Empty means no limit."
-          wrong={isAmount(hours) ? undefined : "Enter a number above 0."}
+          wrong={isAmount(hours) ? undefined : positiveWrong(hours)}
           onChange={setHours}
         />
         <Text
@@ -114,4 +114,4 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
 }
 
 const isCount = (text: string) => text.trim() === "" || isWhole(text, 1);
-const isAmount = (text: string) => text.trim() === "" || Number(text) > 0;
+const isAmount = (text: string) => text.trim() === "" || !positiveWrong(text);
