@@ -127,3 +127,21 @@ async def test_a_tab_names_the_user_that_another_tab_signed_in(browser: Browser,
             await page.evaluate(SEEN, state)
         await expect(page.get_by_role("button", name="Account of otto")).to_be_visible()
         await expect(page.get_by_role("link", name="Submit")).to_have_count(0)
+
+
+@pytest.mark.parametrize("notice", [f"({SEEN})('hidden'); ({SEEN})('visible')", "dispatchEvent(new Event('focus'))"])
+async def test_a_tab_that_asks_to_sign_in_notices_that_another_one_has(
+    browser: Browser, demo: OwnServer, notice: str
+) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/sessions")
+        tab.is_away_expected = True
+        cookies = await page.context.cookies()
+        await page.context.clear_cookies()
+        await page.evaluate(f"({SEEN})('hidden'); ({SEEN})('visible')")
+        await expect(page.get_by_role("heading", name="Sign in to Aliquot")).to_be_visible()
+        await page.evaluate(notice)
+        await page.context.add_cookies(cookies)  # type: ignore[arg-type]
+        await page.evaluate(notice)
+        await expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+        await expect(page).to_have_url(f"{demo.url}/sessions")

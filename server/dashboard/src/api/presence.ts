@@ -42,6 +42,23 @@ export async function signOut(): Promise<string | null> {
   return null;
 }
 
+/** Notices that another tab of this browser has signed in, for which this one needs no key. */
+export async function noticeSignIn(): Promise<void> {
+  try {
+    const name = await userOf("/");
+    if (name && !user.get()) user.set(name);
+  } catch {
+    // The server cannot be reached: the next look may find it.
+  }
+}
+
+/** The signed-in user that a page of the dashboard names; empty if it names none. */
+async function userOf(path: string): Promise<string> {
+  const page = await (await fetch(path)).text();
+  const meta = new DOMParser().parseFromString(page, "text/html").querySelector('meta[name="aliquot-user"]');
+  return meta?.getAttribute("content") ?? "";
+}
+
 /** Resolves when a user is signed in. */
 export async function signedIn(): Promise<void> {
   if (user.get()) return;
@@ -65,9 +82,7 @@ export async function signIn(token: string): Promise<string | null> {
     if (!asked.ok) return `The server answered ${asked.status}.`;
     const { path } = (await asked.json()) as { path: string };
     // The answer has the path of the page, which names the signed-in user.
-    const page = await (await fetch(path)).text();
-    const meta = new DOMParser().parseFromString(page, "text/html").querySelector('meta[name="aliquot-user"]');
-    const name = meta?.getAttribute("content");
+    const name = await userOf(path);
     if (!name) return "The cookie was not accepted. Does this browser allow cookies?";
     if (nextPage()) location.assign(nextPage());
     user.set(name);

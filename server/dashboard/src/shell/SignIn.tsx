@@ -1,12 +1,22 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Button, FieldError, Form, Input, Label, TextField } from "react-aria-components";
-import { provider, signIn, signInAtProvider } from "../api/presence";
+import { noticeSignIn, provider, signIn, signInAtProvider } from "../api/presence";
+import { seen } from "../api/seen";
 
 /** Signs in at the identity provider where there is one, with a key, or with the server's token. */
 export function SignIn() {
   const [token, setToken] = useState("");
   const [refusal, setRefusal] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
+  useEffect(() => {
+    const look = () => void (seen.get() && noticeSignIn());
+    window.addEventListener("focus", look);
+    const unsee = seen.watch(look);
+    return () => {
+      window.removeEventListener("focus", look);
+      unsee();
+    };
+  }, []);
   const submit = async () => {
     setBusy(true);
     setRefusal(await signIn(token.trim()));
