@@ -145,3 +145,24 @@ async def test_a_tab_that_asks_to_sign_in_notices_that_another_one_has(
         await page.evaluate(notice)
         await expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
         await expect(page).to_have_url(f"{demo.url}/sessions")
+
+
+@pytest.mark.parametrize(
+    ("scope", "policy", "submit"),
+    [
+        ("submit", "has the scope submit, which gives the role user.", "Submit a session"),
+        ("read", "has the scope read, which gives the role viewer.", "has the scope read, which may read only"),
+    ],
+)
+async def test_the_scope_of_a_key_is_named_where_it_is_the_reason(
+    browser: Browser, demo: OwnServer, scope: str, policy: str, submit: str
+) -> None:
+    async with demo.client() as client:
+        await client.execute(ADD_USER, {"input": {"name": f"op-{scope}", "role": "operator"}})
+        key = {"user": f"op-{scope}", "name": "laptop", "scope": scope}
+        made = await client.execute(ADD_KEY, {"input": key})
+        async with signed_in(browser, demo, key=made["create_api_key"]["secret"]) as tab:
+            page = await tab.open("/admin?tab=policy")
+            await expect(page.get_by_text(policy)).to_be_visible()
+            await tab.open("/submit")
+            await expect(page.get_by_role("main").get_by_text(submit).first).to_be_visible()

@@ -41,9 +41,11 @@ def check_role(caller: Caller, least: Role) -> None:
 
 
 def check_may_submit(caller: Caller) -> None:
-    """Refuse viewers."""
+    """Refuse viewers, and keys that only read."""
     if caller.role < Role.USER:
-        raise Forbidden(f"{caller.user} has the role viewer and may not submit; ask an admin for the role user")
+        raise Forbidden(
+            f"{caller.user} may only read here: to submit requires the role user, and a key with at least the scope submit"
+        )
 
 
 def check_writes(caller: Caller, keys: Mapping[KeyId, ApiKey], *, what: str) -> None:

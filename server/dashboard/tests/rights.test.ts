@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { mayChange, mayOperate, mayRelease, maySubmit, prioritiesOf } from "../src/identity/rights";
+import {
+  mayChange,
+  mayOperate,
+  mayRelease,
+  maySubmit,
+  operatorsOnly,
+  prioritiesOf,
+  readsOnly,
+} from "../src/identity/rights";
 
 const MINE = { owner: "ada", project: "default", held_by: "ada" };
 const THEIRS = { owner: "ben", project: "vision", held_by: "root" };
@@ -34,4 +42,15 @@ test("users can choose priorities up to the policy's maximum, and the session's 
 
 test("nothing is permitted until the signed-in user is known", () => {
   expect([mayOperate(null), maySubmit(null), mayChange(null, MINE)]).toEqual([false, false, false]);
+});
+
+test("a key whose scope gives the role is named as the reason", () => {
+  expect(operatorsOnly({ role: "user", scope: null }, "run Doctor")).toBe(
+    "Operators and admins can run Doctor; your role is user.",
+  );
+  expect(operatorsOnly({ role: "user", scope: "submit" }, "run Doctor")).toBe(
+    "Operators and admins can run Doctor; the key that you signed in with has the scope submit, which gives the role user.",
+  );
+  expect(readsOnly({ role: "viewer", scope: null })).toContain("Ask an admin");
+  expect(readsOnly({ role: "viewer", scope: "read" })).toContain("Sign in with a key of the scope submit");
 });

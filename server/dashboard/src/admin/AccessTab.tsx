@@ -18,7 +18,8 @@ export function AccessTab() {
       {me ? (
         <p>
           You are signed in as <b>{me.name}</b>, {me.role}
-          {me.key_id === null ? ", with the server's own token" : ""}.
+          {me.key_id === null ? ", with the server's own token" : ""}
+          {me.scope ? `, by the scope of the key in use: ${me.scope}` : ""}.
         </p>
       ) : null}
       {me ? <UsersAndKeys me={me} /> : null}

@@ -2,6 +2,8 @@ import type { Me } from "./me";
 
 type Rights = Pick<Me, "name" | "role" | "projects" | "priority_max"> | null;
 
+type Standing = Pick<Me, "role" | "scope"> | null;
+
 const LEVELS = ["low", "normal", "high", "critical"] as const;
 
 /** Whether the user may change agents, quotas, the policy and all sessions. */
@@ -46,6 +48,16 @@ export function prioritiesOf(me: Rights, current: string): (typeof LEVELS)[numbe
 }
 
 /** Why the user sees no controls for an operator's actions. */
-export function operatorsOnly(me: Rights, what: string): string {
-  return `Operators and admins can ${what}; your role is ${me?.role ?? "not known yet"}.`;
+export function operatorsOnly(me: Standing, what: string): string {
+  const why = me?.scope
+    ? `the key that you signed in with has the scope ${me.scope}, which gives the role ${me.role}`
+    : `your role is ${me?.role ?? "not known yet"}`;
+  return `Operators and admins can ${what}; ${why}.`;
+}
+
+/** Why a viewer cannot submit, and what to do about it. */
+export function readsOnly(me: Standing): string {
+  return me?.scope
+    ? `The key that you signed in with has the scope ${me.scope}, which may read only. Sign in with a key of the scope submit or wider.`
+    : "Your role is viewer, which may read only. Ask an admin of the cluster for the role user.";
 }

@@ -45,7 +45,10 @@ export function UserMenu({ name }: { readonly name: string }) {
                 <b>{name}</b>
               </dd>
               <dt>Role</dt>
-              <dd>{me?.role ?? "…"}</dd>
+              <dd>
+                {me?.role ?? "…"}
+                {me?.scope ? `, by the scope of the key: ${me.scope}` : ""}
+              </dd>
               <dt>Projects</dt>
               <dd>{me?.projects.join(", ") || "none"}</dd>
               <dt>Signed in with</dt>

@@ -9,7 +9,7 @@ import { loadCluster } from "../cluster/loading";
 import type { Agent } from "../cluster/nodes";
 import { SubmitDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
-import { maySubmit } from "../identity/rights";
+import { maySubmit, readsOnly } from "../identity/rights";
 import { storeDraft, storedDraft, useStoredDraft } from "../parts/drafts";
 import { Empty } from "../parts/Empty";
 import { loadSession } from "../session/loading";
@@ -37,7 +37,7 @@ export default function SubmitPage() {
   if (me === null || maySubmit(me)) return <SubmitForm key={search} />;
   return (
     <Empty title="You cannot submit sessions">
-      <p>Your role is viewer, which may read only. Ask an admin of the cluster for the role user.</p>
+      <p>{readsOnly(me)}</p>
     </Empty>
   );
 }

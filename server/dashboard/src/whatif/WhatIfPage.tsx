@@ -9,7 +9,7 @@ import type { Agent } from "../cluster/nodes";
 import { useNow } from "../format/clock";
 import { WhatIfDocument, type WhatIfInput } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
-import { maySubmit } from "../identity/rights";
+import { maySubmit, readsOnly } from "../identity/rights";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { Empty } from "../parts/Empty";
@@ -42,7 +42,7 @@ export default function WhatIfPage() {
   if (me !== null && !maySubmit(me))
     return (
       <Empty title="You cannot ask what would happen">
-        <p>Your role is viewer, which may read only. Ask an admin of the cluster for the role user.</p>
+        <p>{readsOnly(me)}</p>
       </Empty>
     );
   return (
