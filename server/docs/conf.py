@@ -2,8 +2,12 @@
 
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import aliquot
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOT = Path(aliquot.__file__).resolve().parents[2]
 
@@ -31,6 +35,7 @@ html_theme = "furo"
 html_title = f"Aliquot {release}"
 html_static_path = ["look"]
 html_css_files = ["pages.css"]
+html_js_files = ["scrolled.js"]
 html_copy_source = False
 html_search_scorer = str(Path(__file__).parent / "look" / "search_order.js")
 html_show_sphinx = False
@@ -41,3 +46,16 @@ html_theme_options = {
     "footer_icons": [],
 }
 templates_path = ["look"]
+CAPTION = 'class="caption" role="heading"'
+
+
+def setup(app: "Sphinx") -> None:
+    """Run after the theme has made the navigation."""
+    app.connect("html-page-context", give_captions_a_level, priority=900)
+
+
+def give_captions_a_level(app: object, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+    """Sphinx makes the captions of lists of pages headings, for which screen readers need a level."""
+    for part in ("body", "furo_navigation_tree"):
+        if part in context:
+            context[part] = context[part].replace(CAPTION, f'{CAPTION} aria-level="2"')

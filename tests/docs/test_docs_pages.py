@@ -97,3 +97,10 @@ def test_every_picture_drawn_in_a_page_has_a_name_for_screen_readers(built: Path
     pictures = [(name, one) for name, text in texts.items() for one in PICTURE.findall(text)]
     assert len(pictures) > 5
     assert [(name, one) for name, one in pictures if "aria-label=" not in one and "<title>" not in one] == []
+
+
+def test_the_keyboard_reaches_what_scrolls_and_captions_have_a_level(built: Path) -> None:
+    for path in built.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert "_static/scrolled.js" in text, path.name
+        assert not re.search(r'role="heading"(?! aria-level="2")', text), path.name
