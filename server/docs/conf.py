@@ -54,8 +54,9 @@ def setup(app: "Sphinx") -> None:
     app.connect("html-page-context", give_captions_a_level, priority=900)
 
 
-def give_captions_a_level(app: object, page: str, template: str, context: dict[str, Any], tree: object) -> None:
+def give_captions_a_level(*of_the_page: Any) -> None:
     """Sphinx makes the captions of lists of pages headings, for which screen readers need a level."""
+    _app, _name, _template, context, _tree = of_the_page
     for part in ("body", "furo_navigation_tree"):
         if part in context:
             context[part] = context[part].replace(CAPTION, f'{CAPTION} aria-level="2"')

@@ -44,7 +44,7 @@ def check_may_submit(caller: Caller) -> None:
     """Refuse viewers, and keys that only read."""
     if caller.role < Role.USER:
         raise Forbidden(
-            f"{caller.user} may only read here: to submit requires the role user, and a key with at least the scope submit"
+            f"{caller.user} may only read; this requires the role user, and a key with at least the scope submit"
         )
 
 
