@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { newerOf } from "../src/session/found";
+import { isGone, newerOf } from "../src/session/found";
 import { aroundText, commandOf, shellHint, writtenOf } from "../src/session/command";
 import { Readings } from "../src/session/samples";
 import { arrayOf, asked, caveat, nameOf, shortOf, stateOf, tailOf } from "../src/session/standing";
@@ -161,6 +161,13 @@ test("an update counts only if it is newer than the query's result", () => {
   const asked = found(5);
   expect([old, same, young].map((told) => newerOf(asked, told))).toEqual([asked, asked, young]);
   expect([newerOf(null, old), newerOf(asked, null), newerOf(null, null)]).toEqual([old, asked, null]);
+});
+
+test("a session that a later answer is without is gone, also in a database with lower event numbers", () => {
+  const none = { session: null, revision: 1 };
+  expect(isGone({ data: none, at: 20 }, 10)).toBe(true);
+  expect(isGone({ data: none, at: 5 }, 10)).toBe(false);
+  expect(isGone({ data: null, at: null }, 10)).toBe(false);
 });
 
 test("an image pull shows its agent, duration and size on the node", () => {
