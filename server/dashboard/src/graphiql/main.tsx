@@ -17,7 +17,8 @@ import { listTabs } from "./tabs";
 const url = `${location.origin}/graphql`;
 const fetcher = createGraphiQLFetcher({
   url,
-  wsClient: createClient({ url: url.replace(/^http/, "ws"), retryAttempts: 5 }),
+  // While the server restarts, no connection is opened at all, which graphql-ws does not retry by itself.
+  wsClient: createClient({ url: url.replace(/^http/, "ws"), retryAttempts: 5, shouldRetry: () => true }),
 });
 // GraphiQL stores its tabs between visits; on the first, the variables editor does not take them from the tab.
 const isFirstVisit = localStorage.getItem("graphiql:tabState") === null;
