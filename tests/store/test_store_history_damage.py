@@ -28,7 +28,7 @@ CRASH = """
 import asyncio, os, sqlite3, sys
 from contextlib import closing
 from pathlib import Path
-from history_places import SECOND, T0, HistoryStage, fill, roster
+from history_stores import SECOND, T0, HistoryStage, fill, roster
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import MeasureKind
 from aliquot.store.timeseries.history_store import FILE
