@@ -130,7 +130,7 @@ def test_the_scheduler_looks_again_when_the_minimum_run_time_is_over(order: str)
         ("las", 6, 4, 11.5),
         ("las", 11.6, 4, 12),
         ("las", 6, None, None),
-        ("srtf", 6, 0, 12.5),
+        ("srtf", 6, 0, 25),
         ("srtf", 12.5, 0, None),
         ("srtf", 6, None, None),
     ],
@@ -138,7 +138,8 @@ def test_the_scheduler_looks_again_when_the_minimum_run_time_is_over(order: str)
 def test_the_scheduler_looks_again_when_the_gain_exceeds_the_loss(
     order: str, ran_min: float, checkpoint_min: int | None, wakes_min: float | None
 ) -> None:
-    """`las` expects as much again as it has run; `srtf` a fifth of that, once the prediction of 2 minutes is over."""
+    """`las` expects as much again as it has run; `srtf` a fifth of that, once the prediction of 2 minutes is over, and
+    looks again when the gain is twice what it has to exceed."""
     checkpoint_ms = None if checkpoint_min is None else checkpoint_min * MINUTE_MS
     started_us = NOW_US - round(ran_min * MINUTE_MS) * 1000 - 5000
     held = running(started_us=started_us, estimate_ms=2 * MINUTE_MS, checkpoint_ms=checkpoint_ms)

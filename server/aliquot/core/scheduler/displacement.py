@@ -126,9 +126,11 @@ class Displacement:
         return self._next_save_ms(held, ran_ms)
 
     def _ripe_ms(self, held: RunningRow, ran_ms: int, *, left_ms: int, level: int) -> int | None:
-        """Time until the displacement of a session may gain more than it loses, as it runs on; None = never.
+        """Time until the displacement of a session gains enough, as it runs on; None = never.
 
-        Without further predictions it is expected to need longer the longer it runs; see `ordering.left_ms`.
+        Without further predictions it is expected to need longer the longer it runs; see `ordering.left_ms`. Under
+        `las` it is enough that the gain exceeds the loss. Under `srtf` the gain must be twice as large: where it equals
+        the loss nothing is won, and passes at these times lost three times as much work to preemption.
 
         Args:
             left_ms: of the row that may displace it.
@@ -141,7 +143,7 @@ class Displacement:
             limit_ms = -(-int(ordering.LAS_LIMITS[level]) // max(held.milli, MILLI))
             wait_ms = max(least_ms, limit_ms) - held.kept_ms - ran_ms
         else:
-            wait_ms = least_ms * OVERRUN_DIVISOR - held.kept_ms - ran_ms
+            wait_ms = 2 * least_ms * OVERRUN_DIVISOR - held.kept_ms - ran_ms
         if wait_ms <= 0 and held.checkpoint_ms:
             wait_ms = held.checkpoint_ms - _unsaved_ms(held, ran_ms)
         return wait_ms if wait_ms > 0 else None
