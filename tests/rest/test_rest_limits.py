@@ -166,8 +166,8 @@ async def test_head_requests_are_answered() -> None:
 
 
 async def test_requests_without_a_key_get_401() -> None:
-    async with oidc_server(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as nobody:
-        assert is_problem(await nobody.get("/queue"), 401, "unauthenticated")
+    async with oidc_server(ISSUER) as on, httpx.AsyncClient(base_url=on.url) as anonymous:
+        assert is_problem(await anonymous.get("/queue"), 401, "unauthenticated")
 
 
 async def test_simultaneous_allocations_of_one_job_create_one_session() -> None:

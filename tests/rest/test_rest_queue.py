@@ -153,8 +153,8 @@ def test_requests_from_other_origins_are_refused(http: httpx.Client, stopped: Re
     foreign = {"origin": "https://evil.example", "content-type": "application/json"}
     assert http.post("/orchestrator/stop", headers=foreign, json={}).status_code == 403
     assert http.get("/queue", headers={"host": "evil.example"}).status_code == 421
-    with httpx.Client(base_url=stopped.address, cookies={"aliquot_session": "1.x"}) as nobody:
-        assert nobody.post("/orchestrator/stop").status_code == 401
+    with httpx.Client(base_url=stopped.address, cookies={"aliquot_session": "1.x"}) as anonymous:
+        assert anonymous.post("/orchestrator/stop").status_code == 401
 
 
 def test_a_browser_gets_the_dashboard_at_the_address_of_the_queue(http: httpx.Client) -> None:

@@ -45,7 +45,7 @@ def test_a_clock_jump_is_logged_once_and_stops_retention_for_a_day(caplog: pytes
             clock.gone_s += 3600
         assert [record.getMessage()[:37] for record in caplog.records] == ["the clock jumped ahead by 400 days, s"]
     clock.gone_s += PATIENCE_S
-    assert jumps.is_steady(), "nobody says that it is wrong"
+    assert jumps.is_steady(), "no jump of the clock was reported"
     clock.wall_s += LEAP_S
     assert not jumps.is_steady()
     clock.wall_s -= LEAP_S

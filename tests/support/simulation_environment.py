@@ -53,7 +53,7 @@ class LeaderLock:
 
 @dataclass
 class Environment:
-    """The parts of a run that outlive its server processes."""
+    """The parts of a run that stay when a server process ends."""
 
     loop: SeededLoop
     random_streams: RandomStreams

@@ -196,7 +196,7 @@ def release_lost(
 ) -> None:
     """Confirm that the processes of a lost agent are gone, which frees its devices. Sessions with retries run again.
 
-    While its node may still run, its jobs may too: their devices would be given away twice.
+    Do this only when its node is off or its processes are stopped. Otherwise its devices may be given to two jobs.
     """
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.release_lost_agent(agent_id)

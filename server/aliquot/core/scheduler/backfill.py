@@ -193,7 +193,7 @@ class PoolHead:
         """What may start beside the head; None until a row behind it fits."""
         self._capacity, self._ends, self._context, self._placer = capacity, ends, context, placer
         self._start: HeadStart | None = None
-        self._tried = 0  # number of blocked rows that get no reservation: they wait for holders without a known end
+        self._tried = 0  # number of blocked rows for which a reservation was tried
 
     def open_window(self) -> BackfillWindow | None:
         """The window beside the head; None without a head."""

@@ -39,7 +39,7 @@ class Displaceable(Struct, frozen=True, kw_only=True):
     """Those that may be displaced at once, the largest gain first."""
     again_us: int | None = None
     """When one of those left alone may be displaced: at the next checkpoint of the one with the largest gain, when the
-    first `run_min` is over, or when the first gain exceeds the loss; None = never, as far as is known now."""
+    first `run_min` is over, or when the first gain has become large enough; None = never, as far as is known now."""
 
 
 class Displacement:
@@ -56,9 +56,9 @@ class Displacement:
         Args:
             left_ms: run time that the row is expected to need, see `ordering.left_ms`.
         """
-        willing = [held for held in running if held.is_preemptible]
-        allowed = [held for held in willing if self.is_allowed(held)]
-        allowed_us = self.next_allowed_us(willing)
+        preemptible = [held for held in running if held.is_preemptible]
+        allowed = [held for held in preemptible if self.is_allowed(held)]
+        allowed_us = self.next_allowed_us(preemptible)
         if not allowed:
             return Displaceable(again_us=allowed_us)
         kept_ms = np.array([held.kept_ms for held in allowed], dtype=np.int64)
@@ -80,8 +80,8 @@ class Displacement:
         soon_ms = next((wait_ms for wait_ms in waits_ms.values() if wait_ms is not None), None)
         known_ms = [soon_ms] if soon_ms is not None else []
         for held, ran, gain in zip(allowed, ran_ms.tolist(), gains, strict=True):
-            ripe_ms = self._ripe_ms(held, ran, left_ms=left_ms, level=int(own[0])) if gain <= 0 else None
-            known_ms += [ripe_ms] if ripe_ms is not None else []
+            gain_in_ms = self._gain_in_ms(held, ran, left_ms=left_ms, level=int(own[0])) if gain <= 0 else None
+            known_ms += [gain_in_ms] if gain_in_ms is not None else []
         known_us = [self._now_us + wait_ms * 1000 for wait_ms in known_ms]
         return Displaceable(
             now=[allowed[place] for place, wait_ms in waits_ms.items() if wait_ms is None],
@@ -125,12 +125,12 @@ class Displacement:
             return self._least_lost_ms(held) - waited_ms
         return self._next_save_ms(held, ran_ms)
 
-    def _ripe_ms(self, held: RunningRow, ran_ms: int, *, left_ms: int, level: int) -> int | None:
+    def _gain_in_ms(self, held: RunningRow, ran_ms: int, *, left_ms: int, level: int) -> int | None:
         """Time until the displacement of a session gains enough, as it runs on; None = never.
 
         Without further predictions it is expected to need longer the longer it runs; see `ordering.left_ms`. Under
-        `las` it is enough that the gain exceeds the loss. Under `srtf` the gain must be twice as large: where it equals
-        the loss nothing is won, and passes at these times lost three times as much work to preemption.
+        `las` it is enough that the gain exceeds the loss. Under `srtf` the gain must be twice as large: a displacement
+        has no benefit where they are equal, and passes at these times lost three times as much work to preemption.
 
         Args:
             left_ms: of the row that may displace it.

@@ -61,7 +61,7 @@ class Launching:
         await self._worker.run_shielded(self._accept(orders))
 
     async def raise_epoch(self, epoch: int) -> None:
-        """Store a higher epoch durably, before any order of that epoch takes effect.
+        """Store a higher epoch durably, before any order of that epoch but a stop takes effect.
 
         Raises:
             Unavailable: the disk cannot be written.
