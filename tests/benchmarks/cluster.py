@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from http_load import Connection, request
 
@@ -22,6 +22,13 @@ POLL_S: Final = 0.02
 COUNT: Final = """
 query ($run: String!, $states: [SessionState!]) {
   sessions(filter: { run_id: $run, states: $states }, first: 1) { total_count }
+}
+"""
+
+
+CREATE_BATCH: Final = """
+mutation ($input: CreateSessionsInput!) {
+  create_sessions(input: $input) { __typename ... on CreateSessionsSuccess { results { session { id } } } }
 }
 """
 
@@ -44,13 +51,19 @@ async def cluster(*, database: str | None = None) -> AsyncIterator[OwnServer]:
 
 def creation(*, argv: list[str], run: str, gpus: int = 1, name: str | None = None) -> bytes:
     """The body of a request for a session of whole devices."""
-    wanted = {
-        "command": {"argv": argv},
-        "slots": [{"slot": "cuda.device", "amount": str(gpus)}],
-        "run_id": run,
-        "name": name,
-    }
-    return request(CREATE, {"input": wanted})
+    return request(CREATE, {"input": _wanted(argv=argv, run=run, gpus=gpus, name=name)})
+
+
+def batch(*, run: str, first: int, count: int) -> bytes:
+    """The body of one request for this many sessions of one device each, numbered from `first`."""
+    numbers = range(first, first + count)
+    wanted = [_wanted(argv=["true"], run=run, gpus=1, name=f"job {number}") for number in numbers]
+    return request(CREATE_BATCH, {"input": {"sessions": wanted}})
+
+
+def _wanted(*, argv: list[str], run: str, gpus: int, name: str | None) -> dict[str, Any]:
+    slots = [{"slot": "cuda.device", "amount": str(gpus)}]
+    return {"command": {"argv": argv}, "slots": slots, "run_id": run, "name": name}
 
 
 async def submit(server: OwnServer, bodies: Iterable[bytes], *, clients: int) -> list[float]:
@@ -64,7 +77,7 @@ async def submit(server: OwnServer, bodies: Iterable[bytes], *, clients: int) ->
                 began = time.perf_counter()
                 answer = await connection.post(body)
                 took.append(time.perf_counter() - began)
-                assert b"CreateSessionSuccess" in answer, answer[:500]
+                assert b"Success" in answer, answer[:500]
 
     async with asyncio.TaskGroup() as group:
         for _ in range(clients):

@@ -1,35 +1,28 @@
 """How long the server's event loop is blocked: 10,000 sessions on the openb cluster, and more throughout."""
 
 import asyncio
-import gc
 import itertools
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
+from lone_orchestrator import orchestrator, use_server_settings
 from registry import Key, scenario
 
 # The cluster, its jobs and the fake executor are shared with the tests; only pytest adds their support folder.
 sys.path.append(str(Path(__file__).parents[1] / "support"))
 
-from aliquot.app.composition import SWITCH_INTERVAL_S
-from aliquot.cli.serve import GcTuning
-from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.model.snapshot import Request
-from aliquot.service.foresight.forecasting import ForecastPlan
-from aliquot.store.open import open_store
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LaunchOrder
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.resources.slots import format_amount
-from lone_service import Orchestrator, Ports, load_state
+from lone_service import Orchestrator
 from placement_queue import Full
 from placement_traces import ABSENT, is_present, openb
 from service_fakes import FakeAgent, FakeExecutor
@@ -106,16 +99,17 @@ class Lag:
 
 def measure() -> Found:
     """Uses the interpreter settings of a server."""
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.collect()
-    GcTuning().begin()
+    use_server_settings()
     return asyncio.run(_measure())
 
 
 async def _measure() -> Found:
     full = Full(openb())
     requests = itertools.cycle([row.request for row in full.rows(PENDING, prefix="")])
-    async with _service(full) as service:
+    agents = [
+        FakeAgent(id=row.id, devices=tuple(row.layout.devices.values()), node=str(row.node_id)) for row in full.agents
+    ]
+    async with orchestrator(Agents(agents)) as service:
         lag = Lag()
         sampling = asyncio.create_task(lag.run())
         await _submit(service, requests, count=PENDING)
@@ -151,39 +145,6 @@ async def _submit(service: Orchestrator, requests: Iterator[Request], *, count: 
     async with asyncio.TaskGroup() as group:
         for number in range(CLIENTS):
             group.create_task(work(number))
-
-
-@asynccontextmanager
-async def _service(full: Full) -> AsyncIterator[Orchestrator]:
-    """All agents have joined."""
-    agents = [
-        FakeAgent(id=row.id, devices=tuple(row.layout.devices.values()), node=str(row.node_id)) for row in full.agents
-    ]
-    executor, clock = Agents(agents), SystemClock()
-    with TemporaryDirectory(prefix="aliquot-bench-") as folder:
-        store = open_store("", data_folder=Path(folder), now_us=clock.now_us)
-        state, loaded = await load_state(store)
-        ports = Ports(
-            store=store,
-            executor=executor,
-            clock=clock,
-            ids=RandomIds(),
-            ledger=store.ledger,
-            forecasts=ForecastPlan(store=store.forecasts, relay=None, events=store),
-        )
-        service = Orchestrator(ports, state=state, loaded=loaded, grace_ms=1000)
-        running = asyncio.create_task(service.run())
-        try:
-            await executor.start()
-            await service.wait_for_agents(frozenset(agent.id for agent in agents))
-            yield service
-            assert not running.done(), running.exception()
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
-            await service.close()
-            await store.close()
 
 
 def _started(kernel_id: KernelId) -> KernelReport:

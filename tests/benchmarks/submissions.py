@@ -4,7 +4,7 @@ import sys
 import time
 
 import psutil
-from cluster import cluster, creation, occupy, percentile, submit
+from cluster import batch, cluster, creation, occupy, percentile, submit
 from http_load import Connection, request
 from machine import fsync_p50_s
 from postgresql import as_twins, cluster_on_postgresql
@@ -18,6 +18,8 @@ TOGETHER = 4000
 CLIENTS = 64
 TASKS = 2000
 ARRAYS = 20
+BATCH = 1000
+BATCHES = 10
 
 
 @scenario(
@@ -25,6 +27,7 @@ ARRAYS = 20
     Key(name="submit_per_s_64", what="durable submissions, 64 clients", reach=">= 1000"),
     Key(name="submit_p99_s", what="p99 of one: the worse of one client and 64", reach="<= 0.1"),
     Key(name="submit_array_2000_s", what="an array of 2,000 tasks: acknowledged, median", reach="<= 0.010"),
+    Key(name="submit_batch_per_s", what="durable submissions in batches of 1,000, one client", reach=">= 20000"),
 )
 async def submissions() -> dict[str, float]:
     """Each is acknowledged after its commit."""
@@ -41,6 +44,7 @@ async def submissions() -> dict[str, float]:
         what="an array of 2,000 tasks on PostgreSQL: acknowledged, median",
         reach="<= 0.010",
     ),
+    Key(name="submit_batch_per_s_pg", what="the same in batches of 1,000, one client", reach=">= 15000"),
 )
 async def submissions_on_postgresql() -> dict[str, float]:
     """As above."""
@@ -57,6 +61,7 @@ async def _measured(server: OwnServer) -> dict[str, float]:
         "submit_per_s_64": rate_together,
         "submit_p99_s": max(percentile(alone, 0.99), percentile(together, 0.99)),
         "submit_array_2000_s": await _array_s(server),
+        "submit_batch_per_s": await _batch_per_s(server),
     }
 
 
@@ -83,6 +88,12 @@ async def _array_s(server: OwnServer) -> float:
             took.append(time.perf_counter() - began)
             assert b"CreateSessionSuccess" in answer, answer[:500]
     return percentile(took, 0.5)
+
+
+async def _batch_per_s(server: OwnServer) -> float:
+    bodies = [batch(run="batch", first=number * BATCH, count=BATCH) for number in range(BATCHES)]
+    took_s = await submit(server, bodies, clients=1)
+    return BATCHES * BATCH / sum(took_s)
 
 
 def _cpu_s(process: psutil.Process) -> float:
