@@ -52,6 +52,19 @@ def test_a_session_that_waits_past_its_band_is_an_immediate_miss_and_counted_onc
     assert at_once.report(runs=0, now_us=2 * DAY_US).groups[0].above == 1
 
 
+def test_sessions_that_still_wait_after_their_band_are_counted_as_misses() -> None:
+    """Or a policy under which most sessions never start would look right: only a few of them start in time."""
+    scores = ForecastScorer()
+    late = [record(f"late-{number}", DAY_US, outcome=ForecastOutcome.LATE) for number in range(3)]
+    scores.learn([started("a", DAY_US, 30), *late])
+    [policy] = [one for one in scores.report(runs=0, now_us=2 * DAY_US).groups if one.group.startswith("policy")]
+    assert (policy.n, policy.above) == (4, 0.75)
+    after = [started("late-0", DAY_US, 300), record("late-1", DAY_US, outcome=ForecastOutcome.UNKNOWN)]
+    scores.learn([*after, record("late-2", DAY_US, outcome=ForecastOutcome.CANCELED, settled_us=DAY_US + 9 * HOUR_US)])
+    last = scores.report(runs=0, now_us=3 * DAY_US).groups[0]
+    assert (last.n, last.above) == (3, 2 / 3), "each is counted once, and not if its outcome is unknown"
+
+
 def test_cancelled_sessions_are_left_out_unless_they_waited_past_their_band() -> None:
     scores = ForecastScorer()
     gone = ForecastOutcome.CANCELED

@@ -7,6 +7,7 @@ others are. Groups go by what was known when the forecast was made, never by the
 from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -131,9 +132,14 @@ class Accuracy:
         """Add a forecast, in the order of outcomes."""
         self._resolved.append(resolved)
 
-    def groups(self, *, now_us: int) -> list[GroupAccuracy]:
-        """The accuracy of every group with at least one forecast of the last 90 days, all of them first."""
-        return by_group(one for one in self._resolved if one.made_us >= now_us - KEPT_US)
+    def groups(self, *, now_us: int, waiting: Iterable[ResolvedForecast] = ()) -> list[GroupAccuracy]:
+        """The accuracy of every group with at least one forecast of the last 90 days, all of them first.
+
+        Args:
+            waiting: forecasts of sessions that still wait after their P90, with their waits so far. Without them, a
+                policy under which some sessions never start would look right.
+        """
+        return by_group(one for one in chain(self._resolved, waiting) if one.made_us >= now_us - KEPT_US)
 
     def of_like(self, features: Features) -> GroupAccuracy | None:
         """The accuracy of forecasts like this; None without any."""

@@ -109,8 +109,8 @@ class ForecastScorer:
         }
         self._counts = _Counts()
         self._days: Counter[int] = Counter()
-        self._late: dict[SessionId, None] = {}
-        """Sessions whose P90 has passed, and that were counted as misses."""
+        self._late: dict[SessionId, ForecastRecord] = {}
+        """First forecasts of sessions that still wait after their P90: misses, whatever they wait in the end."""
         self._alike: dict[str, GroupAccuracy] = {}
         self._groups: tuple[GroupAccuracy, ...] = ()
         self._counted_us: int | None = None
@@ -138,6 +138,8 @@ class ForecastScorer:
             self._learn_start(record)
         elif record.outcome is ForecastOutcome.CANCELED:
             self._learn_cancel(record)
+        else:
+            self._late.pop(record.session_id, None)
 
     def shown(self, forecast: Forecast) -> ShownForecast:
         """The forecast that is shown for a session."""
@@ -168,7 +170,8 @@ class ForecastScorer:
         is_recent = self._counted_us is not None and 0 <= now_us - self._counted_us < COUNTED_US
         if not self._is_counted and not is_recent:
             self._is_counted, self._counted_us = True, now_us
-            counted = self._accuracy.groups(now_us=now_us)
+            waiting = [_resolved(record, max(now_us - record.made_us, 0)) for record in self._late.values()]
+            counted = self._accuracy.groups(now_us=now_us, waiting=waiting)
             self._alike = {group.group: group for group in counted}
             again = [
                 accuracy_of(AGE_GROUPS[age_s], tuple(resolved)) for age_s, resolved in self._again.items() if resolved
@@ -189,7 +192,7 @@ class ForecastScorer:
 
     def _learn_late(self, record: ForecastRecord) -> None:
         if record.shown.says_wait and record.session_id not in self._late:
-            self._late[record.session_id] = None
+            self._late[record.session_id] = record
             if len(self._late) > LATE_MAX:
                 del self._late[next(iter(self._late))]
             forecast = record.shown.forecast
@@ -207,7 +210,7 @@ class ForecastScorer:
             self._recent.learn(wait_us, pool=pool, milli=forecast.features.milli)
         else:
             self._counts.add(record, "now true", wait_us <= NOW_SLACK_US)
-        was_late = self._late.pop(record.session_id, "not late") is None and forecast.basis is ForecastBasis.SIMULATION
+        was_late = self._late.pop(record.session_id, None) is not None and forecast.basis is ForecastBasis.SIMULATION
         if not shown.says_wait:
             return
         self._accuracy.add(_resolved(record, wait_us))
