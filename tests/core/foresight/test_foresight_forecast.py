@@ -28,6 +28,7 @@ from aliquot.core.prediction import Workload
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.simulation.cluster import WHOLE, pool
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, UserId
+from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import Backfill
 from aliquot_schema.sessions import DEFAULT_POOL
 from core_cluster import row
@@ -121,6 +122,13 @@ def test_a_forecast_takes_the_time_already_run_into_account() -> None:
     assert set(hours_of(found)) <= {0.5, 2.5}
     (late,) = forecasts(running_for(4), learned(1, 3, 5)).values()
     assert hours_of(late) == [1, 1, 1]
+
+
+def test_tasks_of_a_waiting_array_have_run_times_of_their_own() -> None:
+    """As arriving and running tasks have: with probability 0.8 of the same rank, else of another."""
+    array = replace(waiting("ses_a"), tasks=Intervals.of(range(20)), tasks_startable=20)
+    last = forecasts(on_one_gpu(array, waiting("ses_last", at=1)), learned(1, 9))[SessionId("ses_last")]
+    assert 20 < hours_of(last)[0] < hours_of(last)[2] < 9 * 20
 
 
 def test_a_running_session_ends_by_its_present_time_limit() -> None:

@@ -4,7 +4,7 @@ A future says how long each session runs, which sessions arrive, and which are c
 event by event: each time at which a session ends, arrives or leaves the queue is one pass over the queue.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.foresight.bucket_walk import SCORED
-from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster
+from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster, SessionStart
 from aliquot.core.foresight.fast_cluster import FastCluster, SimulationContext
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
@@ -46,6 +46,9 @@ class Future(Struct, frozen=True, kw_only=True):
     """How much longer each running session runs from now, >= 1. One that is missing never ends."""
     run_us: Mapping[SessionId, int]
     """How long each waiting session runs once started, >= 1."""
+    task_run_us: Callable[[PendingRow, SessionId], int] | None = None
+    """How long a task of a waiting job array runs, by the row of the array and the id of the task; None = as the array
+    in `run_us`."""
     arrivals: Sequence[Arrival] = ()
     """Sorted by `at_us`."""
     cancels_us: Mapping[SessionId, int] = field(default_factory=dict)
@@ -284,9 +287,7 @@ class _FutureRun:
         found = self._cluster.run(self._now_us)
         self._wake_us = found.wake_us
         for start in found.starts:
-            name = start.name
-            run_us = self._future.run_us[name] if name in self._future.run_us else self._arrivals_us[name]
-            ends_us = self._now_us + run_us
+            name, ends_us = start.name, self._now_us + self._run_us(start)
             self._ends_us[start.run_id] = ends_us
             heappush(self._ends, (ends_us, start.run_id))
             self._started.setdefault(name, SimulatedStart(self._now_us, ends_us))
@@ -297,3 +298,9 @@ class _FutureRun:
             self._cluster.evict(eviction.session_id, ends_us=ends_us)
             self._ends_us[eviction.session_id] = ends_us
             heappush(self._ends, (ends_us, eviction.session_id))
+
+    def _run_us(self, start: SessionStart) -> int:
+        name, run_us, of_task = start.name, self._future.run_us, self._future.task_run_us
+        if name not in run_us:
+            return self._arrivals_us[name]
+        return run_us[name] if of_task is None or start.run_id == name else of_task(self._rows[name], start.run_id)

@@ -7,6 +7,7 @@ together, as such sessions are, and the band of a long queue does not become too
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Final
 from zlib import crc32
 
@@ -212,6 +213,7 @@ class _Sampler:
             future = Future(
                 left_us={name: drawn[sample] for name, drawn in running.items()},
                 run_us=run_us,
+                task_run_us=partial(self._task_run_us, sample),
                 arrivals=arriving.arrivals,
                 cancels_us=arriving.cancels_us,
             )
@@ -219,6 +221,9 @@ class _Sampler:
             for name in wanted:
                 found[name].append(started.get(name) or SimulatedStart(last_us, last_us + run_us[name]))
         return found
+
+    def _task_run_us(self, sample: int, array: PendingRow, task: SessionId) -> int:
+        return self._drawn_ms(task, workload_of(array), 0, sample) * 1000
 
     def _left_us(self, row: RunningRow) -> list[int]:
         """How much longer a running session runs in each sample."""
