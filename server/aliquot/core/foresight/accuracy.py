@@ -45,6 +45,8 @@ class ResolvedForecast(Struct, frozen=True, kw_only=True):
     """The truth."""
     baseline_us: int | None = None
     """What the moving average of waits of its size class was when it was made."""
+    is_waiting: bool = False
+    """Whether it waits after its P90, and `wait_us` is the wait so far."""
 
     @property
     def is_inside(self) -> bool:
@@ -160,6 +162,7 @@ def accuracy_of(group: str, members: Sequence[ResolvedForecast]) -> GroupAccurac
     """The accuracy of at least one forecast."""
     n = len(members)
     based = [(one, one.baseline_us) for one in members if one.baseline_us is not None]
+    started = [one for one in members if not one.is_waiting]
     low, high = inside_interval(members)
     return GroupAccuracy(
         group=group,
@@ -170,9 +173,9 @@ def accuracy_of(group: str, members: Sequence[ResolvedForecast]) -> GroupAccurac
         inside_high=high,
         below=sum(one.wait_us < one.shown.p10 and not one.is_inside for one in members) / n,
         above=sum(one.wait_us > one.shown.p90 and not one.is_inside for one in members) / n,
-        within_1_min=sum(abs(one.wait_us - one.shown.p50) <= MINUTE_US for one in members) / n,
-        within_10_min=sum(abs(one.wait_us - one.shown.p50) <= 10 * MINUTE_US for one in members) / n,
-        within_factor_2=sum(is_within_factor_2(one.shown.p50, one.wait_us) for one in members) / n,
+        within_1_min=sum(abs(one.wait_us - one.shown.p50) <= MINUTE_US for one in started) / n,
+        within_10_min=sum(abs(one.wait_us - one.shown.p50) <= 10 * MINUTE_US for one in started) / n,
+        within_factor_2=sum(is_within_factor_2(one.shown.p50, one.wait_us) for one in started) / n,
         pinball_us=sum(pinball_us(one.shown, one.wait_us) for one in members) // n,
         baseline_pinball_us=sum(pinball_us(Band(told, told, told), one.wait_us) for one, told in based) // len(based)
         if based

@@ -170,8 +170,7 @@ class ForecastScorer:
         is_recent = self._counted_us is not None and 0 <= now_us - self._counted_us < COUNTED_US
         if not self._is_counted and not is_recent:
             self._is_counted, self._counted_us = True, now_us
-            waiting = [_resolved(record, max(now_us - record.made_us, 0)) for record in self._late.values()]
-            counted = self._accuracy.groups(now_us=now_us, waiting=waiting)
+            counted = self._accuracy.groups(now_us=now_us, waiting=self._waiting(now_us))
             self._alike = {group.group: group for group in counted}
             again = [
                 accuracy_of(AGE_GROUPS[age_s], tuple(resolved)) for age_s, resolved in self._again.items() if resolved
@@ -189,6 +188,11 @@ class ForecastScorer:
             runs=runs,
             since_us=counts.since_us(from_day=from_day),
         )
+
+    def _waiting(self, now_us: int) -> Iterator[ResolvedForecast]:
+        """First forecasts of sessions that wait after their P90, with the wait so far."""
+        for record in self._late.values():
+            yield replace(_resolved(record, max(now_us - record.made_us, 0)), is_waiting=True)
 
     def _learn_late(self, record: ForecastRecord) -> None:
         if record.shown.says_wait and record.session_id not in self._late:
