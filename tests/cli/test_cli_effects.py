@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from aliquot.cli import main
 from aliquot.cli.cluster.effects import lines_of
 from aliquot.client.generated.explanations import WhatIf
 from cli_tables import filled
@@ -25,3 +27,18 @@ UNKNOWN = "later starts are unknown: the queue is long and has bookings"
 def test_a_change_without_effect_says_so_unless_later_starts_are_unknown(note: str | None, expected: list[str]) -> None:
     client: Any = None
     assert list(lines_of(client, filled(WhatIf, note=note), None)) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (["what-if", "--gpus", "2", "--evict"], "--drain"),
+        (["what-if", "--gpus", "2", "--count", "3"], "--like"),
+        (["what-if", "--drain", "gpu01", "--time-limit", "8h"], "--gpus"),
+        (["backtest", "--set", "order=sjf", "--count", "3"], "--like"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(words: list[str], missing: str) -> None:
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 2
+    assert missing in refused.stderr

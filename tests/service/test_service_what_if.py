@@ -128,6 +128,19 @@ async def test_a_what_if_with_a_drain_names_displaced_and_delayed_sessions() -> 
         assert second
 
 
+async def test_the_preview_of_one_more_session_is_of_the_state_with_the_other_changes() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        free = await ask(on, session=request(1))
+        drained = await ask(on, session=request(1), drain="a")
+        grown = await ask(on, session=request(1), drain="a", like="a", count=1)
+        assert free.session is not None
+        assert drained.session is not None
+        assert grown.session is not None
+        assert free.session.starts_now
+        assert (drained.session.starts_now, drained.session_start) == (False, None)
+        assert [kernel.agent_id for kernel in grown.session.kernels] == ["a+1"]
+
+
 async def test_a_what_if_notes_that_scheduling_is_stopped() -> None:
     async with stage([agent("a", devices=2)]) as on:
         await waiting_for_one(on)

@@ -55,7 +55,7 @@ def backtest(
     policy: PolicyFiles = None,
     changes: Changes = None,
     like: Like = None,
-    count: Annotated[int, Option(min=1, max=64, help="How many agents to add.")] = 1,
+    count: Annotated[int | None, Option(min=1, max=64, help="How many agents to add.", show_default="1")] = None,
     without: Without = None,
     csv_file: CsvFile = None,
     cluster: InCluster = None,
@@ -75,14 +75,16 @@ def backtest(
         _check_csv(csv_file)
     policies = [(name, policy_in(path)) for name, path in zip(_names_of(policy or ()), policy or (), strict=True)]
     policies += [(", ".join(changes), policy_of(changes))] if changes else []
+    if count is not None and not like:
+        usage("--count: name the agent with --like")
     runs = [
-        BacktestRunInput(label=name, policy=one, like=like, count=count, without=without or [])
+        BacktestRunInput(label=name, policy=one, like=like, count=count or 1, without=without or [])
         for name, one in policies
     ]
     if not runs and not (like or without):
         usage("give another policy or cluster: --set order=sjf, --policy FILE, --like AGENT or --without AGENT")
     if not runs:
-        runs = [BacktestRunInput(label="another cluster", like=like, count=count, without=without or [])]
+        runs = [BacktestRunInput(label="another cluster", like=like, count=count or 1, without=without or [])]
     asked = BacktestInput(runs=runs, since=present() - timedelta(seconds=seconds))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         report = finished(client, asked)

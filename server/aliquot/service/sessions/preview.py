@@ -73,11 +73,19 @@ class Previews:
         self._cache = PassCache()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="preview")
 
-    async def preview(self, caller: Caller, request: NewSession, *, with_vetting: bool = True) -> SessionPreview:
+    async def preview(
+        self,
+        caller: Caller,
+        request: NewSession,
+        *,
+        with_vetting: bool = True,
+        after: tuple[Snapshot, Policy] | None = None,
+    ) -> SessionPreview:
         """The outcome of submitting a request now.
 
         Args:
             with_vetting: see `Submission.dry_run`.
+            after: the state and the policy as they would be; None = as they are.
         Raises:
             InvalidRequest, UnknownSlot, ImpossibleRequest, QuotaExceeded, QueueFull, UnknownDependency, Forbidden: as
             for a submission.
@@ -86,13 +94,14 @@ class Previews:
         workload = workload_of(session)
         forecast = self._state.forecasts.like(workload)
         row = pending_row(session, workload=workload)
-        snapshot, rules, now_us = take(self._state), self._state.rules, self._clock.now_us()
+        snapshot, rules = (take(self._state), self._state.rules) if after is None else after
+        now_us, cache = self._clock.now_us(), self._cache if after is None else PassCache()
 
         def plan() -> tuple[Plan, int | None]:
             waiting = Queue.of((*snapshot.queue, row))
             known = snapshot.run_times if forecast is None else {**snapshot.run_times, workload: forecast.run_times}
             with_it = replace(snapshot, queue=waiting, run_times=known)
-            found = decide(with_it, rules, now_us=now_us, seed=SEED, known=self._cache)
+            found = decide(with_it, rules, now_us=now_us, seed=SEED, known=cache)
             return found, _estimated_us(found, row, with_it, rules, now_us=now_us)
 
         decided, estimated_us = await asyncio.get_running_loop().run_in_executor(self._worker, plan)

@@ -72,11 +72,14 @@ class WhatIfs:
         check_may_submit(caller)
         if asked.session is None and asked.drain is None and asked.policy is None and asked.like is None:
             raise InvalidRequest("what_if: give a session, an agent to drain, a policy, or agents to add")
-        preview = None if asked.session is None else await self._previews.preview(caller, asked.session)
         row = None if asked.session is None else await self._row(caller, asked)
         snapshot, rules, now_us = take(self._state), self._state.rules, self._clock.now_us()
         changed, displaced = self._changed(snapshot, asked, row)
         policy = rules if asked.policy is None else self._amended(asked)
+        preview = None
+        if asked.session is not None:
+            preview = await self._previews.preview(caller, asked.session, after=(changed, policy))
+        changed = changed if row is None else with_session(changed, row)
 
         def run() -> tuple[PlannedRun, PlannedRun]:
             known = self._before
@@ -124,7 +127,10 @@ class WhatIfs:
     def _changed(
         self, snapshot: Snapshot, asked: WhatIf, row: PendingRow | None
     ) -> tuple[Snapshot, tuple[RunningRow, ...]]:
-        """The snapshot with all changes but the policy, and the sessions displaced by them."""
+        """The snapshot with the changes of the cluster, and the sessions displaced by them.
+
+        It knows the run times of the session to be added, but does not have the session.
+        """
         found, joining = snapshot, [] if row is None else [row]
         gone: tuple[RunningRow, ...] = ()
         if asked.like is not None:
@@ -140,7 +146,6 @@ class WhatIfs:
             rows = tuple(self._requeued(snapshot, name)) if asked.evict else None
             found, held = drained(found, name, self._state.rules, requeued=rows)
             gone, joining = tuple(held), [*joining, *(rows or ())]
-        found = found if row is None else with_session(found, row)
         return replace(found, run_times={**found.run_times, **self._run_times(joining)}), gone
 
     def _run_times(self, rows: Iterable[PendingRow]) -> dict[Workload, RunTimes]:
