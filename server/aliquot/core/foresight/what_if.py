@@ -129,12 +129,16 @@ def running_on(snapshot: Snapshot, agent_id: AgentId) -> list[RunningRow]:
 
 
 def with_agents_like(snapshot: Snapshot, agent: AgentRow, *, count: int) -> Snapshot:
-    """The snapshot with more empty agents like one, each on a node of its own."""
-    more = (
+    """The snapshot with more empty agents like one."""
+    return replace(snapshot, agents=(*snapshot.agents, *agents_like(agent, count=count)))
+
+
+def agents_like(agent: AgentRow, *, count: int) -> tuple[AgentRow, ...]:
+    """More agents like one, each on a node of its own. They take sessions, even if that one does not."""
+    return tuple(
         replace(agent, id=AgentId(f"{agent.id}+{number}"), node_id=NodeId(f"{agent.node_id}+{number}"), is_open=True)
         for number in range(1, count + 1)
     )
-    return replace(snapshot, agents=(*snapshot.agents, *more))
 
 
 def _times(found: PlannedRun) -> dict[SessionId, int]:

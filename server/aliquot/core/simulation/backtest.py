@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
-from msgspec.structs import replace
 
+from aliquot.core.foresight.what_if import agents_like
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow
 from aliquot.core.simulation.history_run import run_history
@@ -21,7 +21,7 @@ from aliquot.core.simulation.recorded_history import (
 )
 from aliquot.core.simulation.report import BOUND_S, HOUR_MS, Floats, jain
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import AgentId, NodeId, QuotaId
+from aliquot_schema.ids import AgentId, QuotaId
 from aliquot_schema.quotas import Quota
 from aliquot_schema.resources.slots import MILLI
 from aliquot_schema.views.backtests import (
@@ -62,13 +62,9 @@ class Variant(Struct, frozen=True, kw_only=True):
         return {**quotas, **{quota.id: quota for quota in self.changed_quotas}} if self.changed_quotas else quotas
 
     def agents(self, agents: tuple[AgentRow, ...]) -> tuple[AgentRow, ...]:
-        """The agents of the run."""
+        """The agents of the run. Added ones take sessions also while the one that they are like does not."""
         model = next((agent for agent in agents if agent.id == self.like), None)
-        more = [
-            replace(model, id=AgentId(f"{model.id}+{number}"), node_id=NodeId(f"{model.node_id}+{number}"))
-            for number in range(1, self.count + 1)
-            if model is not None
-        ]
+        more = () if model is None else agents_like(model, count=self.count)
         return (*(agent for agent in agents if agent.id not in self.without), *more)
 
 
