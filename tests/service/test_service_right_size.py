@@ -118,6 +118,22 @@ async def test_advice_omits_unused_gpus_and_reads_past_runs_once(tmp_path: Path)
     assert list(await sizing.weekly(past[0].owner)) == [found.message]
 
 
+async def test_the_weekly_advice_names_a_command_once_whatever_its_time_limits_were(tmp_path: Path) -> None:
+    store = await past_runs(tmp_path, 6)
+    limits_ms = [8 * 3_600_000, 9 * 3_600_000] * 3
+    store.sessions_ = [
+        replace(one, spec=replace(one.spec, time_limit_ms=limit_ms))
+        for one, limit_ms in zip(store.sessions_, limits_ms, strict=True)
+    ]
+
+    async def gpus(session_id: SessionId) -> tuple[GpuStatsView, ...]:
+        return ()
+
+    sizing = RightSizing(store=store, clock=SystemClock(), gpus=gpus)  # type: ignore[arg-type]  # the part it uses
+    [told] = await sizing.weekly(store.sessions_[0].owner)
+    assert "a time limit of 1 h 15 min would do" in told
+
+
 class Advisor:
     def __init__(self) -> None:
         self.asked: list[str] = []

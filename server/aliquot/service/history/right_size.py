@@ -39,6 +39,8 @@ WEEK_US: Final = 7 * 86_400_000_000
 COMMANDS_MAX: Final = 5
 """Commands in the notice of a week."""
 ENDED_BY_ITSELF: Final = (SessionState.COMPLETED, SessionState.FAILED)
+Command = tuple[str | None, int]
+"""Program, and accelerators of all kernels in milli."""
 Gpus = Callable[[SessionId], Awaitable[Sequence[GpuStatsView]]]
 
 
@@ -87,12 +89,13 @@ class RightSizing:
         """
         since_us = self._clock.now_us() - WEEK_US
         past = await self._ended(user)
-        newest: dict[Workload, Session] = {}
+        newest: dict[Command, Session] = {}
         for session in reversed(past):
             if (session.ended_us or 0) >= since_us:
-                newest.setdefault(workload_of(session), session)
+                newest.setdefault(_command(workload_of(session)), session)
         found: list[str] = []
-        for workload, session in newest.items():
+        for session in newest.values():
+            workload = workload_of(session)
             view = await self._view(session, [one for one in past if _is_like(one, workload)])
             if view is not None and view.figures and len(found) < COMMANDS_MAX:
                 found.append(view.message)
@@ -153,8 +156,12 @@ def _is_named(workload: Workload) -> bool:
 
 
 def _is_like(session: Session, workload: Workload) -> bool:
-    own = workload_of(session)
-    return (own.program, own.milli) == (workload.program, workload.milli)
+    return _command(workload_of(session)) == _command(workload)
+
+
+def _command(workload: Workload) -> Command:
+    """What runs of one user are compared by, whatever their time limits are."""
+    return workload.program, workload.milli
 
 
 def _wanted(session: Session) -> NextRequest:
