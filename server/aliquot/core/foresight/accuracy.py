@@ -186,6 +186,8 @@ def accuracy_of(group: str, members: Sequence[ResolvedForecast]) -> GroupAccurac
 def inside_interval(members: Sequence[ResolvedForecast], *, resamples: int = RESAMPLES) -> tuple[float, float]:
     """80 % interval of the part inside the band, by a bootstrap over days: a burst of one day is one event.
 
+    0 to 1 for a single day, which says nothing about others.
+
     Source: Künsch, The jackknife and the bootstrap for general stationary observations (1989).
     """
     by_day: dict[int, list[int]] = {}
@@ -194,6 +196,8 @@ def inside_interval(members: Sequence[ResolvedForecast], *, resamples: int = RES
         counts[0] += one.is_inside
         counts[1] += 1
     days = [by_day[day] for day in sorted(by_day)]
+    if len(days) == 1:
+        return 0.0, 1.0
     parts = []
     for resample in range(resamples):
         drawn = [days[split_mix_64(resample, number) % len(days)] for number in range(len(days))]
