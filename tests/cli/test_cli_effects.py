@@ -36,6 +36,8 @@ def test_a_change_without_effect_says_so_unless_later_starts_are_unknown(note: s
         (["what-if", "--gpus", "2", "--count", "3"], "--like"),
         (["what-if", "--drain", "gpu01", "--time-limit", "8h"], "--gpus"),
         (["backtest", "--set", "order=sjf", "--count", "3"], "--like"),
+        (["backtest", "--set", "order=sjf", "--set", "order=las"], "twice"),
+        (["policy", "set", "weights.age=2", "weights.fair=3", "weights.age=4"], "twice"),
     ],
 )
 def test_an_option_that_would_have_no_effect_is_refused(words: list[str], missing: str) -> None:

@@ -50,6 +50,8 @@ def nested(changes: Sequence[str]) -> dict[str, Any]:
             inner = inner.setdefault(name, {})
         if not given or not isinstance(inner, dict):
             usage(f"{text}: write it like order=fair_share or weights.age=2")
+        if last in inner:
+            usage(f"{path} is given twice; together the changes are one policy")
         inner[last] = _value(value)
     return found
 
