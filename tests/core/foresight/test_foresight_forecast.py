@@ -238,6 +238,22 @@ def test_corrections_learned_from_outcomes_are_applied_to_forecasts() -> None:
     assert found.within_hour == pytest.approx(0.5)
 
 
+def test_no_session_is_forecast_to_end_before_it_starts() -> None:
+    """Starts are late again and again; of the ends nothing is known yet."""
+    corrections = Corrections.new()
+    raw = forecasts(running_for(0), learned(3, 1 / 60), corrections=corrections)[SessionId("waits")]
+    assert raw.raw_start_us.p50 > NOW_US
+    wait = raw.raw_start_us.later(-NOW_US)
+    for number in range(30):
+        corrections.starts.resolved(
+            10 * HOUR_US, wait, pool=DEFAULT_POOL, at_us=number * 7 * 24 * HOUR_US, was_overdue=False
+        )
+    found = forecasts(running_for(0), learned(3, 1 / 60), corrections=corrections)[SessionId("waits")]
+    assert found.start_us is not None
+    assert found.end_us is not None
+    assert all(start_us <= end_us for start_us, end_us in zip(found.start_us, found.end_us, strict=True))
+
+
 def test_a_forecast_of_the_first_rows_alone_equals_the_full_one() -> None:
     state = on_one_gpu(*(waiting(f"s{number}", at=number) for number in range(9)))
     every = forecasts(state, learned(1))

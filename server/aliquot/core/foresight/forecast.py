@@ -390,7 +390,10 @@ def corrected(forecast: Forecast, corrections: Corrections) -> Forecast:
     if unknown:
         return replace(forecast, unknown=unknown, start_us=None, end_us=None, within_hour=None)
     within_hour = corrections.within_hour.calibrated(forecast.raw_within_hour)
-    return replace(forecast, start_us=start.later(made_us), end_us=end, within_hour=within_hour)
+    start = start.later(made_us)
+    # The corrections are learned apart. A session ends after its start, so each quantile does too.
+    end = Band(*map(max, end, start))
+    return replace(forecast, start_us=start, end_us=end, within_hour=within_hour)
 
 
 def workload_of(row: PendingRow) -> Workload:
