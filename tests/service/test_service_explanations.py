@@ -15,7 +15,7 @@ from aliquot_schema.bookings import BookedDevice, Booking, BookingState
 from aliquot_schema.errors import Forbidden
 from aliquot_schema.ids import AgentId, BookingId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.orchestration import OrchestratorState
-from aliquot_schema.policies import Pool
+from aliquot_schema.policies import Pool, Preemption, PreemptScope
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Evidence, Reason, RemedyKind, Verdict
 from aliquot_schema.requests import Caller, Role, SessionAmendment
@@ -129,6 +129,20 @@ async def test_a_remedy_gives_its_command_and_the_delayed_sessions() -> None:
         wait = by_kind(await why(on, head))[RemedyKind.WAIT]
         assert (wait.starts_now, wait.applies, wait.command) == (False, False, None)
         assert wait.starts_at == (await why(on, head)).expected_start
+
+
+async def test_a_remedy_says_which_sessions_it_preempts() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        preemption = Preemption(preempt=PreemptScope.ANY, run_ms_min=0)
+        rules = replace(on.state.policy, order="priority", preemption=preemption)
+        await on.journal.transact(lambda draft: draft.put(rules, "changed"), actor="ann")
+        low = await on.submit(priority="low")
+        await on.advance()
+        waits = await on.submit(priority="low")
+        await on.advance()
+        raised = by_kind(await why(on, waits))[RemedyKind.PRIORITY]
+        assert raised.summary == f"with priority normal, which preempts {low}"
+        assert [other.session_id for other in raised.sessions] == [low]
 
 
 async def test_a_session_over_quota_gets_a_higher_quota_and_another_project_as_remedies() -> None:

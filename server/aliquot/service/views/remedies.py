@@ -106,12 +106,13 @@ def remedy_view(
     """
     change, row, quotas = remedy.change, scene.row, scene.snapshot.quotas
     gone = awaited(remedy, scene)
+    preempted = [held for held in scene.snapshot.running if held.session_id in remedy.preempts]
     names = [held.session_id for held in gone] or remedy.preempts
     terms = terms_view(change)
     applies = is_operator if change.kind is RemedyKind.QUOTA else terms is not None or change.kind is RemedyKind.RELEASE
     return RemedyView(
         kind=change.kind,
-        summary=_summary(change, row, gone=gone, quotas=quotas),
+        summary=_summary(change, row, gone=gone, quotas=quotas) + _preempting(preempted),
         starts_now=remedy.starts_us <= scene.now_us,
         starts_at=moment(remedy.starts_us),
         applies=applies,
@@ -223,6 +224,10 @@ def _summary(
         RemedyKind.PRIORITY: f"with priority {after.priority.name.lower()}",
         RemedyKind.FEWER_KERNELS: f"with {_kernels(after.cluster_size)} instead of {_sizes(row)}",
     }[kind]
+
+
+def _preempting(preempted: Sequence[RunningRow]) -> str:
+    return f", which preempts {_named(preempted)}" if preempted else ""
 
 
 def _gpus(row: PendingRow) -> str:
