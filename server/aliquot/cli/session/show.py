@@ -291,7 +291,9 @@ def preview_text(client: "BlockingClient", preview: "SessionPreview", wanted: "C
     """What would happen to a submission now."""
     from aliquot_schema.intervals import Intervals
 
-    names = device_names(client, {kernel.agent_id for kernel in preview.kernels})
+    agents = {kernel.agent_id for kernel in preview.kernels}
+    # `gpu01+1` is one that a what-if question adds: it has the devices of gpu01.
+    names = device_names(client, agents | {agent.rpartition("+")[0] or agent for agent in agents})
     lines = ["it would start now" if preview.starts_now else "it would wait"]
     if preview.failure is not None:
         lines = [f"it would fail: {printable(preview.failure.message)}"]
