@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from aliquot.service.state.snapshots import take
 from aliquot_schema.ids import SessionId, kernel_id, task_id
 from aliquot_schema.states import SessionState as S
 from service_bench import CALLER as OWNER
@@ -47,6 +48,7 @@ async def test_an_array_fails_with_its_tasks_and_a_dependency_on_it_is_broken() 
         await on.advance()
         await ends(on, array, 3, code=1)
         assert on.session(array).state is S.RUNNING
+        assert take(on.state).array_ends == {array: S.FAILED}
         await ends(on, array, 7)
         failed = on.session(array)
         assert (failed.state, failed.failure and failed.failure.message) == (S.FAILED, "1 of 2 tasks failed: 3")

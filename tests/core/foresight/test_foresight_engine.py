@@ -273,6 +273,9 @@ def test_sessions_that_depend_on_a_job_array_start_after_its_last_task(exact: bo
     found = starts(snapshot, Policy(order="fcfs"), future, now_us=NOW_US, exact=exact)
     last = {1: 10 * HOUR_US, 2: 5 * HOUR_US, 3: 5 * HOUR_US}[gpus]
     assert found[SessionId("after")].at_us == NOW_US + last
+    failing = replace(snapshot, array_ends={array.session_id: SessionState.FAILED})
+    found = starts(failing, Policy(order="fcfs"), future, now_us=NOW_US, exact=exact)
+    assert set(found) == {again.session_id, array.session_id}, "a task that failed before makes the array fail"
 
 
 def _first_row(name: SessionId) -> PendingRow:

@@ -96,7 +96,9 @@ class DecidedCluster:
         self._running = {row.session_id: replace(row, elastic=None) for row in snapshot.running}
         self._used: dict[NodeId, Occupancy] = dict(snapshot.used)
         self._usage = snapshot.usage
-        self._dependencies = Dependencies(snapshot.dependencies, queue=self._queue, running=snapshot.running)
+        self._dependencies = Dependencies(
+            snapshot.dependencies, queue=self._queue, running=snapshot.running, array_ends=snapshot.array_ends
+        )
         self._limited = {row.session_id for row in self._queue if is_limited(row)}
         """Job arrays that may run only some of their tasks at once."""
         self._preemptions = Counter({row.session_id: row.preemptions for row in snapshot.running})

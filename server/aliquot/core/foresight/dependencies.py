@@ -18,18 +18,27 @@ _BY_WEIGHT: Final = (SessionState.COMPLETED, SessionState.CANCELED, SessionState
 
 
 class Dependencies:
-    """Follows the job arrays that sessions depend on. Tasks that ended before do not count in how an array ends."""
+    """Follows the job arrays that sessions depend on."""
 
     def __init__(
-        self, states: Mapping[SessionId, SessionState], *, queue: Iterable[PendingRow], running: Iterable[RunningRow]
+        self,
+        states: Mapping[SessionId, SessionState],
+        *,
+        queue: Iterable[PendingRow],
+        running: Iterable[RunningRow],
+        array_ends: Mapping[SessionId, SessionState],
     ) -> None:
+        """
+        Args:
+            states, array_ends: as in a snapshot.
+        """
         self.states: dict[SessionId, SessionState] = {}
         """As in a snapshot."""
         self._arrays: dict[SessionId, SessionId] = {}
         """The array of each task that runs or was queued again; an array with waiting tasks is listed by its own id."""
         self._left: Counter[SessionId] = Counter()
         """Number of entries of `_arrays` for each array."""
-        self._ends_as: dict[SessionId, SessionState] = {}
+        self._ends_as: dict[SessionId, SessionState] = dict(array_ends)
         """The state that an array would end in now; missing: completed."""
         self.replace(states, queue=queue, running=running)
 

@@ -73,7 +73,9 @@ class FastCluster:
         """Rows in the queue that are not eligible."""
         self._is_checked = False
         """Whether it is known which of them are still not eligible."""
-        self._dependencies = Dependencies(snapshot.dependencies, queue=(), running=snapshot.running)
+        self._dependencies = Dependencies(
+            snapshot.dependencies, queue=(), running=snapshot.running, array_ends=snapshot.array_ends
+        )
         self._limited: set[SessionId] = set()
         """Job arrays that may run only some of their tasks at once."""
         self._in_pool: dict[int, int] = {}

@@ -325,6 +325,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """Every queued or held session, in any order; a `Queue` is used as it is."""
     dependencies: Mapping[SessionId, SessionState] = field(default_factory=dict)
     """States of the sessions that queued rows depend on; deleted ones are missing."""
+    array_ends: Mapping[SessionId, SessionState] = field(default_factory=dict)
+    """Of `dependencies`, the job arrays with failed or canceled tasks: the state that they end in, if no other task
+    fails."""
     holders: Mapping[NodeId, HoldersOn] = field(default_factory=dict)
     """Sessions that hold (a part of) a device, for evidence. As with `used`, a node's mapping is never changed in
     place: caches go by its identity."""

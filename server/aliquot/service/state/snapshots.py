@@ -25,6 +25,7 @@ def take(state: State, *, with_costs: bool = False) -> Snapshot:
         used=state.foreign_usage.over(state.used),
         queue=state.queue_rows.queue(),
         dependencies=dependency_states(state),
+        array_ends=array_ends(state),
         holders=dict(state.holders),
         asked=dict(state.asked),
         running=state.running_rows.rows(),
@@ -61,6 +62,16 @@ def is_open(state: State, agent: Agent) -> bool:
     """Whether new work may be placed on it."""
     is_ready = agent.state is AgentState.ALIVE and agent.id in state.reachable and agent.id not in state.faults.unusable
     return is_ready and agent.takes_work and state.disk_space.allows(agent.id)
+
+
+def array_ends(state: State) -> dict[SessionId, SessionState]:
+    """See `Snapshot.array_ends`."""
+    found: dict[SessionId, SessionState] = {}
+    for name in state.waited_for():
+        array = state.sessions.get(name)
+        if array is not None and array.tasks is not None and (array.tasks.failed or array.tasks.canceled):
+            found[name] = SessionState.FAILED if array.tasks.failed else SessionState.CANCELED
+    return found
 
 
 def dependency_states(state: State) -> dict[SessionId, SessionState]:
