@@ -145,6 +145,16 @@ def test_recent_waits_are_by_size_class_and_give_quantiles_and_an_average() -> N
     assert recent.average_us(pool=DEFAULT_POOL, milli=2000) == pytest.approx(average_us * MINUTE_US, abs=20)
 
 
+def test_recent_waits_of_a_session_that_has_waited_are_those_that_were_longer() -> None:
+    recent = RecentWaits()
+    for minutes in range(1, 12):
+        recent.learn(minutes * MINUTE_US, pool=DEFAULT_POOL, milli=1000)
+    band = recent.band(pool=DEFAULT_POOL, milli=1000, waited_us=8 * MINUTE_US)
+    assert band is not None
+    assert band.p50 == 2 * MINUTE_US, "9, 10 and 11 minutes, less the eight that it has waited"
+    assert recent.band(pool=DEFAULT_POOL, milli=1000, waited_us=11 * MINUTE_US) is None
+
+
 def test_recent_waits_follow_a_change_and_forget_the_oldest() -> None:
     recent = RecentWaits()
     for _ in range(WAITS_MAX + 5):
@@ -173,9 +183,7 @@ def test_recent_waits_are_preferred_when_they_are_clearly_more_accurate() -> Non
 
 
 def test_a_forecast_from_recent_waits_names_them_as_its_basis() -> None:
-    recent, choice = RecentWaits(), BasisChoice()
-    for _ in range(GATE_COUNT_MIN):
-        recent.learn(30 * MINUTE_US, pool=DEFAULT_POOL, milli=1000)
+    half_an_hour, choice = Band(30 * MINUTE_US, 30 * MINUTE_US, 30 * MINUTE_US), BasisChoice()
     at_us = 5 * DAY_US
     start = BAND.later(at_us)
     forecast = Forecast(
@@ -193,11 +201,12 @@ def test_a_forecast_from_recent_waits_names_them_as_its_basis() -> None:
         runs_known=9,
         features=FEATURES,
     )
-    assert by_choice(forecast, recent, choice) == forecast
+    assert by_choice(forecast, half_an_hour, choice) == forecast
     for _ in range(GATE_COUNT_MIN):
         choice.learn(Band(0, 0, 0), Band(30, 30, 30), wait_us=31, pool=DEFAULT_POOL)
-    shown = by_choice(forecast, recent, choice)
+    shown = by_choice(forecast, half_an_hour, choice)
     assert shown.basis is ForecastBasis.RECENT_WAITS
-    assert shown.start_us == Band(30 * MINUTE_US, 30 * MINUTE_US, 30 * MINUTE_US).later(at_us)
+    assert shown.start_us == half_an_hour.later(at_us)
     for untouched in (replace(forecast, starts_now=True), replace(forecast, start_us=None)):
-        assert by_choice(untouched, recent, choice) == untouched
+        assert by_choice(untouched, half_an_hour, choice) == untouched
+    assert by_choice(forecast, None, choice) == forecast

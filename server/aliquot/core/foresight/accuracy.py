@@ -4,7 +4,7 @@ Only forecasts of a wait are counted in coverage and error: a forecast of "now" 
 others are. Groups go by what was known when the forecast was made, never by the outcome.
 """
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -220,12 +220,13 @@ class RecentWaits:
         """Add the wait of a session that started."""
         self._classes.setdefault((pool, size_class(milli)), _Waits()).add(wait_us)
 
-    def band(self, *, pool: PoolId, milli: int) -> Band | None:
-        """Quantiles of the waits of its class; None without any."""
+    def band(self, *, pool: PoolId, milli: int, waited_us: int = 0) -> Band | None:
+        """Quantiles of how much longer sessions of its class waited that had waited as long; None without any."""
         known = self._classes.get((pool, size_class(milli)))
-        if known is None:
+        longer = [] if known is None else known.ordered[bisect_right(known.ordered, waited_us) if waited_us else 0 :]
+        if not longer:
             return None
-        return Band(*(min(hazen(known.ordered, tenths), BAND_MAX_US) for tenths in (1, 5, 9)))
+        return Band(*(min(hazen(longer, tenths) - waited_us, BAND_MAX_US) for tenths in (1, 5, 9)))
 
     def average_us(self, *, pool: PoolId, milli: int) -> int | None:
         """Moving average of the waits of its class with weight 0.1 for the last; None without any."""
@@ -276,15 +277,17 @@ class BasisChoice:
         return 2 * sum(one[0] for one in losses) > 3 * sum(one[1] for one in losses)
 
 
-def by_choice(forecast: Forecast, recent: RecentWaits, choice: BasisChoice) -> Forecast:
-    """The forecast, by recent waits where these are preferred and the session does not start now."""
-    features = forecast.features
-    band = recent.band(pool=features.pool, milli=features.milli)
+def by_choice(forecast: Forecast, recent: Band | None, choice: BasisChoice) -> Forecast:
+    """The forecast, by recent waits where these are preferred and the session does not start now.
+
+    Args:
+        recent: what recent waits say; None = nothing.
+    """
     if (
         forecast.start_us is None
         or forecast.starts_now
-        or band is None
-        or not choice.prefers_recent_waits(features.pool)
+        or recent is None
+        or not choice.prefers_recent_waits(forecast.features.pool)
     ):
         return forecast
-    return replace(forecast, start_us=band.later(forecast.made_us), end_us=None, basis=ForecastBasis.RECENT_WAITS)
+    return replace(forecast, start_us=recent.later(forecast.made_us), end_us=None, basis=ForecastBasis.RECENT_WAITS)

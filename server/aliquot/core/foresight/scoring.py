@@ -141,14 +141,19 @@ class ForecastScorer:
         else:
             self._late.pop(record.session_id, None)
 
-    def shown(self, forecast: Forecast) -> ShownForecast:
-        """The forecast that is shown for a session."""
+    def shown(self, forecast: Forecast, *, waited_us: int = 0) -> ShownForecast:
+        """The forecast that is shown for a session.
+
+        Args:
+            waited_us: how long it has waited so far.
+        """
         features = forecast.features
+        recent_us = self._recent.band(pool=features.pool, milli=features.milli, waited_us=waited_us)
         alike = self._alike.get(like(features)) if forecast.start_us is not None and not forecast.starts_now else None
         return ShownForecast(
-            forecast=by_choice(forecast, self._recent, self._choice),
+            forecast=by_choice(forecast, recent_us, self._choice),
             simulated_us=forecast.start_us,
-            recent_us=self._recent.band(pool=features.pool, milli=features.milli),
+            recent_us=recent_us,
             average_us=self._recent.average_us(pool=features.pool, milli=features.milli),
             alike=0 if alike is None or alike.n < SHOWN_MIN else alike.n,
             alike_inside=0.0 if alike is None else alike.inside,

@@ -132,7 +132,11 @@ class Forecaster:
             wanted=wanted,
             first_rows=ask.first_rows,
         )
-        return [self._scores.shown(forecast) for forecast in made.values()]
+        queued_us = {row.session_id: row.queued_us for row in snapshot.queue}
+        return [
+            self._scores.shown(forecast, waited_us=max(ask.now_us - queued_us[name], 0))
+            for name, forecast in made.items()
+        ]
 
 
 def main(descriptor: int) -> None:
