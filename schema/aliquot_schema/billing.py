@@ -34,7 +34,7 @@ class Price(Struct, frozen=True, kw_only=True):
 
     micros: int
     model: str = ""
-    """Model of the device, in any case; empty = every model."""
+    """Pattern of the model of the device, like `*H100*`, in any case; empty = every model."""
     pool: PoolId = EVERY_POOL
     """Pool of the agent; empty = every pool."""
     from_hour: int = 0

@@ -6,12 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.core.billing.recount import Recount
+from aliquot.core.billing.tariffs import hourly
 from aliquot.core.fairshare import month_after, month_of, starts_us
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.state.snapshots import take
-from aliquot_schema.billing import MICROS, AtBudget, Price, Statement
-from aliquot_schema.ids import KernelId, KeyId, QuotaId
+from aliquot_schema.billing import MICROS, AtBudget, Price, Prices, Statement
+from aliquot_schema.ids import KernelId, KeyId, PoolId, QuotaId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.quotas import QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
@@ -55,6 +56,13 @@ async def test_a_released_lease_is_charged_to_project_and_user_and_matches_the_e
         wrong = replace(mine, used=mine.used - 1, idle=1)
         [fault] = [line for line in await recounted(on, replaced=wrong) if "project" in line]
         assert f"used {mine.used - 1}, idle 1" in fault
+
+
+@pytest.mark.parametrize("pattern", ["*H100*", "nvidia h100 80gb hbm3", ""])
+def test_the_model_of_a_price_is_a_pattern_as_that_of_a_session(pattern: str) -> None:
+    prices = Prices(rates=(Price(micros=2, model="H100"), Price(micros=3, model=pattern), Price(micros=1)))
+    assert set(hourly(prices, "NVIDIA H100 80GB HBM3", PoolId("default"))) == {3}
+    assert set(hourly(prices, "NVIDIA A100-SXM4-40GB", PoolId("default"))) == {1 if pattern else 3}
 
 
 async def test_without_prices_no_statement_is_written() -> None:

@@ -22,7 +22,7 @@ RATES_MAX: Final = 200
 @strawberry.type(name="Price", description="Price of a whole accelerator per hour. The first that applies counts.")
 class PriceType:
     price: float = strawberry.field(description="Per device and hour, in the currency.")
-    model: str | None = strawberry.field(description="Model of the device; null = every model.")
+    model: str | None = strawberry.field(description="Model, a pattern like `*H100*`; null = every model.")
     pool: str | None = strawberry.field(description="Pool of the agent; null = every pool.")
     from_hour: int = strawberry.field(description="First hour of the day, 0 to 23.")
     until_hour: int = strawberry.field(description="The hour after the last one, 1 to 24; it may be the next day's.")
@@ -41,7 +41,7 @@ class PricesType:
 @strawberry.input(description="Price of a whole accelerator per hour.")
 class PriceInput:
     price: float = strawberry.field(description="Per device and hour, in the currency, 0 or more.")
-    model: str | None = optional("Model of the device; null = every model.")
+    model: str | None = optional("Model, a pattern like `*H100*`; null = every model.")
     pool: str | None = optional("Pool of the agent; null = every pool.")
     from_hour: int = strawberry.field(default=0, description="First hour of the day, 0 to 23.")
     until_hour: int = strawberry.field(

@@ -60,7 +60,7 @@ class Price(Struct, frozen=True, kw_only=True):
     price: float
     """Per device and hour, in the currency."""
     model: str | None
-    """Model of the device; null = every model."""
+    """Model, a pattern like `*H100*`; null = every model."""
     pool: str | None
     """Pool of the agent; null = every pool."""
     from_hour: int
@@ -75,7 +75,7 @@ class PriceInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     price: float
     """Per device and hour, in the currency, 0 or more."""
     model: str | None = None
-    """Model of the device; null = every model."""
+    """Model, a pattern like `*H100*`; null = every model."""
     pool: str | None = None
     """Pool of the agent; null = every pool."""
     from_hour: int = 0

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from aliquot.core.allocation.options import is_of_model
 from aliquot_schema.billing import HOURS, Prices
 from aliquot_schema.ids import PoolId
 from aliquot_schema.resources.slots import MILLI
@@ -31,7 +32,11 @@ class PricedDevice(Struct, frozen=True):
 @lru_cache(maxsize=1024)
 def hourly(prices: Prices, model: str, pool: PoolId) -> tuple[int, ...]:
     """[24] the price of a whole device in each hour of the local day; 0 where none applies."""
-    own = [rate for rate in prices.rates if rate.model.casefold() in ("", model.casefold()) and rate.pool in ("", pool)]
+    own = [
+        rate
+        for rate in prices.rates
+        if rate.pool in ("", pool) and (not rate.model or is_of_model(model, (rate.model,)))
+    ]
     return tuple(next((rate.micros for rate in own if rate.covers(hour)), 0) for hour in range(HOURS))
 
 

@@ -2,12 +2,12 @@ import type { PolicyPartsFragment, PriceInput } from "../../generated/graphql";
 
 type Rate = PolicyPartsFragment["prices"]["rates"][number];
 
-export const PRICES_FORM = "Write prices like: 0.5 hours=20-7; 2.5 model=H100; 1";
+export const PRICES_FORM = "Write prices like: 0.5 hours=20-7; 2.5 model=*H100*; 1";
 const ONE = /^(\d+(?:\.\d+)?)((?:\s+(?:model|pool|hours)=[^=]+?)*)$/;
 const PART = /(model|pool|hours)=([^=]+?)(?=\s+(?:model|pool|hours)=|$)/g;
 const HOURS = /^(\d{1,2})-(\d{1,2})$/;
 
-/** Prices as one line: `0.5 hours=20-7; 2.5 model=H100; 1`. */
+/** Prices as one line: `0.5 hours=20-7; 2.5 model=*H100*; 1`. */
 export function ratesText(rates: readonly Rate[]): string {
   return rates
     .map(({ price, model, pool, from_hour, until_hour }) =>

@@ -154,7 +154,7 @@ export const GROUPS: readonly Group[] = [
       {
         path: "prices.rates",
         label: "Prices",
-        hint: "Per GPU and hour; the first that applies counts. Empty = nothing is billed. 0.5 hours=20-7; 2.5 model=H100; 1",
+        hint: "Per GPU and hour; the first that applies counts. Empty = nothing is billed. 0.5 hours=20-7; 2.5 model=*H100*; 1",
         words: { isRight: (text) => ratesOf(text) !== null, form: PRICES_FORM },
       },
       {
