@@ -17,6 +17,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from aliquot_schema.errors import Unavailable
+
 OTHER_VERSION: Final = (
     "the server has another version of Aliquot and does not know this request; upgrade the older side, "
     "or use the client of the server's version"
@@ -32,6 +34,11 @@ def is_of_other_version(errors: Sequence[Mapping[str, Any]]) -> bool:
     A server may count the cost before it looks at names; requests of this client never exceed the limit of its version.
     """
     return any(_UNKNOWN_NAME.search(str(error.get("message", ""))) for error in errors)
+
+
+def is_unavailable(errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a part of the cluster cannot be reached now, like the agent that has an output."""
+    return any((error.get("extensions") or {}).get("code") == Unavailable.code for error in errors)
 
 
 class ClientFailure(Exception):

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from aliquot.client.errors import GraphQLFault, is_unavailable
 from aliquot.client.generated.queries_types import LogChunk
 from aliquot.client.generated.sessions import ArrayTasks, Session
 from aliquot_schema.errors import NotFound
@@ -31,6 +32,8 @@ TASKS_FOLLOWED: Final = 16
 CHUNKS_WAITING: Final = 64
 POLL_S: Final = 0.2
 """Interval between queries of a task whose attempt has ended, until the next one or its end."""
+CUT_PAUSE_S: Final = 1.0
+"""Pause before an output that could not be read, as its agent is lost, is asked for again."""
 
 
 class TaskPosition(Struct, frozen=True, kw_only=True):
@@ -123,7 +126,8 @@ async def task_outputs(
 async def _task_output(
     calls: SessionReads, array_id: str, index: int, *, read: TaskPosition | None
 ) -> AsyncGenerator[TaskChunk, None]:
-    id, attempt = f"{array_id}_{index}", 0
+    id, attempt, is_cut = f"{array_id}_{index}", 0, False
+    offsets: dict[int, int] = {}
     while True:
         try:
             session = await calls.get_session(id)
@@ -132,10 +136,19 @@ async def _task_output(
         if session.attempt > attempt:
             attempt = session.attempt
             known = read.offsets if read is not None and read.attempt == attempt else {}
-            offsets = {rank: known.get(rank, 0) for rank in range(session.cluster_size)}
-            async with aclosing(calls.outputs(id, offsets=offsets, attempt=attempt)) as chunks:
-                async for chunk in chunks:
-                    yield TaskChunk(index=index, attempt=attempt, ranks=session.cluster_size, chunk=chunk)
+            offsets, is_cut = {rank: known.get(rank, 0) for rank in range(session.cluster_size)}, True
+        if is_cut:
+            try:
+                async with aclosing(calls.outputs(id, offsets=offsets, attempt=attempt)) as chunks:
+                    async for chunk in chunks:
+                        offsets[chunk.rank] = chunk.next_offset
+                        yield TaskChunk(index=index, attempt=attempt, ranks=session.cluster_size, chunk=chunk)
+                is_cut = False
+            except GraphQLFault as fault:
+                if session.exit_code is not None or not is_unavailable(fault.errors):
+                    raise
+                is_cut = session.ended_at is None
+                await asyncio.sleep(CUT_PAUSE_S)
         elif session.ended_at is not None:
             return
         else:

@@ -3,6 +3,7 @@
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from enum import StrEnum
@@ -14,7 +15,7 @@ from aliquot.cli.session.show import is_pulling, progress_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from aliquot.client import BlockingClient
+    from aliquot.client import BlockingClient, GraphQLFault
     from aliquot.client.generated.queries_types import LogChunk
     from aliquot.client.generated.sessions import Session, SessionLog
     from aliquot.client.task_outputs import TaskChunk, TaskPosition
@@ -161,6 +162,8 @@ def _console() -> "Console":
 
 RANKS_MAX: Final = 64
 """Outputs followed at one time; each needs a connection."""
+CUT_PAUSE_S: Final = 1.0
+"""Pause before an output that could not be read is asked for again."""
 
 
 class Follower:
@@ -172,6 +175,8 @@ class Follower:
         self._raw = raw
         self._reasons = WaitReasons()
         self._attempt = 0
+        self._cut: GraphQLFault | None = None
+        """Why the output of the attempt could not be read to its end: its agent is lost, or no server leads."""
         self._offsets: dict[int, int] = {}
         self._printer: RankPrinter | None = None
 
@@ -186,16 +191,30 @@ class Follower:
             session = self._until_change()
             if session.attempt > self._attempt:
                 self._begin(session)
-            else:
+            elif session.ended_at is not None:
+                if self._cut is not None and session.exit_code is not None:
+                    raise self._cut
                 return session
 
     def _print_attempt(self) -> None:
+        from aliquot.client.errors import GraphQLFault, is_unavailable
+
         if self._printer is None:
             return
-        for chunk in self._client.outputs(self._id, offsets=self._offsets, attempt=self._attempt):
-            with deferred_interrupt():
-                self._printer.print(chunk)
-                self._offsets[chunk.rank] = chunk.next_offset
+        try:
+            for chunk in self._client.outputs(self._id, offsets=self._offsets, attempt=self._attempt):
+                with deferred_interrupt():
+                    self._printer.print(chunk)
+                    self._offsets[chunk.rank] = chunk.next_offset
+        except GraphQLFault as fault:
+            if not is_unavailable(fault.errors):
+                raise
+            if self._cut is None:
+                print(f"aliquot: {printable(str(fault))}; waiting for it, or for another attempt", file=sys.stderr)
+            self._cut = fault
+            time.sleep(CUT_PAUSE_S)
+            return
+        self._cut = None
         self._printer.end()
 
     def _until_change(self) -> "Session":
@@ -203,15 +222,16 @@ class Follower:
         with status_line() as show, closing(self._client.states(self._id)) as states:
             for session in states:
                 self._reasons.show(session)
-                if session.attempt > self._attempt:
+                if session.attempt > self._attempt or self._cut is not None:
                     break
                 show(session)
         return session
 
     def _begin(self, session: "Session") -> None:
-        if self._attempt:
+        if self._printer is not None:
+            self._printer.end()
             print(f"aliquot: {self._id} runs again: attempt {session.attempt}", file=sys.stderr)
-        self._attempt = session.attempt
+        self._attempt, self._cut = session.attempt, None
         ranks = min(RANKS_MAX, session.cluster_size)
         if ranks < session.cluster_size:
             print(f"aliquot: only ranks 0 to {ranks - 1} of {session.cluster_size} are followed", file=sys.stderr)

@@ -1,0 +1,111 @@
+"""Following of output whose agent is lost: it goes on when the agent is back, or with the next attempt."""
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from aliquot.cli.session import follow
+from aliquot.cli.session.follow import Follower
+from aliquot.client import BlockingClient, GraphQLFault, task_outputs
+from aliquot.client.generated.enums import SessionState
+from aliquot.client.generated.queries_types import LogChunk
+from aliquot.client.generated.sessions import Session
+from cli_tables import NOW, filled, session_id
+
+LOST = GraphQLFault([{"message": "agent gpu01 is not connected", "extensions": {"code": "unavailable"}}])
+RUNS = {"state": SessionState.RUNNING, "cluster_size": 1, "exit_code": None, "ended_at": None}
+ENDED = {"state": SessionState.COMPLETED, "cluster_size": 1, "exit_code": 0, "ended_at": NOW}
+
+Step = str | Exception
+
+
+class Cluster(BlockingClient):
+    """Sessions and outputs by script: a list of steps for each time that the output of an attempt is asked for."""
+
+    def __init__(self, outputs: Mapping[int, list[list[Step]]], sessions: list[Session]) -> None:
+        self._outputs = {attempt: iter(asked) for attempt, asked in outputs.items()}
+        self._sessions = sessions
+        self.offsets: list[int] = []
+
+    def get_session(self, id: str) -> Session:
+        return self._sessions.pop(0) if len(self._sessions) > 1 else self._sessions[0]
+
+    def states(self, id: str) -> Iterator[Session]:  # type: ignore[override]
+        while True:
+            found = self.get_session(id)
+            yield found
+            if found.ended_at is not None:
+                return
+
+    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Iterator[LogChunk]:  # type: ignore[override]
+        offset = offsets[0]
+        self.offsets.append(offset)
+        for step in next(self._outputs[attempt]):
+            if isinstance(step, Exception):
+                raise step
+            yield filled(LogChunk, rank=0, offset=offset, next_offset=offset + len(step), text=step)
+            offset += len(step)
+
+
+class Reads:
+    """The same cluster for the outputs of an array."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def states(self, id: str) -> AsyncGenerator[Session, None]:
+        yield self._cluster.get_session(id)
+
+    async def get_session(self, id: str) -> Session:
+        return self._cluster.get_session(id)
+
+    async def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
+        for chunk in self._cluster.outputs(id, offsets=offsets, attempt=attempt):
+            yield chunk
+
+
+def seen(attempt: int, known: Mapping[str, Any]) -> Session:
+    return filled(Session, id=session_id(1), attempt=attempt, **known)
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "CUT_PAUSE_S", 0.0)
+    monkeypatch.setattr(task_outputs, "CUT_PAUSE_S", 0.0)
+
+
+def test_following_goes_on_at_the_same_byte_when_a_lost_agent_is_back(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster({1: [["one ", LOST], [LOST], ["two"]]}, [seen(1, RUNS)] * 4 + [seen(1, ENDED)])
+    assert Follower(cluster, session_id(1), raw=False).run().exit_code == 0
+    shown = capsys.readouterr()
+    assert shown.out == "one two"
+    assert shown.err == "aliquot: agent gpu01 is not connected; waiting for it, or for another attempt\n"
+    assert cluster.offsets == [0, 4, 4]
+
+
+def test_following_a_session_of_a_lost_agent_goes_on_with_its_next_attempt(capsys: pytest.CaptureFixture[str]) -> None:
+    states = [seen(1, RUNS), seen(1, RUNS), seen(2, RUNS), seen(2, ENDED)]
+    cluster = Cluster({1: [["one ", LOST], [LOST]], 2: [["again"]]}, states)
+    assert Follower(cluster, session_id(1), raw=False).run().attempt == 2
+    assert capsys.readouterr().out == "one again"
+
+
+def test_a_session_that_failed_with_its_agent_is_followed_to_its_end() -> None:
+    failed = seen(1, {**ENDED, "state": SessionState.FAILED, "exit_code": None})
+    cluster = Cluster({1: [["one ", LOST]]}, [seen(1, RUNS), failed])
+    assert Follower(cluster, session_id(1), raw=False).run() is failed
+
+
+def test_output_of_a_completed_session_that_cannot_be_read_is_an_error() -> None:
+    cluster = Cluster({1: [[LOST]]}, [seen(1, ENDED)])
+    with pytest.raises(GraphQLFault, match="not connected"):
+        Follower(cluster, session_id(1), raw=False).run()
+
+
+@pytest.mark.anyio
+async def test_following_an_array_goes_on_after_the_agent_of_a_task_was_lost() -> None:
+    states = [seen(1, RUNS), seen(1, RUNS), seen(2, RUNS), seen(2, ENDED)]
+    cluster = Cluster({1: [["one ", LOST], ["two", LOST]], 2: [["again"]]}, states)
+    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None)
+    assert [(one.attempt, one.chunk.text) async for one in found] == [(1, "one "), (1, "two"), (2, "again")]
