@@ -105,6 +105,14 @@ class Budgets:
                 found[position] = row, spent
         return found
 
+    def settled(self, row: RunningRow) -> Mapping[str, int]:
+        """The costs of the snapshot once a running session has released what it holds."""
+        costs, month = self._snapshot.costs, month_of(self._now_us)
+        price = self._price(row, since_ms=starts_us(month) // 1000) if self.are_set else 0
+        accounts = (*accounts_of(row.owner, row.project, row.key_id), CLUSTER) if price else ()
+        names = [statement_id(account, month) for account in accounts]
+        return {**costs, **{name: costs.get(name, 0) + price for name in names}} if price else costs
+
     def _open(self, account: QuotaId, *, since_ms: int) -> int:
         """The price so far of what an account holds now."""
         return sum(

@@ -238,6 +238,9 @@ def applied(change: ProposedChange, scene: WaitingSession, *, cache: PassCache |
         queue = queue.changed(left=[scene.row], joined=[change.row])
     quotas = {**snapshot.quotas, **{quota.id: quota for quota in change.quotas}} if change.quotas else snapshot.quotas
     found = replace(snapshot, queue=queue, quotas=quotas)
+    for held in change.gone:
+        ends_us = scene.now_us if change.at_us is None else expected_end_us(held, now_us=scene.now_us)
+        found = replace(found, costs=Budgets(found, prices=scene.policy.prices, now_us=ends_us).settled(held))
     return without(found, change.gone, policy=scene.policy, cache=cache) if change.gone else found
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.allocation.occupancy import Occupancy, added, occupancy_on, removed
+from aliquot.core.billing.budgets import Budgets
 from aliquot.core.foresight.buckets import array_of, is_limited, with_task_ended
 from aliquot.core.foresight.dependencies import Dependencies
 from aliquot.core.model.plan import Eviction, Placement
@@ -258,6 +259,7 @@ class DecidedCluster:
             owner=row.owner,
             project=row.project,
             priority=row.priority,
+            granted_us=now_us,
             started_us=None if self._starts_late else now_us,
             estimate_ms=row.limit_ms if expected_ms is None else expected_ms,
             is_preemptible=row.is_preemptible,
@@ -299,6 +301,9 @@ class DecidedCluster:
             rate_milli += fairshare.rate_milli(kernel.spec, devices=devices, charges=self._policy.charges)
             more = occupancy_on((kernel.spec,), devices)
             self._used[kernel.node_id] = (added if sign > 0 else removed)(self._used.get(kernel.node_id, {}), more)
+        if sign < 0:
+            budgets = Budgets(self._snapshot, prices=self._policy.prices, now_us=now_us)
+            self._snapshot = replace(self._snapshot, costs=budgets.settled(row))
         self._usage = self._usage.held(sign * rate_milli, user=row.owner, project=row.project, now_us=now_us)
 
     def _remove(self, rows: Sequence[PendingRow]) -> None:
