@@ -19,7 +19,7 @@ from aliquot_schema.errors import (
     VersionConflict,
 )
 from aliquot_schema.identity.accounts import User
-from aliquot_schema.ids import ProjectId, SessionId, UserId, kernel_id
+from aliquot_schema.ids import KeyId, ProjectId, SessionId, UserId, kernel_id
 from aliquot_schema.quotas import Account, Quota, QuotaScope, account_id, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import Caller, NewFallback, NewSession, Role
@@ -161,6 +161,8 @@ async def test_users_may_ask_for_the_priorities_that_the_policy_leaves_to_them()
     async with stage([agent("a", devices=1)]) as on:
         with pytest.raises(Forbidden, match="only operators may set high; your highest priority is normal"):
             await on.sessions.create_session(OWNER, asked(priority="high"))
+        with pytest.raises(Forbidden, match="only operators, with a key of at least the scope operate, may set high"):
+            await on.sessions.create_session(replace(OWNER, key_id=KeyId("key_1")), asked(priority="high"))
         created = await on.sessions.create_session(OWNER, asked(priority="low"))
         session = SessionId(created.session.id)
         with pytest.raises(Forbidden, match="normal"):

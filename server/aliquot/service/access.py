@@ -95,8 +95,9 @@ def check_may_release(caller: Caller, session: Session, *, users: Mapping[UserId
 def check_priority(caller: Caller, level: Priority, policy: PolicyDocument) -> None:
     """Users may request priorities up to the policy's `user_priority_max`."""
     if caller.role < Role.OPERATOR and level > policy.user_priority_max:
-        highest = policy.user_priority_max.name.lower()
-        raise Forbidden(f"priority: only operators may set {level.name.lower()}; your highest priority is {highest}")
+        highest, key = policy.user_priority_max.name.lower(), ", with a key of at least the scope operate,"
+        who = f"only operators{key if caller.key_id is not None else ''}"
+        raise Forbidden(f"priority: {who} may set {level.name.lower()}; your highest priority is {highest}")
 
 
 HIDDEN_NAMES: Final = {visibility: tuple(hidden) for visibility, hidden in HIDDEN.items()}
