@@ -53,6 +53,10 @@ async def test_a_statement_shows_gpu_hours_cost_share_and_reasons_for_waiting() 
         assert (found.share, found.entitlement) == (pytest.approx(2 / 3, rel=1e-3), 0.5)
         assert any("67% of all device time with an entitlement of 50%" in text for text in found.behind)
         assert any(text.startswith("Its budget of 3.00 EUR was used up") for text in found.behind)
+        await with_prices(on, order="priority")
+        other = billing(on).statement(CALLER, project="default", month=None)
+        assert not any("fair share" in text for text in other.behind)
+        await with_prices(on)
         both = billing(on).statements(CALLER, month=found.month)
         assert [one.project for one in both] == ["default", "vision"]
         with pytest.raises(NotFound):

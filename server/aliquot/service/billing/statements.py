@@ -172,7 +172,7 @@ def _behind(state: State, found: Statement, *, share: float, entitlement: float,
     wait_s = found.waited_ms / 1000 / found.sessions if found.sessions else 0.0
     if wait_s >= WAIT_NAMED_S:
         yield f"The sessions that ended had waited {format_duration(round(wait_s))} on average before they started."
-    if share > entitlement:
+    if share > entitlement and state.policy.order == "fair_share":
         yield (
             f"It held {share:.0%} of all device time with an entitlement of {entitlement:.0%}, so sessions of other "
             "projects came first under fair share."
