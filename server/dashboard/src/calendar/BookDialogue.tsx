@@ -3,13 +3,14 @@ import { Button } from "react-aria-components";
 import { ask, change } from "../api/client";
 import { useLive } from "../api/live";
 import { BookingEffectDocument, ReserveDocument } from "../generated/graphql";
+import { localText, momentOfLocal } from "../format/local";
 import { inLabels } from "../format/words";
 import { Dialogue } from "../parts/Dialogue";
 import { useSettled } from "../parts/settled";
 import { Text } from "../parts/Text";
 import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
-import { effectText, LABELS, localText } from "./entries";
+import { changeText, effectText, LABELS } from "./entries";
 
 interface Props {
   readonly fromMs: number;
@@ -24,8 +25,10 @@ export function BookDialogue({ fromMs, toMs, onClose }: Props) {
   const [to, setTo] = useState(localText(toMs));
   const [gpus, setGpus] = useState("1");
   const [models, setModels] = useState("");
-  const times = { fromMs: Date.parse(from), toMs: Date.parse(to), gpus: Number(gpus) };
-  const isWindow = times.toMs > times.fromMs;
+  const times = { fromMs: momentOfLocal(from, fromMs), toMs: momentOfLocal(to, toMs), gpus: Number(gpus) };
+  const changes = { from: changeText(from, times.fromMs), to: changeText(to, times.toMs) };
+  const isOrdered = times.toMs > times.fromMs;
+  const isWindow = isOrdered && !changes.from.wrong && !changes.to.wrong;
   const isCount = Number.isInteger(times.gpus) && times.gpus > 0;
   const inputOf = (called: string) => ({
     name: called,
@@ -71,12 +74,13 @@ export function BookDialogue({ fromMs, toMs, onClose }: Props) {
         />
       </div>
       <div className="pair">
-        <Text label="From" type="datetime-local" value={from} onChange={setFrom} />
+        <Text label="From" type="datetime-local" value={from} {...changes.from} onChange={setFrom} />
         <Text
           label="To"
           type="datetime-local"
           value={to}
-          wrong={isWindow ? undefined : "It ends after it starts."}
+          {...changes.to}
+          {...(isOrdered || changes.from.wrong || changes.to.wrong ? {} : { wrong: "It ends after it starts." })}
           onChange={setTo}
         />
       </div>

@@ -183,7 +183,7 @@ export default function CalendarPage() {
           const free = Math.max(total - bookedAtMost(bookings, start.getTime(), end.getTime()), 0);
           setDragged(`${free} of ${total} GPUs can be booked for this window.`);
           setSpan(JSON.stringify([Math.max(start.getTime(), Date.now()), end.getTime()]));
-          return end.getTime() > Date.now();
+          return end.getTime() > Math.max(start.getTime(), Date.now()); // equal over an hour that the clocks skip
         }}
         select={({ start, end }) => setWindow({ fromMs: Math.max(start.getTime(), Date.now()), toMs: end.getTime() })}
         datesSet={({ start, end, view: now }) => {

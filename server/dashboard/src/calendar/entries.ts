@@ -1,3 +1,4 @@
+import { isSkipped, turnOf } from "../format/local";
 import { duration } from "../format/times";
 import { inLabels } from "../format/words";
 import type { BookingEffectQuery, BookingsQuery, RunningSessionsQuery } from "../generated/graphql";
@@ -82,12 +83,6 @@ export function bookedAtMost(bookings: readonly Booking[], fromMs: number, toMs:
   );
 }
 
-/** A time as the browser's control has it: 2027-01-31T14:00. */
-export function localText(ms: number): string {
-  const at = new Date(ms);
-  return new Date(ms - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
-
 /** The labels of the form that books, by the API's names. */
 export const LABELS = { name: "Name", gpus: "GPUs", starts_at: "From", ends_at: "To", models: "Models" } as const;
 
@@ -99,4 +94,11 @@ export function effectText(effect: BookingEffectQuery["reservation_effect"]): st
   return effect.delay_max === null
     ? `It would delay ${count}.`
     : `It would delay ${count} by up to ${duration(effect.delay_max * 1000)}.`;
+}
+
+/** What the clock change does to a time in the form. */
+export function changeText(text: string, ms: number): { readonly wrong?: string; readonly hint?: string } {
+  if (isSkipped(text)) return { wrong: "The clocks are set forward over this time." };
+  const turn = Number.isNaN(ms) ? null : turnOf(ms);
+  return turn ? { hint: `The clocks are set back: this time comes twice, and the ${turn} is meant.` } : {};
 }

@@ -1,3 +1,5 @@
+import { turnOf } from "./local";
+
 /** A duration for people, with at most two units: 80 ms, 45 s, 3 min 20 s, 2 h 5 min, 4 d 3 h. */
 export function duration(ms: number): string {
   if (ms > 0 && ms < 1000) return `${Math.round(ms)} ms`;
@@ -19,12 +21,13 @@ const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
 const MINUTES = new Intl.DateTimeFormat([], CLOCK);
 const SECONDS = new Intl.DateTimeFormat([], { ...CLOCK, second: "2-digit" });
 const DAYS = new Intl.DateTimeFormat([], { day: "2-digit", month: "short" });
+const ZONES = new Intl.DateTimeFormat([], { hour: "2-digit", timeZoneName: "short" });
 const DATES = new Intl.DateTimeFormat([], { day: "2-digit", month: "short", year: "numeric" });
 
 /** A time in the viewer's zone, with the date if it is not today. */
 export function moment(when: string | number, now: number = Date.now()): string {
   const date = new Date(when);
-  const time = SECONDS.format(date);
+  const time = `${SECONDS.format(date)}${zone(date)}`;
   if (date.toDateString() === new Date(now).toDateString()) return time;
   return `${DATES.format(date)} ${time}`;
 }
@@ -32,13 +35,19 @@ export function moment(when: string | number, now: number = Date.now()): string 
 /** A time in the viewer's zone to the minute: 15:40, with the day if it is another one. */
 export function clockTime(when: string | number, now: number): string {
   const date = new Date(when);
-  return date.toDateString() === new Date(now).toDateString() ? MINUTES.format(date) : dayTime(when);
+  return date.toDateString() === new Date(now).toDateString() ? `${MINUTES.format(date)}${zone(date)}` : dayTime(when);
 }
 
 /** A time in the viewer's zone to the minute with its day: Nov 29 15:40. */
 export function dayTime(when: string | number): string {
   const date = new Date(when);
-  return `${DAYS.format(date)} ${MINUTES.format(date)}`;
+  return `${DAYS.format(date)} ${MINUTES.format(date)}${zone(date)}`;
+}
+
+/** The name of the zone's time, like " GMT+2", where the clocks are set back and the time comes twice; else nothing. */
+function zone(date: Date): string {
+  if (turnOf(date.getTime()) === null) return "";
+  return ` ${ZONES.formatToParts(date).find(({ type }) => type === "timeZoneName")?.value ?? ""}`;
 }
 
 /** A message of the server, with its times (UTC) in the viewer's zone. */

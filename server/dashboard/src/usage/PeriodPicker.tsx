@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
+import { localText } from "../format/local";
 import { Segments } from "../parts/Segments";
 import { Text } from "../parts/Text";
 import { RANGES, type Period, type Range } from "./ranges";
@@ -17,8 +18,8 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
   const [to, setTo] = useState("");
   const isGood = new Date(from) < new Date(to);
   const open = () => {
-    setFrom(localText(period.since));
-    setTo(localText(period.until ?? new Date().toISOString()));
+    setFrom(localText(Date.parse(period.since)));
+    setTo(localText(period.until ? Date.parse(period.until) : Date.now()));
     setOpen(!isOpen);
   };
   return (
@@ -50,12 +51,6 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
       ) : null}
     </div>
   );
-}
-
-/** A time for the browser's control: in the viewer's zone, to the minute. */
-function localText(at: string): string {
-  const date = new Date(at);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 function shortOf(at: string): string {

@@ -1,0 +1,32 @@
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** A time as the browser's control has it, in the viewer's zone, to the minute: 2027-01-31T14:00. */
+export function localText(ms: number): string {
+  return new Date(ms - offsetMs(ms)).toISOString().slice(0, 16);
+}
+
+/**
+ * The moment of a time in the browser's control; NaN if it is none. Of a time that comes twice, because the clocks are
+ * set back, it is the first, or the given moment where the text has not changed since.
+ */
+export function momentOfLocal(text: string, given?: number): number {
+  return given !== undefined && text === localText(given) ? given : Date.parse(text);
+}
+
+/** Whether the clocks of the viewer's zone skip a time: they are set forward over it. */
+export function isSkipped(text: string): boolean {
+  const ms = Date.parse(text);
+  return !Number.isNaN(ms) && localText(ms) !== text.slice(0, 16);
+}
+
+/** Which of two moments with the same clock time this is, as the clocks are set back an hour; null if it is alone. */
+export function turnOf(ms: number): "first" | "second" | null {
+  if (offsetMs(ms + HOUR_MS) - offsetMs(ms) === HOUR_MS) return "first";
+  return offsetMs(ms) - offsetMs(ms - HOUR_MS) === HOUR_MS ? "second" : null;
+}
+
+/** What is local time behind UTC. */
+function offsetMs(ms: number): number {
+  return new Date(ms).getTimezoneOffset() * MINUTE_MS;
+}
