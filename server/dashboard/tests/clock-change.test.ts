@@ -6,11 +6,13 @@ vi.hoisted(() => {
 });
 
 import { changeText } from "../src/calendar/entries";
+import { ticksOf } from "../src/cluster/bars";
 import { isSkipped, localText, momentOfLocal, turnOf } from "../src/format/local";
 import { clockTime, dayTime, moment } from "../src/format/times";
 
 const FIRST = Date.parse("2027-10-31T00:30:00Z");
 const SECOND = Date.parse("2027-10-31T01:30:00Z");
+const DAY_MS = 86_400_000;
 
 test("a time that comes twice keeps its moment until its text changes, and is else the first", () => {
   expect([localText(FIRST), localText(SECOND)]).toEqual(["2027-10-31T02:30", "2027-10-31T02:30"]);
@@ -42,4 +44,18 @@ test("times that come twice are shown with their zone", () => {
   expect(clockTime(SECOND, SECOND)).toMatch(/^02:30 (GMT\+1|CET)$/);
   expect(moment(FIRST, FIRST)).toMatch(/^02:30:00 (GMT\+2|CEST)$/);
   expect(dayTime(SECOND + 3_600_000)).toMatch(/03:30$/);
+});
+
+test.each(["2027-03-28", "2027-10-31"])("days begin at 00:00 on an axis also after the clock change of %s", (day) => {
+  const middle = Date.parse(`${day}T12:00:00Z`);
+  const hours = (ticks: readonly number[]) => new Set(ticks.map((at) => new Date(at).getHours()));
+  const week = ticksOf({ from: middle - 3.5 * DAY_MS, to: middle + 3.5 * DAY_MS }, 7);
+  expect(week.length).toBe(7);
+  expect(hours(week)).toEqual(new Set([0]));
+  const days = ticksOf({ from: middle - DAY_MS, to: middle + DAY_MS }, 8);
+  expect(days.length).toBe(8);
+  expect(hours(days)).toEqual(new Set([0, 6, 12, 18]));
+  const hourly = ticksOf({ from: middle - DAY_MS / 2, to: middle }, 12);
+  expect(hourly.length).toBe(12);
+  expect(new Set(hourly.slice(1).map((at, index) => at - (hourly[index] ?? 0)))).toEqual(new Set([3_600_000]));
 });

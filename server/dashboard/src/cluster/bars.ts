@@ -55,11 +55,18 @@ function endOf(holding: Holding, now: number): number {
 export function ticksOf({ from, to }: Span, count: number): number[] {
   const wanted = (to - from) / count;
   const step = STEPS_MS.find((one) => one >= wanted) ?? STEPS_MS.at(-1) ?? wanted;
-  const offset = new Date(from).getTimezoneOffset() * 60_000;
-  const first = Math.ceil((from - offset) / step) * step + offset;
+  const offset = new Date(from).getTimezoneOffset() * MINUTE_MS;
+  const first = Math.ceil((from - offset) / step) * step;
+  // Longer steps than the hour of a clock change follow the clock, so that days begin at 00:00 after it too.
+  const momentOf = step > HOUR_MS ? momentOfClock : (clock: number) => clock + offset;
   const ticks: number[] = [];
-  for (let at = first; at < to; at += step) ticks.push(at);
+  for (let clock = first, at = momentOf(first); at < to; at = momentOf((clock += step))) ticks.push(at);
   return ticks;
+}
+
+/** The moment at which the viewer's clock shows a time, which is given as if it were UTC. */
+function momentOfClock(clock: number): number {
+  return Date.parse(new Date(clock).toISOString().slice(0, -1));
 }
 
 const MINUTE_MS = 60_000;
