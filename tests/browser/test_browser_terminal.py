@@ -60,6 +60,10 @@ async def test_a_browser_terminal_can_be_resized_and_watched_and_survives_a_serv
         await expect(rows).to_contain_text(re.compile(r"size \d+ [5-9]\d\D"))
         await page.keyboard.type("printf '\\033[38;2;1;2;3mco''lour\\033[0m\\n'\n")
         await expect(rows.get_by_text("colour", exact=True)).to_have_css("color", "rgb(1, 2, 3)")
+        await page.keyboard.type("echo an''d ")
+        await page.keyboard.insert_text("Ünïcödé 漢字 🎉")  # as from a list of emoji: no key is pressed
+        await page.keyboard.type("\n")
+        await expect(rows).to_contain_text("and Ünïcödé 漢字 🎉")
         assert await tab.accessibility("section[aria-label=Terminal]") == []
 
         other = await page.context.new_page()

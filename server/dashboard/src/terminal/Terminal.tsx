@@ -33,7 +33,10 @@ export default function Terminal({ sessionId, rank, name, isReadOnly, onState }:
     const fit = new FitAddon();
     xterm.loadAddon(fit);
     xterm.open(element);
-    if (xterm.textarea) xterm.textarea.setAttribute("aria-label", "Terminal input");
+    if (xterm.textarea) {
+      xterm.textarea.setAttribute("aria-label", "Terminal input");
+      takeInsertedText(xterm, xterm.textarea);
+    }
     fit.fit();
     const connection = new TerminalConnection(
       { sessionId, rank, name, isReadOnly },
@@ -60,6 +63,17 @@ export default function Terminal({ sessionId, rank, name, isReadOnly, onState }:
     if (shown.current && place.current) shown.current.options.theme = themeOf(place.current);
   }, [scheme]);
   return <div className="terminal" ref={place} />;
+}
+
+/** Types text that comes from no key, such as emoji and dictated words: xterm.js drops it in its screen reader mode. */
+function takeInsertedText(xterm: Xterm, textarea: HTMLTextAreaElement): void {
+  let isKeyDown = false;
+  textarea.addEventListener("keydown", () => (isKeyDown = true), true);
+  textarea.addEventListener("keyup", () => (isKeyDown = false), true);
+  textarea.addEventListener("input", (event) => {
+    const { data, inputType, isComposing } = event as InputEvent;
+    if (data && inputType === "insertText" && !isComposing && !isKeyDown) xterm.input(data);
+  });
 }
 
 function themeOf(element: Element): ITheme {
