@@ -10,6 +10,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.client.generated.inputs import CancelSessionInput
 from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit, until_state
 
@@ -87,6 +88,25 @@ async def test_a_browser_terminal_can_be_resized_and_watched_and_survives_a_serv
         await page.locator(".xterm-helper-textarea").focus()
         await page.keyboard.type("exit 3\n")
         await expect(page.get_by_text("Ended with exit code 3.")).to_be_visible()
+
+
+async def test_an_open_terminal_stays_readable_when_its_session_ends(browser: Browser, demo: OwnServer) -> None:
+    session = await running(demo)
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open(f"/sessions/{session}")
+        await page.get_by_role("button", name="Open a terminal").click()
+        rows = page.locator(".xterm-rows")
+        await expect(rows).to_have_text(re.compile(r"[$#]"))
+        await page.keyboard.type("echo lo''ss 0.25\n")
+        await expect(rows).to_contain_text("loss 0.25")
+        await client.cancel_session(CancelSessionInput(id=session))
+        terminal = page.get_by_role("region", name="Terminal")
+        await expect(terminal.get_by_role("status")).to_have_text("The session has ended.")
+        await expect(rows).to_contain_text("loss 0.25")
+        await expect(terminal.get_by_role("button")).to_have_count(0)
+        await page.reload()
+        await expect(page.get_by_role("region", name="Log")).to_be_visible()
+        await expect(terminal).to_have_count(0)
 
 
 async def test_operators_have_a_terminal_in_sessions_of_others_and_viewers_none(

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import { Link } from "wouter";
 import type { Live } from "../api/live";
 import { Together, useLoading } from "../api/Together";
@@ -61,6 +62,9 @@ function Parts({ session, live }: { readonly session: Session; readonly live: Li
   useLoading(me === null);
   // An array has no output itself: each of its tasks has its own page.
   const hasRun = session.attempt > 0 && !session.tasks;
+  // A terminal that was opened meanwhile stays readable when the attempt has ended.
+  const [runningAttempt, setRunningAttempt] = useState(0);
+  if (session.state === "running" && runningAttempt !== session.attempt) setRunningAttempt(session.attempt);
   return (
     <>
       <Faults of={live} />
@@ -79,8 +83,13 @@ function Parts({ session, live }: { readonly session: Session; readonly live: Li
       {session.tasks ? <TaskMetrics session={session} /> : null}
       {session.tasks ? <TaskLogs session={session} /> : null}
       <Services session={session} />
-      {session.state === "running" && mayOpen(me, session) ? (
-        <TerminalPanel key={session.attempt} sessionId={session.id} ranks={session.cluster_size} />
+      {runningAttempt === session.attempt && hasRun && mayOpen(me, session) ? (
+        <TerminalPanel
+          key={session.attempt}
+          sessionId={session.id}
+          ranks={session.cluster_size}
+          isRunning={session.state === "running"}
+        />
       ) : null}
       {hasRun ? (
         <>

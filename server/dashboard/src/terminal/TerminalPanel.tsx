@@ -14,6 +14,7 @@ type Loaded = typeof import("./Terminal").default;
 interface Props {
   readonly sessionId: string;
   readonly ranks: number;
+  readonly isRunning: boolean;
 }
 
 interface Opened {
@@ -23,8 +24,11 @@ interface Opened {
 
 const WORDS: Record<TerminalState, string> = { opening: "opening", open: "", lost: "", ended: "" };
 
-/** A shell in a running session. `?terminal=NAME` in the address attaches to a terminal that has a name. */
-export function TerminalPanel({ sessionId, ranks }: Props) {
+/**
+ * A shell in a running session. `?terminal=NAME` in the address attaches to a terminal that has a name. One that is open
+ * when the session ends stays readable.
+ */
+export function TerminalPanel({ sessionId, ranks, isRunning }: Props) {
   const [opened, setOpened] = useState<Opened | null>(asked);
   const [rank, setRank] = useState(0);
   const [isReadOnly, setReadOnly] = useState(() => new URLSearchParams(location.search).has("watch"));
@@ -45,6 +49,7 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
     setOpened(null);
     remember(null, 0);
   };
+  if (!isRunning && !opened) return null;
   const command = opened && `aliquot session shell ${sessionId} --name ${opened.name}${rankWords(opened.rank)}`;
   return (
     <section className="panel stack" aria-label="Terminal">
@@ -59,18 +64,18 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
             onChange={(next) => setRank(Number(next))}
           />
         ) : null}
-        {opened && !isEnded ? (
+        {opened && !isEnded && isRunning ? (
           <>
             <Button className="button" onPress={leave}>
               Disconnect
             </Button>
             <Check text="Watch only" isOn={isReadOnly} onChange={setReadOnly} />
           </>
-        ) : (
+        ) : isRunning ? (
           <Button className="button" onHoverStart={preload} onFocus={preload} onPress={() => open(newName())}>
             Open a terminal
           </Button>
-        )}
+        ) : null}
         <span role="status" className="quiet">
           {words}
         </span>
@@ -89,14 +94,16 @@ export function TerminalPanel({ sessionId, ranks }: Props) {
           ) : (
             <p className="quiet">Loading …</p>
           )}
-          <div className="row small">
-            <span className="quiet">The same terminal in a shell:</span>
-            <code>{command}</code>
-            <CopyButton text={command} what="The command" />
-            <a href={`?terminal=${opened.name}&rank=${opened.rank}&watch=1`} target="_blank" rel="noreferrer">
-              Watch in a new tab
-            </a>
-          </div>
+          {isRunning ? (
+            <div className="row small">
+              <span className="quiet">The same terminal in a shell:</span>
+              <code>{command}</code>
+              <CopyButton text={command} what="The command" />
+              <a href={`?terminal=${opened.name}&rank=${opened.rank}&watch=1`} target="_blank" rel="noreferrer">
+                Watch in a new tab
+              </a>
+            </div>
+          ) : null}
         </>
       ) : null}
     </section>
