@@ -4,10 +4,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
-from aliquot.client.errors import ServerUnreachable
-from aliquot.client.files import ATTEMPTS, ResultCalls
+from aliquot.client.errors import Refused, ServerUnreachable
+from aliquot.client.files import ATTEMPTS, TURN_S_MAX, ResultCalls
+from aliquot.client.workspaces import WorkspaceCalls
+from aliquot_schema.cluster.workspaces import WorkspaceUpload
 
 pytestmark = pytest.mark.anyio
 
@@ -68,3 +71,52 @@ async def test_an_interrupted_download_resumes_after_a_download_with_a_similar_n
 async def test_names_of_any_length_and_letters_are_downloaded(tmp_path: Path, name: str) -> None:
     assert await Files().download("ses_1", name, tmp_path / name) == len(CONTENT)
     assert contents(tmp_path) == {name: CONTENT}
+
+
+class Busy(ResultCalls, WorkspaceCalls):
+    """Calls to a server that carries out as many of the user already, for some requests."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+        self._http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer), base_url="http://server")
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        return self._http
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if self.refusals:
+            self.refusals -= 1
+            problem = {"code": "rate_limited", "title": "RateLimited", "detail": "8 uploads are in progress"}
+            return httpx.Response(429, json=problem, headers={"retry-after": "3"})
+        if request.method == "GET":
+            return httpx.Response(200, content=CONTENT, headers={"etag": f'"{len(CONTENT):x}-1"'})
+        upload = WorkspaceUpload(id="a" * 40, missing=(), files=1, bytes=3)
+        return httpx.Response(200, content=msgspec.json.encode(upload))
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The times for which a client waited; no time passes."""
+    found: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        found.append(seconds)
+
+    monkeypatch.setattr("aliquot.client.files.asyncio.sleep", sleep)
+    return found
+
+
+async def test_a_transfer_waits_while_the_server_carries_too_many_of_its_user(
+    tmp_path: Path, waits: list[float]
+) -> None:
+    (tmp_path / "main.py").write_text("run")
+    assert (await Busy(2).upload(tmp_path)).id == "a" * 40
+    assert await Busy(2).download("ses_1", "a", tmp_path / "a") == len(CONTENT)
+    assert waits == [3.0] * 4
+
+
+async def test_a_transfer_does_not_wait_for_ever(tmp_path: Path, waits: list[float]) -> None:
+    with pytest.raises(Refused, match="8 uploads are in progress"):
+        await Busy(1000).upload(tmp_path)
+    assert sum(waits) == TURN_S_MAX

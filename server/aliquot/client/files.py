@@ -1,5 +1,6 @@
 """Results of sessions: lists the files below RESULT_DIR and downloads them, over HTTP with ranges."""
 
+import asyncio
 import hashlib
 import os
 from abc import abstractmethod
@@ -18,6 +19,8 @@ from aliquot_schema.errors import Unauthenticated
 
 ATTEMPTS: Final = 5
 """Connections of one download; each goes on where the last one broke."""
+TURN_S_MAX: Final = 600.0
+"""Longest time for which a transfer waits until the server accepts another one of its user."""
 _PART: Final = ".part"
 _HASH_DIGITS: Final = 16
 _BLOCK_BYTES: Final = 2**20
@@ -25,6 +28,23 @@ _BLOCK_BYTES: Final = 2**20
 
 class FileChanged(ClientFailure):
     """A downloaded file is not the one that was listed: it changed meanwhile."""
+
+
+class Turn:
+    """The waiting of one transfer while the server carries as many of its user as it does at the same time."""
+
+    def __init__(self) -> None:
+        self._left_s = TURN_S_MAX
+
+    async def was_refused(self, answer: httpx.Response) -> bool:
+        """Whether to send the request again, after the time that the server asks for."""
+        if answer.status_code != httpx.codes.TOO_MANY_REQUESTS or self._left_s <= 0:
+            return False
+        asked = answer.headers.get("retry-after", "")
+        wait_s = max(1.0, float(asked)) if asked.isdecimal() else 1.0
+        self._left_s -= wait_s
+        await asyncio.sleep(wait_s)
+        return True
 
 
 class ResultCalls:
@@ -69,25 +89,30 @@ class ResultCalls:
             OSError: the target cannot be written.
         """
         address = f"/sessions/{quote(id, safe='')}/files/{quote(path)}"
-        part = _Part(target)
+        part, turn = _Part(target), Turn()
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                await self._fetch(address, part, rank)
+                while not await self._fetch(address, part, rank, turn):
+                    pass
                 break
             except httpx.TransportError as error:
                 if attempt == ATTEMPTS:
                     raise ServerUnreachable(str(error) or type(error).__name__) from error
         return part.finish(listed)
 
-    async def _fetch(self, address: str, part: "_Part", rank: int) -> None:
+    async def _fetch(self, address: str, part: "_Part", rank: int, turn: Turn) -> bool:
+        """Download what is missing; False = to be repeated, as it was not yet this download's turn."""
         async with self.http.stream("GET", address, params={"rank": rank}, headers=part.headers()) as answer:
             if answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE and part.size:
-                return
+                return True
+            if await turn.was_refused(answer):
+                return False
             if not answer.is_success:
                 check_answer(answer, await answer.aread())
             part.begin(answer)
             async for data in answer.aiter_bytes(_BLOCK_BYTES):
                 part.write(data)
+        return True
 
 
 class _Part:

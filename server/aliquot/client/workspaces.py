@@ -16,7 +16,7 @@ import httpx
 import msgspec
 
 from aliquot.client.errors import ClientFailure, ServerUnreachable, UnexpectedAnswer
-from aliquot.client.files import check_answer
+from aliquot.client.files import Turn, check_answer
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.cluster.workspaces import (
     BLOCK_BYTES,
@@ -96,11 +96,12 @@ class WorkspaceCalls:
             raise UnexpectedAnswer(answer.status_code, str(error)) from None
 
     async def _post(self, path: str, body: bytes) -> httpx.Response:
-        headers = {"content-type": "application/octet-stream"}
-        try:
-            answer = await self.http.post(path, content=body, headers=headers, timeout=UPLOAD_S)
-        except httpx.TransportError as error:
-            raise ServerUnreachable(str(error) or type(error).__name__) from error
+        headers, turn, answer = {"content-type": "application/octet-stream"}, Turn(), None
+        while answer is None or await turn.was_refused(answer):
+            try:
+                answer = await self.http.post(path, content=body, headers=headers, timeout=UPLOAD_S)
+            except httpx.TransportError as error:
+                raise ServerUnreachable(str(error) or type(error).__name__) from error
         check_answer(answer, answer.content)
         return answer
 
