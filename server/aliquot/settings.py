@@ -146,7 +146,9 @@ class Settings(
         (), description="Host names, besides loopback, that requests may be addressed to."
     )
     allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Web origins, besides the server's own, that may send requests, like http://localhost:5173."
+        (),
+        description="Web origins, besides the server's own, whose pages may send requests with a key and read the "
+        "responses, like http://localhost:5173.",
     )
     grace_s: Seconds = Field(10.0, gt=0, le=3600, description="Seconds from SIGTERM to SIGKILL when a job is stopped.")
     readings_interval_s: Seconds = Field(2.0, gt=0.05, le=3600, description="Seconds between device measurements.")

@@ -8,6 +8,7 @@ from api_server import ApiServer
 
 pytestmark = pytest.mark.anyio
 
+ALLOWED = "http://localhost:5173"
 QUERY = {"query": "{ agents { total_count } }"}
 
 
@@ -53,6 +54,50 @@ async def test_requests_from_other_origins_are_refused(server: ApiServer, origin
 async def test_requests_from_own_and_allowed_origins_are_served(server: ApiServer) -> None:
     for origin in (str(server.http.base_url).rstrip("/"), "http://localhost:5173", "HTTP://LOCALHOST:5173"):
         assert (await server.http.post("/graphql", json=QUERY, headers={"origin": origin})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("POST", "/graphql", {}, 200),
+        ("POST", "/graphql", {"authorization": "Bearer wrong"}, 401),
+        ("POST", "/graphql", {"host": "evil.example"}, 421),
+        ("DELETE", "/graphql", {}, 405),
+        ("GET", "/sessions/ses_1/files/a", {"authorization": "Bearer wrong"}, 401),
+        ("GET", "/nowhere", {}, 404),
+        ("GET", "/healthz", {}, 200),
+    ],
+)
+async def test_pages_of_allowed_origins_may_read_every_response(
+    server: ApiServer, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    body = QUERY if method == "POST" else None
+    response = await server.http.request(method, path, json=body, headers={"origin": ALLOWED, **headers})
+    assert response.status_code == status
+    assert response.headers["access-control-allow-origin"] == ALLOWED
+    assert "origin" in response.headers["vary"].lower()
+    assert "X-Request-ID" in response.headers["access-control-expose-headers"]
+    assert "access-control-allow-credentials" not in response.headers
+    same = await server.http.request(method, path, json=body, headers=headers)
+    assert "access-control-allow-origin" not in same.headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/graphql"), ("PURGE", "/nowhere"), ("DELETE", "/sessions/ses_1/files/a")]
+)
+async def test_preflights_of_allowed_origins_are_answered_without_a_key(
+    server: ApiServer, method: str, path: str
+) -> None:
+    asked = {"access-control-request-method": method, "access-control-request-headers": "authorization, content-type"}
+    server.http.headers.pop("authorization")
+    response = await server.http.options(path, headers={"origin": ALLOWED, **asked})
+    assert (response.status_code, response.content) == (204, b"")
+    assert response.headers["access-control-allow-origin"] == ALLOWED
+    assert response.headers["access-control-allow-headers"] == asked["access-control-request-headers"]
+    assert "POST" in response.headers["access-control-allow-methods"]
+    other = await server.http.options(path, headers={"origin": "http://evil.example", **asked})
+    assert other.status_code == 403
+    assert not [name for name in other.headers if name.startswith("access-control")]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from starlette.websockets import WebSocketClose
 from typing_extensions import override
 
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.cors import is_preflight, preflight_response, readable_by
 from aliquot.api.encoding import PIECE_BYTES, REQUEST_ID
 from aliquot.api.limits import BodyTooLarge
 from aliquot.api.metrics.request_counts import RequestCounts
@@ -119,7 +120,7 @@ class OriginCheck:
 
     Args:
         hosts: names and addresses without a port; `*.example.org` matches all names below it, `*` matches all.
-        origins: additional sites whose pages may send requests, like `http://localhost:5173`.
+        origins: additional sites whose pages may send requests and read the responses, like `http://localhost:5173`.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: Iterable[str] = ()) -> None:
@@ -131,8 +132,17 @@ class OriginCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward or reject a request."""
         refused = None
-        if scope["type"] in ("http", "websocket") and scope["path"] not in OPEN_PATHS:
-            refused = self._refusal(Headers(scope=scope))
+        if scope["type"] in ("http", "websocket"):
+            headers = Headers(scope=scope)
+            origin = headers.get("origin")
+            is_allowed = origin is not None and origin.lower() in self._origins
+            if scope["path"] not in OPEN_PATHS:
+                refused = self._refusal(headers, is_allowed=is_allowed)
+            if origin is not None and is_allowed and scope["type"] == "http":
+                send = readable_by(origin, send)
+                if refused is None and is_preflight(scope):
+                    await preflight_response(headers)(scope, receive, send)
+                    return
         if refused is None:
             await self._app(scope, receive, send)
             return
@@ -145,7 +155,7 @@ class OriginCheck:
             return
         await refusal(scope, status, "forbidden", message)(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> tuple[int, str] | None:
+    def _refusal(self, headers: Headers, *, is_allowed: bool) -> tuple[int, str] | None:
         asked = headers.getlist("host")
         host = _hostname(f"//{asked[0]}") if len(asked) == 1 else None
         if host is None:
@@ -153,7 +163,7 @@ class OriginCheck:
         if not any(_matches(host, allowed) for allowed in self._hosts):
             return 421, f"{host} is not a name of this server. Add it to the setting allowed-hosts."
         origin = headers.get("origin")
-        if origin is None or origin.lower() in self._origins or _is_same(origin, asked[0]):
+        if origin is None or is_allowed or _is_same(origin, asked[0]):
             return None
         return (
             403,
